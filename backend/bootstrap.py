@@ -1,0 +1,157 @@
+"""Sets the project up on a machine that has only Python. Standard library alone: it runs before anything is installed.
+
+``quickstart`` and ``test`` make ``.venv`` and install the pinned requirements if that is not done yet, then go on
+inside it. Inside an active virtual environment they install there. A stamp file that holds the hash of the requirements
+makes a second run immediate. Any other verb on a machine without Django ends with one line that names quickstart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import secrets
+import subprocess
+import sys
+import time
+import venv
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+REQUIREMENTS = {
+    "quickstart": ("requirements-rl.txt",),
+    "test": ("requirements-rl.txt", "tests/requirements.txt"),
+}
+SUPPORTED = ((3, 11), (3, 13))
+FIRST_ENVIRONMENT = """\
+# Written by quickstart for this machine; .env.example explains every variable.
+DEBUG=1
+SECRET_KEY={secret}
+ENABLE_ONLINE_LEARNING=1
+"""
+
+
+def run(arguments: Sequence[str]) -> int | None:
+    """An exit code when there is nothing more to do in this process, None to go on to Django's commands."""
+    verb = arguments[0] if arguments else ""
+    if verb in REQUIREMENTS:
+        return _set_up(verb, arguments)
+    if _active_environment() is None and _python(VENV).exists():
+        return _again_in_venv()
+    if importlib.util.find_spec("django") is None:
+        print("Django is not installed. Start with: python3 manage.py quickstart", file=sys.stderr)
+        return 1
+    return None
+
+
+def _set_up(verb: str, arguments: Sequence[str]) -> int | None:
+    if problem := _unsupported_python():
+        print(problem, file=sys.stderr)
+        return 1
+    if "-h" in arguments or "--help" in arguments:
+        return None if importlib.util.find_spec("django") else _print_usage()
+    environment = _active_environment() or VENV
+    code = _install(environment, REQUIREMENTS[verb], ask=verb == "quickstart" and "--yes" not in arguments)
+    if code != 0:
+        return code
+    if Path(sys.prefix).resolve() != environment.resolve():
+        return _again_in_venv()
+    if verb == "test":
+        return subprocess.call([sys.executable, "-m", "pytest", *arguments[1:]], cwd=ROOT)
+    _write_environment()
+    return None
+
+
+def _print_usage() -> int:
+    print("python3 manage.py quickstart [--no-serve] [--yes] [--json] [--port N]   set up, train, serve")
+    print("python3 manage.py test [pytest arguments]                              set up, run the tests")
+    return 0
+
+
+def _unsupported_python() -> str:
+    if SUPPORTED[0] <= sys.version_info[:2] <= SUPPORTED[1]:
+        return ""
+    low, high = (".".join(map(str, version)) for version in SUPPORTED)
+    return f"Ratchet needs Python {low} to {high}; this is {sys.version.split()[0]}"
+
+
+def _active_environment() -> Path | None:
+    """The virtual environment that this interpreter runs in, if it does."""
+    return Path(sys.prefix) if sys.prefix != sys.base_prefix else None
+
+
+def _python(environment: Path) -> Path:
+    return environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def _again_in_venv() -> int:
+    """Start the same command line with the environment's own interpreter and wait for it."""
+    process = subprocess.Popen([str(_python(VENV)), *sys.argv])
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:  # the child got the same signal from the terminal and ends in its own way
+            continue
+
+
+def _install(environment: Path, files: Sequence[str], ask: bool) -> int:
+    stamp = environment / f".ratchet-{len(files)}-installed"
+    fingerprint = _fingerprint(files)
+    if stamp.exists() and stamp.read_text() == fingerprint:
+        return 0
+    if ask and not _agreed(environment):
+        return 1
+    started = time.monotonic()
+    if environment == VENV and not _python(VENV).exists():
+        _say(f"making {VENV.name}")
+        venv.create(VENV, with_pip=True)
+    _say(f"installing {' and '.join(files)} into {environment.name} (minutes the first time, seconds afterwards)")
+    if (code := _pip_install(environment, files)) != 0:
+        return code
+    stamp.write_text(fingerprint)
+    os.environ["RATCHET_SETUP_SECONDS"] = f"{time.monotonic() - started:.1f}"
+    return 0
+
+
+def _fingerprint(files: Sequence[str]) -> str:
+    """Hash of the interpreter's version and of every requirements file, included ones too."""
+    included = {"requirements.txt", *files}
+    texts = [(ROOT / name).read_bytes() for name in sorted(included)]
+    return hashlib.sha256(b"\0".join([sys.version.encode(), *texts])).hexdigest()
+
+
+def _agreed(environment: Path) -> bool:
+    """Asks a person at a terminal; a script has nobody to ask and has said what it wants."""
+    if not sys.stdin.isatty():
+        return True
+    answer = input(f"Install the packages of Ratchet (about 2 GB) into {environment}? [Y/n] ")
+    return answer.strip().lower() in ("", "y", "yes")
+
+
+def _pip_install(environment: Path, files: Sequence[str]) -> int:
+    command = [str(_python(environment)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    for name in files:
+        command += ["-r", str(ROOT / name)]
+    result = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if result.returncode != 0:
+        print(result.stderr, file=sys.stderr)
+        print("The packages could not be installed (see above). Run the same command again to go on.", file=sys.stderr)
+    return 0 if result.returncode == 0 else 1
+
+
+def _write_environment() -> None:
+    """Settings for a machine that has none: local, with debugging, and with a secret of its own."""
+    target = ROOT / ".env"
+    if target.exists() or os.environ.get("SECRET_KEY") or os.environ.get("SECRET_KEY_FILE"):
+        return
+    temporary = target.with_name(".env.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as handle:
+        handle.write(FIRST_ENVIRONMENT.format(secret=secrets.token_urlsafe(50)))
+    temporary.replace(target)
+
+
+def _say(text: str) -> None:
+    print(f"[set-up] {text}", file=sys.stderr, flush=True)

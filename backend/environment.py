@@ -1,0 +1,49 @@
+"""Reading settings from the environment. A wrong value stops the start with one line; nothing is guessed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+
+TRUE, FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
+
+
+def text(name: str, default: str = "") -> str:
+    return os.environ.get(name, default).strip()
+
+
+def secret(name: str) -> str:
+    """The variable itself, or the content of the file that ``<name>_FILE`` points at."""
+    path = text(f"{name}_FILE")
+    if not path:
+        return text(name)
+    try:
+        return Path(path).read_text().strip()
+    except OSError as error:
+        raise ImproperlyConfigured(f"{name}_FILE={path} cannot be read: {error.strerror}") from None
+
+
+def boolean(name: str, default: bool) -> bool:
+    value = text(name, "1" if default else "0").lower()
+    if value not in TRUE + FALSE:
+        raise ImproperlyConfigured(f"{name}={value!r} is neither true nor false; use 1 or 0")
+    return value in TRUE
+
+
+def integer(name: str, default: int, low: int, high: int) -> int:
+    value = text(name, str(default))
+    try:
+        number = int(value)
+    except ValueError:
+        raise ImproperlyConfigured(f"{name}={value!r} is not a whole number") from None
+    if not low <= number <= high:
+        raise ImproperlyConfigured(f"{name}={number} is not between {low} and {high}")
+    return number
+
+
+def listed(name: str, default: Sequence[str] = ()) -> list[str]:
+    """Comma-separated values."""
+    return [part.strip() for part in text(name, ",".join(default)).split(",") if part.strip()]

@@ -1,0 +1,217 @@
+"""Django settings. Everything that differs between two installations is an environment variable listed in .env.example."""
+
+from __future__ import annotations
+
+import logging.config
+import re
+from pathlib import Path
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+
+from backend.environment import boolean, integer, listed, secret, text
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+environ.Env.read_env(str(BASE_DIR / ".env"))  # real environment variables win over the file
+
+VERSION = re.search(r"^## (\S+)", (BASE_DIR / "CHANGELOG.md").read_text(), re.MULTILINE)[1]  # type: ignore[index]
+
+# --- what must be set in production -----------------------------------------------------------------------------------
+DEBUG = boolean("DEBUG", False)
+SECRET_KEY = secret("SECRET_KEY")
+SECRET_KEY_FALLBACKS = listed("SECRET_KEY_FALLBACKS")
+ALLOWED_HOSTS = listed("ALLOWED_HOSTS", ["127.0.0.1", "localhost"] if DEBUG else [])
+if not SECRET_KEY:
+    raise ImproperlyConfigured("SECRET_KEY is not set: run 'python3 manage.py quickstart', or see .env.example")
+if not ALLOWED_HOSTS:
+    raise ImproperlyConfigured("ALLOWED_HOSTS is not set: with DEBUG=0 name the hosts this site answers to")
+
+# --- files ------------------------------------------------------------------------------------------------------------
+DATA_DIR = Path(text("DATA_DIR", str(BASE_DIR / "data"))).resolve()
+DATA_DIR.mkdir(parents=True, exist_ok=True)
+
+# --- the site ---------------------------------------------------------------------------------------------------------
+SITE_URL = text("SITE_URL", "http://127.0.0.1:8000").rstrip("/")
+ROOT_URLCONF = "backend.urls"
+WSGI_APPLICATION = "backend.wsgi.application"
+INSTALLED_APPS = [
+    "rl",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "corsheaders",
+    "csp",
+    "django_filters",
+    "django_q",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "rest_framework",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "corsheaders.middleware.CorsMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = BASE_DIR / "staticfiles"
+# Plain names: the widget's address is written into other people's pages and must not change with its content.
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedStaticFilesStorage"},
+}
+WHITENOISE_USE_FINDERS = DEBUG
+LANGUAGE_CODE = "en"
+USE_TZ = True
+TIME_ZONE = "UTC"
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "home"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+]
+DATA_UPLOAD_MAX_MEMORY_SIZE = integer("MAX_REQUEST_BYTES", 2_621_440, 1024, 1_073_741_824)
+
+# --- security ---------------------------------------------------------------------------------------------------------
+HTTPS = boolean("HTTPS", not DEBUG)
+SECURE_SSL_REDIRECT = SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if boolean("BEHIND_PROXY", False) else None
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+CSRF_TRUSTED_ORIGINS = listed("CSRF_TRUSTED_ORIGINS")
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": ["'none'"],
+        "script-src": ["'self'"],
+        "style-src": ["'self'"],
+        "img-src": ["'self'", "data:"],
+        "font-src": ["'self'"],
+        "connect-src": ["'self'"],
+        "form-action": ["'self'"],
+        "base-uri": ["'none'"],
+        "frame-ancestors": ["'none'"],
+    },
+}
+
+# --- database ---------------------------------------------------------------------------------------------------------
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+DATABASE_URL = secret("DATABASE_URL")
+if not DATABASE_URL or DATABASE_URL.startswith("sqlite:"):
+    path = DATABASE_URL.partition(":///")[2] or str(DATA_DIR / "db.sqlite3")
+    DATABASES = {
+        "default": {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": path,
+            "CONN_MAX_AGE": 600,
+            "OPTIONS": {
+                # A rating answered with 2xx must survive a power cut (FULL), and read-then-write must queue, not fail
+                # with "database is locked" (IMMEDIATE).
+                "transaction_mode": "IMMEDIATE",
+                "timeout": 20,
+                "init_command": "PRAGMA journal_mode=WAL;PRAGMA synchronous=FULL;PRAGMA foreign_keys=ON;"
+                "PRAGMA journal_size_limit=67108864;",
+            },
+        },
+    }
+else:
+    try:
+        server = environ.Env.db_url_config(DATABASE_URL)
+    except Exception as error:
+        raise ImproperlyConfigured(f"DATABASE_URL cannot be read: {error}") from None
+    if server.get("ENGINE") != "django.db.backends.postgresql":
+        raise ImproperlyConfigured("DATABASE_URL must start with postgres:// or sqlite:///")
+    pool = {"min_size": 2, "max_size": integer("DATABASE_POOL_SIZE", 8, 2, 100), "timeout": 10}
+    DATABASES = {"default": {**server, "CONN_MAX_AGE": 0, "OPTIONS": {**server.get("OPTIONS", {}), "pool": pool}}}
+
+# --- queue ------------------------------------------------------------------------------------------------------------
+# Tasks only look and start things; none trains. A lease must outlive a task and its wait in the worker's own queue,
+# else it is delivered twice: retry > (queue_limit + workers + 1) * timeout.
+REDIS_URL = secret("REDIS_URL")
+Q_CLUSTER = {
+    "name": "ratchet",
+    "workers": integer("QUEUE_WORKERS", 2, 1, 64),
+    "queue_limit": 2,
+    "bulk": 1,
+    "timeout": 240,
+    "retry": max(1500, (integer("QUEUE_WORKERS", 2, 1, 64) + 4) * 240),
+    "max_attempts": 3,
+    "ack_failures": True,
+    "guard_cycle": 0.5,
+    "poll": 1.0,
+    "catch_up": False,
+    "recycle": 100,
+    "save_limit": 1000,
+    **({"redis": REDIS_URL} if REDIS_URL else {"orm": "default"}),
+}
+
+# --- API --------------------------------------------------------------------------------------------------------------
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["rl.web.api.auth.ApiKeyAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["rl.web.api.auth.HasSecretKey"],
+    "DEFAULT_PARSER_CLASSES": ["rl.web.api.parsers.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PAGINATION_CLASS": "rl.web.api.pagination.NewestFirst",
+    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "rl.web.api.problems.problem_response",
+    "UNAUTHENTICATED_USER": None,
+    "NUM_PROXIES": integer("NUM_PROXIES", 0, 0, 10),
+}
+API_REQUESTS_PER_MINUTE = integer("API_REQUESTS_PER_MINUTE", 600, 1, 1_000_000)
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Ratchet API",
+    "VERSION": VERSION,
+    "OAS_VERSION": "3.1.1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+}
+CORS_URLS_REGEX = r"^/api/v1/(feedback|ratings)/"
+CORS_ALLOW_HEADERS = ("authorization", "content-type")
+CORS_ALLOW_METHODS = ("POST", "OPTIONS")
+
+# --- training ---------------------------------------------------------------------------------------------------------
+ENABLE_ONLINE_LEARNING = boolean("ENABLE_ONLINE_LEARNING", False)
+RUN_MAX_ATTEMPTS = integer("RUN_MAX_ATTEMPTS", 3, 1, 20)
+RUN_HEARTBEAT_TIMEOUT = integer("RUN_HEARTBEAT_TIMEOUT", 900, 30, 86_400)
+
+# --- logging ----------------------------------------------------------------------------------------------------------
+LOG_LEVEL = text("LOG_LEVEL", "INFO").upper()  # logging names the level that it does not know
+LOGGING_CONFIG = None
+logging.config.dictConfig(
+    {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+        "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
+        "loggers": {"django.request": {"level": "ERROR"}},
+    }
+)

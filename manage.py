@@ -1,0 +1,23 @@
+#!/usr/bin/env python3
+"""The one entrance: ``python3 manage.py quickstart`` on a bare machine, ``manage.py <command>`` afterwards."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from backend import bootstrap
+
+
+def main() -> int:
+    if (code := bootstrap.run(sys.argv[1:])) is not None:
+        return code
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backend.settings")
+    from django.core.management import execute_from_command_line
+
+    execute_from_command_line(sys.argv)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

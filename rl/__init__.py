@@ -1,0 +1,1 @@
+"""Ratchet: every rating makes your model better, and no update makes it worse."""

@@ -1,0 +1,1 @@
+"""How data comes in: feedback events, captured answers, foreign files."""

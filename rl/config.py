@@ -1,0 +1,107 @@
+"""Hyper-parameters and presets. A preset is never changed in place: overrides make a new one, and unknown names raise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from rl.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingConfig:
+    """One training run. The defaults suit LoRA on a 1-3B instruct model; TRL's own are meant for full fine-tuning."""
+
+    epochs: float = 3.0
+    """Passes over the training rows."""
+    batch_size: int = 4
+    """Preference pairs (or rows) per forward pass."""
+    gradient_accumulation: int = 4
+    """Forward passes per optimiser step."""
+    learning_rate: float = 5e-5
+    """Peak of the cosine schedule."""
+    warmup_ratio: float = 0.1
+    """Share of the steps over which the learning rate rises from 0."""
+    beta: float = 0.1
+    """DPO's inverse temperature: larger stays nearer to the base model."""
+    lora_r: int = 16
+    """Rank of the adapter."""
+    lora_alpha: int = 32
+    """Adapter scale; the update is multiplied by alpha / r."""
+    lora_dropout: float = 0.05
+    """Probability, 0 to 1."""
+    max_length: int = 1024
+    """Tokens of prompt plus answer; longer answers are cut, longer prompts are left out and counted."""
+    max_grad_norm: float = 1.0
+    """Gradient clipping, L2."""
+    precision: str = "auto"
+    """auto, fp32, or bf16. Auto is bf16 on a GPU that has it, fp32 on a CPU."""
+    activation_checkpointing: bool = False
+    """Trade time for memory."""
+    save_steps: int = 50
+    """Optimiser steps between checkpoints."""
+    seed: int = 42
+    """Of the weights' initialisation, the shuffling and the dropout."""
+
+    def __post_init__(self) -> None:
+        for name, low, high in _RANGES:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+                raise UsageError(f"{name} must be a number from {low:g} to {high:g}, not {value!r}")
+        for name in _INTEGERS:
+            if int(getattr(self, name)) != getattr(self, name):
+                raise UsageError(f"{name} must be a whole number, not {getattr(self, name)!r}")
+        if self.precision not in ("auto", "fp32", "bf16"):
+            raise UsageError(f"precision must be auto, fp32 or bf16, not {self.precision!r}")
+
+    def with_overrides(self, overrides: Mapping[str, Any]) -> TrainingConfig:
+        """A copy with some values replaced; None means 'not given'.
+
+        Raises UsageError for a name that is no hyper-parameter.
+        """
+        known = {f.name for f in fields(self)}
+        if unknown := sorted(set(overrides) - known):
+            raise UsageError(f"unknown hyper-parameter {', '.join(unknown)}; known: {', '.join(sorted(known))}")
+        return replace(self, **{name: value for name, value in overrides.items() if value is not None})
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+_RANGES: tuple[tuple[str, float, float], ...] = (
+    ("epochs", 0.01, 1000),
+    ("batch_size", 1, 1024),
+    ("gradient_accumulation", 1, 1024),
+    ("learning_rate", 1e-9, 1.0),
+    ("warmup_ratio", 0, 1),
+    ("beta", 0, 100),
+    ("lora_r", 1, 1024),
+    ("lora_alpha", 1, 8192),
+    ("lora_dropout", 0, 0.99),
+    ("max_length", 16, 1_000_000),
+    ("max_grad_norm", 0, 1e6),
+    ("save_steps", 1, 1_000_000),
+    ("seed", 0, 2**32 - 1),
+)
+_INTEGERS = ("batch_size", "gradient_accumulation", "lora_r", "lora_alpha", "max_length", "save_steps", "seed")
+
+DEFAULT = TrainingConfig()
+
+PRESETS: dict[str, TrainingConfig] = {
+    "default": DEFAULT,
+    # Half the activations at the same effective batch of 16.
+    "small_gpu": replace(DEFAULT, batch_size=2, gradient_accumulation=8, activation_checkpointing=True),
+    # More capacity and more passes, for when quality matters more than an hour.
+    "high_quality": replace(DEFAULT, epochs=5.0, lora_r=32, lora_alpha=64),
+    # Micro-batches of one carry no padding, which on a CPU is pure waste; fp32 because many CPUs emulate bf16.
+    "cpu": replace(DEFAULT, batch_size=1, gradient_accumulation=16, lora_r=8, lora_alpha=16, precision="fp32"),
+}
+
+
+def preset(name: str) -> TrainingConfig:
+    """Raises UsageError that lists the known presets."""
+    try:
+        return PRESETS[name]
+    except KeyError:
+        raise UsageError(f"unknown preset {name!r}; known: {', '.join(PRESETS)}") from None

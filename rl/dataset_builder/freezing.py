@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import hashlib
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+
+from rl.data_formatter import training_row
+from rl.dataset_builder import rows
+from rl.dataset_builder.file_source import FileSource
+from rl.dataset_builder.groups import Source, Tally
+from rl.dataset_builder.marking import mark
+from rl.dataset_builder.options import DataOptions
+from rl.dataset_builder.pairing import paired_groups
+from rl.dataset_builder.selection import DatabaseSource
+from rl.dataset_builder.shortage import Shortage
+from rl.dataset_builder.splitting import is_held_out
+from rl.models import Agent, TrainingSet
+
+
+def freeze(agent: Agent, options: DataOptions, *, method: str = "dpo") -> TrainingSet:
+    """Writes the agent's current feedback as rows that never change, and takes note that it has been read.
+
+    An equal set that exists already is returned instead. Its ``feedback_count`` is the number of current feedback items that
+    took part in at least one row, train or held-out. All feedback that was read, used or not, stops waiting for the next
+    run; what arrives meanwhile keeps waiting. Raises NotEnoughData, and then leaves nothing behind.
+    """
+    return _freeze(agent, DatabaseSource(agent), options, method)
+
+
+def freeze_files(
+    agent: Agent, data_path: str | Path, ratings_path: str | Path | None, options: DataOptions, *, method: str = "dpo"
+) -> TrainingSet:
+    """The same from Command Center's files, which are not imported: no feedback in the database is touched.
+
+    Raises BadFile for a file that cannot be read.
+    """
+    return _freeze(agent, FileSource(data_path, ratings_path), options, method)
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    train_rows: int
+    heldout_rows: int
+    content_hash: str
+
+
+def _freeze(agent: Agent, source: Source, options: DataOptions, method: str) -> TrainingSet:
+    tally = Tally()
+    identifier = uuid.uuid4()
+    final = settings.DATA_DIR / "training_sets" / str(identifier)
+    with rows.staged(final) as folder:
+        written = _write_rows(folder, agent, source, options, tally)
+        frozen = _existing(agent, method, written.content_hash)
+        if frozen is None:
+            frozen = _new(identifier, agent, method, source, options, tally, written)
+            _describe(folder, frozen, tally)
+            frozen = _keep(folder, frozen)
+    mark(frozen, tally.ids)
+    return frozen
+
+
+def _write_rows(folder: Path, agent: Agent, source: Source, options: DataOptions, tally: Tally) -> _Written:
+    shortage = Shortage(options)
+    with rows.RowFile(folder / rows.TRAIN) as train, rows.RowFile(folder / rows.HELD_OUT) as held_out:
+        for group, pairs in paired_groups(source, options, tally):
+            target = held_out if is_held_out(agent.name, group.prompt_key, options.val_split) else train
+            shortage.saw(group, len(pairs))
+            for pair in pairs:
+                target.write(training_row(pair))
+    shortage.check(train.rows, held_out.rows, tally)
+    digest = hashlib.sha256(train.digest() + held_out.digest()).hexdigest()
+    return _Written(train.rows, held_out.rows, digest)
+
+
+def _existing(agent: Agent, method: str, content_hash: str) -> TrainingSet | None:
+    return TrainingSet.objects.filter(agent=agent, method=method, content_hash=content_hash).first()
+
+
+def _new(
+    identifier: uuid.UUID,
+    agent: Agent,
+    method: str,
+    source: Source,
+    options: DataOptions,
+    tally: Tally,
+    written: _Written,
+) -> TrainingSet:
+    return TrainingSet(
+        id=identifier,
+        agent=agent,
+        method=method,
+        pair_type=options.pair_type,
+        source=source.name,
+        content_hash=written.content_hash,
+        train_rows=written.train_rows,
+        heldout_rows=written.heldout_rows,
+        feedback_count=tally.usable,
+        val_split=options.val_split,
+        stats={"options": options.as_dict(), **tally.as_dict(), "held_out_is_empty": written.heldout_rows == 0},
+    )
+
+
+def _describe(folder: Path, frozen: TrainingSet, tally: Tally) -> None:
+    manifest: dict[str, Any] = {
+        "agent": frozen.agent.name,
+        "method": frozen.method,
+        "source": frozen.source,
+        "content_hash": frozen.content_hash,
+        "train_rows": frozen.train_rows,
+        "heldout_rows": frozen.heldout_rows,
+        "feedback_count": frozen.feedback_count,
+        **frozen.stats,
+    }
+    rows.write_manifest(folder, manifest)
+    rows.write_feedback_ids(folder, tally.ids)
+
+
+def _keep(folder: Path, frozen: TrainingSet) -> TrainingSet:
+    """The files come first: a folder without a row is litter, a row without its files is a lie."""
+    rows.publish(folder, frozen.directory)
+    try:
+        with transaction.atomic():
+            frozen.save(force_insert=True)
+    except BaseException as error:
+        rows.remove(frozen.directory)
+        twin = _existing(frozen.agent, frozen.method, frozen.content_hash) if isinstance(error, IntegrityError) else None
+        if twin is None:
+            raise
+        return twin
+    return frozen

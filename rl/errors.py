@@ -1,0 +1,59 @@
+"""Every error that Ratchet raises on purpose, one class per boundary that can break.
+
+RatchetError                exit 1
+├── UsageError              exit 2   an argument, a setting or a name is wrong
+├── BadFile                 exit 2   a file that came from outside cannot be read; says where
+├── NotEnoughData           exit 3   too few ratings or pairs for what was asked
+├── GateRejected            exit 4   the new version is measurably worse than the one in use
+├── RunConflict             exit 1   another run of the agent is active, or this run is not ours any more
+├── TrainingFailed          exit 1   a base model, a checkpoint or the training itself
+├── ExportFailed            exit 1   merging, converting, quantising, or the disk it goes to
+└── Interrupted             exit 130 a person or the system asked to stop; a checkpoint was kept
+
+Commands print the message of a RatchetError as one line and exit with its code; anything else is a bug and keeps its
+traceback. The API answers UsageError and BadFile as 400 and RunConflict as 409.
+"""
+
+from __future__ import annotations
+
+
+class RatchetError(Exception):
+    exit_code = 1
+
+
+class UsageError(RatchetError):
+    exit_code = 2
+
+
+class BadFile(RatchetError):
+    """``where`` is what helps a person find the place: a line, a byte offset, an entry id."""
+
+    exit_code = 2
+
+    def __init__(self, path: object, what: str, where: str = "") -> None:
+        self.path, self.what, self.where = str(path), what, where
+        super().__init__(f"{path}{f' ({where})' if where else ''}: {what}")
+
+
+class NotEnoughData(RatchetError):
+    exit_code = 3
+
+
+class GateRejected(RatchetError):
+    exit_code = 4
+
+
+class RunConflict(RatchetError):
+    pass
+
+
+class TrainingFailed(RatchetError):
+    pass
+
+
+class ExportFailed(RatchetError):
+    pass
+
+
+class Interrupted(RatchetError):
+    exit_code = 130

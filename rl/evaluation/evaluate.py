@@ -1,0 +1,171 @@
+"""Measures a version on held-out pairs, beside its base model and the version in use, and asks the gate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from rl.errors import NotEnoughData, UsageError
+from rl.evaluation import SCORERS
+from rl.evaluation.gate import Verdict, decide
+from rl.evaluation.statistics import mean_interval, prompt_accuracy
+from rl.export.release import base_of_adapter
+from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingSet
+from rl.records import Interval, PairScore, Report
+from rl.training import versions
+
+WORST_EXAMPLES = 10
+NEAR_TIE = 0.5
+"""Nats. In bf16 the log-probability of an answer is uncertain by about this much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The same held-out pairs as three models see them."""
+
+    new: list[PairScore]
+    base: list[PairScore]
+    current: list[PairScore]
+    """Of the version in use; the base model's when none is."""
+
+
+def evaluate(
+    version: ModelVersion, training_set: TrainingSet, report: Report, *, against_base: bool = False
+) -> Evaluation:
+    """Scores the set's held-out rows under all three models and stores the gate's verdict."""
+    rows = read_rows(training_set.directory / "heldout.jsonl")
+    current = None if against_base else _version_in_use(version)
+    max_length = version.run.config["max_length"]
+    scores = compare(version.base_model, versions.adapter_directory(version), current, rows, max_length, report)
+    verdict = judge(scores, training_set)
+    return Evaluation.objects.create(
+        version=version,
+        training_set=training_set,
+        against=current,
+        pairs=len(rows),
+        prompts=len({score.prompt_key for score in scores.new}),
+        accuracy=accuracy_of(scores.new).value,
+        base_accuracy=accuracy_of(scores.base).value,
+        against_accuracy=accuracy_of(scores.current).value,
+        verdict=verdict.decision,
+        ratings_needed=verdict.ratings_needed,
+        report=describe(scores, verdict, rows),
+    )
+
+
+def evaluate_checkpoint(agent: Agent, adapter: Path, report: Report, *, against_base: bool = False) -> dict[str, Any]:
+    """The same for an adapter directory that is no version; nothing is stored."""
+    training_set = latest_training_set(agent)
+    rows = read_rows(training_set.directory / "heldout.jsonl")
+    current = None if against_base else Deployment.champion(agent)
+    scores = compare(base_of_adapter(adapter), adapter, current, rows, agent.context_length, report)
+    verdict = judge(scores, training_set)
+    return {
+        "checkpoint": str(adapter),
+        "pairs": len(rows),
+        "verdict": verdict.decision,
+        "ratings_needed": verdict.ratings_needed,
+        **describe(scores, verdict, rows),
+    }
+
+
+def find_version(agent: Agent, name: str | None = None) -> ModelVersion:
+    """The agent's version of that name, or its newest. Raises UsageError that lists those there are."""
+    if version := (agent.versions.filter(name__iexact=name) if name else agent.versions.all()).first():
+        return version
+    known = ", ".join(agent.versions.values_list("name", flat=True)[:20])
+    raise UsageError(f"{agent.name} has no version{f' {name!r}' if name else ''}; there are: {known or 'none yet'}")
+
+
+def latest_training_set(agent: Agent) -> TrainingSet:
+    """Its held-out prompts are those of all earlier sets and newer ones. Raises NotEnoughData when there is none."""
+    if training_set := agent.training_sets.filter(heldout_rows__gt=0).first():
+        return training_set
+    raise NotEnoughData(f"{agent.name} has no held-out pairs yet: they are made by the first training run")
+
+
+def _version_in_use(version: ModelVersion) -> ModelVersion | None:
+    """What ``version`` is compared with; its parent when it is in use itself."""
+    champion = Deployment.champion(version.agent)
+    return version.parent if champion == version else champion
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    with path.open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def compare(
+    base_model: str,
+    adapter: Path,
+    current: ModelVersion | None,
+    rows: Sequence[Mapping[str, Any]],
+    max_length: int,
+    report: Report,
+) -> Comparison:
+    """Loads each base model once; ``rows`` may be empty."""
+    if not rows:
+        return Comparison([], [], [])
+    score = import_module(SCORERS["preference"]).score_versions
+    adapters: dict[str, Path | None] = {"base": None, "new": adapter}
+    shared = current is not None and current.base_model == base_model
+    if current is not None and shared:
+        adapters["current"] = versions.adapter_directory(current)
+    scores = score(base_model, adapters, rows, max_length=max_length, report=report)
+    if current is not None and not shared:
+        other = {"current": versions.adapter_directory(current)}
+        scores |= score(current.base_model, other, rows, max_length=max_length, report=report)
+    return Comparison(scores["new"], scores["base"], scores.get("current", scores["base"]))
+
+
+def judge(scores: Comparison, training_set: TrainingSet) -> Verdict:
+    prompts = max(1, training_set.stats.get("prompts", 1))
+    return decide(
+        scores.new,
+        scores.current,
+        ratings_per_prompt=max(1.0, training_set.feedback_count / prompts),
+        held_out_share=training_set.val_split,
+    )
+
+
+def accuracy_of(scores: Sequence[PairScore]) -> Interval:
+    """0.5 within [0, 1] when nothing is held out: nothing is known."""
+    return prompt_accuracy(scores) if scores else Interval(0.5, 0.0, 1.0)
+
+
+def describe(scores: Comparison, verdict: Verdict, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the report page and ``--output`` show."""
+    return {
+        "reason": verdict.reason,
+        "difference": asdict(verdict.difference),
+        "models": {name: _figures(getattr(scores, name)) for name in ("new", "base", "current")},
+        "worst": _worst(scores.new, rows),
+    }
+
+
+def _figures(scores: Sequence[PairScore]) -> dict[str, Any]:
+    margins: dict[str, list[float]] = {}
+    for score in scores:
+        margins.setdefault(score.prompt_key, []).append(score.margin)
+    return {
+        "accuracy": asdict(accuracy_of(scores)),
+        "margin": asdict(mean_interval(margins)) if margins else None,
+        "near_ties": sum(abs(score.margin) < NEAR_TIE for score in scores),
+    }
+
+
+def _worst(scores: Sequence[PairScore], rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    ranked = sorted(zip(scores, rows, strict=True), key=lambda pair: pair[0].margin)[:WORST_EXAMPLES]
+    return [
+        {
+            "margin": score.margin,
+            "prompt": row["prompt"][-1]["content"],
+            "chosen": row["chosen"][-1]["content"],
+            "rejected": row["rejected"][-1]["content"],
+        }
+        for score, row in ranked
+    ]

@@ -1,0 +1,167 @@
+"""Intervals for what is measured on held-out pairs.
+
+Prompts are the units everywhere: the pairs of one prompt share its text and its raters, so they are not independent, and
+counting them one by one would make every interval too narrow. A prompt contributes the mean over its pairs, so counts of
+successes may be fractions; a mean of several outcomes varies less than one outcome, which errs on the safe side.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import NormalDist, fmean, stdev
+
+from rl.records import Interval, PairScore
+
+MOST_PROMPTS = 10_000_000
+"""Where the search for a needed number of prompts gives up."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairedCounts:
+    """Two models on the same pairs; ``gained`` and ``lost`` are sums over prompts, each prompt counting at most 1."""
+
+    prompts: int
+    gained: float
+    """Where the new model is right and the current one wrong."""
+    lost: float
+    """The reverse."""
+
+    @property
+    def difference(self) -> float:
+        """Accuracy of the new model minus that of the current one, -1 to 1; 0 when nothing was measured."""
+        return (self.gained - self.lost) / self.prompts if self.prompts else 0.0
+
+
+def wilson(successes: float, n: int, confidence: float = 0.95) -> Interval:
+    """Wilson's score interval for a proportion. Raises ValueError for no trials or successes outside 0 to n."""
+    if n < 1 or not 0 <= successes <= n:
+        raise ValueError(f"{successes} successes in {n} trials")
+    z = _z(confidence)
+    share = successes / n
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return Interval(share, max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half)))
+
+
+def prompt_accuracy(scores: Sequence[PairScore], confidence: float = 0.95) -> Interval:
+    """Share of the pairs of a prompt that are ranked rightly, averaged over prompts. Raises ValueError for no scores."""
+    per_prompt = _means((score.prompt_key, float(score.correct)) for score in scores)
+    return wilson(min(math.fsum(per_prompt), len(per_prompt)), len(per_prompt), confidence)
+
+
+def mean_interval(values_by_prompt: Mapping[str, Sequence[float]], confidence: float = 0.95) -> Interval | None:
+    """Student's t interval for the mean of the prompts' means.
+
+    None where there is none to give: fewer than two prompts with values, or a value that is no finite number.
+    """
+    means = [fmean(values) for values in values_by_prompt.values() if values]
+    if len(means) < 2 or not all(map(math.isfinite, means)):
+        return None
+    value = fmean(means)
+    half = student_t(len(means) - 1, confidence) * stdev(means, value) / math.sqrt(len(means))
+    return Interval(value, value - half, value + half)
+
+
+def paired_counts(new: Sequence[PairScore], current: Sequence[PairScore]) -> PairedCounts:
+    """Raises ValueError unless both scored the same pairs in the same order."""
+    if [score.prompt_key for score in new] != [score.prompt_key for score in current]:
+        raise ValueError("the two models must have scored the same pairs in the same order")
+    changes = _means((n.prompt_key, float(n.correct) - float(c.correct)) for n, c in zip(new, current, strict=True))
+    gained = math.fsum(change for change in changes if change > 0)
+    lost = -math.fsum(change for change in changes if change < 0)
+    return PairedCounts(len(changes), gained, lost)
+
+
+def paired_difference(
+    new: Sequence[PairScore], current: Sequence[PairScore], confidence: float = 0.95
+) -> Interval:
+    """Accuracy of the new model minus that of the current one, with the interval of ``difference_interval``."""
+    return difference_interval(paired_counts(new, current), confidence)
+
+
+def difference_interval(counts: PairedCounts, confidence: float = 0.95) -> Interval:
+    """The adjusted Wald interval for paired proportions of Bonett and Price (2012, J. Educ. Behav. Stat. 37:479-488).
+
+    One is added to each of the two discordant counts and two to the total, so it never shrinks to a point: two models that
+    agree everywhere on few prompts are not proven equal. The value is the plain difference, without that addition.
+    """
+    n = counts.prompts + 2
+    gained, lost = (counts.gained + 1) / n, (counts.lost + 1) / n
+    middle = gained - lost
+    half = _z(confidence) * math.sqrt((gained + lost - middle * middle) / n)
+    return Interval(counts.difference, max(-1.0, middle - half), min(1.0, middle + half))
+
+
+def needed_prompts(counts: PairedCounts, confidence: float = 0.95) -> int | None:
+    """Fewest held-out prompts, gained and lost at the observed rates, whose interval would exclude zero.
+
+    None when gains and losses are level (or nothing was measured): then no number can be told from these counts.
+    """
+    if counts.difference == 0:
+        return None
+    high = 1
+    while not _excludes_zero(counts, high, confidence):
+        high *= 2
+        if high > MOST_PROMPTS:
+            return None
+    low = high // 2  # does not exclude zero, unless high is 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _excludes_zero(counts, middle, confidence):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def student_t(degrees: int, confidence: float = 0.95) -> float:
+    """Two-sided critical value of Student's t distribution."""
+    if degrees < 1:
+        raise ValueError(f"{degrees} degrees of freedom")
+    z = _z(confidence)
+    if degrees > 200:  # Fisher and Cornish (1960): here exact to 8 digits
+        return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
+    low, high = 0.0, 1.0
+    while _central_share(high, degrees) < confidence:
+        high *= 2
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _central_share(middle, degrees) < confidence else (low, middle)
+    return high
+
+
+def _excludes_zero(counts: PairedCounts, prompts: int, confidence: float) -> bool:
+    scale = prompts / counts.prompts
+    interval = difference_interval(PairedCounts(prompts, counts.gained * scale, counts.lost * scale), confidence)
+    return interval.low > 0 or interval.high < 0
+
+
+def _central_share(t: float, degrees: int) -> float:
+    """P(-t < T < t), by the finite series of Abramowitz and Stegun 26.7.3 and 26.7.4."""
+    angle = math.atan(t / math.sqrt(degrees))
+    sine, cosine = math.sin(angle), math.cos(angle)
+    odd = degrees % 2
+    term = cosine if odd else 1.0
+    total = 0.0
+    for k in range(2 + odd, degrees + 1, 2):
+        total += term
+        term *= (k - 1) / k * cosine * cosine
+    return 2 / math.pi * (angle + sine * total) if odd else sine * total
+
+
+def _means(pairs: Iterable[tuple[str, float]]) -> list[float]:
+    by_prompt: defaultdict[str, list[float]] = defaultdict(list)
+    for key, value in pairs:
+        by_prompt[key].append(value)
+    return [fmean(values) for values in by_prompt.values()]
+
+
+@lru_cache
+def _z(confidence: float) -> float:
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
+    return NormalDist().inv_cdf((1 + confidence) / 2)

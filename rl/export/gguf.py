@@ -1,0 +1,36 @@
+"""Exports one GGUF file, for llama.cpp, Ollama and what is built on them."""
+
+from __future__ import annotations
+
+from rl.export.gguf_architectures import find_architecture
+from rl.export.gguf_check import self_check
+from rl.export.gguf_convert import convert
+from rl.export.gguf_quantize import k_quant_library
+from rl.export.levels import K_LEVELS, check_level
+from rl.export.loading import load_config
+from rl.export.merge import write_merged
+from rl.export.staging import check_name, scratch_directory, staged_file
+from rl.records import ExportJob, ExportResult, Report
+
+
+def export(job: ExportJob, report: Report) -> ExportResult:
+    """Writes ``<output_dir>/gguf/<name>-<quantization>.gguf`` after comparing it with the model it came from.
+
+    Raises UsageError (an unknown level, no such model) or ExportFailed (an architecture that GGUF export does not know, a
+    missing package, a full disk, a file that llama.cpp runs differently); no file is left behind then.
+    """
+    level = check_level(job.quantization)
+    find_architecture(load_config(job.base_model))
+    if level in K_LEVELS:
+        k_quant_library()
+    folder = job.output_dir / "gguf"
+    final = folder / f"{check_name(job.name)}-{level}.gguf"
+    with scratch_directory(folder, "merged") as merged, staged_file(final) as partial:
+        write_merged(job, merged, report)
+        report("stage", {"name": "convert"})
+        tensor_types = convert(merged, partial, level, job.name, report)
+        report("stage", {"name": "check"})
+        figures = self_check(partial, merged, level)
+        size = partial.stat().st_size
+    details = {"tensor_types": tensor_types, "self_check": figures, "size_bytes": size}
+    return ExportResult(path=final, quantization=level, details=details)

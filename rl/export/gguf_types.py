@@ -1,0 +1,123 @@
+"""Which GGUF type each tensor gets at each level.
+
+The k-quant levels follow the mixtures of llama.cpp's ``llama-quantize`` (MIT licence) for dense models, so that a file
+made here equals one made there: the tensors that hurt most when rounded get more bits.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gguf import GGML_QUANT_SIZES, LlamaFileType
+from gguf import GGMLQuantizationType as Type
+
+_BASE = {
+    "f32": Type.F32,
+    "f16": Type.F16,
+    "bf16": Type.BF16,
+    "q8_0": Type.Q8_0,
+    "q6_k": Type.Q6_K,
+    "q5_k_m": Type.Q5_K,
+    "q4_k_m": Type.Q4_K,
+    "q4_k_s": Type.Q4_K,
+    "q3_k_l": Type.Q3_K,
+    "q3_k_m": Type.Q3_K,
+    "q3_k_s": Type.Q3_K,
+    "q2_k": Type.Q2_K,
+}
+_SMALLER_BLOCK = {
+    Type.Q2_K: Type.Q4_0,
+    Type.Q3_K: Type.Q4_0,
+    Type.Q4_K: Type.Q5_0,
+    Type.Q5_K: Type.Q5_1,
+    Type.Q6_K: Type.Q8_0,
+}
+"""For rows whose width is no multiple of the 256 values in a k-quant block."""
+_UNQUANTISED = ("_norm.weight", "position_embd.weight")
+_LAYER = re.compile(r"blk\.(\d+)\.")
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """A level applied to one model."""
+
+    level: str
+    layers: int
+    heads_per_kv_head: int
+    output: str
+    """The tensor that makes the logits: ``output.weight``, or ``token_embd.weight`` when it doubles as it."""
+
+    @property
+    def file_type(self) -> LlamaFileType:
+        exact = self.level == "f32"
+        return LlamaFileType.ALL_F32 if exact else LlamaFileType[f"MOSTLY_{self.level.upper()}"]
+
+    def type_of(self, name: str, shape: tuple[int, ...]) -> Type:
+        if len(shape) < 2 or name.endswith(_UNQUANTISED):
+            return Type.F32
+        return _fitting(self._wanted(name), shape[-1])
+
+    def _wanted(self, name: str) -> Type:
+        base = _BASE[self.level]
+        if "_k" not in self.level:
+            return base
+        if name == self.output:
+            return Type.Q6_K
+        found = _LAYER.match(name)
+        layer = int(found.group(1)) if found else 0
+        if name.endswith(("attn_v.weight", "attn_qkv.weight")):
+            return self._value(base, layer)
+        if name.endswith("ffn_down.weight"):
+            return self._down(base, layer)
+        if name.endswith("attn_output.weight"):
+            return {"q2_k": Type.Q3_K, "q3_k_m": Type.Q4_K, "q3_k_l": Type.Q5_K}.get(self.level, base)
+        return base
+
+    def _value(self, base: Type, layer: int) -> Type:
+        match self.level:
+            case "q2_k":
+                return Type.Q4_K if self.heads_per_kv_head >= 4 else Type.Q3_K
+            case "q3_k_m":
+                return Type.Q5_K if layer < 2 else Type.Q4_K
+            case "q3_k_l":
+                return Type.Q5_K
+            case "q4_k_s":
+                return Type.Q5_K if layer < 4 else base
+            case "q4_k_m" | "q5_k_m":
+                return Type.Q6_K if self._more_bits(layer) else base
+        return base
+
+    def _down(self, base: Type, layer: int) -> Type:
+        match self.level:
+            case "q2_k":
+                return Type.Q3_K
+            case "q3_k_m":
+                return Type.Q5_K if layer < self.layers // 16 else Type.Q4_K
+            case "q3_k_l":
+                return Type.Q5_K
+            case "q4_k_s":
+                return Type.Q5_K if layer < self.layers // 8 else base
+            case "q4_k_m" | "q5_k_m":
+                return Type.Q6_K if self._more_bits(layer) else base
+        return base
+
+    def _more_bits(self, layer: int) -> bool:
+        """The first and the last eighth of the layers, and every third between."""
+        eighth = self.layers // 8
+        return layer < eighth or layer >= 7 * self.layers // 8 or (layer - eighth) % 3 == 2
+
+
+def byte_size(kind: Type, shape: tuple[int, ...]) -> int:
+    block, block_bytes = GGML_QUANT_SIZES[kind]
+    count = 1
+    for width in shape:
+        count *= width
+    return count // block * block_bytes
+
+
+def _fitting(wanted: Type, width: int) -> Type:
+    for kind in (wanted, _SMALLER_BLOCK.get(wanted, Type.F16)):
+        if width % GGML_QUANT_SIZES[kind][0] == 0:
+            return kind
+    return Type.F16

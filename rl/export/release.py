@@ -1,0 +1,87 @@
+"""Exporting a version (or a bare checkpoint) and keeping account of the files. Imports no torch: formats are leaf files."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from pathlib import Path
+
+from django.conf import settings
+
+from rl.errors import ExportFailed, UsageError
+from rl.export import EXPORTERS
+from rl.export.checksums import artifact_fields
+from rl.export.levels import check_level
+from rl.models import Artifact, ModelVersion
+from rl.records import ExportJob, ExportResult, Report
+from rl.slugs import check_slug
+from rl.training import versions
+
+
+def export_version(
+    version: ModelVersion, format_name: str, quantization: str, *, report: Report, name: str = "", output: str = ""
+) -> Artifact:
+    """Writes the files of one format below the version's directory (or ``output``) and records them."""
+    directory = Path(output).expanduser() if output else versions.version_directory(version)
+    result = export_files(
+        format_name,
+        ExportJob(
+            base_model=version.base_model,
+            adapter_dir=versions.adapter_directory(version),
+            output_dir=directory,
+            name=name or f"{version.agent.name}-{version.name}",
+            quantization=quantization,
+        ),
+        report,
+    )
+    artifact, _ = Artifact.objects.update_or_create(
+        version=version,
+        kind=format_name,
+        quantization=result.quantization,
+        defaults={**artifact_fields(result.path.resolve()), "details": result.details},
+    )
+    version.move(ModelVersion.Stage.EXPORTED)
+    return artifact
+
+
+def artifact_path(artifact: Artifact) -> Path:
+    return settings.DATA_DIR / artifact.path  # an absolute path stays as it is
+
+
+def export_checkpoint(
+    checkpoint: str, format_name: str, quantization: str, *, name: str, output: str, report: Report
+) -> ExportResult:
+    """Exports an adapter directory that belongs to no version; its own config names the base model."""
+    directory = Path(checkpoint).expanduser()
+    job = ExportJob(
+        base_model=base_of_adapter(directory),
+        adapter_dir=directory,
+        output_dir=Path(output).expanduser() if output else directory.parent,
+        name=name or directory.name,
+        quantization=quantization,
+    )
+    return export_files(format_name, job, report)
+
+
+def base_of_adapter(directory: Path) -> str:
+    """Raises UsageError when the directory holds no LoRA adapter."""
+    try:
+        return str(json.loads((directory / "adapter_config.json").read_text())["base_model_name_or_path"])
+    except FileNotFoundError:
+        raise UsageError(f"{directory} is no adapter: it has no adapter_config.json") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{directory / 'adapter_config.json'} cannot be read: {error}") from None
+
+
+def export_files(format_name: str, job: ExportJob, report: Report) -> ExportResult:
+    """Raises UsageError for an unknown format or level or a bad name, ExportFailed for all that breaks on the way."""
+    if format_name not in EXPORTERS:
+        raise UsageError(f"unknown format {format_name!r}; known: {', '.join(EXPORTERS)}")
+    check_level(job.quantization)
+    check_slug(job.name, "model name")
+    try:
+        job.output_dir.mkdir(parents=True, exist_ok=True)
+        result: ExportResult = import_module(EXPORTERS[format_name]).export(job, report)
+    except OSError as error:
+        raise ExportFailed(f"{job.output_dir}: {error.strerror or error}") from error
+    return result

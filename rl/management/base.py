@@ -1,0 +1,77 @@
+"""What all commands share: ``--json``, exit codes, results on stdout and progress on stderr.
+
+Exit codes: 0 done, 1 failed, 2 usage, 3 not enough data, 4 gate rejected, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
+from rich.console import Console
+from rich.table import Table
+
+from rl.errors import RatchetError, UsageError
+from rl.management.progress import ProgressLine
+from rl.models import Agent
+
+
+class RatchetCommand(BaseCommand):
+    """Subclasses write ``add_options`` and ``run``; ``run`` ends with ``self.result(...)``."""
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--json", action="store_true", help="print one JSON document on stdout")
+        self.add_options(parser)
+
+    def add_options(self, parser: CommandParser) -> None:
+        """Arguments of one command."""
+
+    def run(self, **options: Any) -> None:
+        raise TypeError(f"{type(self).__name__} does not say what it does")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self.as_json: bool = options["json"]
+        self.report = ProgressLine(Console(stderr=True, no_color=options["no_color"] or None))
+        try:
+            self.run(**options)
+        except RatchetError as error:
+            raise CommandError(str(error), returncode=error.exit_code) from error
+        except ValidationError as error:
+            raise CommandError("; ".join(error.messages), returncode=UsageError.exit_code) from error
+        except DatabaseError as error:
+            raise CommandError(f"the database refused: {error} (has 'manage.py migrate' been run?)") from error
+        except KeyboardInterrupt:
+            raise CommandError("interrupted", returncode=130) from None
+        finally:
+            self.report.close()
+
+    def result(self, document: Mapping[str, Any], *tables: Table, lines: Sequence[str] = ()) -> None:
+        """The one result: the document with ``--json``, the tables and lines for people otherwise."""
+        self.report.close()
+        if self.as_json:
+            self.stdout.write(json.dumps(document, indent=2, default=str, ensure_ascii=False))
+            return
+        console = Console(file=self.stdout._out, soft_wrap=True)  # type: ignore[attr-defined]
+        for table in tables:
+            console.print(table)
+        for line in lines:
+            console.print(line, markup=False, highlight=False)
+
+
+def agent_named(name: str) -> Agent:
+    """Raises UsageError that lists the agents there are."""
+    if agent := Agent.objects.filter(name__iexact=name).first():
+        return agent
+    known = ", ".join(Agent.objects.values_list("name", flat=True)[:20])
+    raise UsageError(f"no agent is named {name!r}; " + (f"there are: {known}" if known else "there are none yet"))
+
+
+def two_columns(title: str, rows: Mapping[str, Any]) -> Table:
+    table = Table(title=title, show_header=False, title_justify="left")
+    for name, value in rows.items():
+        table.add_row(name, f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value))
+    return table

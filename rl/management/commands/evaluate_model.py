@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from rl.errors import GateRejected, UsageError
+from rl.evaluation import evaluate as evaluation
+from rl.files import write_text
+from rl.management.base import RatchetCommand, agent_named
+from rl.management.tables import LABELS, evaluation_document, evaluation_table, models_table, verdict_line
+from rl.models import Agent, Evaluation
+
+
+class Command(RatchetCommand):
+    help = "Measure a version or a checkpoint on held-out preferences, beside the base model and the version in use."
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("--agent", required=True)
+        what = parser.add_mutually_exclusive_group()
+        what.add_argument("--version", dest="version_name", help="default: the newest")
+        what.add_argument("--checkpoint", help="an adapter directory instead of a version")
+        parser.add_argument(
+            "--compare-base", action="store_true", help="judge against the base, not the version in use"
+        )
+        parser.add_argument("--output", help="write the whole report here as JSON")
+
+    def run(self, **options: Any) -> None:
+        agent = agent_named(options["agent"])
+        if options["checkpoint"]:
+            self._checkpoint(agent, options)
+        else:
+            self._version(agent, options)
+
+    def _version(self, agent: Agent, options: dict[str, Any]) -> None:
+        version = evaluation.find_version(agent, options["version_name"])
+        row = evaluation.evaluate(
+            version, evaluation.latest_training_set(agent), self.report, against_base=options["compare_base"]
+        )
+        document = evaluation_document(row)
+        self._write(options["output"], document)
+        self.result(document, evaluation_table(row), lines=[verdict_line(row)])
+        if row.verdict == Evaluation.Verdict.REJECT:
+            raise GateRejected(f"{version} is worse than what it was compared with")
+
+    def _checkpoint(self, agent: Agent, options: dict[str, Any]) -> None:
+        directory = Path(options["checkpoint"]).expanduser()
+        document = evaluation.evaluate_checkpoint(agent, directory, self.report, against_base=options["compare_base"])
+        self._write(options["output"], document)
+        table = models_table(f"Held-out preference accuracy of {directory.name}", document["models"], LABELS)
+        self.result(document, table, lines=[f"gate: {document['verdict']}. {document['reason']}"])
+        if document["verdict"] == Evaluation.Verdict.REJECT:
+            raise GateRejected(f"{directory} is worse than what it was compared with")
+
+    def _write(self, output: str | None, document: dict[str, Any]) -> None:
+        if output is None:
+            return
+        try:
+            write_text(Path(output).expanduser(), json.dumps(document, indent=2, default=str, ensure_ascii=False))
+        except OSError as error:
+            raise UsageError(f"--output {output} cannot be written: {error.strerror}") from error

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from rl.errors import UsageError
+from rl.evaluation.evaluate import find_version
+from rl.export import EXPORTERS, release
+from rl.export.levels import LEVELS
+from rl.management.base import RatchetCommand, agent_named
+
+
+class Command(RatchetCommand):
+    help = "Export a version or a checkpoint as a merged model, a LoRA adapter or a GGUF file."
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("--agent", help="needed with --version")
+        what = parser.add_mutually_exclusive_group()
+        what.add_argument("--version", dest="version_name", help="default: the agent's newest")
+        what.add_argument("--checkpoint", help="an adapter directory instead of a version")
+        parser.add_argument("--format", choices=list(EXPORTERS), default="gguf")
+        parser.add_argument("--quantization", default="f16", help=f"of a GGUF file: {', '.join(LEVELS)}")
+        parser.add_argument("--model-name", default="", help="default: agent and version")
+        parser.add_argument("--output", default="", help="directory; default: the version's own")
+
+    def run(self, **options: Any) -> None:
+        shared = {"name": options["model_name"], "output": options["output"], "report": self.report}
+        target = (options["format"], options["quantization"])
+        if options["checkpoint"]:
+            result = release.export_checkpoint(options["checkpoint"], *target, **shared)
+            path, details = str(result.path), result.details
+        elif options["agent"]:
+            version = find_version(agent_named(options["agent"]), options["version_name"])
+            artifact = release.export_version(version, *target, **shared)
+            path, details = str(release.artifact_path(artifact)), artifact.details
+        else:
+            raise UsageError("say what to export: --agent with --version, or --checkpoint")
+        lines = [path, *(f"{name}: {value}" for name, value in details.items())]
+        self.result({"path": path, "format": options["format"], "details": details}, lines=lines)

@@ -1,0 +1,136 @@
+"""The options and the course of action that all training commands share."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from rl import dataset_builder
+from rl.config import PRESETS, TrainingConfig, preset
+from rl.errors import GateRejected, RunConflict, UsageError
+from rl.export.levels import LEVELS
+from rl.management.base import RatchetCommand, agent_named, two_columns
+from rl.management.tables import evaluation_document, evaluation_table, verdict_line
+from rl.models import Agent, Evaluation, TrainingRun
+from rl.training import run as runs
+from rl.training import supervisor
+from rl.training.dry_run import dry_run
+
+
+def add_data_options(parser: CommandParser) -> None:
+    data = parser.add_argument_group("data")
+    data.add_argument("--agent", help="whose ratings to learn from")
+    data.add_argument("--source", choices=["db", "file"], default="db", help="the database, or a Command Center export")
+    data.add_argument("--data-file", default="", help="exhaustive_data.json, with --source file")
+    data.add_argument("--ratings-file", default="", help="ratings.json, with --source file")
+    data.add_argument("--pair-type", choices=dataset_builder.PAIR_TYPES, help="default: the agent's")
+    data.add_argument("--min-samples", type=int, default=10, help="fewest pairs to train on (10)")
+    data.add_argument("--max-pairs-per-question", type=int, default=5, help="most pairs of one prompt (5)")
+    data.add_argument("--val-split", type=float, default=0.2, help="share of the prompts held out (0.2)")
+    data.add_argument("--min-confidence", type=float, default=0.5, help="least share of raters that agree, 0.5 to 1")
+
+
+def add_training_options(parser: CommandParser) -> None:
+    training = parser.add_argument_group("training (what is not given comes from the agent, or the preset)")
+    training.add_argument("--config", choices=list(PRESETS), help="preset")
+    training.add_argument("--base-model", default="", help="hub id or directory; default: the agent's")
+    training.add_argument("--epochs", type=float)
+    training.add_argument("--batch-size", type=int, help="pairs per forward pass")
+    training.add_argument("--gradient-accumulation", type=int, help="forward passes per optimiser step")
+    training.add_argument("--learning-rate", type=float)
+    training.add_argument("--lora-r", type=int, help="rank of the adapter")
+    training.add_argument("--lora-alpha", type=int)
+    training.add_argument("--max-length", type=int, help="tokens of prompt and answer")
+    training.add_argument("--save-steps", type=int, help="optimiser steps between checkpoints")
+    training.add_argument("--seed", type=int)
+
+
+def add_run_options(parser: CommandParser) -> None:
+    run = parser.add_argument_group("run")
+    run.add_argument("--output-dir", default="", help="put a copy of the adapter here")
+    run.add_argument(
+        "--resume", nargs="?", type=int, const=0, metavar="RUN", help="go on with the agent's last stopped run"
+    )
+    run.add_argument("--export", action="store_true", help="export GGUF if the gate promotes the version")
+    run.add_argument("--quantization", default="q8_0", help=f"of the GGUF: {', '.join(LEVELS)}")
+    run.add_argument("--register-ollama", action="store_true", help="register the exported model with Ollama")
+    run.add_argument("--model-name", default="", help="name of the exported model")
+    run.add_argument("--dry-run", action="store_true", help="say what would be trained, and do nothing")
+    run.add_argument("--run", type=int, help="work on this claimed run (the queue starts runs so)")
+    run.add_argument("--attempt", type=int, help="with --run: the attempt that the caller claimed")
+
+
+def train_command(command: RatchetCommand, method: str, options: dict[str, Any]) -> None:
+    if options["run"] is not None:
+        _execute(command, _claimed(options["run"], options["attempt"]))
+        return
+    if not options["agent"]:
+        raise UsageError("--agent is missing: say whose ratings to learn from")
+    agent = agent_named(options["agent"])
+    if options["resume"] is not None:
+        _execute(command, resumable(agent, options["resume"]))
+        return
+    config, run_options = training_config(agent, options), _run_options(agent, options)
+    if options["dry_run"]:
+        plan = dry_run(agent, config, run_options)
+        command.result(plan.document, *[two_columns(title, rows) for title, rows in plan.tables.items()])
+        return
+    run = runs.create(agent, method_name=method, config=config, options=run_options)
+    _execute(command, supervisor.claim_stopped(run))
+
+
+def training_config(agent: Agent, options: dict[str, Any]) -> TrainingConfig:
+    """What is given on the command line, over the named preset, or over the agent's own settings."""
+    start = preset(options["config"]) if options["config"] else agent.training_config()
+    known = {field.name for field in fields(TrainingConfig)}
+    return start.with_overrides({name: value for name, value in options.items() if name in known})
+
+
+def _run_options(agent: Agent, options: dict[str, Any]) -> runs.RunOptions:
+    if options["source"] == "file" and not options["data_file"]:
+        raise UsageError("--source file needs --data-file")
+    data = dataset_builder.DataOptions(
+        pair_type=options["pair_type"] or agent.pair_type,
+        **{name: options[name] for name in ("min_samples", "max_pairs_per_question", "val_split", "min_confidence")},
+    )
+    names = ("source", "data_file", "ratings_file", "base_model", "output_dir", "quantization", "model_name")
+    return runs.RunOptions(
+        data=data,
+        export=options["export"] or options["register_ollama"],
+        register_ollama=options["register_ollama"],
+        **{name: options[name] for name in names},
+    )
+
+
+def _claimed(run_id: int, attempt: int | None) -> TrainingRun:
+    run = TrainingRun.objects.select_related("agent", "training_set", "version").filter(pk=run_id).first()
+    if run is None:
+        raise UsageError(f"there is no run {run_id}")
+    if run.state != TrainingRun.State.RUNNING or run.attempt != attempt:
+        raise RunConflict(f"run {run_id} is {run.state} at attempt {run.attempt}; attempt {attempt} has nothing to do")
+    return run
+
+
+def resumable(agent: Agent, run_id: int = 0) -> TrainingRun:
+    """The agent's last failed, cancelled or abandoned run (or the named one), claimed for the caller."""
+    candidates = agent.runs.select_related("training_set", "version").exclude(state=TrainingRun.State.SUCCEEDED)
+    run = (candidates.filter(pk=run_id) if run_id else candidates).first()
+    if run is None:
+        raise UsageError(f"{agent.name} has no stopped run{f' {run_id}' if run_id else ''} to resume")
+    return supervisor.claim_stopped(run)
+
+
+def _execute(command: RatchetCommand, run: TrainingRun) -> None:
+    evaluation = runs.execute(run, command.report)
+    assert run.version is not None  # noqa: S101  a run that ends well has made one
+    artifacts = {artifact.kind: artifact.path for artifact in run.version.artifacts.all()}
+    document = {"run": run.pk, "version": run.version.name, "steps": run.step, "artifacts": artifacts}
+    lines = [verdict_line(evaluation), f"version: {run.version}"]
+    lines += [f"{kind}: {path}" for kind, path in artifacts.items()]
+    command.result(
+        {**document, "evaluation": evaluation_document(evaluation)}, evaluation_table(evaluation), lines=lines
+    )
+    if evaluation.verdict == Evaluation.Verdict.REJECT:
+        raise GateRejected(f"{run.version} is worse than the version in use; it was not exported and is not used")

@@ -1,0 +1,31 @@
+"""The database. Code outside imports from this package only; inside, imports run one way:
+
+agents <- traces <- versions <- training <- feedback, serving;  access stands alone.
+"""
+
+from __future__ import annotations
+
+from rl.models.access import ApiKey
+from rl.models.agents import Agent
+from rl.models.feedback import Feedback
+from rl.models.serving import Arm, Assignment, Deployment, Experiment
+from rl.models.traces import Trace
+from rl.models.training import MetricPoint, TrainingRun, TrainingSet
+from rl.models.versions import Artifact, Evaluation, ModelVersion
+
+__all__ = [
+    "Agent",
+    "ApiKey",
+    "Arm",
+    "Artifact",
+    "Assignment",
+    "Deployment",
+    "Evaluation",
+    "Experiment",
+    "Feedback",
+    "MetricPoint",
+    "ModelVersion",
+    "Trace",
+    "TrainingRun",
+    "TrainingSet",
+]

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import hashlib
+import secrets
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.utils import timezone
+
+from rl.models.agents import Agent
+
+
+def validate_origins(value: object) -> None:
+    """A list of ``scheme://host[:port]``, as browsers send it in the Origin header."""
+    if not isinstance(value, list) or not all(isinstance(origin, str) for origin in value):
+        raise ValidationError("must be a JSON list of origins")
+    for origin in value:
+        parts = urlsplit(origin)
+        if parts.scheme not in ("http", "https") or not parts.netloc or origin != f"{parts.scheme}://{parts.netloc}":
+            raise ValidationError(f"{origin!r} is no origin; write it like https://app.example.com, without a path")
+
+
+class ApiKey(models.Model):
+    """Who may call the API. Only a hash of the key is kept: the key itself is shown once, when it is made."""
+
+    class Kind(models.TextChoices):
+        SECRET = "secret", "secret (servers; may do everything)"  # noqa: S105  a choice, not a password
+        PUBLISHABLE = "publishable", "publishable (browsers; may only rate)"
+
+    PREFIXES = {Kind.SECRET: "sk_", Kind.PUBLISHABLE: "pk_"}
+
+    name = models.CharField(max_length=100)
+    kind = models.CharField(max_length=16, choices=Kind)
+    agent = models.ForeignKey(
+        Agent, null=True, blank=True, on_delete=models.CASCADE, related_name="api_keys", help_text="Empty: every agent."
+    )
+    allowed_origins = models.JSONField(
+        default=list,
+        blank=True,
+        validators=[validate_origins],
+        help_text="Publishable keys work from these pages only.",
+    )
+    start = models.CharField(max_length=12, editable=False, help_text="The first characters, to tell keys apart.")
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        verbose_name = "API key"
+        ordering = ["-created_at"]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.start}…)"
+
+    def clean(self) -> None:
+        if self.kind == self.Kind.PUBLISHABLE and not self.allowed_origins:
+            raise ValidationError({"allowed_origins": "a publishable key needs at least one origin"})
+
+    def issue(self) -> str:
+        """Makes a new random key for this unsaved row, saves it, and returns the key: the only time it is seen."""
+        key = self.PREFIXES[self.Kind(self.kind)] + secrets.token_urlsafe(32)
+        self.start, self.digest = key[:10], self.digest_of(key)
+        self.full_clean()
+        self.save()
+        return key
+
+    @classmethod
+    def create(cls, **fields: Any) -> tuple[ApiKey, str]:
+        """Raises ValidationError."""
+        row = cls(**fields)
+        return row, row.issue()
+
+    @staticmethod
+    def digest_of(key: str) -> str:
+        """Keys carry 256 random bits, so a plain SHA-256 cannot be guessed back."""
+        return hashlib.sha256(key.encode()).hexdigest()
+
+    @classmethod
+    def find(cls, key: str) -> ApiKey | None:
+        """The key's row unless it is unknown or revoked. Compares hashes through the unique index."""
+        return cls.objects.filter(digest=cls.digest_of(key), revoked_at__isnull=True).select_related("agent").first()
+
+    def revoke(self) -> None:
+        type(self).objects.filter(pk=self.pk, revoked_at__isnull=True).update(revoked_at=timezone.now())

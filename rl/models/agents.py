@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.db.models.functions import Lower
+
+from rl.config import PRESETS, TrainingConfig, preset
+from rl.errors import UsageError
+from rl.export.levels import LEVELS, check_level
+from rl.slugs import check_slug
+
+
+def validate_name(value: str) -> None:
+    _as_validation_error(check_slug, value, "agent name")
+
+
+def validate_level(value: str) -> None:
+    _as_validation_error(check_level, value)
+
+
+def validate_overrides(value: object) -> None:
+    if not isinstance(value, dict):
+        raise ValidationError("must be a JSON object of hyper-parameters")
+    _as_validation_error(preset("default").with_overrides, value)
+
+
+def _as_validation_error(check: Any, *arguments: object) -> None:
+    try:
+        check(*arguments)
+    except UsageError as error:
+        raise ValidationError(str(error)) from error
+
+
+class Agent(models.Model):
+    """A named, model-backed function of somebody's app."""
+
+    class PairType(models.TextChoices):
+        PREFERENCE = "preference", "rated answers, picks and corrections"
+        WIDGET = "widget", "widget selection"
+        FIXTURE = "fixture", "fixture selection"
+        BOTH = "both", "widget and fixture selection"
+
+    name = models.CharField(max_length=64, validators=[validate_name], help_text="Letters, digits, '.', '_' and '-'.")
+    description = models.TextField(blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    # the model
+    base_model = models.CharField(
+        max_length=500,
+        blank=True,
+        help_text="A hub id such as Qwen/Qwen2.5-1.5B-Instruct, or a directory. Empty: the tiny embedded model.",
+    )
+    system_prompt = models.TextField(blank=True)
+    context_length = models.PositiveIntegerField(
+        default=1024, validators=[MinValueValidator(16)], help_text="Tokens of prompt and answer together."
+    )
+    response_length = models.PositiveIntegerField(
+        default=256, validators=[MinValueValidator(1)], help_text="Most tokens of one answer."
+    )
+
+    # training
+    pair_type = models.CharField(max_length=16, choices=PairType, default=PairType.PREFERENCE)
+    preset = models.CharField(max_length=32, choices=[(name, name) for name in PRESETS], default="default")
+    training_overrides = models.JSONField(
+        default=dict,
+        blank=True,
+        validators=[validate_overrides],
+        help_text="Hyper-parameters that differ from the preset.",
+    )
+    reward_weights = models.JSONField(default=dict, blank=True, help_text="Reward name to weight; empty: the defaults.")
+
+    # online learning
+    online_learning = models.BooleanField(
+        default=True, help_text="Retrain by itself. Also needs ENABLE_ONLINE_LEARNING=true."
+    )
+    min_samples_to_retrain = models.PositiveIntegerField(
+        default=100, validators=[MinValueValidator(1)], help_text="New ratings that start a run."
+    )
+    retrain_interval_hours = models.PositiveIntegerField(
+        default=24,
+        validators=[MinValueValidator(1), MaxValueValidator(8760)],
+        help_text="Hours after which fewer new ratings start a run too.",
+    )
+    auto_export = models.BooleanField(default=True, help_text="Export a version that the gate promotes.")
+    auto_deploy = models.BooleanField(default=False, help_text="Deploy a version that the gate promotes.")
+    export_quantization = models.CharField(
+        max_length=16, default="q8_0", validators=[validate_level], help_text=f"One of {', '.join(LEVELS)}."
+    )
+
+    class Meta:
+        constraints = [
+            # Names become folders, and some file systems do not tell A from a.
+            models.UniqueConstraint(Lower("name"), name="agent_name_unique"),
+        ]
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def training_config(self) -> TrainingConfig:
+        return (
+            preset(self.preset)
+            .with_overrides({"max_length": self.context_length})
+            .with_overrides(self.training_overrides)
+        )

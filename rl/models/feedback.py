@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from rl.models.access import ApiKey
+from rl.models.agents import Agent
+from rl.models.traces import Trace
+from rl.models.training import TrainingSet
+
+
+class Feedback(models.Model):
+    """An append-only event on a trace. Nothing is deleted: a newer rating supersedes, a retraction withdraws.
+
+    Of the ratings of one rater on one trace at most one is current; comparisons, corrections and outcomes stay current
+    until they are retracted. Training reads current events only.
+    """
+
+    class Kind(models.TextChoices):
+        RATING = "rating", "rating"  # thumb, stars or score of one answer
+        COMPARISON = "comparison", "side-by-side pick"  # this trace (left) against other_trace (right)
+        CORRECTION = "correction", "edited answer"  # text: what the answer should have been
+        OUTCOME = "outcome", "delayed outcome"  # metric and value, observed later
+        RETRACTION = "retraction", "retraction"  # withdraws the event it points at
+
+    class Scale(models.TextChoices):
+        THUMB = "thumb", "thumb (0 or 1)"
+        STARS = "stars", "stars (1 to 5)"
+        SCORE = "score", "score (0 to 1)"
+
+    class Choice(models.TextChoices):
+        LEFT = "left", "left is better"
+        RIGHT = "right", "right is better"
+        TIE = "tie", "equally good"
+        BOTH_BAD = "both_bad", "both bad"
+
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="feedback")
+    trace = models.ForeignKey(Trace, on_delete=models.CASCADE, related_name="feedback")
+    kind = models.CharField(max_length=16, choices=Kind)
+    rater = models.CharField(
+        max_length=200, help_text="user:… signed in, device:… a browser, else as a server named it."
+    )
+    source = models.CharField(max_length=32, default="api")
+    api_key = models.ForeignKey(ApiKey, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+
+    # rating
+    scale = models.CharField(max_length=16, choices=Scale, blank=True)
+    raw_value = models.FloatField(null=True, blank=True, help_text="As given, on its scale; the number of an outcome.")
+    value = models.FloatField(null=True, blank=True, help_text="Normalised to 0 … 1.")
+    # comparison
+    other_trace = models.ForeignKey(Trace, null=True, blank=True, on_delete=models.CASCADE, related_name="compared")
+    choice = models.CharField(max_length=16, choices=Choice, blank=True)
+    # correction
+    text = models.TextField(blank=True)
+    # outcome
+    metric = models.CharField(max_length=100, blank=True)
+
+    tags = models.JSONField(default=list, blank=True)
+    notes = models.TextField(blank=True)
+    rated_at = models.DateTimeField(default=timezone.now, help_text="When the rater decided.")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    is_current = models.BooleanField(default=True)
+    retracts = models.ForeignKey("self", null=True, blank=True, on_delete=models.CASCADE, related_name="retractions")
+    training_set = models.ForeignKey(
+        TrainingSet, null=True, blank=True, on_delete=models.SET_NULL, related_name="first_learned",
+        help_text="The first training set that saw it; empty: it waits for the next run.",
+    )  # fmt: skip
+
+    class Meta:
+        verbose_name_plural = "feedback"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["trace", "rater"],
+                condition=Q(kind="rating", is_current=True),
+                name="feedback_one_current_rating",
+            ),
+            models.CheckConstraint(
+                condition=Q(value__isnull=True) | Q(value__gte=0, value__lte=1), name="feedback_value_normalised"
+            ),
+            models.CheckConstraint(
+                condition=~Q(kind="rating") | Q(value__isnull=False), name="feedback_rating_has_value"
+            ),
+            models.CheckConstraint(
+                condition=~Q(kind="comparison") | Q(other_trace__isnull=False) & ~Q(choice=""),
+                name="feedback_comparison_has_two_sides",
+            ),
+        ]
+        indexes = [
+            # The online learner asks every minute how many ratings wait.
+            models.Index(
+                fields=["agent"],
+                condition=Q(is_current=True, training_set__isnull=True) & ~Q(kind="retraction"),
+                name="feedback_waiting",
+            ),
+            # The dashboard's ratings per day; the API's cursor.
+            models.Index(fields=["agent", "-created_at", "id"], name="feedback_agent_newest"),
+            models.Index(fields=["-created_at", "id"], name="feedback_newest"),
+            # Which traces has this rater done? Also: everything of one person, to be forgotten.
+            models.Index(fields=["rater", "trace"], name="feedback_rater"),
+        ]
+        ordering = ["-created_at", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.pk} by {self.rater}"

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Sequence
+
+from django.db import models
+from django.utils import timezone
+
+from rl.models.agents import Agent
+from rl.records import Message
+
+
+def prompt_key(prompt: Sequence[Message]) -> str:
+    """Same messages, same key: 64 hexadecimal digits of SHA-256 over the canonical JSON of roles and contents."""
+    canonical = json.dumps([[m["role"], m["content"]] for m in prompt], ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+class Trace(models.Model):
+    """One answer of an agent, and what really happened while it was made.
+
+    ``prompt_key`` groups answers to the same prompt: the hash of the messages, or the key that an importer knows better
+    (Command Center's question_id).
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="traces")
+    model_version = models.ForeignKey(
+        "rl.ModelVersion", null=True, blank=True, on_delete=models.SET_NULL, related_name="traces",
+        help_text="The version that gave the answer; empty: the base model, or not known.",
+    )  # fmt: skip
+    external_id = models.CharField(
+        max_length=200, null=True, blank=True, help_text="The id in the system it came from."
+    )
+    source = models.CharField(max_length=32, default="api")
+    session_id = models.CharField(max_length=200, blank=True)
+
+    prompt = models.JSONField(help_text="Chat messages: a list of {role, content}.")
+    prompt_key = models.CharField(max_length=200)
+    response = models.TextField(blank=True)
+    details = models.JSONField(default=dict, blank=True, help_text="What the source knows beside prompt and response.")
+
+    tool_calls = models.JSONField(default=list, blank=True)
+    reasoning_steps = models.JSONField(default=list, blank=True)
+    tasks = models.JSONField(default=list, blank=True)
+    state = models.JSONField(null=True, blank=True)
+    action = models.JSONField(null=True, blank=True)
+    tokens_in = models.PositiveIntegerField(null=True, blank=True)
+    tokens_out = models.PositiveIntegerField(null=True, blank=True)
+    cost = models.FloatField(null=True, blank=True, help_text="In the currency of the source.")
+    duration_ms = models.PositiveIntegerField(null=True, blank=True)
+
+    occurred_at = models.DateTimeField(default=timezone.now)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            # Importing or posting the same thing twice finds the first one.
+            models.UniqueConstraint(fields=["agent", "external_id"], name="trace_external_id_unique"),
+        ]
+        indexes = [
+            # Pair building walks an agent's rated answers prompt by prompt.
+            models.Index(fields=["agent", "prompt_key"], name="trace_prompt"),
+            # The list pages and the cursor of the API, newest first.
+            models.Index(fields=["-created_at", "id"], name="trace_newest"),
+            models.Index(fields=["agent", "-created_at", "id"], name="trace_agent_newest"),
+        ]
+        ordering = ["-created_at", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.agent_id}/{self.external_id or self.id}"
+
+    def save(self, *args: object, **kwargs: object) -> None:
+        self.prompt_key = self.prompt_key or prompt_key(self.prompt)
+        super().save(*args, **kwargs)  # type: ignore[arg-type]
+
+    @property
+    def question(self) -> str:
+        """The last user message, for people's eyes."""
+        return next((m["content"] for m in reversed(self.prompt) if m["role"] == "user"), "")

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from django.db import models
+from django.db.models.functions import Lower
+
+from rl.models.agents import Agent
+
+
+class ModelVersion(models.Model):
+    """What a training run produced.
+
+    CANDIDATE ──► EVALUATED ──► EXPORTED ──► DEPLOYED ──► RETIRED
+        │             │
+        └─────────────┴──► REJECTED
+    """
+
+    class Stage(models.TextChoices):
+        CANDIDATE = "candidate", "candidate"  # trained, not measured yet
+        EVALUATED = "evaluated", "evaluated"  # measured; the gate did not reject it
+        EXPORTED = "exported", "exported"  # a file that a server can load exists
+        DEPLOYED = "deployed", "deployed"  # a target serves it
+        RETIRED = "retired", "retired"  # was deployed, is not any more
+        REJECTED = "rejected", "rejected"  # the gate found it worse than the version in use
+
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="versions")
+    name = models.CharField(max_length=64, help_text="v{ratings it learned from}, with .2, .3 … when taken.")
+    parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="children")
+    stage = models.CharField(max_length=16, choices=Stage, default=Stage.CANDIDATE)
+    base_model = models.CharField(max_length=500, help_text="The directory or hub id that the adapter belongs to.")
+    feedback_count = models.PositiveIntegerField(help_text="Feedback items it learned from.")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            # Lower: names become folders.
+            models.UniqueConstraint("agent", Lower("name"), name="version_name_unique"),
+        ]
+        indexes = [models.Index(fields=["agent", "-created_at"], name="version_agent_newest")]
+        ordering = ["-created_at"]
+
+    def __str__(self) -> str:
+        return f"{self.agent.name} {self.name}"
+
+    def move(self, to: Stage) -> bool:
+        """One conditional update; False when the arrow does not exist from the stage that the row has now."""
+        sources = [source for source, targets in _ARROWS.items() if to in targets]
+        changed = type(self).objects.filter(pk=self.pk, stage__in=sources).update(stage=to)
+        self.refresh_from_db(fields=["stage"])
+        return changed == 1
+
+
+_S = ModelVersion.Stage
+_ARROWS: dict[ModelVersion.Stage, set[ModelVersion.Stage]] = {
+    _S.CANDIDATE: {_S.EVALUATED, _S.REJECTED},
+    _S.EVALUATED: {_S.EXPORTED, _S.REJECTED},
+    _S.EXPORTED: {_S.DEPLOYED, _S.REJECTED},
+    _S.DEPLOYED: {_S.RETIRED},
+}
+
+
+class Artifact(models.Model):
+    """A file or directory that belongs to a version."""
+
+    class Kind(models.TextChoices):
+        ADAPTER = "adapter", "LoRA adapter"
+        MERGED = "merged", "merged model"
+        LORA = "lora", "LoRA release"
+        GGUF = "gguf", "GGUF"
+        ONNX = "onnx", "ONNX"
+
+    version = models.ForeignKey(ModelVersion, on_delete=models.CASCADE, related_name="artifacts")
+    kind = models.CharField(max_length=16, choices=Kind)
+    quantization = models.CharField(max_length=16, blank=True)
+    path = models.CharField(max_length=1000, help_text="Relative to DATA_DIR, or absolute when exported elsewhere.")
+    size_bytes = models.BigIntegerField()
+    sha256 = models.CharField(max_length=64, help_text="Of the file; of a directory: of its files' names and hashes.")
+    details = models.JSONField(default=dict, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["version", "kind", "quantization"], name="artifact_unique"),
+        ]
+        ordering = ["created_at"]
+
+    def __str__(self) -> str:
+        return f"{self.version_id} {self.kind} {self.quantization}".strip()
+
+
+class Evaluation(models.Model):
+    """A version measured on held-out preference pairs, beside the base model and the version in use."""
+
+    class Verdict(models.TextChoices):
+        PROMOTE = "promote", "promote"
+        REJECT = "reject", "reject"
+        UNDECIDED = "undecided", "undecided"
+
+    version = models.ForeignKey(ModelVersion, on_delete=models.CASCADE, related_name="evaluations")
+    training_set = models.ForeignKey("rl.TrainingSet", on_delete=models.PROTECT, related_name="evaluations")
+    against = models.ForeignKey(
+        ModelVersion, null=True, blank=True, on_delete=models.SET_NULL, related_name="+",
+        help_text="The version in use that it was compared with; empty: the base model.",
+    )  # fmt: skip
+    pairs = models.PositiveIntegerField()
+    prompts = models.PositiveIntegerField()
+    accuracy = models.FloatField(help_text="Share of held-out pairs whose chosen answer is the likelier one, 0 to 1.")
+    base_accuracy = models.FloatField()
+    against_accuracy = models.FloatField(help_text="Of the version in use.")
+    verdict = models.CharField(max_length=16, choices=Verdict)
+    ratings_needed = models.PositiveIntegerField(
+        null=True, blank=True, help_text="About how many more, when undecided."
+    )
+    report = models.JSONField(help_text="Intervals, margins and the worst examples.")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["version", "-created_at"], name="evaluation_newest")]
+        ordering = ["-created_at"]
+
+    def __str__(self) -> str:
+        return f"{self.version_id}: {self.verdict}"

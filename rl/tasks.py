@@ -1,0 +1,39 @@
+"""Queue entry points. Each is short and idempotent: the queue delivers tasks again when it is in doubt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rl.models import TrainingRun
+
+
+def start_run(run_id: int) -> bool:
+    """Starts the process of a queued run; False when it has been started or cancelled already."""
+    from rl.training import supervisor
+
+    run = TrainingRun.objects.filter(pk=run_id).first()
+    return run is not None and supervisor.start(run)
+
+
+def supervise_runs() -> dict[str, int]:
+    """Once a minute: resumes or fails the runs whose process died or hangs."""
+    from rl.training import supervisor
+
+    return supervisor.supervise()
+
+
+def consider_retraining() -> list[int]:
+    """Once a minute: queues a run for each agent that is due."""
+    from rl import online_learner
+
+    return [run.pk for run in online_learner.tick()]
+
+
+def ensure_schedules(**kwargs: Any) -> None:
+    """Creates the periodic tasks, once; a person may change or switch them off in the admin afterwards."""
+    from django_q.models import Schedule
+
+    for name in ("supervise_runs", "consider_retraining"):
+        Schedule.objects.get_or_create(
+            name=name, defaults={"func": f"rl.tasks.{name}", "schedule_type": Schedule.MINUTES, "minutes": 1}
+        )

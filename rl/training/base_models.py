@@ -1,0 +1,22 @@
+"""The model that an agent starts from: what a person set, or the tiny embedded one, built on first use."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from django.conf import settings
+
+from rl.records import Report
+
+TINY_MODEL = "rl.training.tiny_model"
+
+
+def resolve(base_model: str, report: Report) -> str:
+    """A directory or hub id that can be loaded. Empty stands for the tiny embedded model."""
+    if base_model:
+        return base_model
+    directory = settings.DATA_DIR / "base_models" / "tiny"
+    if not (directory / "config.json").exists():
+        report("stage", {"name": "building the tiny base model"})
+        import_module(TINY_MODEL).build(directory, report)
+    return str(directory)

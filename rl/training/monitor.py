@@ -1,0 +1,97 @@
+"""Between a working process and its row: progress and metrics in, cancel requests and signals out."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import psutil
+
+from rl.errors import Interrupted, RunConflict
+from rl.models import MetricPoint, TrainingRun
+from rl.records import Report
+
+FLUSH_SECONDS = 1.0
+"""Between two writes: a cancel is seen this late, and a crash loses this much of the chart."""
+
+
+class Monitor:
+    """A Report that keeps a claimed run's row up to date and passes every event on to ``listener``.
+
+    Raises Interrupted when somebody asked the run to stop, and RunConflict when another attempt has taken it over.
+    """
+
+    def __init__(self, run: TrainingRun, listener: Report) -> None:
+        self.run, self.listener = run, listener
+        self.stop_reason = ""
+        self._points: dict[int, dict[str, float | None]] = {}
+        self._flushed = time.monotonic()
+
+    def __call__(self, event: str, values: dict[str, Any]) -> None:
+        self.listener(event, values)
+        if event == "stage":
+            self.run.stage = str(values["name"])[:32]
+            self.flush()
+        elif event == "step":
+            self._step(values)
+        self.raise_if_stopped()
+
+    def _step(self, values: dict[str, Any]) -> None:
+        if metrics := values.get("metrics"):
+            self._points[values["step"]] = {name: _finite(value) for name, value in metrics.items()}
+            self.run.step, self.run.total_steps = values["step"], values["total_steps"]
+        if time.monotonic() - self._flushed >= FLUSH_SECONDS or values["step"] == values["total_steps"]:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes what has gathered, and reads whether to stop."""
+        self._flushed = time.monotonic()
+        mine = self.run.beat(stage=self.run.stage, step=self.run.step, total_steps=self.run.total_steps)
+        if not mine:
+            raise RunConflict(f"run {self.run.pk} was taken over or ended elsewhere; this process stops")
+        points, self._points = self._points, {}
+        MetricPoint.objects.bulk_create(
+            [MetricPoint(run=self.run, step=step, values=values) for step, values in points.items()],
+            update_conflicts=True,
+            unique_fields=["run", "step"],
+            update_fields=["values"],
+        )
+        if self.run.cancel_requested and not self.stop_reason:
+            self.stop_reason = "cancelled"
+
+    def raise_if_stopped(self) -> None:
+        if self.stop_reason:
+            raise Interrupted(f"run {self.run.pk}: {self.stop_reason}")
+
+    def introduce(self) -> None:
+        """Tells the reaper which process works on the run."""
+        process = psutil.Process()
+        if not self.run.beat(pid=process.pid, pid_started=process.create_time(), host=os.uname().nodename):
+            raise RunConflict(f"run {self.run.pk} is not this process's any more")
+
+
+@contextmanager
+def stopped_by_signals(monitor: Monitor) -> Iterator[None]:
+    """SIGINT and SIGTERM ask the run to stop at its next step; a second SIGINT interrupts at once."""
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if monitor.stop_reason and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        monitor.stop_reason = f"stopped by {signal.Signals(number).name}"
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _finite(value: Any) -> float | None:
+    return float(value) if value is not None and math.isfinite(value) else None

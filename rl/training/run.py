@@ -1,0 +1,196 @@
+"""One training run from ratings to a measured version. A terminal, the queue and the tests take this same road.
+
+``create`` makes the row, ``execute`` does the work of a claimed one: freeze the data, train, register the version,
+evaluate it, pass the gate, export. Every stage looks at what an earlier attempt has finished already, so a run that was
+killed anywhere goes on from there.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+
+from rl import dataset_builder
+from rl.config import TrainingConfig
+from rl.errors import Interrupted, RatchetError, RunConflict
+from rl.evaluation.evaluate import evaluate
+from rl.export import release
+from rl.hardware import HardwareConfig, detect_hardware
+from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun
+from rl.records import Report, TrainingJob, TrainingResult
+from rl.training import base_models, method, versions
+from rl.training.locks import device_lock
+from rl.training.monitor import Monitor, stopped_by_signals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """Where a run's data comes from, and what happens after training."""
+
+    data: dataset_builder.DataOptions
+    source: str = "db"
+    """db, or file: a Command Center export that is not imported."""
+    data_file: str = ""
+    ratings_file: str = ""
+    base_model: str = ""
+    """Overrides the agent's."""
+    output_dir: str = ""
+    """A copy of the adapter goes here too."""
+    export: bool = False
+    """GGUF, if the gate promotes the version."""
+    quantization: str = "q8_0"
+    model_name: str = ""
+    register_ollama: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> RunOptions:
+        known = {field.name for field in fields(cls)}
+        rest = {name: value for name, value in values.items() if name in known and name != "data"}
+        return cls(data=dataset_builder.DataOptions(**values["data"]), **rest)
+
+
+def create(
+    agent: Agent,
+    *,
+    method_name: str,
+    config: TrainingConfig,
+    options: RunOptions,
+    trigger: TrainingRun.Trigger = TrainingRun.Trigger.MANUAL,
+) -> TrainingRun:
+    """Raises RunConflict when the agent has a run that is queued or running: two would race for the same ratings."""
+    method(method_name, only_check=True)
+    try:
+        with transaction.atomic():
+            return TrainingRun.objects.create(
+                agent=agent, method=method_name, config=config.as_dict(), options=options.as_dict(), trigger=trigger
+            )
+    except IntegrityError:
+        active = agent.runs.filter(state__in=TrainingRun.ACTIVE).first()
+        raise RunConflict(
+            f"{agent.name} has run {active.pk if active else '?'} in progress; wait for it, or cancel it in the admin"
+        ) from None
+
+
+def execute(run: TrainingRun, report: Report) -> Evaluation | None:
+    """Does the work of a run that the caller has claimed, in this process; the evaluation that the gate judged.
+
+    Raises what stopped it, after the row says so: Interrupted (the run is CANCELLED, and can be resumed), RunConflict
+    (another process owns the run now: nothing is written), any other error (the run is FAILED).
+    """
+    monitor = Monitor(run, report)
+    try:
+        with stopped_by_signals(monitor):
+            monitor.introduce()
+            evaluation = _work(run, monitor)
+            monitor.flush()
+    except RunConflict:
+        raise
+    except (Interrupted, KeyboardInterrupt) as stop:
+        conclude(run, TrainingRun.State.CANCELLED, str(stop) or "interrupted")
+        raise
+    except RatchetError as error:
+        conclude(run, TrainingRun.State.FAILED, str(error))
+        raise
+    except BaseException as error:
+        conclude(run, TrainingRun.State.FAILED, f"{type(error).__name__}: {error}")
+        raise
+    conclude(run, TrainingRun.State.SUCCEEDED)
+    return evaluation
+
+
+def conclude(run: TrainingRun, state: TrainingRun.State, error: str = "") -> bool:
+    """Ends a run. Ratings that only a failed or cancelled run has seen wait for the next one again."""
+    if not run.finish(state, error):
+        return False
+    if state != TrainingRun.State.SUCCEEDED and run.training_set is not None and run.version is None:
+        dataset_builder.release(run.training_set)
+    return True
+
+
+def _work(run: TrainingRun, monitor: Monitor) -> Evaluation | None:
+    options = RunOptions.from_dict(run.options)
+    hardware = detect_hardware(settings.DATA_DIR)
+    TrainingRun.objects.filter(pk=run.pk).update(hardware=asdict(hardware))
+    monitor("stage", {"name": "preparing data"})
+    _freeze_data(run, options, monitor)
+    with device_lock(settings.DATA_DIR / "locks", _device(hardware), lambda: _wait(monitor)):
+        if run.version is None:
+            result = _train(run, options, monitor)
+            versions.register(run, result)
+        versions.place_adapter(run)
+        monitor("stage", {"name": "evaluating"})
+        evaluation = evaluate(run.version, run.training_set, monitor)
+        _act_on_verdict(run, evaluation, options, monitor)
+    return evaluation
+
+
+def _wait(monitor: Monitor) -> None:
+    if monitor.run.stage != "waiting for the device":
+        monitor("stage", {"name": "waiting for the device"})
+    monitor.flush()
+    monitor.raise_if_stopped()
+
+
+def _device(hardware: HardwareConfig) -> str:
+    return "gpu" if hardware.gpus else "cpu"
+
+
+def _freeze_data(run: TrainingRun, options: RunOptions, report: Report) -> None:
+    if run.training_set is not None:
+        return
+    if options.source == "file":
+        frozen = dataset_builder.freeze_files(
+            run.agent, options.data_file, options.ratings_file or None, options.data, method=run.method
+        )
+    else:
+        frozen = dataset_builder.freeze(run.agent, options.data, method=run.method)
+    run.training_set = frozen
+    run.save(update_fields=["training_set"])
+    report("log", {"text": f"{frozen.train_rows} pairs to train on, {frozen.heldout_rows} held out"})
+
+
+def _train(run: TrainingRun, options: RunOptions, report: Report) -> TrainingResult:
+    assert run.training_set is not None  # noqa: S101  _freeze_data has set it
+    base = base_models.resolve(options.base_model or run.agent.base_model, report)
+    report("stage", {"name": "loading the base model"})
+    job = TrainingJob(
+        train_rows=run.training_set.directory / "train.jsonl",
+        base_model=base,
+        config=TrainingConfig(**run.config),
+        output_dir=run.directory,
+        resume=run.attempt > 1,
+    )
+    result: TrainingResult = method(run.method).train(job, report)
+    _write_result(run, result)
+    return result
+
+
+def _write_result(run: TrainingRun, result: TrainingResult) -> None:
+    values = {**asdict(result), "adapter_dir": str(result.adapter_dir)}
+    temporary = run.directory / "result.json.tmp"
+    temporary.write_text(json.dumps(values, indent=2))
+    temporary.replace(run.directory / "result.json")
+
+
+def _act_on_verdict(run: TrainingRun, evaluation: Evaluation, options: RunOptions, report: Report) -> None:
+    version = run.version
+    assert version is not None  # noqa: S101  registered before it was evaluated
+    if options.output_dir:
+        versions.copy_adapter(version, options.output_dir)
+    if evaluation.verdict == Evaluation.Verdict.REJECT:
+        version.move(ModelVersion.Stage.REJECTED)
+        return
+    version.move(ModelVersion.Stage.EVALUATED)
+    if evaluation.verdict != Evaluation.Verdict.PROMOTE:
+        return
+    if options.export:
+        report("stage", {"name": f"exporting GGUF {options.quantization}"})
+        release.export_version(version, "gguf", options.quantization, name=options.model_name, report=report)
+    Deployment.promote(version)

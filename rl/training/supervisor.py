@@ -1,0 +1,135 @@
+"""Runs outlive the processes that start them: spawning them detached, and picking up those that stopped beating."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from datetime import timedelta
+
+import psutil
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from rl.errors import RunConflict
+from rl.models import TrainingRun
+
+logger = logging.getLogger(__name__)
+
+START_GRACE = timedelta(seconds=60)
+"""How long a claimed run may take to introduce its process, and a queued one to be started by its task."""
+COMMANDS = {"dpo": "train_dpo"}
+
+
+def enqueue(run: TrainingRun) -> None:
+    """Has the queue start the run, once the row is committed."""
+    from django_q.tasks import async_task  # reads the queue's settings when imported
+
+    transaction.on_commit(lambda: async_task("rl.tasks.start_run", run.pk))
+
+
+def start(run: TrainingRun) -> bool:
+    """Claims a queued run and starts its process; False when somebody else did."""
+    if not run.claim():
+        return False
+    spawn(run)
+    return True
+
+
+def spawn(run: TrainingRun) -> None:
+    """Starts ``manage.py train_<method> --run ID`` in a session of its own, its output going to the run's log."""
+    run.directory.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, str(settings.BASE_DIR / "manage.py"), COMMANDS[run.method]]
+    with (run.directory / "log.txt").open("ab") as log:
+        subprocess.Popen(
+            [*command, "--run", str(run.pk), "--attempt", str(run.attempt)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def supervise() -> dict[str, int]:
+    """One round of the reaper: starts forgotten runs, kills hung ones, resumes or fails the dead. Safe to run anywhere."""
+    counts = {"started": 0, "resumed": 0, "failed": 0}
+    forgotten = timezone.now() - START_GRACE
+    for run in TrainingRun.objects.filter(state=TrainingRun.State.QUEUED, created_at__lt=forgotten):
+        counts["started"] += start(run)
+    for run in TrainingRun.objects.filter(state=TrainingRun.State.RUNNING):
+        if reason := _cause_of_death(run):
+            outcome = _resume_or_fail(run, reason)
+            counts[outcome] += 1
+    return counts
+
+
+def _cause_of_death(run: TrainingRun) -> str:
+    """Why the run's process is to be given up; empty while it works, or when it belongs to another machine."""
+    silence = timezone.now() - (run.heartbeat_at or run.created_at)
+    if run.pid is None:
+        return "its process never came up" if silence > START_GRACE else ""
+    if run.host != os.uname().nodename:
+        return ""
+    process = _process(run)
+    if process is None:
+        return "its process died"
+    if silence > timedelta(seconds=settings.RUN_HEARTBEAT_TIMEOUT):
+        _kill_session(process)
+        return f"it made no progress for {int(silence.total_seconds())} seconds"
+    return ""
+
+
+def _process(run: TrainingRun) -> psutil.Process | None:
+    """The live process of the run: same number and same start time, because numbers are used again."""
+    try:
+        process = psutil.Process(run.pid)
+        same = abs(process.create_time() - (run.pid_started or 0)) < 1.0
+        return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+    except psutil.NoSuchProcess:
+        return None
+
+
+def is_alive(run: TrainingRun) -> bool:
+    """Whether the run's process works on this machine, or may work on another."""
+    return _cause_of_death(run) == ""
+
+
+def claim_stopped(run: TrainingRun) -> TrainingRun:
+    """Claims a queued, failed, cancelled or abandoned run for the caller, who goes on with it from its last checkpoint.
+
+    Raises RunConflict when it is over, or somebody else works on it.
+    """
+    if run.state == TrainingRun.State.RUNNING:
+        if is_alive(run) or not run.take_over():
+            raise RunConflict(f"run {run.pk} is still at work")
+        return run
+    if run.state != TrainingRun.State.QUEUED and not run.requeue():
+        raise RunConflict(f"run {run.pk} is {run.state} and cannot be resumed")
+    if not run.claim():
+        raise RunConflict(f"run {run.pk} was started by somebody else")
+    return run
+
+
+def _kill_session(process: psutil.Process) -> None:
+    """The process leads its own session, so its group is all that it started."""
+    if os.getpgid(process.pid) == process.pid:
+        os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+    process.wait(timeout=10)
+
+
+def _resume_or_fail(run: TrainingRun, reason: str) -> str:
+    logger.warning("run %s, attempt %s: %s", run.pk, run.attempt, reason)
+    if run.cancel_requested:
+        run.finish(TrainingRun.State.CANCELLED, f"cancelled; {reason}")
+        return "failed"
+    if run.attempt >= settings.RUN_MAX_ATTEMPTS:
+        run.finish(TrainingRun.State.FAILED, f"given up after {run.attempt} attempts: {reason}")
+        return "failed"
+    if run.take_over():
+        spawn(run)
+    return "resumed"

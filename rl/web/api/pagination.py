@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from datetime import UTC
+
+from django.utils.dateparse import parse_datetime
+from rest_framework.exceptions import NotFound
+from rest_framework.pagination import CursorPagination
+from rest_framework.request import Request
+
+
+class NewestFirst(CursorPagination):
+    """Pages of ``limit`` rows (50 unless said, at most 200) linked by ``next`` and ``previous``.
+
+    A cursor stays right while rows are added, and costs the same on the thousandth page as on the first.
+    """
+
+    ordering = ("-created_at", "id")
+    page_size = 50
+    page_size_query_param = "limit"
+    max_page_size = 200
+    template = None
+
+    def decode_cursor(self, request: Request):  # type: ignore[no-untyped-def]  # noqa: ANN201
+        cursor = super().decode_cursor(request)
+        if cursor is not None and cursor.position is not None and not _is_moment(cursor.position):
+            raise NotFound(self.invalid_cursor_message)
+        return cursor
+
+
+def _is_moment(position: str) -> bool:
+    try:
+        moment = parse_datetime(position)
+        return moment is not None and moment.astimezone(UTC) is not None
+    except (ValueError, OverflowError):
+        return False

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from rl.collect.feedback import MAX_METRIC_LENGTH, MAX_RATER_LENGTH, normalise
+from rl.errors import UsageError
+from rl.models import Feedback
+from rl.web.api.auth import DEVICE
+from rl.web.api.serializers.fields import (
+    NumberField,
+    RatingValueField,
+    StrictSerializer,
+    TextField,
+    notes_field,
+    tags_field,
+)
+
+
+def rater_field() -> TextField:
+    return TextField(
+        max_length=MAX_RATER_LENGTH - len(DEVICE),
+        trim_whitespace=True,
+        help_text=f"Who judges. Stored as '{DEVICE}…' where a publishable key was used.",
+    )
+
+
+class FeedbackIn(StrictSerializer):
+    """What all kinds have in common."""
+
+    trace = serializers.UUIDField()
+    rater = rater_field()
+    tags = tags_field()
+    notes = notes_field()
+    rated_at = serializers.DateTimeField(required=False, help_text="When the rater decided; the latest rating wins.")
+
+
+class RatingIn(FeedbackIn):
+    kind = serializers.ChoiceField(["rating"], default="rating")
+    scale = serializers.ChoiceField(Feedback.Scale.choices)
+    value = RatingValueField(help_text="thumb: 0 or 1; stars: 1, 2, 3, 4 or 5; score: 0 to 1.")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        try:
+            normalise(attrs["scale"], attrs["value"])
+        except UsageError as error:
+            raise serializers.ValidationError({"value": str(error)}) from error
+        return attrs
+
+
+class ComparisonIn(FeedbackIn):
+    kind = serializers.ChoiceField(["comparison"])
+    other_trace = serializers.UUIDField(help_text="The right-hand answer; trace is the left-hand one.")
+    choice = serializers.ChoiceField(Feedback.Choice.choices)
+
+
+class CorrectionIn(FeedbackIn):
+    kind = serializers.ChoiceField(["correction"])
+    text = TextField(help_text="What the answer should have been.")
+
+
+class OutcomeIn(FeedbackIn):
+    kind = serializers.ChoiceField(["outcome"])
+    metric = TextField(max_length=MAX_METRIC_LENGTH, trim_whitespace=True)
+    value = NumberField(help_text="On a scale of its own.")
+
+
+FEEDBACK_IN: dict[str, type[FeedbackIn]] = {
+    "rating": RatingIn,
+    "comparison": ComparisonIn,
+    "correction": CorrectionIn,
+    "outcome": OutcomeIn,
+}
+
+
+class FeedbackOut(serializers.ModelSerializer):
+    agent = serializers.CharField(source="agent.name")
+    trace = serializers.UUIDField(source="trace_id")
+    other_trace = serializers.UUIDField(source="other_trace_id", allow_null=True)
+    value = serializers.FloatField(source="raw_value", allow_null=True, help_text="As it was given.")
+    normalised = serializers.FloatField(source="value", allow_null=True, help_text="A rating on 0 … 1.")
+    tags = serializers.ListField(child=serializers.CharField())
+    retracts = serializers.IntegerField(source="retracts_id", allow_null=True)
+
+    class Meta:
+        model = Feedback
+        fields = [
+            "id", "kind", "agent", "trace", "rater", "source", "scale", "value", "normalised", "other_trace", "choice",
+            "text", "metric", "tags", "notes", "rated_at", "created_at", "is_current", "retracts",
+        ]  # fmt: skip
+        read_only_fields = fields
+
+
+class RetractOwn(StrictSerializer):
+    """Names a rating by its trace and rater."""
+
+    trace = serializers.UUIDField()
+    rater = rater_field()
+
+
+class RetractById(StrictSerializer):
+    rater = TextField(
+        max_length=MAX_RATER_LENGTH, required=False, trim_whitespace=True, help_text="Who retracts; empty: the author."
+    )
+
+
+class Retracted(serializers.Serializer):
+    retracted = serializers.BooleanField(help_text="False: there was nothing (any more) to retract.")

@@ -1,0 +1,150 @@
+"""Fields that take exactly what the documentation says, and no string where a number belongs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
+
+from rl.collect.feedback import MAX_NOTES_LENGTH, MAX_TAG_LENGTH, MAX_TAGS
+from rl.records import Message
+
+ROLES = ("system", "user", "assistant", "tool")
+MAX_MESSAGES = 1000
+
+
+class StrictSerializer(serializers.Serializer):
+    """Refuses fields it does not know: a misspelt one would be lost in silence."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, dict) and (unknown := sorted(set(data) - set(self.fields))):
+            known = ", ".join(self.fields)
+            raise ValidationError({name: [f"unknown field; known: {known}"] for name in unknown[:20]})
+        return super().to_internal_value(data)
+
+
+class NumberField(serializers.FloatField):
+    """A finite JSON number."""
+
+    def to_internal_value(self, data: Any) -> float:
+        if isinstance(data, bool) or not isinstance(data, (int, float)) or not math.isfinite(data):
+            self.fail("invalid")
+        return float(data)
+
+
+class RatingValueField(NumberField):
+    """A number; true and false stand for the two thumbs."""
+
+    def to_internal_value(self, data: Any) -> float:
+        return super().to_internal_value(int(data) if isinstance(data, bool) else data)
+
+
+class WholeNumberField(serializers.IntegerField):
+    """What the database's four-byte columns hold."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(min_value=0, max_value=2**31 - 1, **kwargs)
+
+    def to_internal_value(self, data: Any) -> int:
+        if isinstance(data, bool) or not isinstance(data, int):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
+class TextField(serializers.CharField):
+    """Text as it is, its white space included; a number is no text."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"trim_whitespace": False, **kwargs})
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
+@extend_schema_field({"type": "array", "items": {"type": "object", "additionalProperties": {}}})
+class ObjectListField(serializers.Field):
+    """A list of JSON objects."""
+
+    def to_internal_value(self, data: Any) -> list[dict[str, Any]]:
+        if not isinstance(data, list) or not all(isinstance(item, dict) for item in data):
+            raise ValidationError("must be a list of objects")
+        return data
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+@extend_schema_field({"type": "object", "additionalProperties": {}})
+class ObjectField(serializers.Field):
+    """Any JSON object."""
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        if not isinstance(data, dict):
+            raise ValidationError("must be an object")
+        return data
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+@extend_schema_field(OpenApiTypes.ANY)
+class AnyJSONField(serializers.JSONField):
+    """Any JSON value."""
+
+
+_MESSAGES: dict[str, Any] = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {"role": {"type": "string", "enum": list(ROLES)}, "content": {"type": "string"}},
+        "required": ["role", "content"],
+        "additionalProperties": False,
+    },
+}
+
+
+@extend_schema_field({"oneOf": [{"type": "string"}, {**_MESSAGES, "minItems": 1, "maxItems": MAX_MESSAGES}]})
+class PromptField(serializers.Field):
+    """Chat messages, or text that stands for one user message."""
+
+    def to_internal_value(self, data: Any) -> list[Message]:
+        if isinstance(data, str) and data:
+            return [Message(role="user", content=data)]
+        if not isinstance(data, list) or not data:
+            raise ValidationError("must be text, or a list of at least one {role, content}; neither may be empty")
+        if len(data) > MAX_MESSAGES:
+            raise ValidationError(f"at most {MAX_MESSAGES} messages, not {len(data)}")
+        errors = {index: [reason] for index, item in enumerate(data) if (reason := _wrong_message(item))}
+        if errors:
+            raise ValidationError(errors)
+        return data
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+@extend_schema_field(_MESSAGES)
+class MessagesField(PromptField):
+    """How a prompt is given back: always as messages."""
+
+
+def _wrong_message(item: Any) -> str:
+    if not isinstance(item, dict) or set(item) != {"role", "content"}:
+        return "must be {role, content} and nothing else; what else is known belongs into details"
+    if item["role"] not in ROLES:
+        return f"role must be one of {', '.join(ROLES)}"
+    return "" if isinstance(item["content"], str) else "content must be text"
+
+
+def tags_field() -> serializers.ListField:
+    return serializers.ListField(child=TextField(max_length=MAX_TAG_LENGTH), max_length=MAX_TAGS, required=False)
+
+
+def notes_field() -> TextField:
+    return TextField(max_length=MAX_NOTES_LENGTH, allow_blank=True, required=False)

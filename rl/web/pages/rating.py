@@ -1,0 +1,162 @@
+"""One screen, one answer, one decision. A plain form; with JavaScript the same address answers in JSON."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.contrib.auth.decorators import login_required, permission_required
+from django.contrib.auth.models import User
+from django.db.models import Exists, OuterRef
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.vary import vary_on_headers
+
+from rl.collect import feedback
+from rl.errors import UsageError
+from rl.models import Agent, Feedback, Trace
+from rl.web import rating_queue
+from rl.web.pages.rating_form import TAGS, RatingForm
+from rl.web.rating_queue import Place
+
+SOURCE = "rating_page"
+AGENTS = 200
+
+
+@require_safe
+@never_cache
+@login_required
+@permission_required("rl.add_feedback", raise_exception=True)
+def choose_agent(request: HttpRequest) -> HttpResponse:
+    """One agent with answers needs no choice."""
+    answers = Trace.objects.filter(agent=OuterRef("pk")).exclude(response="")
+    agents = list(Agent.objects.filter(Exists(answers.order_by()))[:AGENTS])
+    if len(agents) == 1:
+        return redirect("rate_agent", name=agents[0].name)
+    return render(request, "rl/rate_choose.html", {"agents": agents})
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@vary_on_headers("Accept")
+@login_required
+@permission_required("rl.add_feedback", raise_exception=True)
+def rate_answers(request: HttpRequest, name: str) -> HttpResponse:
+    return Desk(request, get_object_or_404(Agent, name=name)).respond()
+
+
+class Desk:
+    """One rater at work on one agent's queue, for one request."""
+
+    def __init__(self, request: HttpRequest, agent: Agent) -> None:
+        assert isinstance(request.user, User)  # noqa: S101  login_required saw to it
+        self.request, self.agent, self.user = request, agent, request.user
+        self.rater = rating_queue.rater_of(self.user.get_username())
+        self.key = f"rating:{agent.pk}"
+        self.place = Place.load(request.session.get(self.key))
+        self.wants_json = request.get_preferred_type(["text/html", "application/json"]) == "application/json"
+
+    def respond(self) -> HttpResponse:
+        if self.request.method != "POST":
+            return self._answer(self._next(self.request.GET.get("showing", "")))
+        actions = {"rate": self._rate, "skip": self._skip, "undo": self._undo}
+        try:
+            undone = actions[self._action()]()
+        except UsageError as error:
+            return self._refuse(str(error))
+        self.request.session[self.key] = self.place.as_dict()
+        if not self.wants_json:
+            return redirect("rate_agent", name=self.agent.name)
+        return self._answer(undone or self._next(self.request.POST.get("showing", "")))
+
+    def _action(self) -> str:
+        action = self.request.POST.get("action", "rate")
+        if action not in ("rate", "skip", "undo"):
+            raise UsageError(f"unknown action {action[:50]!r}; known: rate, skip, undo")
+        return action
+
+    def _rate(self) -> None:
+        form = RatingForm(self.request.POST)
+        if not form.is_valid():
+            raise UsageError(form.problem())
+        trace, given = self._posted_trace(), form.cleaned_data
+        rated = feedback.rate(
+            trace,
+            rater=self.rater,
+            scale=Feedback.Scale.THUMB,
+            value=given["value"],
+            tags=given["tags"],
+            notes=given["notes"],
+            source=SOURCE,
+            user=self.user,
+        )
+        self.place.rated(trace, rated.event)
+
+    def _skip(self) -> None:
+        self.place.skip(self._posted_trace())
+
+    def _undo(self) -> Trace:
+        """The answer that is unrated again."""
+        number = self.request.POST.get("event", "")
+        events = [
+            event for event in rating_queue.last_decisions(self.rater, self.place) if number in ("", str(event.pk))
+        ]
+        if not events:
+            raise UsageError("there is nothing to undo")
+        feedback.retract(events[0], rater=self.rater, source=SOURCE, user=self.user)
+        self.place.undone(events[0].trace, events[0])
+        return events[0].trace
+
+    def _posted_trace(self) -> Trace:
+        try:
+            pk = uuid.UUID(self.request.POST.get("trace", ""))
+        except ValueError:
+            raise UsageError("trace: not an id") from None
+        trace = Trace.objects.filter(pk=pk, agent=self.agent).first()
+        if trace is None:
+            raise UsageError(f"agent {self.agent} has no trace {pk}")
+        return trace
+
+    def _next(self, showing: str) -> Trace | None:
+        try:
+            seen = uuid.UUID(showing) if showing else None
+        except ValueError:
+            seen = None  # an address typed by hand: show the queue's own choice
+        return rating_queue.next_trace(self.agent, self.rater, self.place, seen)
+
+    def _answer(self, trace: Trace | None) -> HttpResponse:
+        context: dict[str, Any] = {
+            "item": _item(trace) if trace else None,
+            "progress": rating_queue.progress(self.agent, self.rater, self.place),
+            "decisions": [_decision(event) for event in rating_queue.last_decisions(self.rater, self.place)],
+        }
+        if self.wants_json:
+            return JsonResponse(context)
+        return render(self.request, "rl/rate.html", {**context, "agent": self.agent, "tags": TAGS})
+
+    def _refuse(self, problem: str) -> HttpResponse:
+        if self.wants_json:
+            return JsonResponse({"error": problem}, status=400)
+        context = {"agent": self.agent, "problem": problem}
+        return render(self.request, "rl/rate_problem.html", context, status=400)
+
+
+def _item(trace: Trace) -> dict[str, Any]:
+    """Nothing in it tells which model gave the answer."""
+    asked = next((n for n in reversed(range(len(trace.prompt))) if trace.prompt[n]["role"] == "user"), None)
+    return {
+        "trace": str(trace.pk),
+        "question": trace.question,
+        "before": [
+            {"role": message["role"], "content": message["content"]}
+            for n, message in enumerate(trace.prompt)
+            if n != asked
+        ],
+        "answer": trace.response,
+    }
+
+
+def _decision(event: Feedback) -> dict[str, Any]:
+    return {"event": event.pk, "good": event.value == 1, "question": event.trace.question[:200]}

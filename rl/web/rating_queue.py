@@ -1,0 +1,112 @@
+"""Which answer a rater sees next: the oldest one that he has not rated; what he skipped comes last.
+
+The place in the queue is kept in the session, so that finding the next answer does not walk over all that are done. It is
+only a shortcut: without it, or when it points behind the last answer, the search starts at the beginning.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Exists, OuterRef, QuerySet
+
+from rl.models import Agent, Feedback, Trace
+
+COUNTED = 1000
+"""Progress is counted up to here; beyond, it is said to be more."""
+SKIPPED = 200
+DECIDED = 10
+
+
+@dataclass(slots=True)
+class Place:
+    """One rater's place in one agent's queue, as the session keeps it."""
+
+    since: str = ""
+    """Creation time of the newest answer decided on; older ones are rated or skipped."""
+    skipped: list[str] = field(default_factory=list)
+    """Ids, the longest ago first."""
+    decided: list[tuple[int, float]] = field(default_factory=list)
+    """Feedback id and time (seconds) of the last ratings, newest last."""
+
+    @classmethod
+    def load(cls, stored: dict[str, Any] | None) -> Place:
+        return cls(**stored) if stored else cls()
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def rated(self, trace: Trace, event: Feedback) -> None:
+        self._pass(trace)
+        self.decided = [*self.decided, (event.pk, time.time())][-DECIDED:]
+
+    def skip(self, trace: Trace) -> None:
+        self._pass(trace)
+        self.skipped = [*self.skipped, str(trace.pk)][-SKIPPED:]
+
+    def undone(self, trace: Trace, event: Feedback) -> None:
+        self.decided = [decision for decision in self.decided if decision[0] != event.pk]
+        self.since = min(self.since, trace.created_at.isoformat())
+
+    def _pass(self, trace: Trace) -> None:
+        self.skipped = [pk for pk in self.skipped if pk != str(trace.pk)]
+        self.since = max(self.since, trace.created_at.isoformat())
+
+    def per_minute(self) -> int | None:
+        """Over the last ten ratings; None for fewer than three."""
+        if len(self.decided) < 3:
+            return None
+        seconds = self.decided[-1][1] - self.decided[0][1]
+        return round((len(self.decided) - 1) * 60 / max(seconds, 1))
+
+
+def rater_of(username: str) -> str:
+    return f"user:{username}"
+
+
+def rateable(agent: Agent) -> QuerySet[Trace]:
+    """Oldest first, in the order of an index that is read backwards."""
+    return Trace.objects.filter(agent=agent).exclude(response="").order_by("created_at", "-id")
+
+
+def unrated(agent: Agent, rater: str) -> QuerySet[Trace]:
+    return rateable(agent).filter(~Exists(_ratings(rater).filter(trace=OuterRef("pk"))))
+
+
+def next_trace(agent: Agent, rater: str, place: Place, showing: uuid.UUID | None = None) -> Trace | None:
+    """``showing``: an answer that is on the screen already, and so not the next one. One to three queries."""
+    left = unrated(agent, rater).exclude(pk=showing) if showing else unrated(agent, rater)
+    ahead = left.exclude(pk__in=place.skipped) if place.skipped else left
+    if place.since:
+        found = ahead.filter(created_at__gte=datetime.fromisoformat(place.since)).first()
+        if found:
+            return found
+    return ahead.first() or _first_skipped(left, place)
+
+
+def _first_skipped(left: QuerySet[Trace], place: Place) -> Trace | None:
+    if not place.skipped:
+        return None
+    traces = {str(trace.pk): trace for trace in left.filter(pk__in=place.skipped)}
+    return next((traces[pk] for pk in place.skipped if pk in traces), None)
+
+
+def progress(agent: Agent, rater: str, place: Place) -> dict[str, int | bool | None]:
+    """``more``: there are more than were counted. Two queries over at most 1,000 rows each."""
+    done = _ratings(rater).filter(agent=agent).order_by()[:COUNTED].count()
+    total = rateable(agent).order_by()[:COUNTED].count()
+    return {"done": done, "total": total, "more": total == COUNTED, "per_minute": place.per_minute()}
+
+
+def last_decisions(rater: str, place: Place) -> list[Feedback]:
+    """Those of this session that can still be undone, newest first."""
+    events = _ratings(rater).filter(pk__in=[pk for pk, _ in place.decided]).select_related("trace")
+    return sorted(events, key=lambda event: event.pk, reverse=True)
+
+
+def _ratings(rater: str) -> QuerySet[Feedback]:
+    return Feedback.objects.filter(rater=rater, kind=Feedback.Kind.RATING, is_current=True)

@@ -1,0 +1,317 @@
+/* <ratchet-feedback key="pk_…" trace="UUID" type="thumbs|stars|score">: one person's rating of one answer.
+   Around a <form> it sends that form's `value`, `tags` and `notes` in place; around nothing it draws its own controls.
+   A rating is stored before it is sent. The server keeps one per trace and rater, so sending twice does no harm. */
+
+const CHOICES = { thumbs: [1, 0], stars: [1, 2, 3, 4, 5], score: Array.from({ length: 11 }, (_, n) => n / 10) };
+const KEYS = { thumbs: "ud12", stars: "12345", score: "0123456789" };
+const TEXTS = {
+  en: {
+    question: "Rate this answer", up: "Helpful", down: "Not helpful", star: "{n} of 5 stars", point: "{n} of 10",
+    note: "Anything to add? (optional)", send: "Send", sent: "Thank you, saved.", removed: "Rating removed.",
+    queued: "Kept on this device until it can be sent.", error: "Not saved: {n}",
+  },
+  de: {
+    question: "Diese Antwort bewerten", up: "Hilfreich", down: "Nicht hilfreich", star: "{n} von 5 Sternen",
+    point: "{n} von 10", note: "Noch etwas dazu? (freiwillig)", send: "Senden", sent: "Danke, gespeichert.",
+    removed: "Bewertung entfernt.", queued: "Gemerkt, bis gesendet werden kann.", error: "Nicht gespeichert: {n}",
+  },
+};
+const THUMB = "M7 11v9H4v-9zM7 11l4-8c1.6 0 2.6 1 2.6 2.6V9h4.9a2 2 0 0 1 2 2.3l-1.2 7a2 2 0 0 1-2 1.7H7z";
+const STAR = "M12 3l2.8 5.7 6.2.9-4.5 4.4 1.1 6.2-5.6-3-5.6 3 1.1-6.2L3 9.6l6.2-.9z";
+const STYLE = new CSSStyleSheet();
+STYLE.replaceSync(`
+:host { display: block; --accent: var(--ratchet-accent, light-dark(#1d4ed8, #8ab4ff)) }
+:host([hidden]), [hidden] { display: none !important }
+div { display: flex; flex-wrap: wrap; gap: .375rem }
+[part=details] { margin-top: .5rem } [part=tags] { flex-basis: 100% }
+button, textarea, label { font: inherit; color: inherit; background: none; padding: .375rem .75rem;
+  box-sizing: border-box; min-height: var(--ratchet-size, 2.75rem); min-width: var(--ratchet-size, 2.75rem);
+  border: 1px solid var(--ratchet-border, light-dark(#767676, #8f8f8f)); border-radius: var(--ratchet-radius, .5rem) }
+label { display: flex; align-items: center } textarea { flex: 1 1 12rem }
+:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px }
+svg { display: block; margin: auto; width: 1.25rem; fill: none; stroke: currentColor; stroke-width: 1.6 }
+[part~=down] svg { rotate: 180deg }
+[part~=on] { color: var(--accent); border-color: currentColor; font-weight: 700 }
+[part~=on][part~=up] { color: var(--ratchet-good, light-dark(#15803d, #4ade80)) }
+[part~=on][part~=down] { color: var(--ratchet-bad, light-dark(#b91c1c, #fb7185)) }
+[part~=on][part~=star] { color: var(--ratchet-star, light-dark(#b45309, #fbbf24)) }
+[part~=on] path { fill: currentColor }
+p { margin: .25rem 0 0; min-height: 1.3em; font-size: .85em }`);
+
+// What waits to be sent, and who this browser is. Without localStorage (sandboxed, full) it is forgotten with the page.
+
+const QUEUE = "ratchet-feedback-queue", RATER = "ratchet-feedback-rater", LIMIT = 200;
+const memory = {};
+
+function read(name) {
+  try { return memory[name] ?? localStorage[name]; } catch { return memory[name]; }
+}
+function write(name, text) {
+  try { localStorage[name] = text; } catch { memory[name] = text; }
+  return text;
+}
+
+const waiting = () => JSON.parse(read(QUEUE) ?? "[]");
+const randomId = () => crypto.getRandomValues(new Uint32Array(4)).join("-"); // randomUUID() wants https
+
+function enqueue(message) {
+  const queue = [...waiting().filter(({ subject }) => subject !== message.subject), message];
+  write(QUEUE, JSON.stringify(queue.slice(-LIMIT)));
+  for (const lost of queue.slice(0, -LIMIT)) report("error", lost, 0, { detail: `over ${LIMIT} ratings wait` });
+}
+
+// Delivery: one message at a time, in this tab and (on https) in all tabs of the site.
+
+const widgets = new Set();
+let running, failures = 0, timer;
+
+function emit(target, name, detail) {
+  const options = { detail, bubbles: true, composed: true, cancelable: name === "feedback" };
+  return target.dispatchEvent(new CustomEvent(`ratchet-${name}`, options));
+}
+
+/** Tells every widget that shows this rating, or the document when none does any more. */
+function report(name, message, status, answer) {
+  const shown = [...widgets].filter(({ subject }) => subject === message.subject);
+  for (const target of shown.length ? shown : [document]) {
+    target.settle?.(name, message.id, answer.detail);
+    emit(target, name, { ...message.body, status, answer });
+  }
+}
+
+/** Returns false where the server cannot be reached or asks for a pause. */
+async function deliver(message) {
+  const { api, key, body } = message, text = JSON.stringify(body);
+  let status = 0, answer;
+  try {
+    const response = await fetch(`${api}/api/v1/feedback/${"value" in body ? "" : "retract/"}`, {
+      method: "POST", body: text, credentials: "omit", signal: AbortSignal.timeout(15_000),
+      keepalive: text.length < 16_000, // browsers refuse a keepalive body over 64 KiB
+      headers: { "Authorization": `Bearer ${key}`, "Content-Type": "application/json" },
+    });
+    status = response.status;
+    answer = await response.json();
+  } catch (error) {
+    answer = { detail: status ? `HTTP ${status}` : error.message };
+  }
+  const stays = !status || status === 429 || status >= 500;
+  if (!stays) write(QUEUE, JSON.stringify(waiting().filter(({ id }) => id !== message.id)));
+  report(stays ? "queued" : status < 300 ? "sent" : "error", message, status, answer);
+  return status >= 500 || !stays;
+}
+
+async function drain() {
+  const tried = new Set();
+  try {
+    for (let next; (next = waiting().find(({ id, api }) => !tried.has(id) && !tried.has(api)));) {
+      tried.add(await deliver(next) ? next.id : next.api);
+    }
+  } finally { // no await since the last look at the queue: a later rating starts the next drain
+    running = null;
+    failures = waiting().length && failures + 1;
+    if (failures) timer = setTimeout(flush, Math.min(300_000, 1000 * 2 ** failures) * (0.5 + Math.random() / 2));
+  }
+}
+
+function flush() {
+  clearTimeout(timer);
+  return running ??= navigator.locks ? navigator.locks.request(QUEUE, drain) : Promise.resolve().then(drain);
+}
+
+addEventListener("online", flush);
+document.addEventListener("visibilitychange", flush);
+
+// The element: its own form in its shadow, or the author's in a slot.
+
+function make(tag, attributes, ...children) {
+  const kind = tag === "svg" || tag === "path" ? "2000/svg" : "1999/xhtml";
+  const node = document.createElementNS(`http://www.w3.org/${kind}`, tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+const UNRATED = { value: null, tags: [], notes: "" };
+
+class RatchetFeedback extends HTMLElement {
+  static observedAttributes = ["type", "trace", "lang", "tags"];
+  #state = UNRATED; // what is shown
+  #saved = UNRATED; // what the server has, as far as is known: shown again when it refuses a change
+  #sending; // id and state of the newest message
+  #form;
+  #own; // whether the form is drawn here
+  #root = this.attachShadow({ mode: "open" });
+
+  get type() { return this.getAttribute("type") in CHOICES ? this.getAttribute("type") : "thumbs"; }
+  get trace() { return this.getAttribute("trace"); }
+  get rater() { return this.getAttribute("rater") || read(RATER) || write(RATER, randomId()); }
+  get api() { return new URL(this.getAttribute("api") || import.meta.url).origin; }
+  get subject() { return [this.api, this.trace, this.rater].join(" "); }
+  get value() { return this.#state.value; }
+
+  connectedCallback() {
+    if (document.readyState === "loading") { // the form inside may not be parsed yet
+      addEventListener("DOMContentLoaded", () => this.connectedCallback(), { once: true });
+      return;
+    }
+    this.addEventListener("keydown", this.#onKey);
+    this.#draw();
+    widgets.add(this);
+    flush();
+  }
+
+  disconnectedCallback() { widgets.delete(this); }
+
+  attributeChangedCallback(name, before, after) {
+    if (widgets.has(this) && before !== after) this.reset();
+  }
+
+  /** thumbs 0 or 1, stars 1 to 5, score 0 to 1. Resolves when the message was sent, was refused, or has to wait. */
+  rate(value, { tags = this.#state.tags, notes = this.#state.notes } = {}) {
+    const fits = this.type === "score" ? value >= 0 && value <= 1 : CHOICES[this.type].includes(value);
+    if (!fits) throw new RangeError(`${value} is no rating of type ${this.type}`);
+    return this.#send({ value, tags, notes });
+  }
+
+  retract() { return this.#send(UNRATED); }
+  flush() { return flush(); }
+
+  /** Shows no rating, and sends nothing. */
+  reset() {
+    this.#draw();
+    this.#show(this.#saved = UNRATED);
+    this.#sending = null;
+  }
+
+  async #send(state) {
+    const { trace, rater, api, subject } = this, key = this.getAttribute("key"), id = randomId();
+    const body = { trace, rater, ...(state.value !== null && { scale: this.type.replace("bs", "b"), ...state }) };
+    const message = { id, subject, api, key, body };
+    if (!emit(this, "feedback", body)) return;
+    this.#sending = { id, state };
+    if (!key || !trace) return report("error", message, 0, { detail: "the attributes key and trace are needed" });
+    this.#show(state);
+    enqueue(message);
+    await flush();
+  }
+
+  /** What became of a message; one that is not the newest changes nothing that is shown. */
+  settle(name, id, problem) {
+    if (id !== this.#sending?.id) return;
+    if (name === "sent") this.#saved = this.#sending.state;
+    if (name === "error") this.#show(this.#saved);
+    this.#part("status").textContent = this.#text(name === "sent" && this.value === null ? "removed" : name, problem);
+  }
+
+  #press(value) {
+    if (value === this.value) this.retract();
+    else this.rate(value, this.#isLow(value) ? {} : { tags: [] });
+  }
+
+  #onSubmit = (event) => {
+    const data = new FormData(this.#form, event.submitter);
+    const value = data.has("value") ? Number(data.get("value")) : this.value;
+    if (value === null) return; // a form without a rating posts as it would without this module
+    const state = { value, tags: data.getAll("tags"), notes: data.get("notes") ?? "" };
+    if (JSON.stringify(state) !== JSON.stringify(this.#state)) this.rate(value, state);
+    else if (event.submitter?.name === "value") this.retract();
+    event.preventDefault(); // after rate(): a value it does not know is left to the server
+    if (!this.#own) return;
+    this.#part("details").hidden = true;
+    this.#field(value).focus();
+  };
+
+  #onKey(event) {
+    const key = event.key.toLowerCase(), target = event.composedPath()[0], chord = event.ctrlKey || event.metaKey;
+    if (event.altKey || event.repeat || event.isComposing) return;
+    if (chord && key === "enter" && target.name === "notes") this.#form.requestSubmit();
+    if (chord || target.matches("input, textarea, select")) return;
+    const values = CHOICES[this.type], choice = this.#field(values[KEYS[this.type].indexOf(key) % values.length]);
+    if (choice) choice.click();
+    else if (key === "z" && this.value !== null) this.retract();
+    else if (!this.#moveFocus(key)) return;
+    event.preventDefault();
+  }
+
+  /** Arrow keys move without rating: every rating is kept as an event on the server. */
+  #moveFocus(key) {
+    const fields = this.#fields(), from = fields.indexOf(this.#root.activeElement);
+    const step = { arrowright: 1, arrowdown: 1, arrowleft: -1, arrowup: -1 }[key];
+    const next = step && from >= 0 && fields.at((from + step) % fields.length);
+    if (next) this.#tabStop(next).focus();
+    return next;
+  }
+
+  /** A radio group is one stop for the Tab key. */
+  #tabStop(stop) {
+    for (const field of this.#fields()) if (field.role === "radio") field.tabIndex = field === stop ? 0 : -1;
+    return stop;
+  }
+
+  #text(name, n) {
+    const language = this.closest("[lang]")?.lang.slice(0, 2).toLowerCase();
+    return (this.getAttribute(`label-${name}`) ?? (TEXTS[language] ?? TEXTS.en)[name]).replace("{n}", n);
+  }
+
+  #isLow(value) { return value <= (this.type === "stars" ? 3 : 0.5); }
+  #part(name) { return this.#root.querySelector(`[part~=${name}]`); }
+  #fields() { return [...this.#form.querySelectorAll("[name=value]")]; }
+  #field(value) { return this.#fields().find((field) => Number(field.value) === value); }
+
+  #draw() {
+    const form = this.querySelector("form");
+    this.#own = !form;
+    this.#form = form ?? make("form", {}, this.#choices(), this.#details());
+    this.#root.adoptedStyleSheets = [STYLE];
+    this.#root.replaceChildren(form ? make("slot", {}) : this.#form, make("p", { part: "status", role: "status" }));
+    if (this.hasAttribute("key")) this.#form.addEventListener("submit", this.#onSubmit);
+    if (this.#own) this.#show(this.#state);
+  }
+
+  #choices() {
+    const role = this.type === "thumbs" ? "group" : "radiogroup";
+    const buttons = CHOICES[this.type].map((value) => this.#choice(value));
+    return make("div", { part: "controls", role, "aria-label": this.#text("question") }, ...buttons);
+  }
+
+  #choice(value) {
+    const name = { thumbs: value ? "up" : "down", stars: "star", score: "point" }[this.type];
+    const n = this.type === "score" ? value * 10 : value, label = this.#text(name, n);
+    const path = make("path", { d: name === "star" ? STAR : THUMB });
+    const drawing = name === "point" ? n : make("svg", { viewBox: "0 0 24 24", "aria-hidden": true }, path);
+    const shown = { part: `choice ${name}`, "aria-label": label, title: label };
+    const button = make("button", { type: "button", name: "value", value, ...shown }, drawing);
+    if (this.type !== "thumbs") button.role = "radio";
+    button.onclick = () => this.#press(value);
+    return button;
+  }
+
+  #details() {
+    const placeholder = this.#text("note"), shown = { part: "note", placeholder, "aria-label": placeholder };
+    const note = make("textarea", { name: "notes", rows: 1, maxlength: 2000, ...shown });
+    const names = (this.getAttribute("tags") ?? "").split(",").map((name) => name.trim()).filter(Boolean);
+    const tags = make("div", { part: "tags" }, ...names.map((value) => {
+      return make("label", { part: "tag" }, make("input", { type: "checkbox", name: "tags", value }), value);
+    }));
+    tags.onchange = () => this.rate(this.value, { tags: new FormData(this.#form).getAll("tags") });
+    return make("div", { part: "details" }, tags, note, make("button", { part: "send" }, this.#text("send")));
+  }
+
+  #show(state) {
+    const { value, tags } = this.#state = state, stars = this.#own && this.type === "stars";
+    if (value === null) this.#form.reset();
+    for (const field of this.#fields()) {
+      const on = value !== null && Number(field.value) === value;
+      if (field.type === "radio") field.checked = on;
+      else field.setAttribute(field.role === "radio" ? "aria-checked" : "aria-pressed", on);
+      field.part.toggle("on", stars ? Number(field.value) <= value : on);
+    }
+    if (!this.#own) return;
+    this.#tabStop(this.#field(value) ?? this.#fields()[0]);
+    for (const box of this.#form.querySelectorAll("[name=tags]")) box.checked = tags.includes(box.value);
+    this.#part("details").hidden = value === null;
+    this.#part("tags").hidden = !this.#isLow(value);
+  }
+}
+
+customElements.get("ratchet-feedback") ?? customElements.define("ratchet-feedback", RatchetFeedback);

@@ -1,0 +1,77 @@
+"""The cast: Alice rates, Bob is staff, Charlie is a stranger. And agents, traces and keys for them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import Permission, User
+
+from rl.models import Agent, ApiKey, Trace
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _test_root():
+    yield
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        shutil.rmtree(os.environ["RATCHET_TEST_ROOT"], ignore_errors=True)
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path, settings) -> Path:
+    """An empty DATA_DIR for one test."""
+    settings.DATA_DIR = tmp_path / "data"
+    settings.DATA_DIR.mkdir()
+    return settings.DATA_DIR
+
+
+@pytest.fixture
+def alice(db) -> User:
+    user = User.objects.create_user("alice", password="alice-rates-answers")
+    user.user_permissions.add(Permission.objects.get(codename="add_feedback"))
+    return user
+
+
+@pytest.fixture
+def bob(db) -> User:
+    return User.objects.create_superuser("bob", password="bob-runs-this-place")
+
+
+@pytest.fixture
+def charlie(db) -> User:
+    return User.objects.create_user("charlie", password="charlie-is-a-stranger")
+
+
+@pytest.fixture
+def agent(db) -> Agent:
+    return Agent.objects.create(name="support-chat")
+
+
+def make_trace(agent: Agent, question: str = "Where is my parcel?", response: str = "On its way.", **fields) -> Trace:
+    return Trace.objects.create(
+        agent=agent, prompt=[{"role": "user", "content": question}], response=response, **fields
+    )
+
+
+@pytest.fixture
+def trace(agent: Agent) -> Trace:
+    return make_trace(agent)
+
+
+@pytest.fixture
+def secret_key(db) -> str:
+    return ApiKey.create(name="server", kind=ApiKey.Kind.SECRET)[1]
+
+
+@pytest.fixture
+def publishable_key(db) -> str:
+    return ApiKey.create(name="shop", kind=ApiKey.Kind.PUBLISHABLE, allowed_origins=["https://shop.example"])[1]
+
+
+def missing(part: str) -> None:
+    """Skips with the reason; where everything must be there (CI), fails instead."""
+    if os.environ.get("CI"):
+        pytest.fail(f"{part} is missing, and CI requires it")
+    pytest.skip(f"{part} is missing here")

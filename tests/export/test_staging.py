@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import errno
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rl.errors import ExportFailed, UsageError
+from rl.export.staging import check_name, require_space, scratch_directory, staged_directory, staged_file
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_a_file_appears_whole_and_readable_by_all(tmp_path: Path):
+    final = tmp_path / "new" / "model.gguf"
+    with staged_file(final) as partial:
+        partial.write_bytes(b"weights")
+        assert not final.exists()
+    assert final.read_bytes() == b"weights"
+    assert final.stat().st_mode & 0o777 == 0o644
+    assert names(final.parent) == ["model.gguf"]
+
+
+def test_a_failure_keeps_the_earlier_file_and_nothing_else(tmp_path: Path):
+    final = tmp_path / "model.gguf"
+    final.write_bytes(b"earlier")
+    with pytest.raises(KeyError), staged_file(final) as partial:
+        partial.write_bytes(b"half")
+        raise KeyError("a bug keeps its own type")
+    assert final.read_bytes() == b"earlier"
+    assert names(tmp_path) == ["model.gguf"]
+
+
+def test_a_directory_replaces_the_earlier_one_and_its_files_become_readable(tmp_path: Path):
+    final = tmp_path / "merged"
+    final.mkdir()
+    (final / "old.bin").write_bytes(b"old")
+    with staged_directory(final) as partial:
+        (partial / "model.safetensors").write_bytes(b"new")
+        (partial / "model.safetensors").chmod(0o600)
+    assert names(final) == ["model.safetensors"]
+    assert (final / "model.safetensors").stat().st_mode & 0o777 == 0o644
+    assert names(tmp_path) == ["merged"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+        OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)),
+        OSError("1048576 requested and 4096 written"),
+        Exception("No space left on device (os error 28)"),
+    ],
+)
+def test_every_library_s_full_disk_is_one_clear_failure(tmp_path: Path, error: Exception):
+    with pytest.raises(ExportFailed, match="is full or a quota is reached"), staged_directory(tmp_path / "m") as partial:
+        (partial / "half").write_bytes(b"half")
+        raise error
+    assert names(tmp_path) == []
+
+
+def test_numpy_still_tells_of_a_full_disk_in_the_words_that_are_looked_for():
+    with Path("/dev/full").open("wb", buffering=0) as full, pytest.raises(OSError, match="requested and"):
+        np.zeros(1 << 16, dtype=np.float32).tofile(full)
+
+
+def test_a_folder_that_cannot_be_made_is_a_clear_failure(tmp_path: Path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(ExportFailed, match="cannot write the export to"), staged_file(tmp_path / "file" / "model.gguf"):
+        pass
+
+
+def test_a_scratch_directory_is_gone_after_a_failure(tmp_path: Path):
+    with pytest.raises(ZeroDivisionError), scratch_directory(tmp_path, "merged") as scratch:
+        (scratch / "half").write_bytes(b"half")
+        _ = 1 / 0
+    assert names(tmp_path) == []
+
+
+def test_what_a_killed_export_left_a_day_ago_is_removed(tmp_path: Path):
+    old, fresh = tmp_path / ".merged.0123456789ab.partial", tmp_path / ".model.gguf.0123456789ab.partial"
+    old.mkdir()
+    fresh.write_bytes(b"another export, still running")
+    os.utime(old, (time.time() - 2 * 86400,) * 2)
+    with staged_file(tmp_path / "model.gguf") as partial:
+        partial.write_bytes(b"weights")
+    assert names(tmp_path) == [fresh.name, "model.gguf"]
+
+
+def test_too_little_space_is_told_before_anything_is_written(tmp_path: Path):
+    with pytest.raises(ExportFailed, match=r"not enough space in .*: the export needs 1000000000\.00 GB, .* are free"):
+        require_space(tmp_path, 10**18)
+
+
+@pytest.mark.parametrize("name", ["", "../up", "a/b", ".hidden", "a b", "x" * 200])
+def test_a_name_that_is_no_slug_is_refused(name: str):
+    with pytest.raises(UsageError, match="cannot name an export"):
+        check_name(name)

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+
+from rl.models import Agent
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize("name", ["FILER", "widget-selector", "a", "v1.2_x"])
+def test_names_are_slugs(name):
+    Agent(name=name).full_clean()
+
+
+@pytest.mark.parametrize("name", ["", "../etc", "a/b", "-x", "a..b", "two words", "CON", "ümlaut", "x" * 65])
+def test_other_names_are_refused(name):
+    with pytest.raises(ValidationError):
+        Agent(name=name).full_clean()
+
+
+def test_names_that_differ_in_case_only_are_one_name():
+    Agent.objects.create(name="filer")
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Agent.objects.create(name="FILER")
+
+
+@pytest.mark.parametrize("overrides", [{"learning_rat": 1}, {"epochs": -1}, {"epochs": "3"}, ["epochs"], {"precision": "fp8"}])
+def test_wrong_hyper_parameters_are_refused(overrides):
+    with pytest.raises(ValidationError):
+        Agent(name="x", training_overrides=overrides).full_clean()
+
+
+def test_the_training_config_is_the_preset_with_what_the_agent_overrides():
+    agent = Agent(name="x", preset="high_quality", context_length=512, training_overrides={"beta": 0.3})
+    config = agent.training_config()
+    assert (config.lora_r, config.max_length, config.beta) == (32, 512, 0.3)
+
+
+def test_an_unknown_quantization_is_refused():
+    with pytest.raises(ValidationError, match="q9_9"):
+        Agent(name="x", export_quantization="q9_9").full_clean()

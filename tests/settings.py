@@ -1,0 +1,29 @@
+"""The settings of the test suite: the real ones, on a database and a data directory of their own."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+_root = Path(os.environ.setdefault("RATCHET_TEST_ROOT", tempfile.mkdtemp(prefix="ratchet-tests-")))
+os.environ["SECRET_KEY"] = "only-for-tests-" + "x" * 40
+os.environ["DEBUG"] = "1"
+os.environ["ALLOWED_HOSTS"] = "127.0.0.1,localhost,testserver"
+os.environ["DATA_DIR"] = str(_root / "data")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from backend.settings import *  # noqa: E402, F403
+from backend.settings import DATABASES  # noqa: E402
+
+if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+    # A file, not memory: the tests start real child processes, and WAL exists for files only.
+    DATABASES["default"]["NAME"] = str(_root / "site.sqlite3")
+    DATABASES["default"]["TEST"] = {"NAME": str(_root / "test.sqlite3")}
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+LOGGING_CONFIG = None

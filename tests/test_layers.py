@@ -1,0 +1,124 @@
+"""Imports run one way. The table is the one of docs/architecture.md."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+HEAVY = {"torch", "transformers", "trl", "peft", "datasets", "accelerate"}
+
+# Files that only registries name: torch at the top, never the database.
+TORCH_LEAVES = (
+    "rl.training.dpo",
+    "rl.training.callbacks",
+    "rl.training.loading",
+    "rl.training.tiny_model",
+    "rl.evaluation.scoring",
+    "rl.export.merge",
+    "rl.export.lora",
+    "rl.export.gguf",
+    "rl.export.loading",
+)
+# Base: standard library and psutil. They may see each other and nothing else of ours.
+BASE = ("rl.errors", "rl.records", "rl.config", "rl.hardware", "rl.slugs", "rl.files", "rl.export.levels")
+# Pure: records in, records out; no Django.
+PURE = ("rl.data_formatter", "rl.evaluation.statistics", "rl.evaluation.gate", "rl.demo.support", "rl.demo.phrases")
+# Nobody imports these.
+TOP = ("rl.tasks", "rl.web", "rl.admin", "rl.management")
+
+
+def modules() -> dict[str, Path]:
+    files = sorted((ROOT / "rl").rglob("*.py"))
+    return {".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file for file in files}
+
+
+def imports_of(file: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def within(name: str, packages: tuple[str, ...]) -> bool:
+    return any(name == package or name.startswith(f"{package}.") for package in packages)
+
+
+def offenders(of: tuple[str, ...], is_forbidden) -> list[str]:
+    return [
+        f"{module} imports {name}"
+        for module, file in modules().items()
+        if within(module, of)
+        for name in sorted(imports_of(file))
+        if is_forbidden(name)
+    ]
+
+
+def is_ours(name: str) -> bool:
+    return name == "rl" or name.startswith("rl.")
+
+
+def test_the_base_sees_only_itself():
+    def forbidden(name: str) -> bool:
+        return (is_ours(name) and name != "rl" and not within(name, BASE)) or name.split(".")[0] in HEAVY | {"django"}
+
+    assert offenders(BASE, forbidden) == []
+
+
+def test_pure_modules_know_neither_django_nor_torch_nor_the_models():
+    def forbidden(name: str) -> bool:
+        return name.split(".")[0] in HEAVY | {"django"} or within(name, ("rl.models", *TOP))
+
+    assert offenders(PURE, forbidden) == []
+
+
+def test_torch_leaves_never_touch_the_database():
+    def forbidden(name: str) -> bool:
+        return name.split(".")[0] in {"django", "django_q"} or within(name, ("rl.models", *TOP))
+
+    assert offenders(TORCH_LEAVES, forbidden) == []
+
+
+def test_only_torch_leaves_import_torch():
+    heavy = [
+        f"{module} imports {name}"
+        for module, file in modules().items()
+        if not within(module, TORCH_LEAVES)
+        for name in sorted(imports_of(file))
+        if name.split(".")[0] in HEAVY
+    ]
+    assert heavy == []
+
+
+def test_models_see_only_the_base_and_each_other():
+    def forbidden(name: str) -> bool:
+        return is_ours(name) and name != "rl" and not within(name, (*BASE, "rl.models", "rl.export.levels"))
+
+    assert [line for line in offenders(("rl.models",), forbidden) if "rl.export" not in line.split()[-1]] == []
+
+
+@pytest.mark.parametrize("top", TOP)
+def test_nothing_below_imports_the_top(top: str):
+    below = tuple(name for name in modules() if not within(name, TOP) and name not in ("rl", "rl.apps"))
+    assert offenders(below, lambda name: within(name, (top,))) == []
+
+
+def test_files_and_functions_stay_small():
+    too_long = []
+    for module, file in modules().items():
+        if "migrations" in module:
+            continue
+        text = file.read_text()
+        if text.count("\n") > 300:
+            too_long.append(f"{module}: {text.count(chr(10))} lines")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                length = (node.end_lineno or 0) - node.lineno + 1
+                if length > 45:
+                    too_long.append(f"{module}.{node.name}: {length} lines")
+    assert too_long == []
