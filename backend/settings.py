@@ -212,6 +212,6 @@ logging.config.dictConfig(
         "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
         "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
-        "loggers": {"django.request": {"level": "ERROR"}},
+        "loggers": {"django.request": {"level": "ERROR"}, "gguf": {"level": "WARNING"}},
     }
 )

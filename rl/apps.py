@@ -9,6 +9,10 @@ class RatchetConfig(AppConfig):
     verbose_name = "Ratchet"
 
     def ready(self) -> None:
-        from rl import checks, tasks  # noqa: F401  registers the start-up checks
+        from corsheaders.signals import check_request_enabled
 
+        from rl import checks, tasks  # noqa: F401  registers the start-up checks
+        from rl.web.api.cors import allow_origin_of_publishable_key
+
+        check_request_enabled.connect(allow_origin_of_publishable_key)
         post_migrate.connect(tasks.ensure_schedules, sender=self)

@@ -1,0 +1,7 @@
+"""One file per area. Records of what happened are read-only; agents, experiments and keys are edited."""
+
+from __future__ import annotations
+
+from rl.admin import access, agents, feedback, serving, traces, training, versions
+
+__all__ = ["access", "agents", "feedback", "serving", "traces", "training", "versions"]

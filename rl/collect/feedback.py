@@ -224,7 +224,7 @@ def retract(
 
 
 def _append(event: Feedback) -> Rated:
-    traces = {event.trace_id, event.other_trace_id} - {None}
+    traces = [pk for pk in (event.trace_id, event.other_trace_id) if pk is not None]
     with transaction.atomic():
         # Locked, so that a request and its retry cannot both find that nothing is there yet.
         locked = Trace.objects.select_for_update(no_key=True).filter(pk__in=traces).order_by("pk")

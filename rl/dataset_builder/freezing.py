@@ -19,6 +19,8 @@ from rl.dataset_builder.pairing import paired_groups
 from rl.dataset_builder.selection import DatabaseSource
 from rl.dataset_builder.shortage import Shortage
 from rl.dataset_builder.splitting import is_held_out
+from rl.errors import NotEnoughData
+from rl.files import replacing
 from rl.models import Agent, TrainingSet
 
 
@@ -60,19 +62,25 @@ def _freeze(agent: Agent, source: Source, options: DataOptions, method: str) -> 
             frozen = _new(identifier, agent, method, source, options, tally, written)
             _describe(folder, frozen, tally)
             frozen = _keep(folder, frozen)
+        elif not frozen.directory.exists():  # somebody tidied up; these are the same bytes
+            _describe(folder, frozen, tally)
+            rows.publish(folder, frozen.directory)
     mark(frozen, tally.ids)
     return frozen
 
 
 def _write_rows(folder: Path, agent: Agent, source: Source, options: DataOptions, tally: Tally) -> _Written:
     shortage = Shortage(options)
-    with rows.RowFile(folder / rows.TRAIN) as train, rows.RowFile(folder / rows.HELD_OUT) as held_out:
+    with replacing(folder / rows.TRAIN, "wb") as train_file, replacing(folder / rows.HELD_OUT, "wb") as heldout_file:
+        train, held_out = rows.RowWriter(train_file), rows.RowWriter(heldout_file)
         for group, pairs in paired_groups(source, options, tally):
             target = held_out if is_held_out(agent.name, group.prompt_key, options.val_split) else train
             shortage.saw(group, len(pairs))
             for pair in pairs:
-                target.write(training_row(pair))
-    shortage.check(train.rows, held_out.rows, tally)
+                row = training_row(pair)
+                target.write(row if source.has_ids else {**row, "feedback": []})
+    if problem := shortage.problem(train.rows, held_out.rows, tally):
+        raise NotEnoughData(problem)
     digest = hashlib.sha256(train.digest() + held_out.digest()).hexdigest()
     return _Written(train.rows, held_out.rows, digest)
 
@@ -126,10 +134,13 @@ def _keep(folder: Path, frozen: TrainingSet) -> TrainingSet:
     try:
         with transaction.atomic():
             frozen.save(force_insert=True)
-    except BaseException as error:
+    except IntegrityError:  # somebody froze the same rows at the same time
         rows.remove(frozen.directory)
-        twin = _existing(frozen.agent, frozen.method, frozen.content_hash) if isinstance(error, IntegrityError) else None
+        twin = _existing(frozen.agent, frozen.method, frozen.content_hash)
         if twin is None:
             raise
         return twin
+    except BaseException:
+        rows.remove(frozen.directory)
+        raise
     return frozen

@@ -6,7 +6,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from rl.records import DirectPreference, RatedAnswer
 
@@ -16,16 +16,7 @@ TIE = "side-by-side pick: equally good"
 BOTH_BAD = "side-by-side pick: both bad"
 OTHER_PROMPT = "side-by-side pick of answers to different prompts"
 OUTCOME = "outcome: preference training cannot use it"
-NO_WIDGET = "answer without a widget choice"
 DIRECT = "side-by-side pick or edited answer: only preference pairs use it"
-
-
-@dataclass(frozen=True, slots=True)
-class Catalogue:
-    """What could have been chosen, sorted."""
-
-    scenarios: tuple[str, ...] = ()
-    fixtures: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -47,10 +38,22 @@ class Tally:
     """Primary keys of the feedback that was read; empty when it came from files."""
     usable: int = 0
     """Distinct feedback items that took part in a pair."""
+    prompts_read: int = 0
     prompts: int = 0
-    contradictions: int = 0
+    """Those that gave a pair."""
+    disputed: int = 0
     """Answers that some raters liked and others did not."""
     skipped: Counter[str] = field(default_factory=Counter)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "ratings_read": self.read,
+            "ratings_usable": self.usable,
+            "prompts_read": self.prompts_read,
+            "prompts": self.prompts,
+            "disputed_answers": self.disputed,
+            "skipped": dict(self.skipped.most_common()),
+        }
 
     def saw(self, feedback_id: int | None = None) -> None:
         self.read += 1
@@ -62,7 +65,14 @@ class Source(Protocol):
     @property
     def name(self) -> str: ...
 
-    def catalogue(self) -> Catalogue: ...
+    @property
+    def has_ids(self) -> bool:
+        """Whether the ``feedback_ids`` of its answers are primary keys; else they are numbers to tell ratings apart."""
+        ...
+
+    def scenarios(self) -> tuple[str, ...]:
+        """The widgets that could have been chosen, sorted."""
+        ...
 
     def groups(self, tally: Tally) -> Iterator[PromptGroup]:
         """Each prompt once; what is read and what is left out goes into the tally."""

@@ -28,7 +28,8 @@ def release(training_set: TrainingSet) -> int:
     if training_set.runs.filter(state=TrainingRun.State.SUCCEEDED).exists():
         return 0
     changed = 0
-    while ids := list(Feedback.objects.filter(training_set=training_set).order_by("pk").values_list("pk", flat=True)[:CHUNK]):
+    seen = Feedback.objects.filter(training_set=training_set).order_by("pk").values_list("pk", flat=True)
+    while ids := list(seen[:CHUNK]):
         changed += Feedback.objects.filter(pk__in=ids).update(training_set=None)
     return changed
 

@@ -10,21 +10,21 @@ from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
 from rl.errors import TrainingFailed
+from rl.files import write_text
 
 TRAIN, HELD_OUT, MANIFEST, FEEDBACK = "train.jsonl", "heldout.jsonl", "manifest.json", "feedback.ids"
 
 
-class RowFile:
-    """A JSONL file under construction; on disk, to the last byte, after a normal exit."""
+class RowWriter:
+    """Writes JSON lines, counts them and hashes their bytes."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, file: IO[bytes]) -> None:
         self.rows = 0
         self._hash = hashlib.sha256()
-        self._file = path.open("wb")
+        self._file = file
 
     def write(self, row: dict[str, Any]) -> None:
         line = json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
@@ -34,16 +34,6 @@ class RowFile:
 
     def digest(self) -> bytes:
         return self._hash.digest()
-
-    def __enter__(self) -> RowFile:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        try:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        finally:
-            self._file.close()
 
 
 @contextmanager
@@ -57,9 +47,11 @@ def staged(final: Path) -> Iterator[Path]:
         partial.mkdir(parents=True)
         yield partial
     except OSError as error:
-        raise TrainingFailed(f"the training set cannot be written to {final.parent}: {error.strerror or error}") from error
+        raise TrainingFailed(
+            f"the training set cannot be written to {final.parent}: {error.strerror or error}"
+        ) from error
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        remove(partial)
 
 
 def publish(partial: Path, final: Path) -> None:
@@ -68,25 +60,22 @@ def publish(partial: Path, final: Path) -> None:
     _flush(final.parent)
 
 
+def remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
-    _write(folder / MANIFEST, (json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode())
+    write_text(folder / MANIFEST, json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
 
 
 def write_feedback_ids(folder: Path, ids: array[int]) -> None:
     """One id a line, in the order in which they were read."""
-    _write(folder / FEEDBACK, "".join(f"{number}\n" for number in ids).encode())
+    write_text(folder / FEEDBACK, "".join(f"{number}\n" for number in ids))
 
 
 def read_feedback_ids(folder: Path) -> array[int]:
     with (folder / FEEDBACK).open(encoding="ascii") as lines:
         return array("q", map(int, lines))
-
-
-def _write(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _flush(folder: Path) -> None:

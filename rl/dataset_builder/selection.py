@@ -8,84 +8,97 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import groupby
-from operator import itemgetter
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
+from uuid import UUID
 
-from django.db.models import CharField, QuerySet, TextField
-from django.db.models.fields.json import KeyTextTransform
+from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast
 
 from rl.collect.command_center import widget_choice
-from rl.dataset_builder.groups import (
-    BOTH_BAD,
-    NEUTRAL,
-    OTHER_PROMPT,
-    OUTCOME,
-    TIE,
-    Catalogue,
-    PromptGroup,
-    Tally,
-)
+from rl.dataset_builder.groups import BOTH_BAD, NEUTRAL, OTHER_PROMPT, OUTCOME, TIE, PromptGroup, Tally
 from rl.models import Agent, Feedback, Trace
 from rl.records import DirectPreference, Message, RatedAnswer
 
 CHUNK = 2000
 """Rows a fetch."""
 
-_COLUMNS = (
-    "id", "kind", "value", "choice", "text",
-    "other_trace__prompt_key", "other_trace__response",
-    "trace_id", "trace__prompt_key", "trace__response", "prompt_json", "details_json",
-)  # fmt: skip
-_ID, _KIND, _VALUE, _CHOICE, _TEXT, _OTHER_KEY, _OTHER_RESPONSE, _TRACE, _KEY, _RESPONSE, _PROMPT, _DETAILS = range(12)
-Row = Sequence[Any]
+
+class _Row(NamedTuple):
+    """One event with its trace. The JSON columns come as text: a trace's are parsed once, not once for each rater."""
+
+    id: int
+    kind: str
+    value: float | None
+    choice: str
+    text: str
+    trace: UUID
+    external_id: str | None
+    key: str
+    prompt: str
+    response: str
+    details: str
+    other_key: str | None
+    other_response: str | None
 
 
 class DatabaseSource:
     name = "db"
+    has_ids = True
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
 
-    def catalogue(self) -> Catalogue:
-        """What may be chosen is what the agent's answers chose, the unrated ones included."""
-        return Catalogue(scenarios=self._distinct("scenario"), fixtures=self._distinct("fixture"))
+    def scenarios(self) -> tuple[str, ...]:
+        """Those of all of the agent's answers, the unrated ones included."""
+        widgets = Trace.objects.filter(agent=self.agent, details__has_key="scenario").order_by()
+        names = widgets.values_list("details__scenario", flat=True).distinct()
+        return tuple(sorted(name for name in names if name and isinstance(name, str)))
 
     def groups(self, tally: Tally) -> Iterator[PromptGroup]:
-        for key, rows in groupby(_current_feedback(self.agent).iterator(chunk_size=CHUNK), key=itemgetter(_KEY)):
+        rows = map(_Row._make, _current_feedback(self.agent).iterator(chunk_size=CHUNK))
+        for key, of_one_prompt in groupby(rows, key=attrgetter("key")):
             group = PromptGroup(key)
-            for _, of_one_trace in groupby(rows, key=itemgetter(_TRACE)):
+            for _, of_one_trace in groupby(of_one_prompt, key=attrgetter("trace")):
                 _add_trace(group, list(of_one_trace), tally)
             yield group
 
-    def _distinct(self, name: str) -> tuple[str, ...]:
-        traces = Trace.objects.filter(agent=self.agent, details__has_key=name).order_by()
-        values = traces.annotate(name=KeyTextTransform(name, "details")).values_list("name", flat=True).distinct()
-        return tuple(sorted(value for value in values if value))
 
-
-def _current_feedback(agent: Agent) -> QuerySet[Feedback, Row]:
-    """The JSON columns come as text: a trace's are parsed once, not once for each of its raters."""
+def _current_feedback(agent: Agent) -> QuerySet[Feedback, tuple[Any, ...]]:
+    """The columns of ``_Row``, in its order. The agent is asked of the trace, whose index is in the order wanted here."""
     return (
         Feedback.objects.filter(trace__agent=agent, is_current=True)
         .exclude(kind=Feedback.Kind.RETRACTION)
-        .annotate(prompt_json=Cast("trace__prompt", TextField()), details_json=Cast("trace__details", TextField()))
         .order_by("trace__prompt_key", "trace_id", "id")
-        .values_list(*_COLUMNS)
+        .values_list(
+            "id",
+            "kind",
+            "value",
+            "choice",
+            "text",
+            "trace_id",
+            "trace__external_id",
+            "trace__prompt_key",
+            Cast("trace__prompt", TextField()),
+            "trace__response",
+            Cast("trace__details", TextField()),
+            "other_trace__prompt_key",
+            "other_trace__response",
+        )
     )
 
 
-def _add_trace(group: PromptGroup, rows: list[Row], tally: Tally) -> None:
-    prompt: tuple[Message, ...] = tuple(json.loads(rows[0][_PROMPT]))
+def _add_trace(group: PromptGroup, rows: list[_Row], tally: Tally) -> None:
+    prompt: tuple[Message, ...] = tuple(json.loads(rows[0].prompt))
     up: list[int] = []
     down: list[int] = []
     for row in rows:
-        tally.saw(row[_ID])
-        if row[_KIND] == Feedback.Kind.RATING:
+        tally.saw(row.id)
+        if row.kind == Feedback.Kind.RATING:
             _count_vote(row, up, down, tally.skipped)
-        elif row[_KIND] == Feedback.Kind.OUTCOME:
+        elif row.kind == Feedback.Kind.OUTCOME:
             tally.skipped[OUTCOME] += 1
         elif preference := _direct_preference(row, prompt, tally.skipped):
             group.direct.append(preference)
@@ -93,35 +106,38 @@ def _add_trace(group: PromptGroup, rows: list[Row], tally: Tally) -> None:
         group.answers.append(_rated_answer(rows[0], prompt, up, down))
 
 
-def _count_vote(row: Row, up: list[int], down: list[int], skipped: Counter[str]) -> None:
-    if row[_VALUE] == 0.5:
+def _count_vote(row: _Row, up: list[int], down: list[int], skipped: Counter[str]) -> None:
+    if row.value is None or row.value == 0.5:
         skipped[NEUTRAL] += 1
     else:
-        (up if row[_VALUE] > 0.5 else down).append(row[_ID])
+        (up if row.value > 0.5 else down).append(row.id)
 
 
-def _rated_answer(row: Row, prompt: tuple[Message, ...], up: list[int], down: list[int]) -> RatedAnswer:
+def _rated_answer(row: _Row, prompt: tuple[Message, ...], up: list[int], down: list[int]) -> RatedAnswer:
     return RatedAnswer(
-        answer_id=str(row[_TRACE]),
-        prompt_key=row[_KEY],
+        answer_id=row.external_id or str(row.trace),
+        prompt_key=row.key,
         prompt=prompt,
-        response=row[_RESPONSE],
+        response=row.response,
         up=len(up),
         down=len(down),
         feedback_ids=tuple(sorted(up + down)),
-        widget=widget_choice(json.loads(row[_DETAILS]), prompt),
+        widget=widget_choice(json.loads(row.details), prompt),
     )
 
 
-def _direct_preference(row: Row, prompt: tuple[Message, ...], skipped: Counter[str]) -> DirectPreference | None:
-    if row[_KIND] == Feedback.Kind.CORRECTION:
-        return DirectPreference(row[_KEY], prompt, row[_TEXT], row[_RESPONSE], row[_ID])
-    if row[_CHOICE] in (Feedback.Choice.TIE, Feedback.Choice.BOTH_BAD):
-        skipped[TIE if row[_CHOICE] == Feedback.Choice.TIE else BOTH_BAD] += 1
+def _direct_preference(row: _Row, prompt: tuple[Message, ...], skipped: Counter[str]) -> DirectPreference | None:
+    if row.kind == Feedback.Kind.CORRECTION:
+        return DirectPreference(row.key, prompt, row.text, row.response, row.id)
+    if row.choice in _NO_WINNER:
+        skipped[_NO_WINNER[row.choice]] += 1
         return None
-    if row[_OTHER_KEY] != row[_KEY]:
+    if row.other_key != row.key:
         skipped[OTHER_PROMPT] += 1
         return None
-    sides = (row[_RESPONSE], row[_OTHER_RESPONSE])
-    chosen, rejected = sides if row[_CHOICE] == Feedback.Choice.LEFT else sides[::-1]
-    return DirectPreference(row[_KEY], prompt, chosen, rejected, row[_ID])
+    left, right = row.response, row.other_response or ""
+    chosen, rejected = (left, right) if row.choice == Feedback.Choice.LEFT else (right, left)
+    return DirectPreference(row.key, prompt, chosen, rejected, row.id)
+
+
+_NO_WINNER: dict[str, str] = {Feedback.Choice.TIE: TIE, Feedback.Choice.BOTH_BAD: BOTH_BAD}

@@ -1,4 +1,4 @@
-"""The words of the demo: topics of a small support chat, the situations people write from, and the parts of two kinds of answer."""
+"""The words of the demo: topics of a support chat, situations people write from, and the parts of two kinds of answer."""
 
 from __future__ import annotations
 

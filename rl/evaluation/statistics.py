@@ -76,9 +76,7 @@ def paired_counts(new: Sequence[PairScore], current: Sequence[PairScore]) -> Pai
     return PairedCounts(len(changes), gained, lost)
 
 
-def paired_difference(
-    new: Sequence[PairScore], current: Sequence[PairScore], confidence: float = 0.95
-) -> Interval:
+def paired_difference(new: Sequence[PairScore], current: Sequence[PairScore], confidence: float = 0.95) -> Interval:
     """Accuracy of the new model minus that of the current one, with the interval of ``difference_interval``."""
     return difference_interval(paired_counts(new, current), confidence)
 

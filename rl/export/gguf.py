@@ -9,8 +9,9 @@ from rl.export.gguf_quantize import k_quant_library
 from rl.export.levels import K_LEVELS, check_level
 from rl.export.loading import load_config
 from rl.export.merge import write_merged
-from rl.export.staging import check_name, scratch_directory, staged_file
+from rl.export.staging import scratch_directory, staged_file
 from rl.records import ExportJob, ExportResult, Report
+from rl.slugs import check_slug
 
 
 def export(job: ExportJob, report: Report) -> ExportResult:
@@ -24,7 +25,7 @@ def export(job: ExportJob, report: Report) -> ExportResult:
     if level in K_LEVELS:
         k_quant_library()
     folder = job.output_dir / "gguf"
-    final = folder / f"{check_name(job.name)}-{level}.gguf"
+    final = folder / f"{check_slug(job.name, 'export name')}-{level}.gguf"
     with scratch_directory(folder, "merged") as merged, staged_file(final) as partial:
         write_merged(job, merged, report)
         report("stage", {"name": "convert"})

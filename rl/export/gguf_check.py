@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rl.errors import ExportFailed
-from rl.export.gguf_tokenizer import starts_with_bos
+from rl.export.gguf_tokenizer import render_chat, starts_with_bos
 from rl.export.levels import PLAIN_LEVELS
 from rl.export.llama_process import ask, is_available
 
@@ -53,9 +53,7 @@ def self_check(gguf_path: Path, model_dir: Path, level: str) -> dict[str, Any]:
 
 
 def _chat_text(tokenizer: Any) -> str:
-    if not tokenizer.chat_template:
-        return _CHAT[0]["content"]
-    return str(tokenizer.apply_chat_template(_CHAT, tokenize=False, add_generation_prompt=True))
+    return render_chat(tokenizer, _CHAT) if tokenizer.chat_template else _CHAT[0]["content"]
 
 
 def _without_bos(rendered: str, tokenizer: Any) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import gguf
 from gguf import TokenType
+from jinja2 import TemplateError
 
 from rl.errors import ExportFailed
 
@@ -50,9 +51,16 @@ def starts_with_bos(tokenizer: Any) -> bool:
     if tokenizer.bos_token is None:
         return False
     if tokenizer.chat_template:
-        rendered = tokenizer.apply_chat_template(_PROBE_CHAT, tokenize=False, add_generation_prompt=True)
-        return bool(rendered.startswith(tokenizer.bos_token))
+        return render_chat(tokenizer, _PROBE_CHAT).startswith(str(tokenizer.bos_token))
     return bool(tokenizer("hello")["input_ids"][:1] == [tokenizer.bos_token_id])
+
+
+def render_chat(tokenizer: Any, messages: list[dict[str, str]]) -> str:
+    """Raises ExportFailed when the chat template cannot write a plain exchange."""
+    try:
+        return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+    except (TemplateError, ValueError) as error:
+        raise ExportFailed(f"the model's chat template cannot render a user message: {error}") from error
 
 
 def pre_tokenizer_name(parts: dict[str, Any]) -> str:

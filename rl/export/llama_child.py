@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import sys
+import urllib.error
 import urllib.request
 from typing import Any
 
@@ -18,6 +19,9 @@ import xllamacpp
 
 _THREADS = 1
 """llama.cpp's threads spin while they wait; beside a busy trainer more of them are slower, not faster."""
+
+_ANSWER_SECONDS = 600
+"""For one prompt; large models on slow processors take minutes."""
 
 
 def main() -> None:
@@ -33,8 +37,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     key = secrets.token_hex(16)
     server = xllamacpp.Server(_parameters(request, key))
     texts = [_post(server, key, "/tokenize", _as_written(text))["tokens"] for text in request["texts"]]
-    chat = {"messages": request["chat"]}
-    rendered = _post(server, key, "/apply-template", chat)["prompt"] if request["chat"] else None
+    rendered = _render(server, key, request["chat"]) if request["chat"] else None
     continuations = [_continue(server, key, prompt, request["new_tokens"]) for prompt in request["prompts"]]
     return {"tokens": texts, "rendered": rendered, "continuations": continuations}
 
@@ -67,8 +70,16 @@ def _post(server: Any, key: str, path: str, body: dict[str, Any]) -> Any:
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
     request = urllib.request.Request(server.listening_address + path, json.dumps(body).encode(), headers)  # noqa: S310
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with direct.open(request, timeout=60) as response:
+    with direct.open(request, timeout=_ANSWER_SECONDS) as response:
         return json.load(response)
+
+
+def _render(server: Any, key: str, messages: list[dict[str, str]]) -> str | None:
+    """None when llama.cpp's template engine refuses the template; a person is told by the difference to the original."""
+    try:
+        return str(_post(server, key, "/apply-template", {"messages": messages})["prompt"])
+    except urllib.error.HTTPError:
+        return None
 
 
 def _continue(server: Any, key: str, prompt: str | list[int], new_tokens: int) -> list[dict[str, Any]]:

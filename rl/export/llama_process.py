@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -18,6 +19,8 @@ _BASE_SECONDS = 300.0
 _SLOWEST_BYTES_PER_SECOND = 5e6
 """Of model file; far below what any usable machine reads and computes."""
 _CONTEXT_TOKENS = 512
+_LOGGED = re.compile(r"[\d.]+ [A-Z] ")
+_LOGGED_ERROR = re.compile(r"[\d.]+ E (?:\S+\s+)?\S+: (?P<text>.+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ def ask(
     """Raises ExportFailed when xllamacpp is not installed, or when it refuses the file, crashes on it or hangs."""
     if not is_available():
         raise ExportFailed("running a GGUF file needs the package xllamacpp; install it with: pip install xllamacpp")
+    if not gguf_path.is_file():
+        raise ExportFailed(f"there is no file {gguf_path}")
     request = {
         "model": str(gguf_path.resolve()),
         "adapter": str(adapter.resolve()) if adapter else None,
@@ -59,11 +64,16 @@ def ask(
         "chat": list(chat),
         "prompts": list(prompts),
         "new_tokens": new_tokens,
-        "context": max([_CONTEXT_TOKENS, *(len(prompt) + new_tokens + 16 for prompt in prompts)]),
+        "context": max([_CONTEXT_TOKENS, *(_most_tokens(prompt) + new_tokens + 16 for prompt in prompts)]),
     }
     answer = _run(request, gguf_path)
     continuations = [[(entry["id"], entry["logprob"]) for entry in line] for line in answer["continuations"]]
     return LlamaAnswer(answer["tokens"], answer["rendered"], continuations)
+
+
+def _most_tokens(prompt: str | list[int]) -> int:
+    """Text may become a token for every byte, and a BOS."""
+    return len(prompt.encode()) + 1 if isinstance(prompt, str) else len(prompt)
 
 
 def _run(request: dict[str, Any], gguf_path: Path) -> dict[str, Any]:
@@ -90,8 +100,8 @@ def _run(request: dict[str, Any], gguf_path: Path) -> dict[str, Any]:
 
 
 def _cause(log: str) -> str:
-    """The first line of llama.cpp's log that says what is wrong, else its last line."""
+    """The first line of llama.cpp's log that is marked as an error (without time and function), else the last of others."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
-    telling = [line for line in lines if "error" in line.lower() and "Traceback" not in line]
-    chosen = (telling or lines[-1:])[:1]
+    errors = [found["text"] for line in lines if (found := _LOGGED_ERROR.match(line))]
+    chosen = errors[:1] or [line for line in lines if not _LOGGED.match(line)][-1:]
     return f": {chosen[0][:300]}" if chosen else ""

@@ -14,20 +14,19 @@ from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.pytorch_utils import Conv1D
 
-from rl.errors import ExportFailed, UsageError
+from rl.errors import ExportFailed, TrainingFailed, UsageError
+from rl.training.model_path import check_model_path
 
-_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
+_SHARED = re.compile(r"\.(lm_head|embed_tokens|wte)\.lora_")
 _ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 
 
 def check_base_model(name: str) -> str:
-    """The name, if it is a model directory or can be a hub id. Raises UsageError otherwise."""
-    if Path(name).is_dir():
-        if not (Path(name) / "config.json").is_file():
-            raise UsageError(f"{name} is not a model: it has no config.json")
-    elif Path(name).exists() or not _HUB_ID.fullmatch(name):
-        raise UsageError(f"there is no model at {name}: give a model directory or a hub id (owner/name)")
-    return name
+    """The directory or hub id to load. Raises UsageError for a path at which there is no model."""
+    try:
+        return check_model_path(name)
+    except TrainingFailed as error:
+        raise UsageError(str(error)) from error
 
 
 def check_adapter(directory: Path) -> Path:
@@ -40,7 +39,7 @@ def check_adapter(directory: Path) -> Path:
 def load_config(base_model: str) -> Any:
     """The transformers configuration of a model directory or hub id."""
     with _as_export_failure(f"cannot read the configuration of {base_model}"):
-        return AutoConfig.from_pretrained(check_base_model(base_model))
+        return AutoConfig.from_pretrained(check_base_model(base_model), trust_remote_code=False)
 
 
 def load_tokenizer(base_model: str, adapter_dir: Path | None) -> Any:
@@ -48,7 +47,7 @@ def load_tokenizer(base_model: str, adapter_dir: Path | None) -> Any:
     saved_with_adapter = adapter_dir is not None and (adapter_dir / "tokenizer_config.json").is_file()
     source = str(adapter_dir) if saved_with_adapter else check_base_model(base_model)
     with _as_export_failure(f"cannot load the tokenizer of {source}"):
-        return AutoTokenizer.from_pretrained(source)
+        return AutoTokenizer.from_pretrained(source, trust_remote_code=False)
 
 
 def load_merged(base_model: str, adapter_dir: Path | None) -> Any:
@@ -56,7 +55,9 @@ def load_merged(base_model: str, adapter_dir: Path | None) -> Any:
     stored = str(load_config(base_model).dtype).removeprefix("torch.")
     dtype = torch.bfloat16 if stored == "bfloat16" else torch.float32
     with _as_export_failure(f"cannot load the model {base_model}"):
-        model = AutoModelForCausalLM.from_pretrained(base_model, dtype=dtype, use_safetensors=True)
+        model = AutoModelForCausalLM.from_pretrained(
+            check_base_model(base_model), dtype=dtype, use_safetensors=True, trust_remote_code=False
+        )
     if adapter_dir is None:
         return model
     check_adapter(adapter_dir)
@@ -84,6 +85,11 @@ def _check_fit(adapted: PeftModel, adapter_dir: Path, base_model: str) -> None:
         raise ExportFailed(
             f"the adapter {adapter_dir} was not trained on {base_model}: {len(stray)} weights do not match, "
             f"the first is {stray[0]}"
+        )
+    if adapted.config.tie_word_embeddings and any(_SHARED.search(name) for name in stored):
+        raise ExportFailed(
+            f"the adapter {adapter_dir} trains lm_head or the embeddings, which are one matrix in {base_model}: "
+            "merging would change both"
         )
 
 

@@ -16,8 +16,10 @@ from rl.errors import ExportFailed, UsageError
 from rl.export.gguf_architectures import Architecture, find_architecture, gguf_name, reordered_rows
 from rl.export.gguf_weights import Array, Checkpoint
 from rl.export.loading import check_adapter, layer_shapes, load_config
-from rl.export.staging import check_name, require_space, staged_directory
+from rl.export.staging import require_space, staged_directory
 from rl.records import ExportJob, ExportResult, Report
+from rl.slugs import check_slug
+from rl.training.loading import quiet
 
 _WEIGHTS = "adapter_model.safetensors"
 _CONFIG = "adapter_config.json"
@@ -33,6 +35,12 @@ _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "target_parameters": (None, []),
     "layer_replication": (None, []),
     "use_qalora": (False, None),
+    "alora_invocation_tokens": (None,),
+    "use_bdlora": (None, False),
+    "arrow_config": (None,),
+    "kasa_config": (None,),
+    "monteclora_config": (None,),
+    "velora_config": (None,),
 }
 """What a GGUF adapter can express; any other value needs a merged export."""
 
@@ -43,7 +51,8 @@ def export(job: ExportJob, report: Report) -> ExportResult:
     Raises UsageError without an adapter, and ExportFailed for one that is unfinished, does not belong to the base model
     or cannot be expressed as a GGUF adapter.
     """
-    check_name(job.name)
+    check_slug(job.name, "export name")
+    quiet()
     if job.adapter_dir is None:
         raise UsageError("a LoRA export needs an adapter: the base model alone has none")
     report("stage", {"name": "convert"})

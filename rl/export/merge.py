@@ -6,8 +6,10 @@ from pathlib import Path
 
 from rl.errors import ExportFailed
 from rl.export.loading import load_merged, load_tokenizer
-from rl.export.staging import check_name, require_space, staged_directory
+from rl.export.staging import require_space, staged_directory
 from rl.records import ExportJob, ExportResult, Report
+from rl.slugs import check_slug
+from rl.training.loading import quiet
 
 _SHARD = "4GB"
 
@@ -17,7 +19,7 @@ def export(job: ExportJob, report: Report) -> ExportResult:
 
     Raises UsageError (no such model) or ExportFailed (an adapter that does not fit, a full disk).
     """
-    check_name(job.name)
+    check_slug(job.name, "export name")
     final = job.output_dir / "merged"
     with staged_directory(final) as directory:
         dtype = write_merged(job, directory, report)
@@ -27,6 +29,7 @@ def export(job: ExportJob, report: Report) -> ExportResult:
 
 def write_merged(job: ExportJob, directory: Path, report: Report) -> str:
     """Fills ``directory`` with the merged model; returns the name of its weights' dtype."""
+    quiet()
     report("stage", {"name": "merge"})
     tokenizer = load_tokenizer(job.base_model, job.adapter_dir)
     model = load_merged(job.base_model, job.adapter_dir)

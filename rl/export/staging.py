@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import shutil
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from safetensors import SafetensorError
 
-from rl.errors import ExportFailed, UsageError
+from rl.errors import ExportFailed
 
 _MARGIN_BYTES = 1 << 20
 """Kept free beyond the estimate, for small files and the file system's own blocks."""
 _ABANDONED_SECONDS = 24 * 3600
 """A partial export older than this was left by a process that was killed."""
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _FULL = ("no space left", "disk quota exceeded", "file too large", "requested and")
 """The last is numpy's ``tofile``, whose OSError carries no errno."""
 
@@ -49,6 +47,7 @@ def staged_directory(final: Path) -> Iterator[Path]:
         for path in partial.rglob("*"):
             path.chmod(0o755 if path.is_dir() else 0o644)
             _flush(path)
+        _flush(partial)
         _swap(partial, final)
         _flush(final.parent)
 
@@ -69,15 +68,6 @@ def require_space(directory: Path, needed_bytes: int) -> None:
             f"not enough space in {directory}: the export needs {_size(needed_bytes)}, {_size(free)} are free; "
             "free some space or choose another output directory"
         )
-
-
-def check_name(name: str) -> str:
-    """The name, which becomes part of file names. Raises UsageError unless it is a slug."""
-    if not _NAME.fullmatch(name):
-        raise UsageError(
-            f"{name!r} cannot name an export: use letters, digits, '_', '-' and '.', not starting with '.'"
-        )
-    return name
 
 
 @contextmanager
@@ -121,15 +111,17 @@ def _swap(partial: Path, final: Path) -> None:
 def _remove_abandoned(directory: Path) -> None:
     oldest = time.time() - _ABANDONED_SECONDS
     for path in directory.glob(".*.partial"):
-        if path.lstat().st_mtime < oldest:
-            _remove(path)
+        # Another export may remove its own partial file at this moment.
+        with suppress(FileNotFoundError):
+            if path.lstat().st_mtime < oldest:
+                _remove(path)
 
 
 def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+    elif path.exists():
+        path.unlink()
 
 
 def _flush(path: Path) -> None:

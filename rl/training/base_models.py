@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 
 from django.conf import settings
 
@@ -11,11 +12,15 @@ from rl.records import Report
 TINY_MODEL = "rl.training.tiny_model"
 
 
+def tiny_directory() -> Path:
+    return settings.DATA_DIR / "base_models" / "tiny"
+
+
 def resolve(base_model: str, report: Report) -> str:
     """A directory or hub id that can be loaded. Empty stands for the tiny embedded model."""
     if base_model:
         return base_model
-    directory = settings.DATA_DIR / "base_models" / "tiny"
+    directory = tiny_directory()
     if not (directory / "config.json").exists():
         report("stage", {"name": "building the tiny base model"})
         import_module(TINY_MODEL).build(directory, report)

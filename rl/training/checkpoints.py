@@ -86,7 +86,7 @@ def _is_whole_safetensors(path: Path) -> bool:
             header = json.loads(file.read(min(header_bytes, path.stat().st_size)))
         end = max((tensor["data_offsets"][1] for name, tensor in header.items() if name != "__metadata__"), default=0)
         return path.stat().st_size == 8 + header_bytes + end
-    except (struct.error, ValueError, KeyError, TypeError):
+    except (struct.error, ValueError, KeyError, TypeError, AttributeError):
         return False
 
 

@@ -1,15 +1,123 @@
 """Preference rows as token ids, in one way for training and for scoring.
 
 The prompt is the conversation rendered with the opening of the assistant's turn; an answer is what the whole conversation
-adds to it, its end-of-turn token included. This equals TRL's own preparation, which cuts and drops long rows unseen;
-here both are counted.
+adds to it, its end-of-turn token included. That equals TRL's own preparation, except that TRL drops and cuts long rows
+without a word: here both are counted.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import batched_rows
+from itertools import islice
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any, TypedDict
+
+from jinja2 import TemplateError
+from transformers import PreTrainedTokenizerBase
+
+from rl.errors import BadFile, TrainingFailed
+from rl.records import Report
+
+_BATCH = 256
+
+
+class EncodedRow(TypedDict):
+    prompt_ids: list[int]
+    chosen_ids: list[int]
+    rejected_ids: list[int]
+
+
+@dataclass(slots=True)
+class LengthCount:
+    """What ``max_length`` did to the rows that went by."""
+
+    rows: int = 0
+    dropped: int = 0
+    """Their prompt leaves no room for an answer."""
+    cut: int = 0
+    """At least one answer of the row lost its end."""
+    longest_prompt: int = 0
+    longest_row: int = 0
+    """Tokens of prompt and longer answer."""
+
+    def fit(self, row: EncodedRow, max_length: int) -> EncodedRow | None:
+        """The row with its answers cut to ``max_length``, or None if its prompt alone fills it."""
+        prompt = len(row["prompt_ids"])
+        whole = prompt + max(len(row["chosen_ids"]), len(row["rejected_ids"]))
+        self.rows += 1
+        self.longest_prompt = max(self.longest_prompt, prompt)
+        self.longest_row = max(self.longest_row, whole)
+        if prompt >= max_length:
+            self.dropped += 1
+            return None
+        self.cut += whole > max_length
+        room = max_length - prompt
+        return {
+            "prompt_ids": row["prompt_ids"],
+            "chosen_ids": row["chosen_ids"][:room],
+            "rejected_ids": row["rejected_ids"][:room],
+        }
+
+
+def count_rows(path: Path) -> int:
+    with path.open("rb") as lines:
+        return sum(1 for _ in lines)
+
+
+def read_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Conversational preference rows of a JSON-lines file. Raises BadFile that names the line."""
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise BadFile(path, f"not JSON: {error}", f"line {number}") from None
+            if not isinstance(row, dict) or not all(
+                _is_messages(row.get(key)) for key in ("prompt", "chosen", "rejected")
+            ):
+                raise BadFile(path, "prompt, chosen and rejected must each be a list of messages", f"line {number}")
+            yield row
+
+
+def encode(
+    tokenizer: PreTrainedTokenizerBase, rows: Iterable[Mapping[str, Any]], total: int, report: Report
+) -> Iterator[EncodedRow]:
+    """Rows in the order given, unshortened. Raises TrainingFailed when the chat template refuses one.
+
+    ``total``: how many they are, for the steps that are reported.
+    """
+    remaining, done = iter(rows), 0
+    while batch := list(islice(remaining, _BATCH)):
+        prompts = _render(tokenizer, [row["prompt"] for row in batch], add_generation_prompt=True)
+        chosen = _render(tokenizer, [[*row["prompt"], *row["chosen"]] for row in batch])
+        rejected = _render(tokenizer, [[*row["prompt"], *row["rejected"]] for row in batch])
+        for ids in zip(prompts, chosen, rejected, strict=True):
+            # A few templates render the end of a prompt differently once an answer follows.
+            start = len(commonprefix(ids))
+            yield {"prompt_ids": ids[0][:start], "chosen_ids": ids[1][start:], "rejected_ids": ids[2][start:]}
+        done += len(batch)
+        report("step", {"step": done, "total_steps": total, "metrics": {}})
+
+
+def _render(
+    tokenizer: PreTrainedTokenizerBase,
+    chats: Sequence[Sequence[Mapping[str, str]]],
+    add_generation_prompt: bool = False,
+) -> list[list[int]]:
+    try:
+        encoded = tokenizer.apply_chat_template(chats, add_generation_prompt=add_generation_prompt, return_dict=True)
+    except TemplateError as error:
+        raise TrainingFailed(f"the base model's chat template refuses a conversation: {error}") from error
+    ids: list[list[int]] = encoded["input_ids"]
+    return ids
+
+
+def _is_messages(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(_is_message(message) for message in value)
+
+
+def _is_message(value: object) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("role"), str) and isinstance(value.get("content"), str)

@@ -13,14 +13,27 @@ import datasets
 import huggingface_hub
 import torch
 import transformers
+from peft import PeftModel, get_peft_model_state_dict
+from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from rl.errors import TrainingFailed
 from rl.training.model_path import check_model_path
+from rl.training.resources import resource_advice
 
-__all__ = ["check_model_path", "device", "load_base", "load_tokenizer", "memory_advice", "quiet", "uses_bf16"]
+__all__ = [
+    "adapted",
+    "autocast_dtype",
+    "check_model_path",
+    "context_length",
+    "device",
+    "load_base",
+    "load_tokenizer",
+    "quiet",
+    "uses_bf16",
+]
 
-_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
+ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 
 
 def quiet() -> None:
@@ -46,6 +59,10 @@ def uses_bf16(precision: str) -> bool:
     return precision == "bf16"
 
 
+def autocast_dtype(precision: str) -> torch.dtype | None:
+    return torch.bfloat16 if uses_bf16(precision) else None
+
+
 def load_tokenizer(base: str) -> PreTrainedTokenizerBase:
     """Raises TrainingFailed for a tokenizer that cannot be loaded or cannot write a chat."""
     with _readable(base, "tokenizer"):
@@ -63,7 +80,7 @@ def load_tokenizer(base: str) -> PreTrainedTokenizerBase:
 def load_base(base: str, precision: str = "auto") -> PreTrainedModel:
     """The causal language model on its device, in bfloat16 or float32. Raises TrainingFailed."""
     dtype = torch.bfloat16 if uses_bf16(precision) else torch.float32
-    with memory_advice(), _readable(base, "model"):
+    with resource_advice(), _readable(base, "model"):
         model = AutoModelForCausalLM.from_pretrained(check_model_path(base), dtype=dtype, use_safetensors=True)
         return model.to(device())
 
@@ -74,21 +91,35 @@ def context_length(model: PreTrainedModel) -> int:
 
 
 @contextmanager
-def memory_advice() -> Iterator[None]:
-    """Turns running out of memory into a sentence that says what to change."""
+def adapted(model: PreTrainedModel, adapter: Path | None) -> Iterator[torch.nn.Module]:
+    """The model with the adapter in place, None being the bare model; afterwards the model is as it was.
+
+    Raises TrainingFailed for an adapter that is not there, damaged, or of another model.
+    """
+    if adapter is None:
+        yield model
+        return
+    # PEFT would fall back to a pickle.
+    if missing := [name for name in ADAPTER_FILES if not (adapter / name).is_file()]:
+        raise TrainingFailed(f"{adapter} is no adapter: {' and '.join(missing)} missing")
     try:
-        yield
-    except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, (MemoryError, torch.OutOfMemoryError)) and not _is_out_of_memory(str(error)):
-            raise
-        raise TrainingFailed(
-            f"out of memory on {device().type}: halve batch_size and double gradient_accumulation, lower max_length, "
-            "set activation_checkpointing, or choose a smaller base model"
-        ) from error
+        peft_model = PeftModel.from_pretrained(model, str(adapter)).eval()
+        _require_all_weights(peft_model, adapter)
+    except (RuntimeError, ValueError, KeyError, OSError, SafetensorError) as error:
+        raise TrainingFailed(f"the adapter {adapter} does not fit the base model: {_first_line(error)}") from error
+    try:
+        yield peft_model
+    finally:
+        peft_model.unload()
 
 
-def _is_out_of_memory(message: str) -> bool:
-    return any(sign in message.lower() for sign in _OUT_OF_MEMORY)
+def _require_all_weights(peft_model: PeftModel, adapter: Path) -> None:
+    """PEFT passes over weights that the model has no place for, and leaves random those that the file does not have."""
+    with safe_open(adapter / ADAPTER_FILES[1], framework="pt") as file:
+        stored = {name for name in file.keys() if ".lora_" in name}  # noqa: SIM118 - not a mapping
+    expected = {name for name in get_peft_model_state_dict(peft_model, save_embedding_layers=False) if ".lora_" in name}
+    if stray := sorted(stored ^ expected):
+        raise ValueError(f"{len(stray)} weights do not match, the first is {stray[0]}")
 
 
 @contextmanager
@@ -98,7 +129,7 @@ def _readable(base: str, what: str) -> Iterator[None]:
         yield
     except TrainingFailed:
         raise
-    except (OSError, ValueError, KeyError, ImportError) as error:
+    except (OSError, ValueError, KeyError, ImportError, SafetensorError) as error:
         where = "" if Path(base).is_dir() else " (it is not a folder here, so the hub was asked)"
         raise TrainingFailed(f"cannot load the {what} of {base}{where}: {_first_line(error)}") from error
 

@@ -21,9 +21,9 @@ def check_model_path(base: str) -> str:
     Whatever looks like a path is never asked of the hub. Raises TrainingFailed that names what is missing.
     """
     path = Path(base).expanduser()
-    if path.is_dir():
+    if base and path.is_dir():
         return str(_checked_directory(path))
-    if path.exists():
+    if base and path.exists():
         raise TrainingFailed(f"{base} is a file; a base model is a folder with config.json and model.safetensors")
     if base.startswith(_PATH_STARTS) or not _HUB_ID.fullmatch(base):
         raise TrainingFailed(f"no base model at {base}: there is no such folder, and a hub id looks like owner/name")

@@ -22,9 +22,10 @@ from rl.export import release
 from rl.hardware import HardwareConfig, detect_hardware
 from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun
 from rl.records import Report, TrainingJob, TrainingResult
-from rl.training import base_models, method, versions
+from rl.training import base_models, method, method_path, versions
 from rl.training.locks import device_lock
 from rl.training.monitor import Monitor, stopped_by_signals
+from rl.training.supervisor import conclude
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,7 @@ def create(
     trigger: TrainingRun.Trigger = TrainingRun.Trigger.MANUAL,
 ) -> TrainingRun:
     """Raises RunConflict when the agent has a run that is queued or running: two would race for the same ratings."""
-    method(method_name, only_check=True)
+    method_path(method_name)
     try:
         with transaction.atomic():
             return TrainingRun.objects.create(
@@ -105,15 +106,6 @@ def execute(run: TrainingRun, report: Report) -> Evaluation | None:
     return evaluation
 
 
-def conclude(run: TrainingRun, state: TrainingRun.State, error: str = "") -> bool:
-    """Ends a run. Ratings that only a failed or cancelled run has seen wait for the next one again."""
-    if not run.finish(state, error):
-        return False
-    if state != TrainingRun.State.SUCCEEDED and run.training_set is not None and run.version is None:
-        dataset_builder.release(run.training_set)
-    return True
-
-
 def _work(run: TrainingRun, monitor: Monitor) -> Evaluation | None:
     options = RunOptions.from_dict(run.options)
     hardware = detect_hardware(settings.DATA_DIR)
@@ -144,6 +136,7 @@ def _device(hardware: HardwareConfig) -> str:
 
 def _freeze_data(run: TrainingRun, options: RunOptions, report: Report) -> None:
     if run.training_set is not None:
+        dataset_builder.reclaim(run.training_set)  # an attempt that failed had let its ratings go
         return
     if options.source == "file":
         frozen = dataset_builder.freeze_files(
@@ -159,7 +152,6 @@ def _freeze_data(run: TrainingRun, options: RunOptions, report: Report) -> None:
 def _train(run: TrainingRun, options: RunOptions, report: Report) -> TrainingResult:
     assert run.training_set is not None  # noqa: S101  _freeze_data has set it
     base = base_models.resolve(options.base_model or run.agent.base_model, report)
-    report("stage", {"name": "loading the base model"})
     job = TrainingJob(
         train_rows=run.training_set.directory / "train.jsonl",
         base_model=base,

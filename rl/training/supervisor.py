@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from rl import dataset_builder
 from rl.errors import RunConflict
 from rl.models import TrainingRun
 
@@ -97,6 +98,15 @@ def is_alive(run: TrainingRun) -> bool:
     return _cause_of_death(run) == ""
 
 
+def conclude(run: TrainingRun, state: TrainingRun.State, error: str = "") -> bool:
+    """Ends a run. Ratings that only a failed or cancelled run has seen wait for the next one again."""
+    if not run.finish(state, error):
+        return False
+    if state != TrainingRun.State.SUCCEEDED and run.training_set is not None and run.version is None:
+        dataset_builder.release(run.training_set)
+    return True
+
+
 def claim_stopped(run: TrainingRun) -> TrainingRun:
     """Claims a queued, failed, cancelled or abandoned run for the caller, who goes on with it from its last checkpoint.
 
@@ -125,10 +135,10 @@ def _kill_session(process: psutil.Process) -> None:
 def _resume_or_fail(run: TrainingRun, reason: str) -> str:
     logger.warning("run %s, attempt %s: %s", run.pk, run.attempt, reason)
     if run.cancel_requested:
-        run.finish(TrainingRun.State.CANCELLED, f"cancelled; {reason}")
+        conclude(run, TrainingRun.State.CANCELLED, f"cancelled; {reason}")
         return "failed"
     if run.attempt >= settings.RUN_MAX_ATTEMPTS:
-        run.finish(TrainingRun.State.FAILED, f"given up after {run.attempt} attempts: {reason}")
+        conclude(run, TrainingRun.State.FAILED, f"given up after {run.attempt} attempts: {reason}")
         return "failed"
     if run.take_over():
         spawn(run)

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
-from django.db.models import CharField, Count, Q
-from django.db.models.functions import Cast, Substr
+from django.db.models import CharField, Count, OuterRef, Q, Subquery
+from django.db.models.functions import Cast, Coalesce, Substr
 from django.utils import timezone
 
 from rl.models import Agent, Deployment, Evaluation, Feedback, ModelVersion, TrainingRun
@@ -63,9 +63,17 @@ def feedback_per_day(today: date | None = None) -> list[tuple[date, int]]:
     return [(day, counts.get(day.isoformat(), 0)) for day in days]
 
 
-def per_agent(condition: Q) -> dict[int, int]:
-    """Agent id to the number of events; agents without any are left out."""
-    return dict(Feedback.objects.filter(condition).order_by().values_list("agent_id").annotate(Count("id")))
+def counts() -> list[tuple[Agent, int, int]]:
+    """The first 50 agents by name, with the numbers of current and of waiting events."""
+    agents = Agent.objects.defer("system_prompt", "description")
+    # Agent by agent: grouped over all agents the planner passes the partial indexes by.
+    rows = agents.annotate(current=_number_of(LEARNABLE), waiting=_number_of(WAITING))[:AGENTS]
+    return [(agent, agent.current, agent.waiting) for agent in rows]
+
+
+def _number_of(condition: Q) -> Coalesce:
+    events = Feedback.objects.filter(condition, agent=OuterRef("pk")).order_by().values("agent")
+    return Coalesce(Subquery(events.annotate(number=Count("pk")).values("number")), 0)
 
 
 def champions() -> dict[int, ModelVersion]:
@@ -89,13 +97,12 @@ def recent_versions() -> list[ModelVersion]:
 
 
 def agents_and_versions() -> tuple[list[AgentFigures], list[VersionFigures]]:
-    """The first 50 agents by name, and the newest versions of all. Six queries."""
-    current, waiting, in_use = per_agent(LEARNABLE), per_agent(WAITING), champions()
-    versions = recent_versions()
+    """Four queries."""
+    in_use, versions = champions(), recent_versions()
     evaluations = newest_evaluations([*versions, *in_use.values()])
     agents = []
-    for agent in Agent.objects.defer("system_prompt", "description")[:AGENTS]:
+    for agent, current, waiting in counts():
         champion = in_use.get(agent.pk)
         evaluation = evaluations.get(champion.pk) if champion else None
-        agents.append(AgentFigures(agent, current.get(agent.pk, 0), waiting.get(agent.pk, 0), champion, evaluation))
+        agents.append(AgentFigures(agent, current, waiting, champion, evaluation))
     return agents, [VersionFigures(version, evaluations.get(version.pk)) for version in versions]

@@ -6,13 +6,14 @@ only a shortcut: without it, or when it points behind the last answer, the searc
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, F, OuterRef, QuerySet
 
 from rl.models import Agent, Feedback, Trace
 
@@ -95,11 +96,18 @@ def _first_skipped(left: QuerySet[Trace], place: Place) -> Trace | None:
     return next((traces[pk] for pk in place.skipped if pk in traces), None)
 
 
-def progress(agent: Agent, rater: str, place: Place) -> dict[str, int | bool | None]:
-    """``more``: there are more than were counted. Two queries over at most 1,000 rows each."""
-    done = _ratings(rater).filter(agent=agent).order_by()[:COUNTED].count()
+def progress(agent: Agent, rater: str, place: Place) -> dict[str, int | str]:
+    """``text`` is the whole line for people. Two queries over at most 1,000 rows each."""
+    # "+ 0" keeps the planner from walking over all that others rated instead of using the index on the rater.
+    mine = _ratings(rater).annotate(of=F("agent_id") + 0).filter(of=agent.pk)
+    done = mine.order_by()[:COUNTED].count()
     total = rateable(agent).order_by()[:COUNTED].count()
-    return {"done": done, "total": total, "more": total == COUNTED, "per_minute": place.per_minute()}
+    parts = [f"{done} of {total}{'+' if total == COUNTED else ''}"]
+    if speed := place.per_minute():
+        parts.append(f"{speed} a minute")
+        if done < total < COUNTED:
+            parts.append(f"about {math.ceil((total - done) / speed)} min left")
+    return {"done": done, "total": total, "text": " · ".join(parts)}
 
 
 def last_decisions(rater: str, place: Place) -> list[Feedback]:

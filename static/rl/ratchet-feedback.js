@@ -1,18 +1,17 @@
 /* <ratchet-feedback key="pk_…" trace="UUID" type="thumbs|stars|score">: one person's rating of one answer.
    Around a <form> it sends that form's `value`, `tags` and `notes` in place; around nothing it draws its own controls.
    A rating is stored before it is sent. The server keeps one per trace and rater, so sending twice does no harm. */
-
 const CHOICES = { thumbs: [1, 0], stars: [1, 2, 3, 4, 5], score: Array.from({ length: 11 }, (_, n) => n / 10) };
 const KEYS = { thumbs: "ud12", stars: "12345", score: "0123456789" };
 const TEXTS = {
   en: {
     question: "Rate this answer", up: "Helpful", down: "Not helpful", star: "{n} of 5 stars", point: "{n} of 10",
-    note: "Anything to add? (optional)", send: "Send", sent: "Thank you, saved.", removed: "Rating removed.",
+    note: "Add a note (optional)", send: "Send", sent: "Thank you, saved.", removed: "Rating removed.",
     queued: "Kept on this device until it can be sent.", error: "Not saved: {n}",
   },
   de: {
     question: "Diese Antwort bewerten", up: "Hilfreich", down: "Nicht hilfreich", star: "{n} von 5 Sternen",
-    point: "{n} von 10", note: "Noch etwas dazu? (freiwillig)", send: "Senden", sent: "Danke, gespeichert.",
+    point: "{n} von 10", note: "Notiz (freiwillig)", send: "Senden", sent: "Danke, gespeichert.",
     removed: "Bewertung entfernt.", queued: "Gemerkt, bis gesendet werden kann.", error: "Nicht gespeichert: {n}",
   },
 };
@@ -23,14 +22,13 @@ STYLE.replaceSync(`
 :host { display: block; --accent: var(--ratchet-accent, light-dark(#1d4ed8, #8ab4ff)) }
 :host([hidden]), [hidden] { display: none !important }
 div { display: flex; flex-wrap: wrap; gap: .375rem }
-[part=details] { margin-top: .5rem } [part=tags] { flex-basis: 100% }
-button, textarea, label { font: inherit; color: inherit; background: none; padding: .375rem .75rem;
-  box-sizing: border-box; min-height: var(--ratchet-size, 2.75rem); min-width: var(--ratchet-size, 2.75rem);
-  border: 1px solid var(--ratchet-border, light-dark(#767676, #8f8f8f)); border-radius: var(--ratchet-radius, .5rem) }
+button, textarea, label { min-width: var(--ratchet-size, 2.75rem); min-height: var(--ratchet-size, 2.75rem);
+  border: 1px solid var(--ratchet-border, #808080); border-radius: var(--ratchet-radius, .5rem); box-sizing: border-box;
+  padding: .375rem .75rem; font: inherit; color: inherit; background: none }
 label { display: flex; align-items: center } textarea { flex: 1 1 12rem }
+[part=tags] { flex-basis: 100% } [part=details] { margin-top: .5rem } [part~=down] svg { rotate: 180deg }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px }
 svg { display: block; margin: auto; width: 1.25rem; fill: none; stroke: currentColor; stroke-width: 1.6 }
-[part~=down] svg { rotate: 180deg }
 [part~=on] { color: var(--accent); border-color: currentColor; font-weight: 700 }
 [part~=on][part~=up] { color: var(--ratchet-good, light-dark(#15803d, #4ade80)) }
 [part~=on][part~=down] { color: var(--ratchet-bad, light-dark(#b91c1c, #fb7185)) }
@@ -39,9 +37,7 @@ svg { display: block; margin: auto; width: 1.25rem; fill: none; stroke: currentC
 p { margin: .25rem 0 0; min-height: 1.3em; font-size: .85em }`);
 
 // What waits to be sent, and who this browser is. Without localStorage (sandboxed, full) it is forgotten with the page.
-
-const QUEUE = "ratchet-feedback-queue", RATER = "ratchet-feedback-rater", LIMIT = 200;
-const memory = {};
+const TAG = "ratchet-feedback", QUEUE = `${TAG}-queue`, RATER = `${TAG}-rater`, LIMIT = 200, memory = {};
 
 function read(name) {
   try { return memory[name] ?? localStorage[name]; } catch { return memory[name]; }
@@ -60,8 +56,7 @@ function enqueue(message) {
   for (const lost of queue.slice(0, -LIMIT)) report("error", lost, 0, { detail: `over ${LIMIT} ratings wait` });
 }
 
-// Delivery: one message at a time, in this tab and (on https) in all tabs of the site.
-
+// Delivery: one message at a time, in this tab and (with locks: https) in all tabs of the site.
 const widgets = new Set();
 let running, failures = 0, timer;
 
@@ -74,12 +69,12 @@ function emit(target, name, detail) {
 function report(name, message, status, answer) {
   const shown = [...widgets].filter(({ subject }) => subject === message.subject);
   for (const target of shown.length ? shown : [document]) {
-    target.settle?.(name, message.id, answer.detail);
+    target.settle?.(name, message.id, answer?.detail ?? status);
     emit(target, name, { ...message.body, status, answer });
   }
 }
 
-/** Returns false where the server cannot be reached or asks for a pause. */
+/** False: the server cannot be reached, or asks for a pause. */
 async function deliver(message) {
   const { api, key, body } = message, text = JSON.stringify(body);
   let status = 0, answer;
@@ -106,7 +101,7 @@ async function drain() {
     for (let next; (next = waiting().find(({ id, api }) => !tried.has(id) && !tried.has(api)));) {
       tried.add(await deliver(next) ? next.id : next.api);
     }
-  } finally { // no await since the last look at the queue: a later rating starts the next drain
+  } finally { // no await since the last look: a later rating starts the next drain
     running = null;
     failures = waiting().length && failures + 1;
     if (failures) timer = setTimeout(flush, Math.min(300_000, 1000 * 2 ** failures) * (0.5 + Math.random() / 2));
@@ -115,14 +110,12 @@ async function drain() {
 
 function flush() {
   clearTimeout(timer);
-  return running ??= navigator.locks ? navigator.locks.request(QUEUE, drain) : Promise.resolve().then(drain);
+  return running ??= (navigator.locks?.request(QUEUE, drain) ?? Promise.reject()).catch(drain); // sandboxed: denied
 }
-
 addEventListener("online", flush);
 document.addEventListener("visibilitychange", flush);
 
 // The element: its own form in its shadow, or the author's in a slot.
-
 function make(tag, attributes, ...children) {
   const kind = tag === "svg" || tag === "path" ? "2000/svg" : "1999/xhtml";
   const node = document.createElementNS(`http://www.w3.org/${kind}`, tag);
@@ -134,12 +127,11 @@ function make(tag, attributes, ...children) {
 const UNRATED = { value: null, tags: [], notes: "" };
 
 class RatchetFeedback extends HTMLElement {
-  static observedAttributes = ["type", "trace", "lang", "tags"];
+  static observedAttributes = ["key", "trace", "type", "lang", "tags"];
   #state = UNRATED; // what is shown
-  #saved = UNRATED; // what the server has, as far as is known: shown again when it refuses a change
-  #sending; // id and state of the newest message
-  #form;
-  #own; // whether the form is drawn here
+  #saved = UNRATED; // what the server has: shown again when it refuses a change
+  #sending; // the newest message
+  #form; #own; // whether the form is drawn here
   #root = this.attachShadow({ mode: "open" });
 
   get type() { return this.getAttribute("type") in CHOICES ? this.getAttribute("type") : "thumbs"; }
@@ -150,23 +142,17 @@ class RatchetFeedback extends HTMLElement {
   get value() { return this.#state.value; }
 
   connectedCallback() {
-    if (document.readyState === "loading") { // the form inside may not be parsed yet
-      addEventListener("DOMContentLoaded", () => this.connectedCallback(), { once: true });
-      return;
-    }
     this.addEventListener("keydown", this.#onKey);
     this.#draw();
-    widgets.add(this);
+    if (this.api) widgets.add(this); // throws on a wrong address
     flush();
   }
-
   disconnectedCallback() { widgets.delete(this); }
-
   attributeChangedCallback(name, before, after) {
     if (widgets.has(this) && before !== after) this.reset();
   }
 
-  /** thumbs 0 or 1, stars 1 to 5, score 0 to 1. Resolves when the message was sent, was refused, or has to wait. */
+  /** thumbs 0 or 1, stars 1 to 5, score 0 to 1. Resolves after the attempt to send it. */
   rate(value, { tags = this.#state.tags, notes = this.#state.notes } = {}) {
     const fits = this.type === "score" ? value >= 0 && value <= 1 : CHOICES[this.type].includes(value);
     if (!fits) throw new RangeError(`${value} is no rating of type ${this.type}`);
@@ -185,27 +171,23 @@ class RatchetFeedback extends HTMLElement {
 
   async #send(state) {
     const { trace, rater, api, subject } = this, key = this.getAttribute("key"), id = randomId();
-    const body = { trace, rater, ...(state.value !== null && { scale: this.type.replace("bs", "b"), ...state }) };
-    const message = { id, subject, api, key, body };
+    const rating = { scale: this.type.replace("bs", "b"), ...state, rated_at: new Date() };
+    const body = { trace, rater, ...(state.value !== null && rating) };
     if (!emit(this, "feedback", body)) return;
     this.#sending = { id, state };
+    const message = { id, subject, api, key, body };
     if (!key || !trace) return report("error", message, 0, { detail: "the attributes key and trace are needed" });
     this.#show(state);
     enqueue(message);
     await flush();
   }
 
-  /** What became of a message; one that is not the newest changes nothing that is shown. */
+  /** What became of a message; only the newest changes what is shown. */
   settle(name, id, problem) {
     if (id !== this.#sending?.id) return;
     if (name === "sent") this.#saved = this.#sending.state;
     if (name === "error") this.#show(this.#saved);
     this.#part("status").textContent = this.#text(name === "sent" && this.value === null ? "removed" : name, problem);
-  }
-
-  #press(value) {
-    if (value === this.value) this.retract();
-    else this.rate(value, this.#isLow(value) ? {} : { tags: [] });
   }
 
   #onSubmit = (event) => {
@@ -222,7 +204,7 @@ class RatchetFeedback extends HTMLElement {
   };
 
   #onKey(event) {
-    const key = event.key.toLowerCase(), target = event.composedPath()[0], chord = event.ctrlKey || event.metaKey;
+    const key = event.key?.toLowerCase(), target = event.composedPath()[0], chord = event.ctrlKey || event.metaKey;
     if (event.altKey || event.repeat || event.isComposing) return;
     if (chord && key === "enter" && target.name === "notes") this.#form.requestSubmit();
     if (chord || target.matches("input, textarea, select")) return;
@@ -237,9 +219,8 @@ class RatchetFeedback extends HTMLElement {
   #moveFocus(key) {
     const fields = this.#fields(), from = fields.indexOf(this.#root.activeElement);
     const step = { arrowright: 1, arrowdown: 1, arrowleft: -1, arrowup: -1 }[key];
-    const next = step && from >= 0 && fields.at((from + step) % fields.length);
-    if (next) this.#tabStop(next).focus();
-    return next;
+    if (step && from >= 0) this.#tabStop(fields.at((from + step) % fields.length)).focus();
+    return step && from >= 0;
   }
 
   /** A radio group is one stop for the Tab key. */
@@ -250,7 +231,7 @@ class RatchetFeedback extends HTMLElement {
 
   #text(name, n) {
     const language = this.closest("[lang]")?.lang.slice(0, 2).toLowerCase();
-    return (this.getAttribute(`label-${name}`) ?? (TEXTS[language] ?? TEXTS.en)[name]).replace("{n}", n);
+    return (this.getAttribute(`label-${name}`) ?? (TEXTS[language] ?? TEXTS.en)[name]).replace("{n}", () => n);
   }
 
   #isLow(value) { return value <= (this.type === "stars" ? 3 : 0.5); }
@@ -264,7 +245,7 @@ class RatchetFeedback extends HTMLElement {
     this.#form = form ?? make("form", {}, this.#choices(), this.#details());
     this.#root.adoptedStyleSheets = [STYLE];
     this.#root.replaceChildren(form ? make("slot", {}) : this.#form, make("p", { part: "status", role: "status" }));
-    if (this.hasAttribute("key")) this.#form.addEventListener("submit", this.#onSubmit);
+    if (this.#own || this.hasAttribute("key")) this.#form.addEventListener("submit", this.#onSubmit);
     if (this.#own) this.#show(this.#state);
   }
 
@@ -282,7 +263,8 @@ class RatchetFeedback extends HTMLElement {
     const shown = { part: `choice ${name}`, "aria-label": label, title: label };
     const button = make("button", { type: "button", name: "value", value, ...shown }, drawing);
     if (this.type !== "thumbs") button.role = "radio";
-    button.onclick = () => this.#press(value);
+    const details = this.#isLow(value) ? {} : { tags: [] };
+    button.onclick = () => value === this.value ? this.retract() : this.rate(value, details);
     return button;
   }
 
@@ -290,9 +272,8 @@ class RatchetFeedback extends HTMLElement {
     const placeholder = this.#text("note"), shown = { part: "note", placeholder, "aria-label": placeholder };
     const note = make("textarea", { name: "notes", rows: 1, maxlength: 2000, ...shown });
     const names = (this.getAttribute("tags") ?? "").split(",").map((name) => name.trim()).filter(Boolean);
-    const tags = make("div", { part: "tags" }, ...names.map((value) => {
-      return make("label", { part: "tag" }, make("input", { type: "checkbox", name: "tags", value }), value);
-    }));
+    const box = (value) => make("input", { type: "checkbox", name: "tags", value });
+    const tags = make("div", { part: "tags" }, ...names.map((name) => make("label", { part: "tag" }, box(name), name)));
     tags.onchange = () => this.rate(this.value, { tags: new FormData(this.#form).getAll("tags") });
     return make("div", { part: "details" }, tags, note, make("button", { part: "send" }, this.#text("send")));
   }
@@ -314,4 +295,6 @@ class RatchetFeedback extends HTMLElement {
   }
 }
 
-customElements.get("ratchet-feedback") ?? customElements.define("ratchet-feedback", RatchetFeedback);
+const define = () => customElements.get(TAG) || customElements.define(TAG, RatchetFeedback);
+if (document.readyState === "loading") addEventListener("DOMContentLoaded", define); // with the form inside parsed
+else define();

@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from rl.errors import ExportFailed, UsageError
 from rl.export.merge import export
 from rl.records import ExportJob, silent
+from tests.export.tiny_models import build_adapter
 
 Build = Callable[[str], Path]
 
@@ -80,10 +81,10 @@ def test_a_chat_template_saved_with_the_adapter_is_the_one_exported(
 
 
 def test_a_path_without_a_model_is_a_usage_error_in_one_line(tmp_path: Path):
-    with pytest.raises(UsageError, match=r"there is no model at .*/nothing: give a model directory or a hub id"):
+    with pytest.raises(UsageError, match=r"no base model at .*/nothing: there is no such folder"):
         export(job(tmp_path / "nothing", None, tmp_path), silent)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UsageError, match="is not a model: it has no config.json"):
+    with pytest.raises(UsageError, match="is no model: config.json is missing"):
         export(job(tmp_path / "empty", None, tmp_path), silent)
 
 
@@ -116,6 +117,14 @@ def test_adapter_weights_that_find_no_place_are_not_passed_over(tiny_model: Buil
         export(job(tiny_model("llama"), adapter, tmp_path), silent)
 
 
+def test_an_adapter_on_a_shared_output_layer_is_refused_because_the_embeddings_would_change_too(
+    tiny_model: Build, tmp_path: Path
+):
+    adapter = build_adapter(tmp_path / "adapter", tiny_model("qwen2-tied"), target_modules=["q_proj", "lm_head"])
+    with pytest.raises(ExportFailed, match="trains lm_head or the embeddings, which are one matrix in"):
+        export(job(tiny_model("qwen2-tied"), adapter, tmp_path / "out"), silent)
+
+
 def test_an_adapter_stored_as_a_pickle_is_not_loaded(tiny_model: Build, tiny_adapter: Build, tmp_path: Path):
     adapter = tmp_path / "adapter"
     adapter.mkdir()
@@ -127,7 +136,7 @@ def test_an_adapter_stored_as_a_pickle_is_not_loaded(tiny_model: Build, tiny_ada
 
 def test_an_unreachable_hub_id_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(ExportFailed, match="cannot read the configuration of ratchet-tests/no-such-model") as caught:
+    with pytest.raises(ExportFailed, match="cannot load the tokenizer of ratchet-tests/no-such-model") as caught:
         export(job("ratchet-tests/no-such-model", None, tmp_path), silent)
     assert "\n" not in str(caught.value)
 

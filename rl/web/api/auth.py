@@ -24,7 +24,7 @@ Row = TypeVar("Row", bound=Model)
 class ApiKeyAuthentication(BaseAuthentication):
     """``request.auth`` becomes the ApiKey; there is no user."""
 
-    def authenticate(self, request: Request) -> tuple[None, ApiKey] | None:  # type: ignore[override]
+    def authenticate(self, request: Request) -> tuple[None, ApiKey] | None:
         header = request.headers.get("Authorization", "")
         if not header:
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
-from drf_spectacular.utils import OpenApiResponse
+from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
 
 from rl.web.api.problems import MEDIA_TYPE
@@ -34,7 +34,7 @@ class Problem(serializers.Serializer):
     title = serializers.CharField()
     status = serializers.IntegerField()
     detail = serializers.CharField()
-    errors = ProblemError(many=True, required=False)
+    errors = ProblemError(many=True, required=False)  # type: ignore[assignment]
 
 
 class BearerScheme(OpenApiAuthenticationExtension):
@@ -45,9 +45,13 @@ class BearerScheme(OpenApiAuthenticationExtension):
         return {"type": "http", "scheme": "bearer", "description": "A secret key (sk_…) or a publishable one (pk_…)."}
 
 
-def refusals(*statuses: int) -> dict[tuple[int, str], OpenApiResponse]:
-    """Responses for ``extend_schema``; 401, 403 and 429 are possible everywhere."""
-    return {(status, MEDIA_TYPE): OpenApiResponse(Problem, _REASONS[status]) for status in {401, 403, 429, *statuses}}
+def operation(name: str, summary: str, answers: dict[int, Any], *refused: int, **more: Any) -> Any:
+    """``extend_schema`` for one call; ``name`` is verb_resource. 401, 403 and 429 are possible everywhere."""
+    # Media types on all of them: the schema generator takes the smallest key for the call's main answer.
+    responses: dict[Any, Any] = {(status, "application/json"): answer for status, answer in answers.items()}
+    for status in sorted({401, 403, 429, *refused}):
+        responses[status, MEDIA_TYPE] = OpenApiResponse(Problem, _REASONS[status])
+    return extend_schema(operation_id=name, summary=summary, responses=responses, **{"description": "", **more})
 
 
-WRITE_REFUSALS = refusals(400, 413, 415)
+BAD_BODY = (400, 413, 415)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import UTC
+from typing import Any
 
 from django.utils.dateparse import parse_datetime
 from rest_framework.exceptions import NotFound
@@ -22,9 +23,20 @@ class NewestFirst(CursorPagination):
 
     def decode_cursor(self, request: Request):  # type: ignore[no-untyped-def]  # noqa: ANN201
         cursor = super().decode_cursor(request)
-        if cursor is not None and cursor.position is not None and not _is_moment(cursor.position):
+        if cursor is None:
+            return None
+        # An empty one is what is left of a text that is no cursor.
+        if cursor == (0, False, None) or not (cursor.position is None or _is_moment(str(cursor.position))):
             raise NotFound(self.invalid_cursor_message)
         return cursor
+
+    def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
+        link = {"type": ["string", "null"], "format": "uri"}
+        return {
+            "type": "object",
+            "required": ["next", "previous", "results"],
+            "properties": {"next": link, "previous": link, "results": schema},
+        }
 
 
 def _is_moment(position: str) -> bool:

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from rl.collect import feedback
-from rl.errors import UsageError
+from rl.errors import RatchetError, UsageError
 from rl.models import Agent, Feedback, Trace
 from rl.web import rating_queue
 from rl.web.pages.rating_form import TAGS, RatingForm
@@ -64,7 +64,7 @@ class Desk:
         actions = {"rate": self._rate, "skip": self._skip, "undo": self._undo}
         try:
             undone = actions[self._action()]()
-        except UsageError as error:
+        except RatchetError as error:
             return self._refuse(str(error))
         self.request.session[self.key] = self.place.as_dict()
         if not self.wants_json:

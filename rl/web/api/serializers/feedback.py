@@ -78,6 +78,8 @@ class FeedbackOut(serializers.ModelSerializer):
     agent = serializers.CharField(source="agent.name")
     trace = serializers.UUIDField(source="trace_id")
     other_trace = serializers.UUIDField(source="other_trace_id", allow_null=True)
+    scale = serializers.CharField(allow_blank=True, help_text="Of a rating.")
+    choice = serializers.CharField(allow_blank=True, help_text="Of a comparison.")
     value = serializers.FloatField(source="raw_value", allow_null=True, help_text="As it was given.")
     normalised = serializers.FloatField(source="value", allow_null=True, help_text="A rating on 0 … 1.")
     tags = serializers.ListField(child=serializers.CharField())

@@ -120,7 +120,7 @@ class PromptField(serializers.Field):
             raise ValidationError("must be text, or a list of at least one {role, content}; neither may be empty")
         if len(data) > MAX_MESSAGES:
             raise ValidationError(f"at most {MAX_MESSAGES} messages, not {len(data)}")
-        errors = {index: [reason] for index, item in enumerate(data) if (reason := _wrong_message(item))}
+        errors: Any = {index: [reason] for index, item in enumerate(data) if (reason := _wrong_message(item))}
         if errors:
             raise ValidationError(errors)
         return data

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import JSONField
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+
+from rl.admin.fields import ObjectField
+from rl.admin.markup import joined, list_link
+from rl.models import Agent, Deployment, Feedback, ModelVersion, Trace, TrainingRun, TrainingSet
+
+
+@admin.register(Agent)
+class AgentAdmin(admin.ModelAdmin):
+    list_display = ["name", "base_model", "pair_type", "online_learning", "min_samples_to_retrain", "records"]
+    list_filter = ["online_learning", "pair_type", "preset"]
+    search_fields = ["name", "description", "base_model"]
+    show_full_result_count = False
+    readonly_fields = ["records", "created_at"]
+    formfield_overrides = {JSONField: {"form_class": ObjectField}}
+    fieldsets = [
+        (None, {"fields": ["name", "description", "records", "created_at"]}),
+        ("The model", {"fields": ["base_model", "system_prompt", "context_length", "response_length"]}),
+        ("Training", {"fields": ["pair_type", "preset", "training_overrides", "reward_weights"]}),
+        (
+            "Online learning",
+            {
+                "fields": [
+                    "online_learning", "min_samples_to_retrain", "retrain_interval_hours",
+                    "auto_export", "auto_deploy", "export_quantization",
+                ]
+            },
+        ),
+    ]  # fmt: skip
+
+    @admin.display(description="records")
+    def records(self, agent: Agent) -> SafeString | str:
+        if agent.pk is None:
+            return "none yet"
+        models = {
+            "traces": Trace,
+            "feedback": Feedback,
+            "training sets": TrainingSet,
+            "runs": TrainingRun,
+            "versions": ModelVersion,
+            "deployments": Deployment,
+        }
+        return joined(list_link(model, text, agent__id__exact=agent.pk) for text, model in models.items())
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """An agent with answers is history; and the page that asks would load all of it."""
+        if isinstance(obj, Agent) and obj.traces.exists():
+            return False
+        return super().has_delete_permission(request, obj)
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        return {name: action for name, action in super().get_actions(request).items() if name != "delete_selected"}

@@ -1,0 +1,59 @@
+"""Small escaped pieces of HTML for the list and detail pages of the admin."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Model
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.http import urlencode
+from django.utils.safestring import SafeString, mark_safe
+
+NOTHING = "–"
+
+
+def change_link(model: type[Model], pk: object, text: object) -> SafeString | str:
+    """A link to one record; takes a bare key, so that a list page need not load the record."""
+    if pk is None:
+        return NOTHING
+    return format_html('<a href="{}">{}</a>', reverse(f"admin:rl_{model._meta.model_name}_change", args=[pk]), text)
+
+
+def list_link(model: type[Model], text: str, **filters: int | str | UUID) -> SafeString:
+    address = reverse(f"admin:rl_{model._meta.model_name}_changelist")
+    query = urlencode({name: str(value) for name, value in filters.items()})
+    return format_html('<a href="{}?{}">{}</a>', address, query, text)
+
+
+def joined(links: Iterable[SafeString | str]) -> SafeString:
+    return format_html_join(mark_safe(" · "), "{}", ((link,) for link in links))  # noqa: S308  a constant
+
+
+def badge(state: str, text: object) -> SafeString:
+    return format_html('<span class="state state-{}">{}</span>', state, text)
+
+
+def text_block(text: str) -> SafeString:
+    return format_html('<div class="text-block">{}</div>', text)
+
+
+def value_table(values: Mapping[str, Any]) -> SafeString | str:
+    """Names and values; what is nested is shown as JSON."""
+    if not values:
+        return NOTHING
+    rows = ((name, plain(value)) for name, value in values.items())
+    return format_html(
+        '<table class="values">{}</table>', format_html_join("", "<tr><th>{}</th><td>{}</td></tr>", rows)
+    )
+
+
+def plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def percent(share: float) -> str:
+    return f"{share:.0%}"

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from django.contrib import admin
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
+
+from rl.admin.markup import change_link, list_link, text_block, value_table
+from rl.admin.readonly import ReadOnlyAdmin
+from rl.models import Feedback, ModelVersion, Trace
+
+
+@admin.register(Trace)
+class TraceAdmin(ReadOnlyAdmin):
+    list_display = ["short_id", "agent", "asked", "answered", "version", "source", "created_at"]
+    list_filter = ["created_at", "agent"]
+    list_select_related = ["agent", "model_version"]
+    search_fields = ["=external_id", "=session_id", "id__startswith", "response"]
+    search_help_text = "The start of an id, a whole external id or session id, or words of the answer."
+    fieldsets = [
+        (None, {"fields": ["id", "agent", "version", "rated", "conversation", "answer", "extras"]}),
+        (
+            "Where it came from",
+            {"fields": ["source", "external_id", "session_id", "prompt_key", "occurred_at", "created_at"]},
+        ),
+        ("What happened", {"fields": ["tool_calls", "reasoning_steps", "tasks", "state", "action"]}),
+        ("What it cost", {"fields": ["tokens_in", "tokens_out", "cost", "duration_ms"]}),
+    ]
+    readonly_fields = ["version", "rated", "conversation", "answer", "extras"]
+
+    @admin.display(description="id")
+    def short_id(self, trace: Trace) -> str:
+        return str(trace.pk)[:8]
+
+    @admin.display(description="question")
+    def asked(self, trace: Trace) -> str:
+        return trace.question[:80]
+
+    @admin.display(description="answer")
+    def answered(self, trace: Trace) -> str:
+        return trace.response[:80]
+
+    @admin.display(description="model version")
+    def version(self, trace: Trace) -> SafeString | str:
+        return change_link(ModelVersion, trace.model_version_id, trace.model_version and trace.model_version.name)
+
+    @admin.display(description="feedback")
+    def rated(self, trace: Trace) -> SafeString:
+        return list_link(Feedback, f"{trace.feedback.count()} events", trace__id__exact=trace.pk)
+
+    @admin.display(description="prompt")
+    def conversation(self, trace: Trace) -> SafeString:
+        lines = ((message["role"], text_block(message["content"])) for message in trace.prompt)
+        return format_html_join("", '<div class="message"><b>{}</b>{}</div>', lines)
+
+    @admin.display(description="response")
+    def answer(self, trace: Trace) -> SafeString:
+        return text_block(trace.response)
+
+    @admin.display(description="details")
+    def extras(self, trace: Trace) -> SafeString | str:
+        return value_table(trace.details)

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import URLPattern, path
+from django.utils.safestring import SafeString
+
+from rl.admin.markup import badge, change_link, joined, list_link, plain, value_table
+from rl.admin.readonly import ReadOnlyAdmin
+from rl.models import Evaluation, Feedback, MetricPoint, ModelVersion, TrainingRun, TrainingSet
+
+CANCEL = "rl.change_trainingrun"
+
+
+@admin.register(TrainingSet)
+class TrainingSetAdmin(ReadOnlyAdmin):
+    list_display = [
+        "short_id",
+        "agent",
+        "method",
+        "pair_type",
+        "train_rows",
+        "heldout_rows",
+        "feedback_count",
+        "created_at",
+    ]
+    list_filter = ["method", "agent", "created_at"]
+    list_select_related = ["agent"]
+    search_fields = ["id__startswith", "agent__name", "=content_hash"]
+    fields = [
+        "id", "agent", "method", "pair_type", "source", "train_rows", "heldout_rows", "val_split", "feedback_count",
+        "content_hash", "directory", "counts", "records", "created_at",
+    ]  # fmt: skip
+    readonly_fields = ["directory", "counts", "records"]
+
+    @admin.display(description="id")
+    def short_id(self, training_set: TrainingSet) -> str:
+        return str(training_set.pk)[:8]
+
+    @admin.display(description="counts, and what was left out")
+    def counts(self, training_set: TrainingSet) -> SafeString | str:
+        return value_table(training_set.stats)
+
+    @admin.display(description="records")
+    def records(self, training_set: TrainingSet) -> SafeString:
+        models = {"runs": TrainingRun, "evaluations": Evaluation, "feedback it was the first to see": Feedback}
+        pk = training_set.pk
+        return joined(list_link(model, text, training_set__id__exact=pk) for text, model in models.items())
+
+
+@admin.register(TrainingRun)
+class TrainingRunAdmin(ReadOnlyAdmin):
+    """The page of one run is a template of its own; it asks ``run_progress`` for what changes."""
+
+    list_display = ["id", "agent", "method", "colour", "steps", "trigger", "made", "created_at", "finished_at"]
+    list_filter = ["state", "method", "trigger", "agent"]
+    list_select_related = ["agent", "version", "training_set"]
+    search_fields = ["=id", "agent__name", "method", "error"]
+
+    @admin.display(description="state", ordering="state")
+    def colour(self, run: TrainingRun) -> SafeString:
+        return badge(run.state, run.get_state_display())
+
+    @admin.display(description="steps")
+    def steps(self, run: TrainingRun) -> str:
+        return f"{run.step} of {run.total_steps}" if run.total_steps else run.stage
+
+    @admin.display(description="version")
+    def made(self, run: TrainingRun) -> SafeString | str:
+        return change_link(ModelVersion, run.version_id, run.version and run.version.name)
+
+    def get_urls(self) -> list[URLPattern]:
+        cancel = self.admin_site.admin_view(self.cancel)
+        return [path("<int:pk>/cancel/", cancel, name="rl_trainingrun_cancel"), *super().get_urls()]
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        run = self.get_object(request, object_id)
+        context = _run_context(run) if isinstance(run, TrainingRun) else {}
+        context["may_cancel"] = request.user.has_perm(CANCEL)
+        return super().change_view(request, object_id, form_url, {**context, **(extra_context or {})})
+
+    def cancel(self, request: HttpRequest, pk: int) -> HttpResponse:
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if not request.user.has_perm(CANCEL):
+            raise PermissionDenied
+        run = get_object_or_404(TrainingRun, pk=pk)
+        if not run.cancel():
+            messages.warning(request, f"Run {pk} is over already.")
+        else:
+            self.log_change(request, run, "Asked it to stop.")
+            stopped = run.state == run.State.CANCELLED
+            messages.success(request, f"Run {pk} {'is cancelled' if stopped else 'stops after its current step'}.")
+        return redirect("admin:rl_trainingrun_change", pk)
+
+
+def _run_context(run: TrainingRun) -> dict[str, Any]:
+    version = run.version
+    return {
+        "title": f"Run {run.pk}: {run.method} for {run.agent.name}",
+        "version": version,
+        "evaluation": version.evaluations.defer("report").first() if version else None,
+        "tables": [
+            ("Hyper-parameters", [(name, plain(value)) for name, value in run.config.items()]),
+            ("Options", [(name, plain(value)) for name, value in run.options.items()]),
+            ("Hardware", [(name, plain(value)) for name, value in run.hardware.items()]),
+        ],
+    }
+
+
+@admin.register(MetricPoint)
+class MetricPointAdmin(ReadOnlyAdmin):
+    list_display = ["id", "of_run", "step", "values"]
+    search_fields = ["=run__id"]
+    search_help_text = "The number of a run."
+    ordering = ["-id"]
+    fields = ["of_run", "step", "numbers"]
+    readonly_fields = ["of_run", "numbers"]
+
+    @admin.display(description="run")
+    def of_run(self, point: MetricPoint) -> SafeString | str:
+        return change_link(TrainingRun, point.run_id, f"run {point.run_id}")
+
+    @admin.display(description="values")
+    def numbers(self, point: MetricPoint) -> SafeString | str:
+        return value_table(point.values)

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+from django.contrib import admin
+from django.db.models import Prefetch, QuerySet
+from django.http import HttpRequest
+from django.template.defaultfilters import filesizeformat
+from django.utils.safestring import SafeString
+
+from rl.admin.markup import NOTHING, badge, change_link, joined, list_link, percent, value_table
+from rl.admin.readonly import ReadOnlyAdmin, ReadOnlyInline
+from rl.models import Artifact, Deployment, Evaluation, ModelVersion, Trace, TrainingRun, TrainingSet
+
+
+class ArtifactInline(ReadOnlyInline):
+    model = Artifact
+    fields = ["kind", "quantization", "path", "file_size", "sha256", "created_at"]
+    readonly_fields = ["file_size"]
+
+    @admin.display(description="size")
+    def file_size(self, artifact: Artifact) -> str:
+        return filesizeformat(artifact.size_bytes)
+
+
+class EvaluationInline(ReadOnlyInline):
+    model = Evaluation
+    fk_name = "version"
+    fields = [
+        "verdict",
+        "pairs",
+        "prompts",
+        "accuracy",
+        "base_accuracy",
+        "against_accuracy",
+        "ratings_needed",
+        "created_at",
+    ]
+
+
+class DeploymentInline(ReadOnlyInline):
+    model = Deployment
+    fields = ["target", "model_name", "alias", "created_at"]
+
+
+@admin.register(ModelVersion)
+class ModelVersionAdmin(ReadOnlyAdmin):
+    list_display = ["name", "agent", "stage", "verdict", "feedback_count", "created_at"]
+    list_filter = ["stage", "agent"]
+    list_select_related = ["agent"]
+    search_fields = ["name", "agent__name", "base_model"]
+    fields = [
+        "agent",
+        "name",
+        "stage",
+        "made_by",
+        "came_after",
+        "base_model",
+        "feedback_count",
+        "records",
+        "created_at",
+    ]
+    readonly_fields = ["made_by", "came_after", "records"]
+    inlines = [EvaluationInline, ArtifactInline, DeploymentInline]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ModelVersion]:
+        short = Evaluation.objects.defer("report")
+        return super().get_queryset(request).prefetch_related(Prefetch("evaluations", queryset=short))
+
+    @admin.display(description="verdict")
+    def verdict(self, version: ModelVersion) -> SafeString | str:
+        newest = next(iter(version.evaluations.all()), None)
+        return badge(newest.verdict, newest.get_verdict_display()) if newest else NOTHING
+
+    @admin.display(description="made by")
+    def made_by(self, version: ModelVersion) -> SafeString | str:
+        run = TrainingRun.objects.filter(version=version).first()
+        return change_link(TrainingRun, run.pk, run) if run else NOTHING
+
+    @admin.display(description="parent")
+    def came_after(self, version: ModelVersion) -> SafeString | str:
+        return change_link(ModelVersion, version.parent_id, version.parent and version.parent.name)
+
+    @admin.display(description="records")
+    def records(self, version: ModelVersion) -> SafeString:
+        models = {"artifacts": Artifact, "evaluations": Evaluation, "deployments": Deployment}
+        links = [list_link(model, text, version__id__exact=version.pk) for text, model in models.items()]
+        return joined([*links, list_link(Trace, "its answers", model_version__id__exact=version.pk)])
+
+
+@admin.register(Artifact)
+class ArtifactAdmin(ReadOnlyAdmin):
+    list_display = ["id", "of_version", "kind", "quantization", "file_size", "path", "created_at"]
+    list_filter = ["kind", "created_at"]
+    list_select_related = ["version__agent"]
+    search_fields = ["path", "=sha256", "version__name", "version__agent__name"]
+    fields = ["of_version", "kind", "quantization", "path", "file_size", "sha256", "more", "created_at"]
+    readonly_fields = ["of_version", "file_size", "more"]
+
+    @admin.display(description="version")
+    def of_version(self, artifact: Artifact) -> SafeString | str:
+        return change_link(ModelVersion, artifact.version_id, artifact.version)
+
+    @admin.display(description="size")
+    def file_size(self, artifact: Artifact) -> str:
+        return filesizeformat(artifact.size_bytes)
+
+    @admin.display(description="details")
+    def more(self, artifact: Artifact) -> SafeString | str:
+        return value_table(artifact.details)
+
+
+@admin.register(Evaluation)
+class EvaluationAdmin(ReadOnlyAdmin):
+    list_display = ["id", "of_version", "colour", "pairs", "accurate", "base", "in_use", "created_at"]
+    list_filter = ["verdict", "created_at"]
+    list_select_related = ["version__agent"]
+    search_fields = ["version__name", "version__agent__name"]
+    fields = [
+        "of_version", "compared", "rows", "colour", "pairs", "prompts", "accurate", "base", "in_use", "ratings_needed",
+        "figures", "created_at",
+    ]  # fmt: skip
+    readonly_fields = ["of_version", "compared", "rows", "colour", "accurate", "base", "in_use", "figures"]
+
+    @admin.display(description="version")
+    def of_version(self, evaluation: Evaluation) -> SafeString | str:
+        return change_link(ModelVersion, evaluation.version_id, evaluation.version)
+
+    @admin.display(description="verdict")
+    def colour(self, evaluation: Evaluation) -> SafeString:
+        return badge(evaluation.verdict, evaluation.get_verdict_display())
+
+    @admin.display(description="accuracy")
+    def accurate(self, evaluation: Evaluation) -> str:
+        return percent(evaluation.accuracy)
+
+    @admin.display(description="base model")
+    def base(self, evaluation: Evaluation) -> str:
+        return percent(evaluation.base_accuracy)
+
+    @admin.display(description="version in use")
+    def in_use(self, evaluation: Evaluation) -> str:
+        return percent(evaluation.against_accuracy)
+
+    @admin.display(description="compared with")
+    def compared(self, evaluation: Evaluation) -> SafeString | str:
+        return change_link(ModelVersion, evaluation.against_id, evaluation.against)
+
+    @admin.display(description="training set")
+    def rows(self, evaluation: Evaluation) -> SafeString | str:
+        return change_link(TrainingSet, evaluation.training_set_id, str(evaluation.training_set_id)[:8])
+
+    @admin.display(description="report")
+    def figures(self, evaluation: Evaluation) -> SafeString | str:
+        return value_table(evaluation.report)

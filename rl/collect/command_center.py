@@ -1,0 +1,276 @@
+"""Command Center's files: the entries of an exhaustive simulation, and people's ratings of them.
+
+A damaged file raises BadFile; a damaged record is yielded as Rejected, with its place and the reason, and reading goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from rl.collect.json_stream import JsonReader, reading
+from rl.collect.storable import unstorable
+from rl.data_formatter.widgets import SIZES
+from rl.errors import BadFile
+from rl.records import Message, RatedAnswer, WidgetChoice
+
+LONGEST_NAME = 200
+"""Characters of an id or a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    entry_id: str
+    up: bool
+    tags: tuple[str, ...] = ()
+    notes: str = ""
+    rated_at: datetime | None = None
+    """In UTC; a time without a zone is taken as UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    entry_id: str
+    question_id: str
+    question: str
+    scenario: str
+    fixture: str
+    size: str
+    """One of SIZES."""
+    category: str = ""
+    natural: bool = False
+    """The running system chose this scenario itself."""
+    forced: bool = False
+    """The simulation added it."""
+    pipeline_selected_fixture: str | None = None
+    widget_index: int = -1
+    data_override: dict[str, Any] = field(default_factory=dict)
+    layout_context: dict[str, Any] = field(default_factory=dict)
+    pipeline_meta: dict[str, Any] = field(default_factory=dict)
+    rating: Rating | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    where: str
+    """The entry's id where it has one, else its number in the file."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a file of entries says about itself; entry ids are unique within a run only."""
+
+    run_id: str = ""
+    created_at: str = ""
+    question_bank: str = ""
+
+
+def read_run(path: Path | str) -> Run:
+    """Raises BadFile for a file that is damaged before its entries."""
+    found: dict[str, str] = {}
+    with reading(Path(path)) as reader:
+        for key in reader.members():
+            if key == "entries":
+                break  # what describes the run stands in front of them
+            value = reader.value()
+            if key in Run.__slots__ and isinstance(value, str) and not unstorable(value):
+                found[key] = value[:LONGEST_NAME]
+    return Run(**found)
+
+
+def read_entries(path: Path | str) -> Iterator[Entry | Rejected]:
+    """In the order of the file, one at a time."""
+    with reading(Path(path)) as reader:
+        found = False
+        for key in reader.members():
+            if key == "entries" and not found and reader.peek() == "[":
+                found = True
+                yield from _entries(reader)
+            else:
+                reader.value()
+        reader.end()
+    if not found:
+        raise BadFile(path, "has no list 'entries'; is this a file of exhaustive simulation data?")
+
+
+def read_ratings(path: Path | str) -> Iterator[Rating | Rejected]:
+    """``{"ratings": {id: rating}}`` or the inner object alone."""
+    with reading(Path(path)) as reader:
+        yield from _ratings(reader)
+        reader.end()
+
+
+def entry_to_answer(entry: Entry, up: int, down: int, feedback_ids: Sequence[int] = ()) -> RatedAnswer:
+    prompt = entry_prompt(entry)
+    return RatedAnswer(
+        answer_id=entry.entry_id,
+        prompt_key=entry.question_id,
+        prompt=prompt,
+        response=entry_response(entry),
+        up=up,
+        down=down,
+        feedback_ids=tuple(feedback_ids),
+        widget=widget_choice(entry_details(entry), prompt),
+    )
+
+
+def entry_prompt(entry: Entry) -> tuple[Message, ...]:
+    """The same for all entries of a question."""
+    return (Message(role="user", content=entry.question),)
+
+
+def entry_response(entry: Entry) -> str:
+    return f"{entry.scenario} ({entry.size}): {entry.fixture}"
+
+
+def entry_details(entry: Entry) -> dict[str, Any]:
+    """What a stored answer keeps of its entry, beside prompt and response; ``widget_choice`` reads it back."""
+    return {name: getattr(entry, name) for name in ("size", *_REQUIRED, *_OPTIONAL) if name != "question"}
+
+
+def widget_choice(details: Mapping[str, Any], prompt: Sequence[Message]) -> WidgetChoice | None:
+    """None for an answer that chose no widget. The question is the prompt's last user message."""
+    scenario, fixture, size = (details.get(name) for name in ("scenario", "fixture", "size"))
+    if not (isinstance(scenario, str) and isinstance(fixture, str) and size in SIZES):
+        return None
+    meta = _object(details.get("pipeline_meta"))
+    question = next((message["content"] for message in reversed(prompt) if message["role"] == "user"), "")
+    intent, data = _object(meta.get("intent")), _object(details.get("data_override"))
+    return WidgetChoice(scenario, fixture, str(size), question, intent, data)
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+# --- entries -----------------------------------------------------------------------------------------------------------
+
+_Kind = Literal["name", "text", "flag", "number", "object"]
+_REQUIRED: dict[str, _Kind] = {
+    "entry_id": "name", "question_id": "name", "question": "text", "scenario": "name", "fixture": "name",
+}  # fmt: skip
+_OPTIONAL: dict[str, _Kind] = {
+    "category": "text", "natural": "flag", "forced": "flag", "pipeline_selected_fixture": "text",
+    "widget_index": "number", "data_override": "object", "layout_context": "object", "pipeline_meta": "object",
+}  # fmt: skip
+_TYPES: dict[_Kind, tuple[type, str]] = {
+    "name": (str, "text"), "text": (str, "text"), "flag": (bool, "true or false"),
+    "number": (int, "a whole number"), "object": (dict, "an object"),
+}  # fmt: skip
+
+
+class _Refused(ValueError):
+    """Why a record is not taken."""
+
+
+def _entries(reader: JsonReader) -> Iterator[Entry | Rejected]:
+    seen: set[str] = set()
+    reader.place = "at the first entry"
+    for number, row in enumerate(reader.elements(), 1):
+        where = _name_of(row, number)
+        reader.place = f"after {where}"
+        try:
+            entry = _entry(row)
+            if entry.entry_id in seen:
+                raise _Refused("the entry id was used before in this file")
+            seen.add(entry.entry_id)
+            yield entry
+        except _Refused as refused:
+            yield Rejected(where, str(refused))
+    reader.place = "after the entries"
+
+
+def _name_of(row: object, number: int) -> str:
+    name = row.get("entry_id") if isinstance(row, dict) else None
+    usable = isinstance(name, str) and name and len(name) <= LONGEST_NAME and not unstorable(name)
+    return f"entry {name}" if usable else f"entry number {number}"
+
+
+def _entry(row: object) -> Entry:
+    if not isinstance(row, dict):
+        raise _Refused("is no JSON object")
+    if problem := unstorable(row):
+        raise _Refused(problem)
+    values = {name: _field(row, name, kind) for name, kind in _REQUIRED.items()}
+    for name, kind in _OPTIONAL.items():
+        if row.get(name) is not None:  # null stands for "nothing known", as a missing field does
+            values[name] = _field(row, name, kind)
+    if row.get("size") not in SIZES:
+        raise _Refused(f"size must be one of {', '.join(SIZES)}, not {row.get('size')!r:.50}")
+    rating = None if row.get("rating") is None else _rating(values["entry_id"], row)
+    return Entry(size=row["size"], rating=rating, **values)
+
+
+def _field(row: dict[str, Any], name: str, kind: _Kind) -> Any:
+    if name not in row:
+        raise _Refused(f"{name} is missing")
+    value = row[name]
+    wanted, description = _TYPES[kind]
+    if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
+        raise _Refused(f"{name} must be {description}, not {value!r:.50}")
+    if name in _REQUIRED and not str(value).strip():
+        raise _Refused(f"{name} is empty")
+    if kind == "name" and len(str(value)) > LONGEST_NAME:
+        raise _Refused(f"{name} is longer than {LONGEST_NAME} characters")
+    return value
+
+
+# --- ratings -----------------------------------------------------------------------------------------------------------
+
+
+def _ratings(reader: JsonReader) -> Iterator[Rating | Rejected]:
+    beside: list[Rejected] = []
+    wrapped = False
+    for key in reader.members():
+        if key == "ratings" and reader.peek() == "{":
+            wrapped = True
+            for entry_id in reader.members():
+                yield _rating_or_rejected(entry_id, reader)
+            continue
+        found = _rating_or_rejected(key, reader)
+        if isinstance(found, Rating):
+            yield found
+        else:
+            beside.append(found)
+    if not wrapped:  # beside "ratings" other keys may stand, such as the device's
+        yield from beside
+
+
+def _rating_or_rejected(entry_id: str, reader: JsonReader) -> Rating | Rejected:
+    row = reader.value()
+    where = _name_of({"entry_id": entry_id}, 0) if not unstorable(entry_id) else "an entry"
+    reader.place = f"after the rating of {where}"
+    try:
+        if not isinstance(row, dict):
+            raise _Refused("the rating is no JSON object")
+        if problem := unstorable([entry_id, row]):
+            raise _Refused(problem)
+        return _rating(_field({"entry_id": entry_id}, "entry_id", "name"), row)
+    except _Refused as refused:
+        return Rejected(where, str(refused))
+
+
+def _rating(entry_id: str, row: dict[str, Any]) -> Rating:
+    if row.get("rating") not in ("up", "down"):
+        raise _Refused(f"the rating must be up or down, not {row.get('rating')!r:.50}")
+    tags = row.get("tags") or []
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        raise _Refused("the rating's tags must be a list of texts")
+    notes = row.get("notes") or ""
+    if not isinstance(notes, str):
+        raise _Refused("the rating's notes must be text")
+    return Rating(entry_id, row["rating"] == "up", tuple(tags), notes, _time(row.get("rated_at")))
+
+
+def _time(value: object) -> datetime | None:
+    if value is None or value == "":
+        return None
+    try:
+        time = datetime.fromisoformat(value)  # type: ignore[arg-type]
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):
+        raise _Refused(f"rated_at must be an ISO 8601 time, not {value!r:.50}") from None

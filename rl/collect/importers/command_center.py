@@ -1,0 +1,282 @@
+"""Command Center's simulation entries become traces, and people's ratings of them become feedback.
+
+The files are read to their end before anything is written: one that is damaged leaves the database as it was. Entry ids and
+question ids are unique within one simulation run only, so an id that stands for something else in the database is skipped,
+never overwritten: import another run into another agent. Ratings follow the rules of all ratings (the latest ``rated_at`` of
+a rater wins, what was withdrawn stays withdrawn), so a second run changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+from django.db import transaction
+from django.utils import timezone
+
+from rl.collect import feedback
+from rl.collect.command_center import (
+    Entry,
+    Rating,
+    Rejected,
+    Run,
+    entry_details,
+    entry_prompt,
+    entry_response,
+    read_entries,
+    read_ratings,
+    read_run,
+)
+from rl.collect.importers.report import ImportCount, ImportReport
+from rl.collect.json_stream import reading
+from rl.errors import UsageError
+from rl.models import Agent, Feedback, Trace
+from rl.records import Report, silent
+
+CHUNK = 500
+"""Records per transaction; a longer one would keep people's ratings waiting."""
+SOURCE = "command_center"
+RATER = "device:command-center"
+"""Of ratings whose file names no device."""
+
+OTHER_ANSWER = "the entry id belongs to another answer of this agent"
+OTHER_QUESTION = "the question id belongs to another question of this agent"
+NO_ENTRY = "no entry with this id"
+RATED_TWICE = "rated twice in this file"
+OLDER = "older than the rating that is here"
+
+Record = TypeVar("Record")
+
+
+def run(
+    agent: Agent,
+    data_file: Path | str,
+    ratings_file: Path | str | None = None,
+    *,
+    dry_run: bool = False,
+    report: Report = silent,
+) -> ImportReport:
+    """``agent`` may be new: it is saved once the files have turned out to be readable.
+
+    A rating inside an entry counts where the ratings file has none for it. Raises BadFile.
+    """
+    data, ratings = Path(data_file), Path(ratings_file) if ratings_file else None
+    report("stage", {"name": f"checking {data.name}"})
+    total, rated = _read_through(data, ratings)
+    if agent.pk is None:
+        agent.full_clean()
+        if not dry_run:
+            agent.save()
+    job = _Import(agent, read_run(data), _device(ratings) if ratings else "", dry_run)
+    report("stage", {"name": "comparing with the database" if dry_run else "writing"})
+    done = 0
+    for chunk in _chunks(read_entries(data)):
+        job.take_entries(chunk)
+        job.take_ratings([e.rating for e in chunk if isinstance(e, Entry) and e.rating and e.entry_id not in rated])
+        done += len(chunk)
+        report("step", {"step": done, "total_steps": total})
+    for ratings_chunk in _chunks(read_ratings(ratings)) if ratings else ():
+        job.take_ratings(ratings_chunk)
+        done += len(ratings_chunk)
+        report("step", {"step": done, "total_steps": total})
+    return job.report
+
+
+def _read_through(data: Path, ratings: Path | None) -> tuple[int, frozenset[str]]:
+    """How many records there are, and the ids that the ratings file rates. Raises BadFile."""
+    entries = sum(1 for _ in read_entries(data))
+    if ratings is None:
+        return entries, frozenset()
+    found = [one.entry_id if isinstance(one, Rating) else None for one in read_ratings(ratings)]
+    return entries + len(found), frozenset(entry_id for entry_id in found if entry_id is not None)
+
+
+def _device(ratings: Path) -> str:
+    """The ``device_id`` that a bulk export of ratings carries; empty where there is none."""
+    found = ""
+    with reading(ratings) as reader:
+        for key in reader.members():
+            if key == "ratings" and reader.peek() == "{":
+                for _ in reader.members():
+                    reader.value()
+            elif isinstance(value := reader.value(), str) and key == "device_id":
+                found = value
+    return found
+
+
+def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
+    iterator = iter(records)
+    while chunk := list(islice(iterator, CHUNK)):
+        yield chunk
+
+
+class _Import:
+    def __init__(self, agent: Agent, about: Run, device: str, dry_run: bool) -> None:
+        self.report = ImportReport()
+        self._agent, self._about, self._dry_run = agent, about, dry_run
+        self._rater = f"device:{device}" if device else RATER
+        self._occurred_at = _time(about.created_at)
+        self._questions: dict[str, str] = {}
+        """Question id to question, in the database or earlier in the file."""
+        self._refused: dict[str, str] = {}
+        """Id of an entry that was not taken, to the reason."""
+        self._would_be_new: set[str] = set()
+        self._rated: set[str] = set()
+
+    # --- entries -----------------------------------------------------------------------------------------------------
+
+    def take_entries(self, records: Sequence[Entry | Rejected]) -> None:
+        entries = _whole(records, self.report.traces)
+        with transaction.atomic():
+            # Two imports into one agent take turns; people's ratings do not wait.
+            list(Agent.objects.select_for_update(no_key=True).filter(pk=self._agent.pk))
+            here = self._here(entries, "prompt", "prompt_key", "response", "details")
+            self._learn_questions(entries)
+            changed = [trace for entry in entries if (trace := self._decide(entry, here.get(entry.entry_id)))]
+            if changed and not self._dry_run:
+                Trace.objects.bulk_create(
+                    changed, update_conflicts=True, unique_fields=["agent", "external_id"], update_fields=["details"]
+                )
+
+    def _here(self, records: Sequence[Entry | Rating], *fields: str) -> dict[str | None, Trace]:
+        """The stored answers, by entry id."""
+        entry_ids = [record.entry_id for record in records]
+        traces = Trace.objects.filter(agent_id=self._agent.pk, external_id__in=entry_ids)
+        return {trace.external_id: trace for trace in traces.only("external_id", "agent_id", "occurred_at", *fields)}
+
+    def _learn_questions(self, entries: list[Entry]) -> None:
+        unknown = {entry.question_id for entry in entries} - self._questions.keys()
+        asked = Trace.objects.filter(agent_id=self._agent.pk, prompt_key__in=unknown).order_by()
+        for key, prompt in asked.values_list("prompt_key", "prompt").distinct():
+            self._questions[key] = prompt[-1]["content"] if prompt else ""
+        for entry in entries:
+            self._questions.setdefault(entry.question_id, entry.question)
+
+    def _decide(self, entry: Entry, here: Trace | None) -> Trace | None:
+        """The trace to write, if there is one."""
+        count, new = self.report.traces, self._trace(entry)
+        if here and (here.prompt_key, here.prompt, here.response) != (new.prompt_key, new.prompt, new.response):
+            self._refuse(entry, OTHER_ANSWER)
+        elif self._questions[entry.question_id] != entry.question:
+            self._refuse(entry, OTHER_QUESTION)
+        elif here is None:
+            count.imported += 1
+            self._would_be_new.update([entry.entry_id] if self._dry_run else [])
+            return new
+        elif _same_json(here.details, new.details):
+            count.unchanged += 1
+        else:
+            count.updated += 1
+            return new
+        return None
+
+    def _trace(self, entry: Entry) -> Trace:
+        return Trace(
+            agent=self._agent,
+            external_id=entry.entry_id,
+            source=SOURCE,
+            prompt=list(entry_prompt(entry)),
+            prompt_key=entry.question_id,
+            response=entry_response(entry),
+            details={**entry_details(entry), "run_id": self._about.run_id},
+            occurred_at=self._occurred_at,
+        )
+
+    def _refuse(self, entry: Entry, reason: str) -> None:
+        self._refused[entry.entry_id] = reason
+        self.report.traces.skip(f"entry {entry.entry_id}", reason)
+
+    # --- ratings -----------------------------------------------------------------------------------------------------
+
+    def take_ratings(self, records: Sequence[Rating | Rejected]) -> None:
+        ratings = _whole(records, self.report.feedback)
+        here = self._here(ratings)
+        events = [event for rating in ratings if (event := self._event(rating, here.get(rating.entry_id)))]
+        if not self._dry_run:
+            self._account(events, feedback.record(events))
+            return
+        with transaction.atomic():  # what record would do, without it staying done
+            self._account(events, feedback.record(events))
+            transaction.set_rollback(True)
+
+    def _event(self, rating: Rating, trace: Trace | None) -> Feedback | None:
+        """The feedback to record, if it can be."""
+        count = self.report.feedback
+        problem = self._refused.get(rating.entry_id) or (RATED_TWICE if rating.entry_id in self._rated else "")
+        self._rated.add(rating.entry_id)
+        if not problem and trace is not None:
+            try:
+                return self._rating_of(trace, rating)
+            except UsageError as error:
+                problem = str(error)
+            except OverflowError:
+                problem = "rated_at is out of range"
+        elif not problem and rating.entry_id in self._would_be_new:
+            count.imported += 1
+            return None
+        count.skip(f"entry {rating.entry_id}", problem or NO_ENTRY)
+        return None
+
+    def _rating_of(self, trace: Trace, rating: Rating) -> Feedback:
+        """A rating without a time is as old as its answer, whenever it is imported. Raises OverflowError for a time that
+        does not exist in UTC.
+        """
+        return feedback.rating(
+            trace,
+            scale=Feedback.Scale.THUMB,
+            value=int(rating.up),
+            rater=self._rater,
+            source=SOURCE,
+            tags=rating.tags,
+            notes=rating.notes,
+            rated_at=(rating.rated_at or trace.occurred_at).astimezone(UTC),
+        )
+
+    def _account(self, events: list[Feedback], recorded: list[feedback.Rated]) -> None:
+        count = self.report.feedback
+        for event, rated in zip(events, recorded, strict=True):
+            if rated.changed:
+                count.imported += rated.created
+                count.updated += not rated.created
+            elif _says_the_same(event, rated.event):
+                count.unchanged += 1
+            else:
+                count.skip(f"entry {event.trace.external_id}", OLDER)
+
+
+def _whole(records: Sequence[Record | Rejected], count: ImportCount) -> list[Record]:
+    """The records that are not damaged."""
+    count.read += len(records)
+    whole: list[Record] = []
+    for record in records:
+        if isinstance(record, Rejected):
+            count.skip(record.where, record.reason)
+        else:
+            whole.append(record)
+    return whole
+
+
+def _same_json(one: object, other: object) -> bool:
+    """PostgreSQL gives 1e23 back as a whole number, which is not quite the same one."""
+    return one == other or _floats(one) == _floats(other)
+
+
+def _floats(value: object) -> object:
+    return json.loads(json.dumps(value), parse_int=float)
+
+
+def _says_the_same(one: Feedback, other: Feedback) -> bool:
+    return (one.raw_value, list(one.tags), one.notes) == (other.raw_value, list(other.tags), other.notes)
+
+
+def _time(text: str) -> datetime:
+    """When the simulation ran; now, where the file does not say."""
+    try:
+        time = datetime.fromisoformat(text)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return timezone.now()

@@ -1,0 +1,134 @@
+"""Reads a large JSON file one element at a time, in memory that depends on the largest element and not on the file.
+
+The standard library's parser decodes each element, because the streaming parsers at hand do harm to what people send: yajl
+turns half a surrogate pair (text that was cut in the middle of an emoji) into another character without a word, gives up the
+whole file over one number that is too large, and event parsers keep the path of every bracket, which lets 200 kB of "["
+take all memory. Here such an element arrives as it is, for the caller to refuse by name.
+"""
+
+from __future__ import annotations
+
+import json
+from codecs import getincrementaldecoder
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from rl.errors import BadFile
+
+LONGEST = 16 * 2**20
+"""Characters of one element. Real ones have a few thousand."""
+_CHUNK = 2**16
+_SPACE = " \t\n\r"
+_SETTLED = 4
+"""A number may go on after the end of what was read ("1" then ".5", "1e+" then "5"), so this much must follow it."""
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[JsonReader]:
+    """Raises BadFile, from within the block too, for what cannot be read, is no UTF-8, or is no JSON."""
+    try:
+        with path.open("rb") as file:
+            yield JsonReader(path, file)
+    except OSError as error:
+        raise BadFile(path, f"cannot be read: {error.strerror or error}") from error
+
+
+class JsonReader:
+    """A cursor. ``place`` is what an error calls the element at hand, beside the position."""
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self.path, self.place = path, ""
+        self._file = file
+        self._characters = getincrementaldecoder("utf-8-sig")()
+        self._decoder = json.JSONDecoder()
+        self._text, self._at, self._before, self._ended = "", 0, 0, False
+
+    def members(self) -> Iterator[str]:
+        """The keys of the object that comes next; the caller takes each value before it asks for the next key."""
+        for _ in self._separated("{", "}"):
+            key = self.value() if self.peek() == '"' else None
+            if not isinstance(key, str):
+                raise self.broken("a key in quotes was expected")
+            self._expect(":")
+            yield key
+
+    def elements(self) -> Iterator[Any]:
+        """The elements of the list that comes next."""
+        for _ in self._separated("[", "]"):
+            yield self.value()
+
+    def value(self) -> Any:
+        """The whole value that comes next."""
+        self.peek()
+        wanted = _CHUNK
+        while True:
+            error: Exception | None = None
+            try:
+                value, end = self._decoder.raw_decode(self._text, self._at)
+                if self._ended or len(self._text) - end >= _SETTLED:
+                    self._at = end
+                    return value
+            except RecursionError:
+                raise self.broken("nested too deeply") from None
+            except ValueError as problem:
+                error = problem
+            if self._ended or len(self._text) - self._at > LONGEST:
+                raise self.broken(_explained(error), getattr(error, "pos", None)) from None
+            self._read(wanted)
+            wanted *= 2
+
+    def peek(self) -> str:
+        """The next character that is no white space; empty at the end of the file."""
+        while True:
+            while self._at < len(self._text):
+                if self._text[self._at] not in _SPACE:
+                    return self._text[self._at]
+                self._at += 1
+            if self._ended:
+                return ""
+            self._read(_CHUNK)
+
+    def end(self) -> None:
+        """Nothing may follow."""
+        if self.peek():
+            raise self.broken("something follows the end of the JSON value")
+
+    def broken(self, what: str, at: int | None = None) -> BadFile:
+        position = f"character {self._before + (self._at if at is None else at) + 1}"
+        return BadFile(self.path, f"not valid JSON: {what}", ", ".join(filter(None, (self.place, position))))
+
+    def _separated(self, opening: str, closing: str) -> Iterator[None]:
+        self._expect(opening)
+        if self.peek() == closing:
+            self._at += 1
+            return
+        while True:
+            yield
+            if self.peek() == closing:
+                self._at += 1
+                return
+            self._expect(",")
+
+    def _expect(self, character: str) -> None:
+        if (found := self.peek()) != character:
+            raise self.broken(f"{character!r} was expected, {f'{found!r} was found' if found else 'the file ends'}")
+        self._at += 1
+
+    def _read(self, count: int) -> None:
+        chunk = self._file.read(count)
+        self._ended = not chunk
+        try:
+            more = self._characters.decode(chunk, final=self._ended)
+        except UnicodeDecodeError as error:
+            good = len(error.object[: error.start].decode(errors="ignore"))
+            raise self.broken(f"not UTF-8 ({error.reason})", len(self._text) + good) from None
+        self._before += self._at
+        self._text, self._at = self._text[self._at :] + more, 0
+
+
+def _explained(error: Exception | None) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return error.msg[0].lower() + error.msg[1:]
+    return str(error or f"an element of more than {LONGEST // 2**20} million characters")

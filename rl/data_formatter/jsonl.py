@@ -1,0 +1,131 @@
+"""Preference pairs as JSON lines, and as rows that a trainer reads."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from rl.errors import BadFile, UsageError
+from rl.files import replacing
+from rl.records import Message, PreferencePair
+
+LONGEST_LINE = 16 * 2**20
+"""Bytes; a longer line is no pair, and reading on would only fill the memory."""
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_TEXTS = ("chosen", "rejected", "question_id")
+_OPTIONAL = ("scenario", "metadata")
+_NAMES = tuple(field.name for field in fields(PreferencePair))
+
+
+def training_row(pair: PreferencePair) -> dict[str, Any]:
+    """TRL's conversational preference format, with the prompt's key and the ids of the feedback behind the pair."""
+    prompt = [Message(role="user", content=pair.prompt)] if isinstance(pair.prompt, str) else pair.prompt
+    return {
+        "prompt": prompt,
+        "chosen": [Message(role="assistant", content=pair.chosen)],
+        "rejected": [Message(role="assistant", content=pair.rejected)],
+        "prompt_key": pair.question_id,
+        "feedback": (pair.metadata or {}).get("feedback", []),
+    }
+
+
+def pairs_to_jsonl(pairs: Iterable[PreferencePair], path: Path | str) -> int:
+    """How many were written. The file appears whole or not at all; raises UsageError if it cannot be written."""
+    target = Path(path)
+    count = 0
+    try:
+        with replacing(target, "wb") as file:
+            for count, pair in enumerate(pairs, 1):
+                file.write(_encoded(pair, count))
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written: {error.strerror or error}") from error
+    return count
+
+
+def load_pairs_from_jsonl(path: Path | str) -> list[PreferencePair]:
+    """Blank lines are skipped. Raises BadFile with the line number and the field that is wrong."""
+    source = Path(path)
+    return [_decoded(source, number, line) for number, line in _lines(source)]
+
+
+def _encoded(pair: PreferencePair, number: int) -> bytes:
+    row = {name: getattr(pair, name) for name in _NAMES if name not in _OPTIONAL or getattr(pair, name) is not None}
+    try:
+        return json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"pair {number} of {pair.question_id!r} cannot be written as JSON: {error}") from error
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    try:
+        with path.open("rb") as file:
+            number = 0
+            while line := file.readline(LONGEST_LINE + 1):
+                number += 1
+                if len(line) > LONGEST_LINE:
+                    raise BadFile(path, f"longer than {LONGEST_LINE // 2**20} MiB", f"line {number}")
+                if line.strip():
+                    yield number, line
+    except OSError as error:
+        raise BadFile(path, f"cannot be read: {error.strerror or error}") from error
+
+
+def _decoded(path: Path, number: int, line: bytes) -> PreferencePair:
+    where = f"line {number}"
+    try:
+        row = json.loads(line.decode())
+        if _SURROGATE.search(line):
+            json.dumps(row, ensure_ascii=False).encode()
+    except json.JSONDecodeError as error:
+        raise BadFile(path, f"not valid JSON: {error.msg}", f"{where}, column {error.colno}") from error
+    except UnicodeEncodeError as error:
+        raise BadFile(path, "a text contains half of a surrogate pair", where) from error
+    except (ValueError, RecursionError) as error:
+        raise BadFile(path, f"not valid JSON: {error}", where) from error
+    if problem := _problem(row):
+        raise BadFile(path, problem, where)
+    return PreferencePair(**row)
+
+
+def _problem(row: object) -> str:
+    """What is wrong with a line's value; empty when nothing is."""
+    if not isinstance(row, dict):
+        return "a line must be one JSON object"
+    if unknown := sorted(set(row) - set(_NAMES)):
+        return f"unknown field {unknown[0]!r}; known: {', '.join(_NAMES)}"
+    for name in _NAMES:
+        if name not in row and name not in _OPTIONAL:
+            return f"field {name!r} is missing"
+    for name in _TEXTS:
+        if not isinstance(row[name], str):
+            return f"field {name!r} must be text, not {_kind(row[name])}"
+    return _prompt_problem(row["prompt"]) or _optional_problem(row)
+
+
+def _prompt_problem(prompt: object) -> str:
+    if isinstance(prompt, str):
+        return ""
+    if not isinstance(prompt, list):
+        return f"field 'prompt' must be text or a list of messages, not {_kind(prompt)}"
+    for message in prompt:
+        if not isinstance(message, dict) or set(message) != {"role", "content"}:
+            return "field 'prompt' must hold messages with 'role' and 'content' and nothing else"
+        if not all(isinstance(value, str) for value in message.values()):
+            return "field 'prompt' must hold messages whose 'role' and 'content' are text"
+    return ""
+
+
+def _optional_problem(row: dict[str, Any]) -> str:
+    if not isinstance(row.get("scenario"), (str, type(None))):
+        return f"field 'scenario' must be text, not {_kind(row['scenario'])}"
+    if not isinstance(row.get("metadata"), (dict, type(None))):
+        return f"field 'metadata' must be an object, not {_kind(row['metadata'])}"
+    return ""
+
+
+def _kind(value: object) -> str:
+    return "null" if value is None else type(value).__name__

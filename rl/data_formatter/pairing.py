@@ -1,0 +1,168 @@
+"""What all pair builders share: raters' votes merged into opinions, the choice of pairs, and what is left out and why.
+
+``skipped`` counts under the names below. A whole prompt counts once under ONLY_LIKED or ONLY_DISLIKED, an answer (or a
+scenario) once under the reasons that concern it alone, and a pair once under the reasons that concern two answers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, TypeVar
+
+from rl.errors import UsageError
+from rl.records import RatedAnswer
+
+ONLY_LIKED = "only liked answers"
+ONLY_DISLIKED = "only disliked answers"
+
+NOT_RATED = "not rated"
+TIE = "tie between raters"
+LOW_CONFIDENCE = "low confidence"
+EMPTY_ANSWER = "empty answer"
+NO_WIDGET = "no widget choice"
+UNKNOWN_SCENARIO = "scenario not on the list"
+MIXED_SCENARIO = "scenario liked and disliked"
+
+SAME_TEXT = "same text"
+DUPLICATE = "duplicate"
+CONTRADICTION = "contradiction"
+OUTVOTED = "outvoted"
+OVER_LIMIT = "over the limit per question"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Raises UsageError for a value out of range."""
+
+    max_pairs_per_question: int
+    min_confidence: float
+    """Least share of the raters that must agree, 0 to 1."""
+
+    def __post_init__(self) -> None:
+        if self.max_pairs_per_question < 1:
+            raise UsageError(f"max_pairs_per_question must be 1 or more, not {self.max_pairs_per_question}")
+        if not 0 <= self.min_confidence <= 1:
+            raise UsageError(f"min_confidence must be from 0 to 1, not {self.min_confidence}")
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """What raters think of one thing that can be answered: a text, a fixture, a scenario."""
+
+    key: str
+    answers: tuple[RatedAnswer, ...]
+    """In the order of their ids; at least one."""
+
+    @cached_property
+    def up(self) -> int:
+        return sum(answer.up for answer in self.answers)
+
+    @cached_property
+    def down(self) -> int:
+        return sum(answer.down for answer in self.answers)
+
+    @property
+    def verdict(self) -> Literal["up", "down", "tie"]:
+        return "up" if self.up > self.down else "down" if self.down > self.up else "tie"
+
+    @cached_property
+    def confidence(self) -> float:
+        """Share of the raters that agree with the verdict, 0.5 to 1."""
+        return max(self.up, self.down) / (self.up + self.down)
+
+    @cached_property
+    def rank(self) -> tuple[float, int]:
+        """The surest first; among equals an order that has nothing to do with the order of arrival."""
+        return (-self.confidence, stable_hash(self.key))
+
+    @property
+    def feedback_ids(self) -> set[int]:
+        return {number for answer in self.answers for number in answer.feedback_ids}
+
+
+AnOpinion = TypeVar("AnOpinion", bound=Opinion)
+
+
+def grouped(answers: Iterable[RatedAnswer], key: Callable[[RatedAnswer], Any]) -> list[tuple[Any, list[RatedAnswer]]]:
+    """Groups in the order of their keys, answers in the order of their ids."""
+    groups: defaultdict[Any, list[RatedAnswer]] = defaultdict(list)
+    for answer in answers:
+        groups[key(answer)].append(answer)
+    for group in groups.values():
+        group.sort(key=lambda answer: answer.answer_id)
+    return sorted(groups.items())
+
+
+def opinions(
+    answers: Iterable[RatedAnswer], key: Callable[[RatedAnswer], str], options: Options, skipped: Counter[str]
+) -> list[Opinion]:
+    """One for each key, all its raters' votes added up; what is no evidence either way is counted and left out."""
+    merged = (Opinion(name, tuple(group)) for name, group in grouped(answers, key))
+    return [opinion for opinion in merged if _is_evidence(opinion, options, skipped)]
+
+
+def _is_evidence(opinion: Opinion, options: Options, skipped: Counter[str]) -> bool:
+    if opinion.up + opinion.down == 0:
+        skipped[NOT_RATED] += 1
+    elif opinion.verdict == "tie":
+        skipped[TIE] += 1
+    elif opinion.confidence < options.min_confidence:
+        skipped[LOW_CONFIDENCE] += 1
+    else:
+        return True
+    return False
+
+
+def split(found: Iterable[AnOpinion]) -> tuple[list[AnOpinion], list[AnOpinion]]:
+    """Liked and disliked, the surest first."""
+    ranked = sorted(found, key=lambda opinion: opinion.rank)
+    return [o for o in ranked if o.verdict == "up"], [o for o in ranked if o.verdict == "down"]
+
+
+def count_one_sided(liked: Sequence[Opinion], disliked: Sequence[Opinion], skipped: Counter[str]) -> None:
+    """Counts a prompt whose answers all were liked, or all disliked."""
+    if liked and not disliked:
+        skipped[ONLY_LIKED] += 1
+    elif disliked and not liked:
+        skipped[ONLY_DISLIKED] += 1
+
+
+def best_pairs(liked: list[AnOpinion], disliked: list[AnOpinion], limit: int) -> list[tuple[AnOpinion, AnOpinion]]:
+    """The ``limit`` surest pairs, out of lists with the surest first.
+
+    Never looks at more than limit x limit of them: a pair with an answer beyond its side's first ``limit`` has at least
+    that many pairs at least as sure before it. Among equally sure pairs those come first that use answers not used yet.
+    """
+    ranked = [
+        (-min(up.confidence, down.confidence), abs(i - j), i + j, i)
+        for i, up in enumerate(liked[:limit])
+        for j, down in enumerate(disliked[:limit])
+    ]
+    return [(liked[i], disliked[total - i]) for _, _, total, i in heapq.nsmallest(limit, ranked)]
+
+
+def chosen_pairs(
+    found: Iterable[AnOpinion], options: Options, skipped: Counter[str]
+) -> list[tuple[AnOpinion, AnOpinion]]:
+    """Liked against disliked under the limit; counts the rest."""
+    liked, disliked = split(found)
+    count_one_sided(liked, disliked, skipped)
+    pairs = best_pairs(liked, disliked, options.max_pairs_per_question)
+    if over := len(liked) * len(disliked) - len(pairs):
+        skipped[OVER_LIMIT] += over
+    return pairs
+
+
+def metadata(pair_type: str, confidence: float, feedback_ids: Iterable[int], **more: Any) -> dict[str, Any]:
+    """``feedback_ids``: of every rating that the pair's texts or their order rest on."""
+    return {"pair_type": pair_type, "confidence": round(confidence, 4), "feedback": sorted(feedback_ids), **more}
+
+
+def stable_hash(text: str) -> int:
+    """64 bits, the same in every process and on every machine."""
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")

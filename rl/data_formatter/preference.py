@@ -1,0 +1,190 @@
+"""Preference pairs from rated answers and from stated preferences (side-by-side picks, edited answers).
+
+Answers with the same text are one answer: their votes add up, and the majority decides whether it was liked. Liked against
+disliked gives one statement "this text rather than that one", each stated preference another. Statements about the same two
+texts are then weighed against each other: the majority wins, and a draw is a contradiction that teaches nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rl.data_formatter.pairing import (
+    CONTRADICTION,
+    DUPLICATE,
+    EMPTY_ANSWER,
+    LOW_CONFIDENCE,
+    OUTVOTED,
+    OVER_LIMIT,
+    SAME_TEXT,
+    Opinion,
+    Options,
+    best_pairs,
+    count_one_sided,
+    grouped,
+    metadata,
+    opinions,
+    split,
+    stable_hash,
+)
+from rl.records import DirectPreference, Message, PreferencePair, RatedAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """``chosen`` and ``rejected`` as they were written; compared without the white space around them."""
+
+    prompt: tuple[Message, ...]
+    chosen: str
+    rejected: str
+    confidence: float
+    feedback_ids: frozenset[int]
+
+    @property
+    def order(self) -> tuple[str, str]:
+        return self.chosen.strip(), self.rejected.strip()
+
+
+@dataclass(frozen=True, slots=True)
+class _Agreed:
+    """What the statements about two texts come to."""
+
+    statement: _Statement
+    count: int
+    """Statements that say so."""
+    confidence: float
+    feedback_ids: frozenset[int]
+
+    @property
+    def rank(self) -> tuple[float, int, int]:
+        return (-self.confidence, -self.count, stable_hash("\0".join(self.statement.order)))
+
+
+def build_preference_pairs(
+    answers: Iterable[RatedAnswer],
+    direct: Iterable[DirectPreference] = (),
+    *,
+    max_pairs_per_question: int = 5,
+    min_confidence: float = 0.5,
+    skipped: Counter[str] | None = None,
+) -> list[PreferencePair]:
+    """Sorted by prompt key; the same pairs whatever the order in which answers and preferences come."""
+    options = Options(max_pairs_per_question, min_confidence)
+    skipped = Counter() if skipped is None else skipped
+    rated = dict(grouped(answers, lambda answer: answer.prompt_key))
+    stated: defaultdict[str, list[DirectPreference]] = defaultdict(list)
+    for preference in direct:
+        stated[preference.prompt_key].append(preference)
+    pairs: list[PreferencePair] = []
+    for key in sorted(rated.keys() | stated.keys()):
+        pairs += _pairs_of_prompt(key, rated.get(key, []), stated.get(key, []), options, skipped)
+    return pairs
+
+
+def _pairs_of_prompt(
+    key: str,
+    answers: Sequence[RatedAnswer],
+    direct: Sequence[DirectPreference],
+    options: Options,
+    skipped: Counter[str],
+) -> Iterator[PreferencePair]:
+    liked, disliked = split(opinions(_not_empty(answers, skipped), _text, options, skipped))
+    statements = list(_direct_statements(direct, skipped))
+    if not statements:
+        count_one_sided(liked, disliked, skipped)
+    agreed: list[_Agreed] = []
+    rated, left_over = _rated_statements(liked, disliked, statements, options.max_pairs_per_question)
+    for about_two_texts in _by_texts([*statements, *rated]):
+        agreed += _weighed(about_two_texts, options, skipped)
+    agreed.sort(key=lambda one: one.rank)
+    if over := left_over + max(0, len(agreed) - options.max_pairs_per_question):
+        skipped[OVER_LIMIT] += over
+    return (_pair(key, one) for one in agreed[: options.max_pairs_per_question])
+
+
+def _not_empty(answers: Iterable[RatedAnswer], skipped: Counter[str]) -> Iterator[RatedAnswer]:
+    seen = set()
+    for answer in answers:
+        if not (text := _text(answer)):
+            skipped[EMPTY_ANSWER] += 1
+            continue
+        if text in seen:
+            skipped[DUPLICATE] += 1  # its votes still count
+        seen.add(text)
+        yield answer
+
+
+def _text(answer: RatedAnswer) -> str:
+    return answer.response.strip()
+
+
+def _direct_statements(direct: Iterable[DirectPreference], skipped: Counter[str]) -> Iterator[_Statement]:
+    for one in direct:
+        chosen, rejected = one.chosen.strip(), one.rejected.strip()
+        if not chosen or not rejected:
+            skipped[EMPTY_ANSWER] += 1
+        elif chosen == rejected:
+            skipped[SAME_TEXT] += 1
+        else:
+            yield _Statement(one.prompt, one.chosen, one.rejected, 1.0, frozenset((one.feedback_id,)))
+
+
+def _rated_statements(
+    liked: list[Opinion], disliked: list[Opinion], direct: Sequence[_Statement], limit: int
+) -> tuple[list[_Statement], int]:
+    """The surest of liked against disliked, and those that have a say about texts compared directly; how many are left."""
+    up, down = ({opinion.key: opinion for opinion in side} for side in (liked, disliked))
+    pairs = {(one.key, other.key): (one, other) for one, other in best_pairs(liked, disliked, limit)}
+    for statement in direct:
+        for one, other in (statement.order, statement.order[::-1]):
+            if one in up and other in down:
+                pairs[one, other] = (up[one], down[other])
+    return [_rated_statement(*pair) for pair in pairs.values()], len(liked) * len(disliked) - len(pairs)
+
+
+def _rated_statement(up: Opinion, down: Opinion) -> _Statement:
+    best, worst = up.answers[0], down.answers[0]
+    confidence = min(up.confidence, down.confidence)
+    feedback_ids = frozenset(up.feedback_ids | down.feedback_ids)
+    return _Statement(best.prompt, best.response, worst.response, confidence, feedback_ids)
+
+
+def _by_texts(statements: Iterable[_Statement]) -> Iterable[list[_Statement]]:
+    groups: defaultdict[frozenset[str], list[_Statement]] = defaultdict(list)
+    for statement in statements:
+        groups[frozenset(statement.order)].append(statement)
+    return groups.values()
+
+
+def _weighed(statements: list[_Statement], options: Options, skipped: Counter[str]) -> Iterator[_Agreed]:
+    """At most one. Its confidence is the mean over all statements of what each says of the winner."""
+    statements.sort(key=_canonical)
+    one_way = [statement for statement in statements if statement.order == statements[0].order]
+    other_way = [statement for statement in statements if statement.order != statements[0].order]
+    if len(one_way) == len(other_way):
+        skipped[CONTRADICTION] += len(statements)
+        return
+    winners, losers = sorted((one_way, other_way), key=len, reverse=True)
+    support = sum(one.confidence for one in winners) + sum(1 - one.confidence for one in losers)
+    confidence = support / len(statements)
+    if losers:
+        skipped[OUTVOTED] += len(losers)
+    if confidence < options.min_confidence:
+        skipped[LOW_CONFIDENCE] += 1
+        return
+    if len(winners) > 1:
+        skipped[DUPLICATE] += len(winners) - 1
+    feedback_ids = frozenset().union(*(statement.feedback_ids for statement in winners))
+    yield _Agreed(winners[0], len(winners), confidence, feedback_ids)
+
+
+def _canonical(statement: _Statement) -> tuple[str, str, list[int]]:
+    return statement.chosen, statement.rejected, sorted(statement.feedback_ids)
+
+
+def _pair(key: str, agreed: _Agreed) -> PreferencePair:
+    statement = agreed.statement
+    about = metadata("preference", agreed.confidence, agreed.feedback_ids, count=agreed.count)
+    return PreferencePair(list(statement.prompt), statement.chosen, statement.rejected, key, None, about)

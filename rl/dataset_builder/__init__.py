@@ -1,0 +1,36 @@
+"""From feedback to training sets: which feedback is read, how it is split, and rows that never change afterwards.
+
+- ``DataOptions``: which pairs to build
+- ``survey``, ``survey_files``: what would be written, counted only
+- ``freeze``, ``freeze_files``: write it, as a TrainingSet
+- ``release``, ``reclaim``: let the feedback of a failed run wait again, and undo that
+- ``is_held_out``: the split
+- ``prepare_training_dataset``, ``get_training_stats``: the same under names that users of other systems know
+"""
+
+from __future__ import annotations
+
+from rl.dataset_builder.freezing import freeze, freeze_files
+from rl.dataset_builder.marking import mark, reclaim, release
+from rl.dataset_builder.options import PAIR_TYPES, DataOptions
+from rl.dataset_builder.preparing import prepare_training_dataset
+from rl.dataset_builder.splitting import is_held_out
+from rl.dataset_builder.stats import get_training_stats
+from rl.dataset_builder.surveying import Lengths, Survey, survey, survey_files
+
+__all__ = [
+    "PAIR_TYPES",
+    "DataOptions",
+    "Lengths",
+    "Survey",
+    "freeze",
+    "freeze_files",
+    "get_training_stats",
+    "is_held_out",
+    "mark",
+    "prepare_training_dataset",
+    "reclaim",
+    "release",
+    "survey",
+    "survey_files",
+]

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from rl.data_formatter import build_fixture_dpo_pairs, build_preference_pairs, build_widget_dpo_pairs
+from rl.data_formatter.pairing import NO_WIDGET
+from rl.dataset_builder.groups import DIRECT, PromptGroup, Source, Tally
+from rl.dataset_builder.options import DataOptions
+from rl.records import PreferencePair
+
+Scenarios = tuple[str, ...]
+Builder = Callable[[PromptGroup, Scenarios, DataOptions, Counter[str]], list[PreferencePair]]
+
+
+def paired_groups(
+    source: Source, options: DataOptions, tally: Tally
+) -> Iterator[tuple[PromptGroup, list[PreferencePair]]]:
+    """Every prompt of the source with its pairs, which may be none."""
+    builders = _BUILDERS[options.pair_type]
+    scenarios = source.scenarios() if options.pair_type in ("widget", "both") else ()
+    for group in source.groups(tally):
+        pairs = [pair for build in builders for pair in build(group, scenarios, options, tally.skipped)]
+        if options.pair_type != "preference" and group.direct:
+            tally.skipped[DIRECT] += len(group.direct)
+        _take_stock(group, pairs, tally)
+        yield group, pairs
+
+
+def _take_stock(group: PromptGroup, pairs: list[PreferencePair], tally: Tally) -> None:
+    tally.prompts_read += 1
+    tally.prompts += bool(pairs)
+    tally.disputed += sum(1 for answer in group.answers if answer.up and answer.down)
+    tally.usable += len({number for pair in pairs for number in (pair.metadata or {}).get("feedback", ())})
+
+
+def _widget(
+    group: PromptGroup, scenarios: Scenarios, options: DataOptions, skipped: Counter[str]
+) -> list[PreferencePair]:
+    if not scenarios:
+        skipped[NO_WIDGET] += len(group.answers)
+        return []
+    return build_widget_dpo_pairs(
+        group.answers,
+        scenarios,
+        max_pairs_per_question=options.max_pairs_per_question,
+        min_confidence=options.min_confidence,
+        skipped=skipped,
+    )
+
+
+def _fixture(
+    group: PromptGroup, scenarios: Scenarios, options: DataOptions, skipped: Counter[str]
+) -> list[PreferencePair]:
+    return build_fixture_dpo_pairs(
+        group.answers,
+        {},  # the names say what they show; Command Center's files describe none
+        max_pairs_per_question=options.max_pairs_per_question,
+        min_confidence=options.min_confidence,
+        skipped=skipped,
+    )
+
+
+def _preference(
+    group: PromptGroup, scenarios: Scenarios, options: DataOptions, skipped: Counter[str]
+) -> list[PreferencePair]:
+    return build_preference_pairs(
+        group.answers,
+        group.direct,
+        max_pairs_per_question=options.max_pairs_per_question,
+        min_confidence=options.min_confidence,
+        skipped=skipped,
+    )
+
+
+_BUILDERS: dict[str, tuple[Builder, ...]] = {
+    "widget": (_widget,),
+    "fixture": (_fixture,),
+    "preference": (_preference,),
+    "both": (_widget, _fixture),
+}

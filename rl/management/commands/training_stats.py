@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from rl.dataset_builder import get_training_stats
+from rl.management.base import RatchetCommand, two_columns
+
+
+class Command(RatchetCommand):
+    help = "What an agent can learn from, and what it has learned."
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("--agent", required=True)
+
+    def run(self, **options: Any) -> None:
+        stats = get_training_stats(options["agent"])
+        shown = {name.replace("_", " "): "-" if value is None else value for name, value in stats.items()}
+        self.result(stats, two_columns(stats["agent"], shown))

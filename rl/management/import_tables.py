@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.table import Table
+
+from rl.collect.importers import ImportReport
+
+
+def import_table(title: str, report: ImportReport) -> Table:
+    columns = ("read", "imported", "updated", "unchanged", "skipped")
+    table = Table("", *columns, title=title, title_justify="left")
+    for name, count in (("answers", report.traces), ("ratings", report.feedback)):
+        figures = (count.read, count.imported, count.updated, count.unchanged, count.skipped.total())
+        table.add_row(name, *(f"{figure:,}" for figure in figures))
+    return table
+
+
+def skipped_lines(report: ImportReport) -> list[str]:
+    return list(_skipped(report))
+
+
+def _skipped(report: ImportReport) -> Iterator[str]:
+    for count in (report.traces, report.feedback):
+        for reason, number in count.skipped.most_common():
+            places = count.examples[reason]
+            more = ", …" if number > len(places) else ""
+            yield f"skipped {number:,}: {reason} ({', '.join(places)}{more})"

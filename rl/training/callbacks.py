@@ -1,0 +1,97 @@
+"""What a trainer tells of its progress, how it is stopped, and how its checkpoints get their names."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from rl.errors import Interrupted, TrainingFailed
+from rl.records import Report
+from rl.training import checkpoints
+
+METRICS = {
+    "loss": "loss",
+    "rewards/accuracies": "accuracy",
+    "rewards/margins": "margin",
+    "rewards/chosen": "chosen_reward",
+    "rewards/rejected": "rejected_reward",
+    "learning_rate": "learning_rate",
+    "grad_norm": "grad_norm",
+    "epoch": "epoch",
+}
+"""What is kept of the trainer's log, under the names that people see."""
+
+
+def metrics_of(entry: dict[str, Any]) -> dict[str, float]:
+    """One entry of the trainer's log, with short names. Empty for the summary at the end."""
+    if "loss" not in entry:
+        return {}
+    return {short: float(entry[name]) for name, short in METRICS.items() if name in entry}
+
+
+class Progress(TrainerCallback):
+    """Reports each step, and within long steps that it is alive.
+
+    A report that raises Interrupted ends the training after the current step, with a checkpoint. The trainer then
+    returns as if it had finished: ask ``stopped`` and raise it.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.stopped: Interrupted | None = None
+        self._metrics: dict[str, float] = {}
+
+    def on_substep_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        self._tell(state)
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        metrics = metrics_of({"epoch": state.epoch, **(logs or {})})
+        if not metrics:
+            return
+        self._metrics = metrics
+        self._tell(state)
+        _require_finite(metrics, state.global_step)
+        if self.stopped:
+            control.should_training_stop = control.should_save = True
+
+    def _tell(self, state: TrainerState) -> None:
+        try:
+            self.report("step", {"step": state.global_step, "total_steps": state.max_steps, "metrics": self._metrics})
+        except Interrupted as stop:
+            self.stopped = stop
+
+
+class PublishedCheckpoints(TrainerCallback):
+    """The trainer saves into its own, unfinished folder; what it has saved whole moves to ``output_dir``."""
+
+    def __init__(self, output_dir: Path) -> None:
+        self.output_dir = output_dir
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        saved = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        # A pickle of the arguments; resuming does not need it, and nothing here should tempt anyone to load one.
+        (saved / "training_args.bin").unlink(missing_ok=True)
+        checkpoints.publish(saved, self.output_dir / saved.name)
+        checkpoints.remove_old(self.output_dir)
+
+
+def _require_finite(metrics: dict[str, float], step: int) -> None:
+    """Raised before the trainer saves, so that no checkpoint holds broken weights."""
+    for name in ("loss", "grad_norm"):
+        if not math.isfinite(metrics.get(name, 0.0)):
+            raise TrainingFailed(
+                f"the {name} became {metrics[name]} at step {step}: lower learning_rate or max_grad_norm, "
+                "or train with precision fp32"
+            )

@@ -1,0 +1,145 @@
+"""What a run would do, and about what it would cost here: nothing is written and torch is not imported."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from rl import dataset_builder
+from rl.config import TrainingConfig
+from rl.dataset_builder import Lengths, Survey
+from rl.errors import NotEnoughData
+from rl.hardware import GIB, HardwareConfig, ModelShape, TrainingEstimate, detect_hardware, estimate
+from rl.models import Agent
+from rl.training.base_models import tiny_directory
+from rl.training.model_path import check_model_path
+from rl.training.run import RunOptions
+
+SAMPLE = 200
+"""Answers that are tokenised to learn how many characters a token has."""
+CHARACTERS_PER_TOKEN = 4.0
+"""Of English text under a vocabulary of 32k to 150k; assumed when no tokenizer is on this machine."""
+TEMPLATE_TOKENS = 16
+"""That a chat template adds to a prompt and its answer, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    document: dict[str, Any]
+    tables: dict[str, dict[str, Any]]
+    """Title to rows, for people."""
+
+
+def dry_run(agent: Agent, config: TrainingConfig, options: RunOptions) -> Plan:
+    """Raises NotEnoughData as the run itself would, and TrainingFailed for a base model that is none."""
+    survey = _survey(agent, options)
+    if survey.shortage:
+        raise NotEnoughData(survey.shortage)
+    base = options.base_model or agent.base_model
+    directory = Path(check_model_path(base)) if base else tiny_directory()
+    ratio, measured = _characters_per_token(agent, directory)
+    hardware, shape = detect_hardware(settings.DATA_DIR), model_shape(directory)
+    cost = estimate(survey.train_pairs, _tokens_per_row(survey, ratio), shape, config, hardware) if shape else None
+    document = {
+        "agent": agent.name,
+        "base_model": base or "the tiny embedded model",
+        "data": survey.as_dict(),
+        "tokens": {
+            "prompt": _in_tokens(survey.prompt_lengths, ratio),
+            "answer": _in_tokens(survey.answer_lengths, ratio),
+            "characters_per_token": ratio,
+            "measured": measured,
+        },
+        "config": config.as_dict(),
+        "estimate": asdict(cost) if cost else None,
+        "hardware": asdict(hardware),
+    }
+    return Plan(document, _tables(survey, document["tokens"], cost, hardware))
+
+
+def _survey(agent: Agent, options: RunOptions) -> Survey:
+    if options.source == "file":
+        return dataset_builder.survey_files(agent, options.data_file, options.ratings_file or None, options.data)
+    return dataset_builder.survey(agent, options.data)
+
+
+def model_shape(directory: Path) -> ModelShape | None:
+    """From the model's config.json; None when the model is not on this machine yet.
+
+    Counts a Llama-like transformer: attention with grouped keys and values, a gated feed-forward, embeddings.
+    """
+    file = directory / "config.json"
+    if not file.is_file():
+        return None
+    values = json.loads(file.read_text(encoding="utf-8"))
+    hidden, layers = values.get("hidden_size") or values["n_embd"], values.get("num_hidden_layers") or values["n_layer"]
+    heads = values.get("num_attention_heads") or values["n_head"]
+    shared = values.get("num_key_value_heads", heads) / heads
+    inner = values.get("intermediate_size") or values.get("n_inner") or 4 * hidden
+    block = hidden * hidden * (2 + 2 * shared) + 3 * hidden * inner
+    embeddings = values["vocab_size"] * hidden * (1 if values.get("tie_word_embeddings") else 2)
+    return ModelShape(int(layers * block + embeddings), layers, hidden, values["vocab_size"])
+
+
+def _characters_per_token(agent: Agent, directory: Path) -> tuple[float, bool]:
+    """The base model's own ratio on the agent's newest answers, and whether it could be measured."""
+    file = directory / "tokenizer.json"
+    texts = list(islice(agent.traces.exclude(response="").values_list("response", flat=True), SAMPLE))
+    if not file.is_file() or not texts:
+        return CHARACTERS_PER_TOKEN, False
+    from tokenizers import Tokenizer  # a machine without the training packages can still plan
+
+    tokens = sum(len(encoding.ids) for encoding in Tokenizer.from_file(str(file)).encode_batch(texts))
+    return sum(map(len, texts)) / tokens, True
+
+
+def _tokens_per_row(survey: Survey, ratio: float) -> float:
+    """Both sequences of a pair, by the median lengths."""
+    prompt, answer = survey.prompt_lengths, survey.answer_lengths
+    assert prompt is not None  # noqa: S101  there is a pair, else NotEnoughData was raised
+    assert answer is not None  # noqa: S101
+    return 2 * ((prompt.median + answer.median) / ratio + TEMPLATE_TOKENS)
+
+
+def _in_tokens(lengths: Lengths | None, ratio: float) -> dict[str, int]:
+    return {name: round(value / ratio) for name, value in asdict(lengths).items()} if lengths else {}
+
+
+def _tables(
+    survey: Survey, tokens: dict[str, Any], cost: TrainingEstimate | None, hardware: HardwareConfig
+) -> dict[str, dict[str, Any]]:
+    how = "measured" if tokens["measured"] else "assumed"
+    return {
+        "Data": {
+            "ratings read": survey.ratings_read,
+            "ratings in pairs": survey.ratings_usable,
+            "pairs to train on": survey.train_pairs,
+            "pairs held out": survey.heldout_pairs,
+            "prompts (train / held out)": f"{survey.train_prompts:,} / {survey.heldout_prompts:,}",
+            "contradictions": survey.contradictions,
+            "duplicates": survey.duplicates,
+        },
+        "Left out": dict(survey.skipped.most_common()) or {"nothing": 0},
+        f"Tokens (about; {tokens['characters_per_token']:.1f} characters a token, {how})": {
+            what: ", ".join(f"{name} {value:,}" for name, value in tokens[what].items())
+            for what in ("prompt", "answer")
+        },
+        "Cost here (an estimate, right within a factor of 2 to 3)": _cost_rows(cost, hardware),
+    }
+
+
+def _cost_rows(cost: TrainingEstimate | None, hardware: HardwareConfig) -> dict[str, Any]:
+    device = hardware.gpus[0].name if hardware.gpus else f"{hardware.cpu}, {hardware.usable_cores} cores"
+    if cost is None:
+        return {"device": device, "not known": "the base model is not on this machine yet"}
+    return {
+        "device": device,
+        "optimiser steps": cost.steps,
+        "time": f"{cost.seconds / 60:,.1f} minutes",
+        "memory": f"{cost.peak_memory_bytes / GIB:.1f} GiB",
+    }

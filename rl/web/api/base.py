@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework.exceptions import NotFound
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.serializers import BaseSerializer
+from rest_framework.views import APIView
+
+from rl.models import ApiKey
+from rl.web.api.auth import key_of, visible_to
+from rl.web.api.throttles import RequestsPerMinute
+
+
+class ApiView(GenericAPIView):
+    """Rows are those that the caller's key may see: what belongs to another agent does not exist for it."""
+
+    throttle_classes = [RequestsPerMinute]
+
+    @property
+    def key(self) -> ApiKey:
+        return key_of(self.request)
+
+    def filter_queryset(self, queryset: QuerySet) -> QuerySet:
+        return super().filter_queryset(visible_to(self.key, queryset))
+
+    def checked(self, serializer: type[BaseSerializer]) -> dict[str, Any]:
+        """The request body. Raises ValidationError."""
+        bound = serializer(data=self.request.data)
+        bound.is_valid(raise_exception=True)
+        return bound.validated_data
+
+    def listed(self, serializer: type[BaseSerializer]) -> Any:
+        """One page of the rows that the query parameters ask for."""
+        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
+        return self.get_paginated_response(serializer(page, many=True).data)
+
+
+@extend_schema(exclude=True)
+class UnknownAddress(APIView):
+    """Every other address below the API, so that a program never has to read an HTML page."""
+
+    authentication_classes = ()
+    permission_classes = ()
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        raise NotFound(f"there is nothing at {request.path[:200]}; every address ends with '/', see /api/docs/")

@@ -1,0 +1,125 @@
+"""Command Center's rating calls: by entry id and device, latest wins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from rest_framework import status
+from rest_framework.exceptions import APIException, NotFound, ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from rl.collect.feedback import CHUNK, Rated, rating, record
+from rl.errors import UsageError
+from rl.models import ApiKey, Feedback, Trace
+from rl.web.api.auth import DEVICE, MayRate, visible_to
+from rl.web.api.base import ApiView
+from rl.web.api.lookups import by_external_id
+from rl.web.api.openapi import BAD_BODY, operation
+from rl.web.api.problems import BadRequest, summary
+from rl.web.api.serializers.ratings import THUMBS, EntryRating, RatingEcho, RatingSync, RatingUpsert, SyncResult
+
+SOURCE = "command_center"
+Item = tuple[str, Any]
+
+
+class RatingList(ApiView):
+    queryset = Feedback.objects.all()
+    permission_classes = [MayRate]
+    serializer_class = RatingUpsert
+
+    @operation(
+        "rate_entry",
+        "Rate an entry",
+        {200: RatingEcho, 201: RatingEcho},
+        *BAD_BODY,
+        404,
+        409,
+        tags=["ratings"],
+        request=RatingUpsert,
+    )
+    def post(self, request: Request) -> Response:
+        data = self.checked(RatingUpsert)
+        entry_id = data["entry_id"]
+        trace = _only(_entries(self.key, [entry_id], data.get("agent")), entry_id)
+        rated = record([_event(trace, data, DEVICE + data["device_id"], self.key)])[0]
+        rated.event.trace = trace
+        code = status.HTTP_201_CREATED if rated.created else status.HTTP_200_OK
+        return Response(RatingEcho(rated.event).data, status=code)
+
+
+class RatingBulkSync(ApiView):
+    queryset = Feedback.objects.all()
+    permission_classes = [MayRate]
+    serializer_class = RatingSync
+
+    @operation(
+        "sync_ratings",
+        "Rate many entries",
+        {200: SyncResult},
+        *BAD_BODY,
+        409,
+        tags=["ratings"],
+        request=RatingSync,
+        description="What cannot be stored is named under `rejected`; the rest is stored.",
+    )
+    def post(self, request: Request) -> Response:
+        data = self.checked(RatingSync)
+        rated: list[Rated] = []
+        rejected: list[dict[str, str]] = []
+        for part in _parts(data["ratings"].items()):
+            traces = _entries(self.key, [entry_id for entry_id, _ in part], data.get("agent"))
+            rated += record(_accepted(part, traces, DEVICE + data["device_id"], self.key, rejected))
+        created = sum(one.created for one in rated)
+        return Response(
+            {"created": created, "updated": len(rated) - created, "total": len(rated), "rejected": rejected}
+        )
+
+
+def _parts(items: Iterable[Item]) -> Iterator[list[Item]]:
+    every = list(items)
+    return (every[start : start + CHUNK] for start in range(0, len(every), CHUNK))
+
+
+def _accepted(
+    part: list[Item], traces: dict[str, list[Trace]], rater: str, key: ApiKey, rejected: list[dict[str, str]]
+) -> list[Feedback]:
+    """The ratings that can be stored; appends the others to ``rejected``."""
+    checker, accepted = EntryRating(), []
+    for entry_id, given in part:
+        try:
+            accepted.append(_event(_only(traces, entry_id), checker.run_validation(given), rater, key))
+        except ValidationError as error:
+            rejected.append({"entry_id": entry_id, "reason": summary(error)})
+        except APIException as error:
+            rejected.append({"entry_id": entry_id, "reason": str(error.detail)})
+        except UsageError as error:
+            rejected.append({"entry_id": entry_id, "reason": str(error)})
+    return accepted
+
+
+def _entries(key: ApiKey, entry_ids: list[str], agent: str | None) -> dict[str, list[Trace]]:
+    """Traces by entry id, of all agents or the named one, without their big columns."""
+    rows = visible_to(key, Trace.objects.select_related("agent").only("external_id", "agent__name").order_by())
+    found: dict[str, list[Trace]] = {}
+    for trace in by_external_id(rows, entry_ids, agent):
+        found.setdefault(trace.external_id or "", []).append(trace)
+    return found
+
+
+def _only(traces: dict[str, list[Trace]], entry_id: str) -> Trace:
+    found = traces.get(entry_id, [])
+    if not found:
+        raise NotFound(f"there is no entry {entry_id[:200]!r}, or this key is not for its agent")
+    if len(found) > 1:
+        names = ", ".join(sorted(trace.agent.name for trace in found))
+        raise BadRequest(f"several agents have an entry {entry_id!r} ({names}): name one of them as 'agent'")
+    return found[0]
+
+
+def _event(trace: Trace, data: dict[str, Any], rater: str, key: ApiKey) -> Feedback:
+    return rating(
+        trace, rater=rater, scale=Feedback.Scale.THUMB, value=THUMBS[data["rating"]], tags=data["tags"],
+        notes=data["notes"], rated_at=data.get("rated_at"), source=SOURCE, api_key=key,
+    )  # fmt: skip

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import PolymorphicProxySerializer
+from rest_framework import status
+from rest_framework.exceptions import APIException, ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from rl.models import Trace
+from rl.web.api.base import ApiView
+from rl.web.api.filters import TraceFilter
+from rl.web.api.openapi import BAD_BODY, operation
+from rl.web.api.problems import problem
+from rl.web.api.serializers.traces import Batch, TraceIn, TraceOut, TraceWithFeedback
+from rl.web.api.trace_writing import Stored, store
+
+MAX_BATCH = 1000
+ONE_OR_MANY = PolymorphicProxySerializer(
+    component_name="TraceOrTraces", serializers=[TraceIn, TraceIn(many=True)], resource_type_field_name=None, many=False
+)
+
+
+class TraceList(ApiView):
+    queryset = Trace.objects.select_related("agent", "model_version")
+    filterset_class = TraceFilter
+    serializer_class = TraceOut
+
+    @operation("list_traces", "List traces, newest first", {200: TraceOut(many=True)}, 400, tags=["traces"])
+    def get(self, request: Request) -> Response:
+        return self.listed(TraceOut)
+
+    @operation(
+        "store_traces",
+        "Store one trace, or a list",
+        {200: TraceOut, 201: TraceOut, 207: Batch},
+        *BAD_BODY,
+        404,
+        409,
+        tags=["traces"],
+        request=ONE_OR_MANY,
+        description=f"A list holds at most {MAX_BATCH} traces and is answered with 207 and what became of each. "
+        "Posting again is safe where there is an external_id.",
+    )
+    def post(self, request: Request) -> Response:
+        if isinstance(request.data, list):
+            return self._store_list(request.data)
+        result = store([self.checked(TraceIn)], self.key)[0]
+        if isinstance(result, APIException):
+            raise result
+        code = status.HTTP_201_CREATED if result.created else status.HTTP_200_OK
+        return Response(TraceOut(result.trace).data, status=code)
+
+    def _store_list(self, items: list[Any]) -> Response:
+        if not 1 <= len(items) <= MAX_BATCH:
+            raise ValidationError([f"send 1 to {MAX_BATCH} traces at a time, not {len(items)}"])
+        checked = [_checked(item) for item in items]
+        stored = iter(store([item for item in checked if isinstance(item, dict)], self.key))
+        results = [next(stored) if isinstance(item, dict) else item for item in checked]
+        return Response({"results": [_item(result) for result in results]}, status=status.HTTP_207_MULTI_STATUS)
+
+
+class TraceDetail(ApiView):
+    queryset = Trace.objects.select_related("agent", "model_version").prefetch_related("feedback__agent")
+    serializer_class = TraceWithFeedback
+
+    @operation("get_trace", "One trace with its feedback", {200: TraceWithFeedback}, 404, tags=["traces"])
+    def get(self, request: Request, **kwargs: Any) -> Response:
+        return Response(TraceWithFeedback(self.get_object()).data)
+
+
+_SERIALIZER = TraceIn()  # building one for each item of a list takes longer than checking the item
+
+
+def _checked(item: Any) -> dict[str, Any] | ValidationError:
+    try:
+        return _SERIALIZER.run_validation(item)
+    except ValidationError as error:
+        return error
+
+
+def _item(result: Stored | APIException) -> dict[str, Any]:
+    if isinstance(result, APIException):
+        return {"status": result.status_code, "problem": problem(result)}
+    code = status.HTTP_201_CREATED if result.created else status.HTTP_200_OK
+    return {"status": code, "id": result.trace.pk, "external_id": result.trace.external_id}

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from django.urls import path
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+
+from rl.web.api.base import UnknownAddress
+from rl.web.api.feedback import FeedbackDetail, FeedbackList, FeedbackRetract, OwnRatingRetract
+from rl.web.api.ratings import RatingBulkSync, RatingList
+from rl.web.api.traces import TraceDetail, TraceList
+
+# The stock template has an inline style, which the Content-Security-Policy forbids.
+DOCS = SpectacularSwaggerSplitView.as_view(url_name="api-schema", template_name="rl/api_docs.html")
+
+urlpatterns = [
+    path("v1/traces/", TraceList.as_view(), name="api-traces"),
+    path("v1/traces/<uuid:pk>/", TraceDetail.as_view(), name="api-trace"),
+    path("v1/feedback/", FeedbackList.as_view(), name="api-feedback"),
+    path("v1/feedback/retract/", OwnRatingRetract.as_view(), name="api-feedback-retract-own"),
+    path("v1/feedback/<int:pk>/", FeedbackDetail.as_view(), name="api-feedback-event"),
+    path("v1/feedback/<int:pk>/retract/", FeedbackRetract.as_view(), name="api-feedback-retract"),
+    path("v1/ratings/", RatingList.as_view(), name="api-ratings"),
+    path("v1/ratings/sync/", RatingBulkSync.as_view(), name="api-ratings-sync"),
+    path("schema/", SpectacularAPIView.as_view(), name="api-schema"),
+    path("docs/", DOCS, name="api-docs"),
+    path("<path:address>", UnknownAddress.as_view()),
+]

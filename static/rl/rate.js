@@ -1,0 +1,227 @@
+/* The rating page without page loads: the next answer is fetched ahead and shown at once, the decision is sent meanwhile.
+   If it cannot be sent, the answer comes back with its tags and its note. The page works without this file too. */
+
+const $ = (id) => document.getElementById(id);
+const form = $("form"), page = $("rate"), article = $("item"), dialog = $("keys");
+const token = form.elements.csrfmiddlewaretoken.value;
+
+let current = form.elements.trace.value ? readItem() : null;
+let ahead; // the answer after this one; null: there is none; undefined: not known yet
+let busy = false;
+
+// --- the server ------------------------------------------------------------------------------------------------------
+
+async function ask(address, options = {}) {
+  const response = await fetch(address, { ...options, headers: { Accept: "application/json" }, redirect: "manual" });
+  if (response.type === "opaqueredirect") throw new Error("You are signed out. Reload the page to sign in again.");
+  if (!response.headers.get("content-type")?.includes("json")) throw new Error(`The server answered ${response.status}.`);
+  const answer = await response.json();
+  if (!response.ok) throw new Error(answer.error);
+  return answer;
+}
+
+function post(fields) {
+  const body = new FormData();
+  body.set("csrfmiddlewaretoken", token);
+  for (const [name, value] of fields) body.append(name, value);
+  return ask(location.pathname, { method: "POST", body });
+}
+
+async function fetchAhead() {
+  const shown = current?.trace;
+  if (!shown) return;
+  try {
+    const { item } = await ask(`${location.pathname}?showing=${shown}`);
+    if (current?.trace === shown && ahead === undefined) ahead = item;
+  } catch (error) {
+    console.info(`The next answer is fetched later: ${error.message}`);
+  }
+}
+
+// --- what is on the screen -------------------------------------------------------------------------------------------
+
+function readItem() {
+  const before = [...$("before-list").children].map((line) => ({
+    role: line.querySelector("b").textContent, content: line.querySelector(".text").textContent,
+  }));
+  return {
+    trace: form.elements.trace.value, question: $("question").textContent, answer: $("answer").textContent, before,
+  };
+}
+
+function show(item) {
+  current = item;
+  form.hidden = !item;
+  $("finished").hidden = Boolean(item);
+  if (item) fill(item);
+  (item ? article : $("finished")).focus({ preventScroll: true });
+  window.scrollTo(0, 0);
+}
+
+function fill(item) {
+  form.reset();
+  form.elements.trace.value = item.trace;
+  $("question").textContent = item.question;
+  $("answer").textContent = item.answer;
+  $("answer").scrollTop = 0;
+  $("before").hidden = !item.before.length;
+  $("before").open = false;
+  $("before-list").replaceChildren(...item.before.map(message));
+}
+
+function message({ role, content }) {
+  const line = document.createElement("p"), who = document.createElement("b"), text = document.createElement("span");
+  line.className = "message";
+  text.className = "text";
+  who.textContent = role;
+  text.textContent = content;
+  line.append(who, " ", text);
+  return line;
+}
+
+function say(text, isProblem = false) {
+  $("status").textContent = text;
+  $("status").classList.toggle("problem", isProblem);
+}
+
+function showProgress({ progress, decisions }) {
+  $("progress").max = progress.total;
+  $("progress").value = progress.done;
+  $("progress-text").textContent = progress.text;
+  $("decisions").hidden = !decisions.length;
+  $("decision-list").replaceChildren(...decisions.map(decisionLine));
+}
+
+function decisionLine({ event, good, question }) {
+  const line = $("decision-template").content.cloneNode(true);
+  line.querySelector(".badge").classList.add(good ? "good" : "bad");
+  line.querySelector(".badge").textContent = good ? "Good" : "Bad";
+  line.querySelector(".decision-question").textContent = question;
+  line.querySelector("[name=event]").value = event;
+  return line;
+}
+
+// --- decisions -------------------------------------------------------------------------------------------------------
+
+async function whileBusy(work) {
+  if (busy) return;
+  busy = true;
+  try {
+    await work();
+  } catch (error) {
+    say(`Not saved: ${error.message}`, true);
+  } finally {
+    busy = false;
+  }
+}
+
+/** Sends the form with one more field, and goes on to the next answer. */
+async function decide(name, value, said) {
+  const fields = [...new FormData(form), [name, value]], left = current, next = ahead;
+  if (next) show(next);
+  say(said);
+  let answer;
+  try {
+    answer = await post([...fields, ["showing", next?.trace ?? ""]]);
+  } catch (error) {
+    if (next) show(left);
+    restore(fields);
+    throw error;
+  }
+  showProgress(answer);
+  ahead = next ? answer.item : undefined;
+  if (!next) {
+    show(answer.item);
+    fetchAhead();
+  }
+}
+
+function restore(fields) {
+  const tags = fields.filter(([name]) => name === "tags").map(([, value]) => value);
+  for (const box of form.querySelectorAll("[name=tags]")) box.checked = tags.includes(box.value);
+  $("notes").value = fields.find(([name]) => name === "notes")[1];
+}
+
+async function undo(event = "") {
+  const left = current;
+  const answer = await post([["action", "undo"], ["event", event]]);
+  showProgress(answer);
+  show(answer.item);
+  ahead = left ?? undefined;
+  say("Undone. Rate it again, or skip it.");
+}
+
+const ACTIONS = {
+  good: () => current && whileBusy(() => decide("value", "1", "Rated good.")),
+  bad: () => current && whileBusy(() => decide("value", "0", "Rated bad.")),
+  skip: () => current && whileBusy(() => decide("action", "skip", "Skipped. It comes again at the end.")),
+  undo: () => whileBusy(() => undo()),
+  note: () => $("notes").focus(),
+  tags: () => form.querySelector("[name=tags]").focus(),
+  help: () => dialog.showModal(),
+};
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  const pressed = event.submitter;
+  ACTIONS[pressed.value === "skip" ? "skip" : pressed.value === "1" ? "good" : "bad"]();
+});
+
+$("decision-list").addEventListener("submit", (event) => {
+  event.preventDefault();
+  whileBusy(() => undo(event.target.elements.event.value));
+});
+
+// --- the keyboard ----------------------------------------------------------------------------------------------------
+
+const KEYS = {
+  1: "good", u: "good", 2: "bad", d: "bad", s: "skip", " ": "skip", z: "undo", backspace: "undo", n: "note", t: "tags",
+  "?": "help",
+};
+const CONTROLS = "a[href], button, input, select, textarea, summary, [contenteditable]";
+const OFF = "ratchet-keys-off";
+
+/** Single keys do nothing while somebody types, uses a control or a dialog, holds a key down, or waits for the server. */
+function isShortcut(event) {
+  const altGr = event.getModifierState("AltGraph") && event.key !== "?";
+  return $("keys-on").checked && !busy && !event.repeat && !event.isComposing && !altGr
+    && !event.ctrlKey && !event.metaKey && !(event.altKey && event.key !== "?")
+    && !document.querySelector("dialog[open]") && !event.target.closest(CONTROLS);
+}
+
+function flash(action) {
+  const button = form.querySelector({ good: "[value='1'].vote", bad: "[value='0'].vote", skip: "[value=skip]" }[action] ?? "_");
+  button?.classList.add("pressed");
+  setTimeout(() => button?.classList.remove("pressed"), 200);
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && form.contains(event.target)) article.focus();
+  const action = isShortcut(event) && KEYS[event.key.toLowerCase()];
+  if (!action) return;
+  event.preventDefault();
+  flash(action);
+  ACTIONS[action]();
+});
+
+// Somebody who sets a tag with the mouse goes on with the keys at once; with the keyboard the focus stays where it is.
+let byPointer = false;
+form.addEventListener("pointerdown", () => { byPointer = true; });
+form.addEventListener("keydown", () => { byPointer = false; });
+form.addEventListener("change", (event) => {
+  if (byPointer && event.target.name === "tags") article.focus({ preventScroll: true });
+});
+
+function switchKeys(on) {
+  $("keys-on").checked = on;
+  page.classList.toggle("keys-off", !on);
+}
+
+$("keys-on").addEventListener("change", (event) => {
+  switchKeys(event.target.checked);
+  localStorage.setItem(OFF, event.target.checked ? "" : "1");
+});
+$("keys-open").addEventListener("click", () => dialog.showModal());
+$("keys-line").hidden = false;
+switchKeys(localStorage.getItem(OFF) !== "1");
+fetchAhead();

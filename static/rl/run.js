@@ -1,0 +1,141 @@
+/* The page of one training run: asks every two seconds what is new, while the run goes on and somebody looks. */
+
+import { Chart } from "./chart.js";
+
+const $ = (id) => document.getElementById(id);
+const page = $("run");
+const EVERY = 2000, SLOWEST = 30000, TABLE_ROWS = 200, BATCH = 5000;
+const ACTIVE = ["queued", "running"];
+const DASHES = [[], [8, 5]];
+
+let points = []; // [step, {metric: number or null}], by step
+let attempt = null, series = [], chart = null, timer = null, wait = EVERY;
+
+// --- asking ----------------------------------------------------------------------------------------------------------
+
+async function ask() {
+  const after = points.length ? points.at(-1)[0] : -1;
+  const response = await fetch(`${page.dataset.progress}?after=${after}`, { redirect: "manual" });
+  if (!response.ok) throw new Error(response.status ? `the server answered ${response.status}` : "you are signed out");
+  return response.json();
+}
+
+async function poll() {
+  timer = null;
+  try {
+    const news = await ask();
+    if (!ACTIVE.includes(news.state) && ACTIVE.includes(page.dataset.state)) return location.reload();
+    wait = EVERY;
+    $("run-status").textContent = "";
+    update(news);
+    if (news.points.length === BATCH) return poll();
+  } catch (error) {
+    wait = Math.min(wait * 2, SLOWEST);
+    $("run-status").textContent = `No news: ${error.message}. Trying again.`;
+  }
+  plan();
+}
+
+function plan() {
+  if (timer === null && !document.hidden && ACTIVE.includes(page.dataset.state)) timer = setTimeout(poll, wait);
+}
+
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(timer);
+  timer = null;
+  if (!document.hidden && ACTIVE.includes(page.dataset.state)) poll();
+});
+
+// --- showing ---------------------------------------------------------------------------------------------------------
+
+function update(news) {
+  $("run-stage").textContent = news.stage;
+  $("run-progress").max = news.total_steps || 1;
+  $("run-progress").value = news.step;
+  $("run-steps").textContent = `${news.step} of ${news.total_steps} steps`;
+  $("run-eta").textContent = news.eta_seconds === null ? "" : `about ${duration(news.eta_seconds)} left`;
+  $("run-error").hidden = !news.error;
+  $("run-error").textContent = news.error;
+  showLog(news.log_tail);
+  addPoints(news);
+}
+
+function duration(seconds) {
+  if (seconds < 90) return `${seconds} s`;
+  return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
+}
+
+function showLog(text) {
+  const log = $("run-log");
+  if (!text || text === log.textContent) return;
+  const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+  $("run-log-card").hidden = false;
+  log.textContent = text;
+  if (atEnd) log.scrollTop = log.scrollHeight;
+}
+
+function addPoints(news) {
+  if (attempt !== null && news.attempt !== attempt) {
+    // A new attempt does some steps again: forget all, and have them sent from the beginning.
+    attempt = news.attempt;
+    points = [];
+    return;
+  }
+  attempt = news.attempt;
+  if (!news.points.length) return;
+  points.push(...news.points);
+  $("run-no-points").hidden = true;
+  draw();
+  fillTable();
+}
+
+// --- the chart -------------------------------------------------------------------------------------------------------
+
+const names = () => [...new Set(points.flatMap(([, metrics]) => Object.keys(metrics)))].sort();
+
+function chosen() {
+  const of = (word, scale) => names().filter((name) => name.includes(word)).slice(0, 2).map((name, n) => ({
+    label: name, scale, dash: DASHES[n], value: (plot, number) => (number == null ? "–" : number.toPrecision(4)),
+  }));
+  return [...of("loss", "loss"), ...of("accurac", "accuracy").map((one) => ({ ...one, dash: one.dash.length ? [2, 4] : [4, 3] }))];
+}
+
+function draw() {
+  const wanted = chosen();
+  if (!wanted.length) return;
+  if (!chart || wanted.map((one) => one.label).join() !== series.map((one) => one.label).join()) {
+    chart?.remove();
+    series = wanted;
+    chart = new Chart($("run-chart"), {
+      height: 300,
+      x: { axis: "step", label: "Step" },
+      axes: axes(wanted),
+      scales: { accuracy: { range: () => [0, 1.02] } },
+      series: wanted,
+    });
+  }
+  chart.show([points.map(([step]) => step), ...series.map(({ label }) => points.map(([, metrics]) => metrics[label] ?? null))]);
+}
+
+function axes(wanted) {
+  const scales = ["loss", "accuracy"].filter((scale) => wanted.some((one) => one.scale === scale));
+  return scales.map((scale) => ({ scale, label: scale }));
+}
+
+// --- the table -------------------------------------------------------------------------------------------------------
+
+function row(texts, tag) {
+  const line = document.createElement("tr");
+  line.append(...texts.map((text) => Object.assign(document.createElement(tag), { textContent: text })));
+  return line;
+}
+
+function fillTable() {
+  const columns = names(), table = $("run-table");
+  const text = (number) => (number == null ? "–" : String(Number(number.toPrecision(5))));
+  table.tHead.replaceChildren(row(["step", ...columns], "th"));
+  const newest = points.slice(-TABLE_ROWS).reverse();
+  table.tBodies[0].replaceChildren(...newest.map(([step, metrics]) => row([step, ...columns.map((name) => text(metrics[name]))], "td")));
+}
+
+poll();

@@ -1,0 +1,84 @@
+"""One of every kind of record, linked along the loop, for the tests of the pages and the admin."""
+
+from __future__ import annotations
+
+from django.utils import timezone
+
+from rl.models import (
+    Agent,
+    ApiKey,
+    Arm,
+    Artifact,
+    Assignment,
+    Deployment,
+    Evaluation,
+    Experiment,
+    Feedback,
+    MetricPoint,
+    ModelVersion,
+    TrainingRun,
+    TrainingSet,
+)
+from tests.conftest import make_trace
+
+HASH = "0" * 56
+
+
+def make_training_set(agent: Agent, number: int = 1, **fields) -> TrainingSet:
+    return TrainingSet.objects.create(
+        agent=agent,
+        method="dpo",
+        content_hash=f"{HASH}{number:08}",
+        train_rows=20,
+        heldout_rows=5,
+        feedback_count=40,
+        val_split=0.2,
+        stats={"pairs": 25, "left out": {"tie": 3}},
+        **fields,
+    )
+
+
+def make_version(agent: Agent, name: str = "v40", **fields) -> ModelVersion:
+    return ModelVersion.objects.create(agent=agent, name=name, base_model="tiny", feedback_count=40, **fields)
+
+
+def make_evaluation(version: ModelVersion, training_set: TrainingSet, accuracy: float = 0.8, **fields) -> Evaluation:
+    values = {"verdict": Evaluation.Verdict.PROMOTE, "base_accuracy": 0.5, "against_accuracy": 0.5, **fields}
+    return Evaluation.objects.create(
+        version=version, training_set=training_set, pairs=10, prompts=5, accuracy=accuracy, report={"worst": []}, **values
+    )
+
+
+def make_run(agent: Agent, state: str = TrainingRun.State.SUCCEEDED, **fields) -> TrainingRun:
+    return TrainingRun.objects.create(
+        agent=agent,
+        method="dpo",
+        state=state,
+        config={"epochs": 3.0, "lora_r": 16},
+        hardware={"cpu": "4 cores"},
+        started_at=timezone.now(),
+        **fields,
+    )
+
+
+def make_loop(agent: Agent, number: int = 1) -> TrainingRun:
+    """A row in every table; call it with other numbers for more."""
+    training_set = make_training_set(agent, number)
+    version = make_version(agent, f"v{number}")
+    make_evaluation(version, training_set)
+    Artifact.objects.create(
+        version=version, kind="gguf", quantization="q8_0", path=f"models/{number}.gguf", size_bytes=5_000_000, sha256=HASH
+    )
+    trace = make_trace(agent, f"question {number}", f"answer {number}", model_version=version)
+    Feedback.objects.create(
+        agent=agent, trace=trace, kind="rating", rater="user:alice", scale="thumb", raw_value=1, value=1,
+        training_set=training_set,
+    )  # fmt: skip
+    Deployment.objects.create(agent=agent, version=version, model_name=f"{agent.name}-v{number}")
+    experiment = Experiment.objects.create(agent=agent, name=f"experiment {number}")
+    arm = Arm.objects.create(experiment=experiment, version=version)
+    Assignment.objects.create(experiment=experiment, arm=arm, unit=f"user {number}")
+    ApiKey.create(name=f"key {number}", kind=ApiKey.Kind.SECRET, agent=agent)
+    run = make_run(agent, training_set=training_set, version=version, step=10, total_steps=10)
+    MetricPoint.objects.create(run=run, step=10, values={"loss": 0.5, "rewards/accuracies": 0.9})
+    return run

@@ -1,0 +1,130 @@
+"""A real Chromium, and this site as others reach it.
+
+A test fails on any console message of level error and on any uncaught exception in a page.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.test.testcases import LiveServerThread
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from tests.conftest import missing
+
+# Playwright's synchronous API keeps an event loop on this thread, which Django would take for an async caller.
+os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
+
+CHROMIUM = os.environ.get("CHROMIUM", "chromium")
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+IMAGES = Path(settings.BASE_DIR) / "docs" / "images"
+
+
+class Console:
+    """What went wrong in the pages of one test. ``allow`` names what the test provokes on purpose."""
+
+    def __init__(self) -> None:
+        self.errors: list[str] = []
+        self._allowed: list[str] = []
+
+    def allow(self, pattern: str) -> None:
+        self._allowed.append(pattern)
+
+    def unexpected(self) -> list[str]:
+        return [error for error in self.errors if not any(re.search(pattern, error) for pattern in self._allowed)]
+
+    def watch(self, context: BrowserContext) -> None:
+        context.on("console", lambda m: self.errors.append(f"{m.text} [{m.location}]") if m.type == "error" else None)
+        context.on("weberror", lambda e: self.errors.append(f"uncaught: {e.error}"))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    executable = shutil.which(CHROMIUM)
+    if executable is None:
+        missing(f"the browser {CHROMIUM!r} (set CHROMIUM to its path)")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def console() -> Console:
+    return Console()
+
+
+@pytest.fixture
+def context(browser: Browser, console: Console) -> Iterator[BrowserContext]:
+    """A profile of its own: no cookie and no localStorage of another test."""
+    context = browser.new_context(viewport={"width": 1100, "height": 800}, locale="en-US", reduced_motion="reduce")
+    context.set_default_timeout(10_000)
+    console.watch(context)
+    yield context
+    context.close()
+    assert console.unexpected() == []
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Page:
+    return context.new_page()
+
+
+@dataclass(frozen=True)
+class LiveSite:
+    """One server under two names, which a browser takes for two sites."""
+
+    url: str
+    """What a person opens."""
+    api: str
+    """SITE_URL: where widgets come from and ratings go to."""
+
+
+@pytest.fixture
+def live_site(transactional_db: None, settings: Any) -> Iterator[LiveSite]:
+    """Unlike ``live_server`` it serves static files as in production, through WhiteNoise: pages of other origins may
+    load the widget."""
+    settings.STATIC_ROOT = settings.STATICFILES_DIRS[0]
+    settings.MEDIA_URL = (
+        "/media/"  # with an empty one Django's test server answers every path from the working directory
+    )
+    thread = LiveServerThread("localhost", static_handler=lambda application: application)  # type: ignore[arg-type]
+    thread.daemon = True
+    thread.start()
+    thread.is_ready.wait()
+    if thread.error:
+        raise thread.error
+    settings.SITE_URL = f"http://127.0.0.1:{thread.port}"
+    yield LiveSite(url=f"http://localhost:{thread.port}", api=settings.SITE_URL)
+    thread.terminate()
+
+
+@pytest.fixture
+def screenshot(tmp_path: Path) -> Callable[[Page, str], Path]:
+    """``screenshot(page, name)``: into docs/images with UPDATE_SCREENSHOTS=1, else into the test's own folder."""
+
+    def save(page: Page, name: str) -> Path:
+        folder = IMAGES if os.environ.get("UPDATE_SCREENSHOTS") == "1" else tmp_path
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{name}.png"
+        page.screenshot(path=path)
+        assert path.stat().st_size > 0
+        return path
+
+    return save

@@ -1,0 +1,127 @@
+"""Two small web servers, hence two origins: somebody's page, and the feedback endpoints that its widget talks to."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+WIDGET = Path(settings.BASE_DIR) / "static" / "rl" / "ratchet-feedback.js"
+
+
+class Api(ThreadingHTTPServer):
+    """The two feedback endpoints as the documentation tells them: ``requests`` in, ``ratings`` kept."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), ApiHandler)
+        self.requests: list[tuple[str, dict[str, Any], dict[str, str]]] = []
+        self.ratings: dict[tuple[str, str], dict[str, Any]] = {}
+        self.answer_with = 0
+        """A status that every request is answered with, or 0."""
+        self.delay = 0.0
+        """Seconds."""
+
+    @property
+    def origin(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    @property
+    def bodies(self) -> list[dict[str, Any]]:
+        return [body for _, body, _ in self.requests]
+
+    def take(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        rating = body["trace"], body["rater"]
+        if self.answer_with:
+            return self.answer_with, {"title": "No", "status": self.answer_with, "detail": "the key was revoked"}
+        if path.endswith("/retract/"):
+            return 200, {"retracted": self.ratings.pop(rating, None) is not None}
+        status = 200 if rating in self.ratings else 201
+        self.ratings[rating] = body
+        return status, {"id": len(self.requests), "value": body["value"]}
+
+
+class QuietHandler(BaseHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def reply(self, status: int, body: bytes, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(body)
+
+
+class ApiHandler(QuietHandler):
+    server: Api
+
+    def allow(self) -> dict[str, str]:
+        return {
+            "Access_Control_Allow_Origin": self.headers.get("Origin", ""),
+            "Access_Control_Allow_Headers": "authorization, content-type",
+        }
+
+    def do_OPTIONS(self) -> None:
+        self.reply(200, b"", **self.allow())
+
+    def do_GET(self) -> None:
+        self.reply(
+            200, WIDGET.read_bytes(), Content_Type="text/javascript", Set_Cookie="session=secret", **self.allow()
+        )
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        time.sleep(self.server.delay)
+        self.server.requests.append((self.path, body, dict(self.headers)))
+        status, answer = self.server.take(self.path, body)
+        self.reply(status, json.dumps(answer).encode(), Content_Type="application/json", **self.allow())
+
+
+class Site(ThreadingHTTPServer):
+    """Somebody's page with ``body`` in it."""
+
+    daemon_threads = True
+
+    def __init__(self, api: Api) -> None:
+        super().__init__(("127.0.0.1", 0), SiteHandler)
+        self.api, self.body, self.posted, self.policy = api, "", b"", ""
+
+    @property
+    def url(self) -> str:
+        return f"http://localhost:{self.server_port}/"
+
+
+class SiteHandler(QuietHandler):
+    server: Site
+
+    def do_GET(self) -> None:
+        api = self.server.api.origin
+        html = f"""<!doctype html><html lang="en"><title>Shop</title>
+            <script type="module" src="{api}/ratchet-feedback.js"></script>{self.server.body}"""
+        policy = f"default-src 'none'; script-src {api}; style-src 'none'; connect-src {api}; {self.server.policy}"
+        headers = {"Content_Type": "text/html; charset=utf-8", "Content_Security_Policy": policy}
+        self.reply(200, html.encode(), **headers)
+
+    def do_POST(self) -> None:
+        self.server.posted = self.rfile.read(int(self.headers["Content-Length"]))
+        policy = "default-src 'none'"
+        self.reply(
+            200, b"<!doctype html><title>Posted</title>", Content_Type="text/html", Content_Security_Policy=policy
+        )
+
+
+def serve(server: ThreadingHTTPServer) -> Iterator[Any]:
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()

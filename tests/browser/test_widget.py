@@ -1,0 +1,398 @@
+"""<ratchet-feedback> in a page of one origin, rating against an API of another, under the strictest policy there is."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.browser.conftest import Console
+from tests.browser.servers import Api, Site, serve
+
+TRACE, OTHER = "6f1c0f9e-3a52-4a43-9f0b-0c8f6f4f2b11", "0b5f2f5e-95c1-4e64-8f0a-9a7f6f1d7c22"
+REFUSED = r"Failed to load resource"
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    yield from serve(Api())
+
+
+@pytest.fixture
+def site(api: Api) -> Iterator[Site]:
+    yield from serve(Site(api))
+
+
+Open = Callable[..., None]
+
+
+@pytest.fixture
+def open_widget(page: Page, site: Site) -> Open:
+    """``open_widget('type="stars"')``: the page with one widget; its events are kept in ``window.seen``."""
+
+    def open_it(attributes: str = "", inside: str = "") -> None:
+        site.body = f'<ratchet-feedback key="pk_test" trace="{TRACE}" {attributes}>{inside}</ratchet-feedback>'
+        page.goto(site.url)
+        page.evaluate("""() => { window.seen = []; for (const name of ["feedback", "sent", "queued", "error"])
+            document.addEventListener(`ratchet-${name}`, (event) => seen.push([name, event.detail])); }""")
+
+    return open_it
+
+
+def seen(page: Page) -> list[str]:
+    return [name for name, _ in page.evaluate("window.seen")]
+
+
+def has_seen(page: Page, name: str, times: int) -> bool:
+    return seen(page).count(name) == times
+
+
+def wait_until(page: Page, condition: Callable[[], bool]) -> None:
+    """Lets the browser work meanwhile. Fails after 10 seconds."""
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline, "waited for 10 seconds"
+        page.wait_for_timeout(20)
+
+
+def queue_of(page: Page) -> list[dict[str, Any]]:
+    return json.loads(page.evaluate("localStorage['ratchet-feedback-queue'] ?? '[]'"))
+
+
+# --- Rating ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_thumb_is_sent_with_the_key_and_without_cookies(page: Page, api: Api, open_widget: Open) -> None:
+    page.context.add_cookies([{"name": "session", "value": "secret", "url": api.origin}])
+    open_widget()
+    page.get_by_role("button", name="Not helpful").click()
+    expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
+    path, body, headers = api.requests[0]
+    assert path == "/api/v1/feedback/"
+    assert headers["Authorization"] == "Bearer pk_test"
+    assert "Cookie" not in headers
+    assert len(body.pop("rater")) > 20
+    assert abs(datetime.fromisoformat(body.pop("rated_at")).timestamp() - time.time()) < 60
+    assert body == {"trace": TRACE, "scale": "thumb", "value": 0, "tags": [], "notes": ""}
+    assert seen(page) == ["feedback", "sent"]
+    expect(page.get_by_role("button", name="Not helpful")).to_have_attribute("aria-pressed", "true")
+    assert queue_of(page) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "label", "scale", "value"),
+    [("stars", "4 of 5 stars", "stars", 4), ("score", "7 of 10", "score", 0.7), ("score", "0 of 10", "score", 0)],
+)
+def test_stars_and_scores_are_sent_on_their_own_scale(
+    page: Page, api: Api, open_widget: Open, kind: str, label: str, scale: str, value: float
+) -> None:
+    open_widget(f'type="{kind}"')
+    page.get_by_role("radio", name=label, exact=True).click()
+    expect(page.get_by_role("radio", name=label, exact=True)).to_be_checked()
+    wait_until(page, lambda: len(api.bodies) == 1)
+    assert (api.bodies[0]["scale"], api.bodies[0]["value"]) == (scale, value)
+
+
+def test_another_press_supersedes_and_the_same_press_retracts(page: Page, api: Api, open_widget: Open) -> None:
+    open_widget('rater="customer-7"')
+    for sent, name in enumerate(("Helpful", "Not helpful", "Not helpful"), start=1):
+        page.get_by_role("button", name=name, exact=True).click()
+        wait_until(page, partial(has_seen, page, "sent", sent))
+    expect(page.get_by_role("status")).to_have_text("Rating removed.")
+    assert [path.rsplit("feedback/")[1] for path, _, _ in api.requests] == ["", "", "retract/"]
+    assert api.requests[2][1] == {"trace": TRACE, "rater": "customer-7"}
+    assert api.ratings == {}
+    expect(page.get_by_role("button", name="Not helpful")).to_have_attribute("aria-pressed", "false")
+
+
+def test_a_browser_keeps_one_rater_for_all_its_ratings(page: Page, api: Api, open_widget: Open) -> None:
+    for _ in range(2):
+        open_widget()
+        page.get_by_role("button", name="Helpful", exact=True).click()
+        expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
+    assert len({body["rater"] for body in api.bodies}) == 1
+    assert len(api.ratings) == 1
+
+
+def test_a_quick_change_of_mind_arrives_last(page: Page, api: Api, open_widget: Open) -> None:
+    api.delay = 0.3
+    open_widget('type="stars"')
+    for stars in (1, 2, 5):
+        page.get_by_role("radio", name=f"{stars} of 5 stars").click()
+    wait_until(page, lambda: bool(api.bodies) and api.bodies[-1]["value"] == 5)
+    expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
+    assert [body["value"] for body in api.bodies] == [1, 5]
+    expect(page.get_by_role("radio", name="5 of 5 stars")).to_be_checked()
+
+
+# --- Details -----------------------------------------------------------------------------------------------------------
+
+
+def test_tags_and_a_note_are_offered_after_a_low_rating(page: Page, api: Api, open_widget: Open) -> None:
+    open_widget('tags="Wrong, Too long"')
+    expect(page.get_by_role("textbox")).to_be_hidden()
+    page.get_by_role("button", name="Not helpful").click()
+    page.get_by_label("Too long").check()
+    page.get_by_role("textbox").fill("Half of it is filler.")
+    page.get_by_role("button", name="Send").click()
+    wait_until(page, lambda: bool(api.bodies) and api.bodies[-1]["notes"] != "")
+    told = {name: api.bodies[-1][name] for name in ("scale", "value", "tags", "notes")}
+    assert told == {"scale": "thumb", "value": 0, "tags": ["Too long"], "notes": "Half of it is filler."}
+    expect(page.get_by_role("textbox")).to_be_hidden()
+    expect(page.get_by_role("button", name="Not helpful")).to_be_focused()
+
+
+def test_the_reasons_of_a_low_rating_do_not_stick_to_a_high_one(page: Page, api: Api, open_widget: Open) -> None:
+    open_widget('tags="Wrong,Too long" type="stars"')
+    page.get_by_role("radio", name="1 of 5 stars").click()
+    page.get_by_label("Wrong").check()
+    page.get_by_role("radio", name="5 of 5 stars").click()
+    expect(page.get_by_label("Wrong")).to_be_hidden()
+    wait_until(page, lambda: bool(api.bodies) and api.bodies[-1]["value"] == 5)
+    assert api.bodies[-1]["tags"] == []
+
+
+# --- Keyboard ----------------------------------------------------------------------------------------------------------
+
+
+def test_arrow_keys_move_within_one_tab_stop_and_rate_nothing(page: Page, api: Api, open_widget: Open) -> None:
+    open_widget('type="stars"')
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("radio", name="1 of 5 stars")).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("radio", name="3 of 5 stars")).to_be_focused()
+    page.keyboard.press("ArrowLeft")
+    assert api.bodies == []
+    page.keyboard.press("Enter")
+    wait_until(page, lambda: [body["value"] for body in api.bodies] == [2])
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "value"),
+    [
+        ("thumbs", "u", 1),
+        ("thumbs", "d", 0),
+        ("thumbs", "2", 0),
+        ("stars", "4", 4),
+        ("score", "0", 0),
+        ("score", "9", 0.9),
+    ],
+)
+def test_digits_and_letters_rate(page: Page, api: Api, open_widget: Open, kind: str, key: str, value: float) -> None:
+    open_widget(f'type="{kind}"')
+    page.keyboard.press("Tab")
+    page.keyboard.press(key)
+    wait_until(page, lambda: [body["value"] for body in api.bodies] == [value])
+    page.keyboard.press("z")
+    expect(page.get_by_role("status")).to_have_text("Rating removed.")
+
+
+def test_keys_are_text_while_a_note_is_typed(page: Page, api: Api, open_widget: Open) -> None:
+    open_widget()
+    page.get_by_role("button", name="Helpful", exact=True).click()
+    page.get_by_role("textbox").press_sequentially("dud 1z")
+    page.keyboard.press("Control+Enter")
+    wait_until(page, lambda: len(api.bodies) == 2)
+    assert (api.bodies[1]["value"], api.bodies[1]["notes"]) == (1, "dud 1z")
+
+
+# --- When the server cannot be reached ---------------------------------------------------------------------------------
+
+
+def test_offline_ratings_wait_and_only_the_last_is_delivered_once(
+    page: Page, context: BrowserContext, console: Console, api: Api, open_widget: Open
+) -> None:
+    console.allow(REFUSED)
+    open_widget()
+    context.set_offline(True)
+    page.get_by_role("button", name="Helpful", exact=True).click()
+    expect(page.get_by_role("status")).to_have_text("Kept on this device until it can be sent.")
+    page.get_by_role("button", name="Not helpful").click()
+    wait_until(page, lambda: seen(page).count("queued") >= 2)
+    assert [message["body"]["value"] for message in queue_of(page)] == [0]
+    context.set_offline(False)
+    expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
+    page.wait_for_timeout(500)
+    assert [body["value"] for body in api.bodies] == [0]
+    assert queue_of(page) == []
+
+
+def test_a_rating_that_waits_is_delivered_by_the_next_page(
+    page: Page, context: BrowserContext, console: Console, api: Api, site: Site, open_widget: Open
+) -> None:
+    console.allow(REFUSED)
+    api.answer_with = 503
+    open_widget()
+    page.get_by_role("button", name="Helpful", exact=True).click()
+    expect(page.get_by_role("status")).to_have_text("Kept on this device until it can be sent.")
+    page.close()
+    api.answer_with = 0
+    site.body = f'<ratchet-feedback key="pk_test" trace="{OTHER}"></ratchet-feedback>'
+    later = context.new_page()
+    later.goto(site.url)
+    wait_until(later, lambda: [trace for trace, _ in api.ratings] == [TRACE])
+    expect(later.get_by_role("status")).to_be_empty()
+
+
+@pytest.mark.parametrize("status", [500, 429])
+def test_a_server_error_is_tried_again(page: Page, console: Console, api: Api, open_widget: Open, status: int) -> None:
+    console.allow(REFUSED)
+    api.answer_with = status
+    open_widget()
+    page.get_by_role("button", name="Helpful", exact=True).click()
+    wait_until(page, lambda: "queued" in seen(page))
+    api.answer_with = 0
+    expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
+    assert len(api.ratings) == 1
+    assert seen(page)[-1] == "sent"
+
+
+def test_a_refusal_is_told_and_not_tried_again(page: Page, console: Console, api: Api, open_widget: Open) -> None:
+    console.allow(REFUSED)
+    open_widget()
+    page.get_by_role("button", name="Helpful", exact=True).click()
+    expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
+    api.answer_with = 403
+    page.get_by_role("button", name="Not helpful").click()
+    expect(page.get_by_role("status")).to_have_text("Not saved: the key was revoked")
+    expect(page.get_by_role("button", name="Helpful", exact=True)).to_have_attribute("aria-pressed", "true")
+    assert queue_of(page) == []
+    api.answer_with = 0
+    page.evaluate("document.querySelector('ratchet-feedback').flush()")
+    assert len(api.bodies) == 2
+    assert seen(page)[-1] == "error"
+
+
+def test_a_frame_without_storage_can_rate(page: Page, api: Api, site: Site, open_widget: Open) -> None:
+    site.policy = "sandbox allow-scripts allow-forms"
+    open_widget()
+    assert (
+        page.evaluate("() => { try { return localStorage.length } catch (error) { return error.name } }")
+        == "SecurityError"
+    )
+    page.get_by_role("button", name="Helpful", exact=True).click()
+    expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
+    page.get_by_role("button", name="Not helpful").click()
+    wait_until(page, lambda: [body["value"] for body in api.bodies] == [1, 0])
+    assert len(api.ratings) == 1
+
+
+def test_a_host_that_is_gone_does_not_hold_up_the_others(
+    page: Page, console: Console, api: Api, site: Site, open_widget: Open
+) -> None:
+    console.allow(REFUSED)
+    console.allow("Content Security Policy")
+    open_widget('api="http://127.0.0.1:9"')
+    page.evaluate("document.querySelector('ratchet-feedback').rate(1)")
+    open_widget()
+    page.get_by_role("button", name="Not helpful").click()
+    expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
+    assert [message["api"] for message in queue_of(page)] == ["http://127.0.0.1:9"]
+
+
+def test_at_most_200_ratings_wait(page: Page, console: Console, api: Api, open_widget: Open) -> None:
+    console.allow(REFUSED)
+    api.answer_with = 429
+    open_widget()
+    page.evaluate("""async () => {
+        const widget = document.querySelector("ratchet-feedback");
+        for (let n = 0; n < 203; n++) { widget.trace_ = widget.setAttribute("trace", `t${n}`); widget.rate(1); }
+        await widget.flush();
+    }""")
+    traces = [message["body"]["trace"] for message in queue_of(page)]
+    assert traces == [f"t{n}" for n in range(3, 203)]
+    assert seen(page).count("error") == 3
+
+
+# --- The page's author -------------------------------------------------------------------------------------------------
+
+FORM = """<form action="/rate" method="post"><button name="value" value="1">Good</button>
+  <button name="value" value="0">Bad</button><label><input type="checkbox" name="tags" value="Rude"> Rude</label>
+  <textarea name="notes" aria-label="Why?"></textarea></form>"""
+
+
+def test_a_form_inside_is_sent_in_place(page: Page, api: Api, site: Site, open_widget: Open) -> None:
+    open_widget(inside=FORM)
+    page.get_by_label("Rude").check()
+    page.get_by_label("Why?").fill("No greeting.")
+    page.get_by_role("button", name="Bad").click()
+    expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
+    told = {name: api.bodies[0][name] for name in ("scale", "value", "tags", "notes")}
+    assert told == {"scale": "thumb", "value": 0, "tags": ["Rude"], "notes": "No greeting."}
+    expect(page.get_by_role("button", name="Bad")).to_have_attribute("aria-pressed", "true")
+    page.get_by_role("button", name="Bad").click()
+    expect(page.get_by_role("status")).to_have_text("Rating removed.")
+    expect(page.get_by_label("Rude")).not_to_be_checked()
+    assert (page.title(), site.posted) == ("Shop", b"")
+
+
+def test_without_a_key_the_form_inside_posts_as_ever(page: Page, api: Api, site: Site) -> None:
+    site.body = f"<ratchet-feedback>{FORM}</ratchet-feedback>"
+    page.goto(site.url)
+    page.get_by_role("button", name="Good").click()
+    page.wait_for_url("**/rate")
+    assert site.posted == b"value=1&notes="
+    assert api.bodies == []
+
+
+def test_the_page_can_cancel_a_rating(page: Page, api: Api, open_widget: Open) -> None:
+    open_widget()
+    page.evaluate("addEventListener('ratchet-feedback', (event) => event.preventDefault())")
+    page.get_by_role("button", name="Helpful", exact=True).click()
+    page.wait_for_timeout(200)
+    assert api.bodies == []
+    expect(page.get_by_role("button", name="Helpful", exact=True)).to_have_attribute("aria-pressed", "false")
+
+
+def test_the_page_can_rate_reset_and_learns_of_a_wrong_value(page: Page, api: Api, open_widget: Open) -> None:
+    open_widget('type="stars"')
+    page.evaluate("document.querySelector('ratchet-feedback').rate(3, { tags: ['Slow'], notes: 'by hand' })")
+    assert (api.bodies[0]["value"], api.bodies[0]["tags"], api.bodies[0]["notes"]) == (3, ["Slow"], "by hand")
+    page.evaluate("document.querySelector('ratchet-feedback').reset()")
+    expect(page.get_by_role("radio", checked=True)).to_have_count(0)
+    message = page.evaluate("""() => { try { document.querySelector("ratchet-feedback").rate(6); }
+        catch (error) { return `${error.name}: ${error.message}`; } }""")
+    assert message == "RangeError: 6 is no rating of type stars"
+    assert len(api.bodies) == 1
+
+
+def test_a_key_and_a_trace_may_come_after_the_element(page: Page, api: Api, site: Site) -> None:
+    site.body = "<ratchet-feedback></ratchet-feedback>"
+    page.goto(site.url)
+    page.evaluate(
+        """(trace) => { const widget = document.querySelector("ratchet-feedback");
+        widget.setAttribute("key", "pk_test"); widget.setAttribute("trace", trace); }""",
+        TRACE,
+    )
+    page.get_by_role("button", name="Helpful", exact=True).click()
+    expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
+    page.get_by_role("button", name="Send").click()
+    assert len(api.bodies) == 1
+
+
+def test_a_missing_trace_is_an_error_that_says_so(page: Page, api: Api, site: Site) -> None:
+    site.body = '<ratchet-feedback key="pk_test"></ratchet-feedback>'
+    page.goto(site.url)
+    page.get_by_role("button", name="Helpful", exact=True).click()
+    expect(page.get_by_role("status")).to_have_text("Not saved: the attributes key and trace are needed")
+    assert api.bodies == []
+
+
+def test_texts_follow_the_language_and_give_way_to_attributes(page: Page, open_widget: Open) -> None:
+    open_widget('lang="de-AT" label-up="Passt"')
+    expect(page.get_by_role("button", name="Passt")).to_be_visible()
+    expect(page.get_by_role("button", name="Nicht hilfreich")).to_be_visible()
+
+
+def test_markup_in_tags_and_errors_stays_text(page: Page, api: Api, open_widget: Open) -> None:
+    open_widget('tags="<img src=x onerror=alert(1)>" label-sent="<b>ok</b>"')
+    page.get_by_role("button", name="Not helpful").click()
+    expect(page.get_by_text("<img src=x onerror=alert(1)>")).to_be_visible()
+    expect(page.get_by_role("status")).to_have_text("<b>ok</b>")

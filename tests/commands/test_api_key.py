@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from rl.models import Agent, ApiKey
+
+pytestmark = pytest.mark.django_db
+
+
+def run(capsys, *arguments: str) -> str:
+    call_command("api_key", *arguments)
+    return capsys.readouterr().out
+
+
+def test_a_secret_key_is_made_and_shown_once(capsys):
+    printed = run(capsys, "create", "--name", "server")
+    key = printed.split()[0]
+    assert ApiKey.find(key) == ApiKey.objects.get(kind="secret", name="server")
+    assert key not in run(capsys, "list")
+
+
+def test_a_publishable_key_is_made_for_an_agent_and_its_pages(capsys, agent: Agent):
+    origins = "https://shop.example, http://localhost:3000"
+    options = ("--name", "shop", "--kind", "publishable", "--agent", "SUPPORT-chat", "--allowed-origins", origins)
+    made = json.loads(run(capsys, "create", *options, "--json"))
+    row = ApiKey.find(made["key"])
+    assert row is not None
+    assert (row.kind, row.agent) == ("publishable", agent)
+    assert row.allowed_origins == made["allowed_origins"] == ["https://shop.example", "http://localhost:3000"]
+    assert made["agent"] == agent.name
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--kind", "publishable"], "at least one origin"),
+        (["--kind", "publishable", "--allowed-origins", "shop.example"], "no origin"),
+        (["--kind", "publishable", "--allowed-origins", "https://shop.example/path"], "no origin"),
+        (["--agent", "nobody"], "no agent is named 'nobody'"),
+    ],
+)
+def test_a_key_that_could_not_work_is_not_made(options: list[str], says: str):
+    with pytest.raises(CommandError, match=says) as refused:
+        call_command("api_key", "create", "--name", "x", *options)
+    assert refused.value.returncode == 2
+    assert not ApiKey.objects.exists()
+
+
+def test_keys_are_listed_without_their_secrets(capsys, agent: Agent):
+    first, key = ApiKey.create(name="first", kind="secret", agent=agent)
+    assert "first" in run(capsys, "list")
+    listed = json.loads(run(capsys, "list", "--json"))["keys"]
+    assert [(row["id"], row["start"], row["agent"]) for row in listed] == [(first.pk, key[:10], agent.name)]
+    assert key not in json.dumps(listed)
+    assert first.digest not in json.dumps(listed)
+
+
+def test_an_empty_list_says_so(capsys):
+    assert "no keys" in run(capsys, "list")
+    assert json.loads(run(capsys, "--json", "list")) == {"keys": []}
+
+
+def test_a_revoked_key_is_refused_from_then_on(capsys):
+    row, key = ApiKey.create(name="lost", kind="secret")
+    assert "refused" in run(capsys, "revoke", str(row.pk))
+    assert ApiKey.find(key) is None
+    assert json.loads(run(capsys, "revoke", str(row.pk), "--json"))["revoked_at"]
+
+
+def test_a_key_that_is_not_there_cannot_be_revoked():
+    with pytest.raises(CommandError, match="no key 7") as refused:
+        call_command("api_key", "revoke", "7")
+    assert refused.value.returncode == 2

@@ -1,0 +1,265 @@
+"""A small Ollama: a real HTTP server that keeps blobs in a directory, checks them, and answers in Ollama's shapes.
+
+``test_ollama_double.py`` replays what a real server was recorded to answer, so that the likeness is not a matter of trust.
+It can be told to fail in the ways a server and a network fail.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+JSON = "application/json; charset=utf-8"
+PLAIN_JSON = "application/json"
+"""Ollama's create route writes some of its errors itself, without a charset."""
+LINES = "application/x-ndjson"
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,79})?")
+
+
+@dataclass
+class OllamaDouble:
+    """What the server has, what it was asked, and how it is to fail."""
+
+    blobs: Path
+    url: str = ""
+    models: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Full name, with tag, to the body of the request that created it."""
+    requests: list[str] = field(default_factory=list)
+    break_upload_after: int | None = None
+    """Bytes after which the connection is cut."""
+    disk_full: bool = False
+    damage_uploads: bool = False
+    fail_create: str = ""
+    """An error in the stream, after its first line."""
+    end_create_early: bool = False
+
+    def blob(self, digest: str) -> Path:
+        return self.blobs / digest.replace(":", "-")
+
+    def has_layer(self, content: object) -> bool:
+        """Whether the layer is there already; now it is."""
+        digest = f"sha256:{hashlib.sha256(json.dumps(content).encode()).hexdigest()}"
+        known = self.blob(digest).exists()
+        self.blob(digest).write_bytes(b"")
+        return known
+
+
+@contextmanager
+def ollama_double(blobs: Path) -> Iterator[OllamaDouble]:
+    blobs.mkdir(parents=True, exist_ok=True)
+    double = OllamaDouble(blobs)
+    handler = type("Handler", (_Handler,), {"double": double})
+    with serving(handler) as url:
+        double.url = url
+        yield double
+
+
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """The address of a server of its own thread, on a free port."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _full(name: str) -> str:
+    return name if ":" in name else f"{name}:latest"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    double: OllamaDouble
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        self.double.requests.append(f"{self.command} {self.path}")
+
+    def do_GET(self) -> None:
+        if self.path == "/":
+            self._answer(200, "text/plain; charset=utf-8", b"Ollama is running")
+        elif self.path == "/api/version":
+            self._json(200, {"version": "0.0.0"})
+        else:
+            self._no_route({"/api/create", "/api/copy", "/api/show", "/api/delete"})
+
+    def do_HEAD(self) -> None:
+        digest = self.path.removeprefix("/api/blobs/")
+        if not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
+            self._answer(400, JSON, b"")
+        elif self.double.blob(digest).exists():
+            self._answer(200, None, b"")
+        else:
+            self._answer(404, JSON, b"")
+
+    def do_POST(self) -> None:
+        if self.path.startswith("/api/blobs/"):
+            self._receive_blob(self.path.removeprefix("/api/blobs/"))
+        elif self.path == "/api/create":
+            self._create()
+        elif self.path == "/api/show":
+            self._show()
+        elif self.path == "/api/copy":
+            self._copy()
+        else:
+            self._no_route(set())
+
+    def do_DELETE(self) -> None:
+        name = self._body()["model"]
+        if self.double.models.pop(_full(name), None) is None:
+            self._json(404, {"error": f"model '{name}' not found"})
+        else:
+            self._answer(200, None, b"")
+
+    def _receive_blob(self, digest: str) -> None:
+        double, left = self.double, int(self.headers["Content-Length"])
+        if double.disk_full:
+            self.close_connection = True
+            self._json(500, {"error": "write /srv/ollama/models/blobs/sha256-1: no space left on device"})
+            return
+        data = bytearray()
+        while left and (part := self.rfile.read(min(left, 1 << 16))):
+            data += part
+            left -= len(part)
+            if double.break_upload_after is not None and len(data) >= double.break_upload_after:
+                self.close_connection = True
+                return
+        if left:  # the client went away
+            self.close_connection = True
+            return
+        self._keep(digest, b"\0" + data[1:] if double.damage_uploads else bytes(data))
+
+    def _keep(self, digest: str, data: bytes) -> None:
+        path, actual = self.double.blob(digest), f"sha256:{hashlib.sha256(data).hexdigest()}"
+        if actual != digest:
+            self._json(400, {"error": f'digest mismatch, expected "{digest}", got "{actual}"'})
+            return
+        known = path.exists()
+        path.write_bytes(data)
+        self._answer(200 if known else 201, None, b"")
+
+    def _create(self) -> None:
+        raw = self._raw_body()
+        try:
+            body = json.loads(raw or b"{}")
+        except ValueError:
+            self._json(400, {"error": "unexpected EOF"})
+            return
+        if refused := self._refusal(raw, body):
+            content_type, reason = refused
+            self._answer(400, content_type, json.dumps({"error": reason}).encode())
+            return
+        events = list(self._events(body))
+        if body.get("stream", True):
+            self._stream(events)
+        else:
+            self._answer(500 if "error" in events[-1] else 200, PLAIN_JSON, json.dumps(events[-1]).encode())
+
+    def _refusal(self, raw: bytes, body: dict[str, Any]) -> tuple[str, str] | None:
+        """Content type and reason, for what is wrong before the first line."""
+        files = body.get("files", {})
+        template = body.get("template", "")
+        blobs = [self.double.blob(digest) for digest in files.values()]
+        if not raw:
+            return JSON, "missing request body"
+        if not _NAME.fullmatch(body["model"]):
+            return JSON, "invalid model name"
+        if any(Path(name).is_absolute() for name in files):
+            return JSON, "file path must be relative"
+        if "from" not in body and not files:
+            return PLAIN_JSON, "neither 'from' or 'files' was specified"
+        if any(blob.exists() and blob.read_bytes()[:4] != b"GGUF" for blob in blobs):
+            return PLAIN_JSON, "unknown type"
+        if template.count("{{") != template.count("}}"):
+            return PLAIN_JSON, "template error: template: :1: unclosed action"
+        return None
+
+    def _events(self, body: dict[str, Any]) -> Iterator[dict[str, str]]:
+        if "from" not in body:
+            yield {"status": "parsing GGUF"}
+            if any(not self.double.blob(digest).exists() for digest in body["files"].values()):
+                yield {"error": "open /srv/ollama/models: no such file or directory"}
+                return
+            if self.double.fail_create:
+                yield {"error": self.double.fail_create}
+                return
+            yield {"status": "verifying conversion"}
+            for digest in body["files"].values():
+                yield {"status": f"using existing layer {digest}"}
+        yield from self._layers(body)
+        yield {"status": "writing manifest"}
+        if self.double.end_create_early:
+            return
+        self.double.models[_full(body["model"])] = body
+        yield {"status": "success"}
+
+    def _layers(self, body: dict[str, Any]) -> Iterator[dict[str, str]]:
+        if "template" not in body and "from" not in body:
+            yield {"status": "using autodetected template chatml"}
+        for part in ("template", "system", "license", "parameters", "messages"):
+            content = body.get(part, "chatml" if part == "template" and "from" not in body else None)
+            if content is not None:
+                verb = "using existing" if self.double.has_layer(content) else "creating new"
+                yield {"status": f"{verb} layer sha256:{hashlib.sha256(str(content).encode()).hexdigest()}"}
+
+    def _show(self) -> None:
+        name = self._body().get("model")
+        if not name:
+            self._json(400, {"error": "model is required"})
+        elif (model := self.double.models.get(_full(name))) is None:
+            self._json(404, {"error": f"model '{_full(name)}' not found"})
+        else:
+            self._json(200, {"template": model.get("template", ""), "details": {"format": "gguf"}, "model_info": {}})
+
+    def _copy(self) -> None:
+        body = self._body()
+        if (model := self.double.models.get(_full(body["source"]))) is None:
+            self._json(404, {"error": f'model "{body["source"]}" not found'})
+            return
+        self.double.models[_full(body["destination"])] = model
+        self._answer(200, None, b"")
+
+    def _no_route(self, other_methods: set[str]) -> None:
+        if self.path in other_methods:
+            self._answer(405, "text/plain", b"405 method not allowed")
+        else:
+            self._answer(404, "text/plain", b"404 page not found")
+
+    def _raw_body(self) -> bytes:
+        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+
+    def _body(self) -> dict[str, Any]:
+        return json.loads(self._raw_body())
+
+    def _json(self, status: int, document: dict[str, Any]) -> None:
+        self._answer(status, JSON, json.dumps(document).encode())
+
+    def _answer(self, status: int, content_type: str | None, body: bytes) -> None:
+        self.send_response(status)
+        if content_type:
+            self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _stream(self, events: list[dict[str, str]]) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", LINES)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for event in events:
+            line = json.dumps(event).encode() + b"\n"
+            self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
+        self.wfile.write(b"0\r\n\r\n")

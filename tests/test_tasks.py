@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pytest
+from django_q.models import OrmQ, Schedule
+
+from rl import tasks
+from rl.models import TrainingRun
+from rl.training import supervisor
+
+pytestmark = pytest.mark.django_db
+
+
+def test_the_schedules_are_made_once_and_stay_as_a_person_set_them():
+    tasks.ensure_schedules()
+    Schedule.objects.filter(name="consider_retraining").update(minutes=30)
+    tasks.ensure_schedules()
+    assert dict(Schedule.objects.values_list("name", "minutes")) == {"supervise_runs": 1, "consider_retraining": 30}
+
+
+def test_every_schedule_names_a_function_that_exists():
+    tasks.ensure_schedules()
+    for path in Schedule.objects.values_list("func", flat=True):
+        module, _, name = path.rpartition(".")
+        assert module == "rl.tasks"
+        assert callable(getattr(tasks, name))
+
+
+def test_a_task_for_a_run_that_is_gone_does_nothing():
+    assert tasks.start_run(12345) is False
+
+
+def test_a_task_for_a_cancelled_run_does_nothing(agent):
+    run = TrainingRun.objects.create(agent=agent, method="dpo")
+    run.cancel()
+    assert tasks.start_run(run.pk) is False
+
+
+@pytest.mark.django_db(transaction=True)
+def test_enqueuing_puts_one_message_with_only_the_run_id_into_the_queue(agent):
+    OrmQ.objects.all().delete()
+    run = TrainingRun.objects.create(agent=agent, method="dpo")
+    supervisor.enqueue(run)
+    (message,) = OrmQ.objects.all()
+    task = message.task
+    assert (task["func"], task["args"]) == ("rl.tasks.start_run", (run.pk,))

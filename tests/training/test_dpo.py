@@ -1,0 +1,263 @@
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from rl.demo import DEMO_TRAINING, demo_answers
+from rl.errors import Interrupted, NotEnoughData, TrainingFailed
+from rl.records import TrainingResult, silent
+from rl.training import checkpoints, dpo, loading
+from rl.training.log_probs import use_compact_head
+from tests.training.conftest import job, polite_rows, row
+
+
+class Listener:
+    """Keeps every event, and interrupts when step ``stop_at`` is reported."""
+
+    def __init__(self, stop_at: int | None = None) -> None:
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.stop_at = stop_at
+
+    def __call__(self, event: str, values: dict[str, Any]) -> None:
+        self.events.append((event, values))
+        if event == "step" and values["metrics"] and values["step"] == self.stop_at:
+            raise Interrupted("stopped by a test")
+
+    @property
+    def losses(self) -> dict[int, float]:
+        return {v["step"]: v["metrics"]["loss"] for e, v in self.events if e == "step" and "loss" in v["metrics"]}
+
+    @property
+    def log(self) -> str:
+        return "\n".join(values["text"] for event, values in self.events if event == "log")
+
+
+Run = tuple[TrainingResult, Listener]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    listener = Listener()
+    return dpo.train(job(tiny_base, tmp_path_factory.mktemp("whole")), listener), listener
+
+
+def weights(result: TrainingResult) -> dict[str, torch.Tensor]:
+    return load_file(result.adapter_dir / "adapter_model.safetensors")
+
+
+def same_weights(left: TrainingResult, right: TrainingResult) -> bool:
+    first, second = weights(left), weights(right)
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_every_step_is_reported_with_short_names(uninterrupted: Run) -> None:
+    result, listener = uninterrupted
+    assert list(listener.losses) == [1, 2, 3, 4, 5, 6]
+    last = next(values for event, values in reversed(listener.events) if event == "step")
+    assert last["total_steps"] == result.steps == 6
+    assert {"loss", "accuracy", "margin", "learning_rate", "grad_norm", "epoch"} <= last["metrics"].keys()
+
+
+def test_the_result_sums_up_the_run(uninterrupted: Run) -> None:
+    result, listener = uninterrupted
+    assert result.final_loss == listener.losses[6]
+    assert result.metrics["loss"] == listener.losses[6]
+    assert result.metrics["dropped_rows"] == 0
+    assert result.metrics["trainable_parameters"] == sum(tensor.numel() for tensor in weights(result).values())
+    assert result.seconds > 0
+
+
+def test_the_adapter_is_whole_and_holds_no_pickle(uninterrupted: Run) -> None:
+    result, _ = uninterrupted
+    run = result.adapter_dir.parent
+    assert {"adapter_config.json", "adapter_model.safetensors"} <= {path.name for path in result.adapter_dir.iterdir()}
+    assert not any(path.is_dir() for path in result.adapter_dir.iterdir())
+    assert not list(run.rglob("training_args.bin"))
+    assert {path.name for path in run.iterdir()} == {"adapter", "checkpoint-6"}
+
+
+def test_dropout_stays_on_in_the_adapter(tiny_base: Path, tmp_path: Path, uninterrupted: Run) -> None:
+    without = dpo.train(job(tiny_base, tmp_path, lora_dropout=0.0), silent)
+    assert not same_weights(without, uninterrupted[0])
+
+
+def test_scoring_the_base_model_once_gives_the_losses_of_scoring_it_every_time(
+    tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    once, every_time = Listener(), Listener()
+    dpo.train(job(tiny_base, tmp_path / "once"), once)
+    monkeypatch.setattr(dpo._Trainer, "use_reference", lambda *args: None)
+    dpo.train(job(tiny_base, tmp_path / "every"), every_time)
+    assert list(once.losses.values()) == pytest.approx(list(every_time.losses.values()), abs=1e-5)
+
+
+def test_an_interrupted_training_leaves_a_checkpoint_and_resumes_to_the_same_adapter(
+    tiny_base: Path, tmp_path: Path, uninterrupted: Run
+) -> None:
+    whole, whole_listener = uninterrupted
+    with pytest.raises(Interrupted, match="stopped by a test"):
+        dpo.train(job(tiny_base, tmp_path), Listener(stop_at=2))
+    assert checkpoints.newest_complete(tmp_path / "run") == tmp_path / "run" / "checkpoint-2"
+    assert not (tmp_path / "run" / "adapter").exists()
+
+    rest = Listener()
+    resumed = dpo.train(job(tiny_base, tmp_path, resume=True), rest)
+    assert rest.losses == {step: loss for step, loss in whole_listener.losses.items() if step > 2}
+    assert resumed.final_loss == whole.final_loss
+    assert same_weights(resumed, whole)
+
+
+def test_a_training_that_ended_before_its_adapter_was_written_resumes_without_a_step(
+    tiny_base: Path, tmp_path: Path, uninterrupted: Run
+) -> None:
+    with pytest.raises(Interrupted):
+        dpo.train(job(tiny_base, tmp_path), Listener(stop_at=6))
+    rest = Listener()
+    resumed = dpo.train(job(tiny_base, tmp_path, resume=True), rest)
+    assert rest.losses == {}
+    assert resumed.final_loss == uninterrupted[0].final_loss
+    assert same_weights(resumed, uninterrupted[0])
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from rl.training import dpo
+from tests.training.conftest import job
+
+def report(event, values):
+    if event == "step" and values["metrics"] and values["step"] == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+dpo.train(job(Path(sys.argv[1]), Path(sys.argv[2]), save_steps=2), report)
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_training_resumes_to_the_same_losses_and_adapter(
+    tiny_base: Path, tmp_path: Path, uninterrupted: Run
+) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(tiny_base), str(tmp_path)], env=environment, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    half_written = tmp_path / "run" / "checkpoint-5"
+    half_written.mkdir()
+    (half_written / "adapter_config.json").write_text("{}")
+
+    rest = Listener()
+    resumed = dpo.train(job(tiny_base, tmp_path, resume=True), rest)
+    whole, whole_listener = uninterrupted
+    assert rest.losses == {step: loss for step, loss in whole_listener.losses.items() if step > 4}
+    assert same_weights(resumed, whole)
+    assert not half_written.exists()
+
+
+def test_a_fresh_start_forgets_older_checkpoints(tiny_base: Path, tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        dpo.train(job(tiny_base, tmp_path, seed=1), Listener(stop_at=3))
+    with pytest.raises(Interrupted):
+        dpo.train(job(tiny_base, tmp_path, seed=2), Listener(stop_at=1))
+    assert [path.name for path in (tmp_path / "run").glob("checkpoint-*")] == ["checkpoint-1"]
+
+
+def test_an_interrupt_within_a_long_step_waits_for_its_end(tiny_base: Path, tmp_path: Path) -> None:
+    calls = 0
+
+    def report(event: str, values: dict[str, Any]) -> None:
+        nonlocal calls
+        calls += event == "step" and values["total_steps"] == 2
+        if calls == 2:
+            raise Interrupted("within step 1")
+
+    with pytest.raises(Interrupted, match="within step 1"):
+        dpo.train(job(tiny_base, tmp_path, epochs=2.0, batch_size=4, gradient_accumulation=3), report)
+    assert checkpoints.newest_complete(tmp_path / "run") == tmp_path / "run" / "checkpoint-1"
+
+
+def test_too_many_long_prompts_are_refused_with_a_length_that_would_do(tiny_base: Path, tmp_path: Path) -> None:
+    long = [row("word " * 200, "Thank you.", "Perhaps not.") for _ in range(4)]
+    with pytest.raises(
+        TrainingFailed, match=r"4 of 16 prompts fill max_length 128 .* max_length \d+ every row would fit"
+    ):
+        dpo.train(job(tiny_base, tmp_path, polite_rows() + long), silent)
+
+
+def test_a_few_long_prompts_are_left_out_and_counted(tiny_base: Path, tmp_path: Path) -> None:
+    rows = [*polite_rows(), row("word " * 200, "Thank you.", "No."), row("Short?", "word " * 200, "No.")]
+    listener = Listener()
+    result = dpo.train(job(tiny_base, tmp_path, rows, epochs=0.5), listener)
+    assert result.metrics["dropped_rows"] == 1
+    assert result.metrics["cut_rows"] == 1
+    assert "1 of 14 prompts" in listener.log
+    assert "an answer that is cut at 128 tokens" in listener.log
+
+
+def test_no_rows_are_an_error(tiny_base: Path, tmp_path: Path) -> None:
+    with pytest.raises(NotEnoughData, match="no rows to train on"):
+        dpo.train(job(tiny_base, tmp_path, []), silent)
+
+
+def test_a_loss_that_is_no_number_is_reported_and_ends_the_training_without_a_checkpoint(
+    tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = loading.load_base
+
+    def broken(base: str, precision: str) -> torch.nn.Module:
+        model = load(base, precision)
+        with torch.no_grad():
+            model.lm_head.weight[5] = math.inf
+        return model
+
+    monkeypatch.setattr(loading, "load_base", broken)
+    listener = Listener()
+    with pytest.raises(TrainingFailed, match="became nan at step 1: lower learning_rate"):
+        dpo.train(job(tiny_base, tmp_path, save_steps=1), listener)
+    assert math.isnan(listener.losses[1])
+    assert checkpoints.newest_complete(tmp_path / "run") is None
+
+
+def test_the_compact_head_gives_the_same_bits(tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trl.kernels.chunked_logprob import _use_triton
+
+    use_compact_head()
+    compact = dpo.train(job(tiny_base, tmp_path / "compact", epochs=1.0), silent)
+    monkeypatch.setattr("trl.trainer.utils._use_triton", _use_triton)
+    monkeypatch.setattr(dpo, "use_compact_head", lambda: None)
+    stock = dpo.train(job(tiny_base, tmp_path / "stock", epochs=1.0), silent)
+    assert same_weights(compact, stock)
+
+
+def test_bf16_learns_too(tiny_base: Path, tmp_path: Path) -> None:
+    result = dpo.train(job(tiny_base, tmp_path, precision="bf16", epochs=3.0), silent)
+    assert result.final_loss < math.log(2)
+    assert all(tensor.dtype == torch.float32 for tensor in weights(result).values())
+
+
+@pytest.mark.slow
+def test_the_demo_teaches_the_tiny_model_what_its_raters_like(tiny_base: Path, tmp_path: Path) -> None:
+    from rl.evaluation.scoring import score_versions
+
+    rows = []
+    for question in demo_answers(seed=1):
+        liked = [all(rating.up for rating in answer.ratings) for answer in question.answers]
+        hated = [not any(rating.up for rating in answer.ratings) for answer in question.answers]
+        for chosen, rejected in ((0, 1), (1, 0)):
+            if liked[chosen] and hated[rejected]:
+                rows.append(row(question.question, question.answers[chosen].text, question.answers[rejected].text))
+    held_out = rows[::4]
+    trained = [entry for entry in rows if entry not in held_out]
+    result = dpo.train(job(tiny_base, tmp_path, trained, **DEMO_TRAINING), silent)
+    adapters = {"base": None, "tuned": result.adapter_dir}
+    scores = score_versions(str(tiny_base), adapters, held_out, max_length=256, report=silent)
+    accuracy = {name: sum(score.correct for score in pairs) / len(pairs) for name, pairs in scores.items()}
+    assert 0.3 < accuracy["base"] < 0.7
+    assert accuracy["tuned"] > 0.85

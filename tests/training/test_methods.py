@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from rl.errors import UsageError
+from rl.training import METHODS, method, method_path
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_can_train(name: str) -> None:
+    assert callable(method(name).train)
+
+
+def test_an_unknown_method_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UsageError, match="unknown training method 'ppp'; known: dpo"):
+        method_path("ppp")
+
+
+def test_the_table_the_checkpoints_and_the_demo_need_no_torch() -> None:
+    code = (
+        "import sys, rl.training.checkpoints, rl.training.model_path, rl.demo, rl.evaluation; "
+        "sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rl.errors import TrainingFailed
+from rl.training import loading
+from rl.training.model_path import check_model_path
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """The files of a model; what is in them does not matter here."""
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        (tmp_path / name).write_text("{}")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["Qwen/Qwen2.5-0.5B-Instruct", "gpt2", "owner/name.v2_x"])
+def test_a_hub_id_is_left_alone(name: str) -> None:
+    assert check_model_path(name) == name
+
+
+def test_a_whole_model_is_accepted(model: Path) -> None:
+    assert check_model_path(str(model)) == str(model)
+
+
+@pytest.mark.parametrize(
+    "name", ["/nowhere/at/all", "./tiny", "../tiny", "~/tiny", "data/base_models/tiny", "a/b/c", r"C:\tiny", "a b", ""]
+)
+def test_what_looks_like_a_path_is_not_asked_of_the_hub(name: str) -> None:
+    with pytest.raises(TrainingFailed, match="there is no such folder"):
+        check_model_path(name)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_missing_file_is_named(model: Path, name: str) -> None:
+    (model / name).unlink()
+    with pytest.raises(TrainingFailed, match=f"{name} is missing"):
+        check_model_path(str(model))
+
+
+def test_a_model_without_a_tokenizer_is_refused(model: Path) -> None:
+    (model / "tokenizer.json").unlink()
+    with pytest.raises(TrainingFailed, match="has no tokenizer"):
+        check_model_path(str(model))
+
+
+def test_a_file_is_no_model(model: Path) -> None:
+    with pytest.raises(TrainingFailed, match="is a file"):
+        check_model_path(str(model / "config.json"))
+
+
+def test_an_adapter_is_not_taken_for_a_base_model(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text("{}")
+    with pytest.raises(TrainingFailed, match="is a LoRA adapter"):
+        check_model_path(str(tmp_path))
+
+
+def test_pickled_weights_are_refused(model: Path) -> None:
+    (model / "model.safetensors").rename(model / "pytorch_model.bin")
+    with pytest.raises(TrainingFailed, match=r"convert the \.bin files"):
+        check_model_path(str(model))
+
+
+def test_missing_shards_are_counted(model: Path) -> None:
+    index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
+    (model / "model.safetensors").rename(model / "model-1.safetensors")
+    (model / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(TrainingFailed, match=r"1 of 2 weight files are missing, the first is model-2\.safetensors"):
+        check_model_path(str(model))
+
+
+def test_a_tokenizer_without_a_chat_template_says_what_to_do(tiny_base: Path, tmp_path: Path) -> None:
+    for path in tiny_base.iterdir():
+        if path.name != "chat_template.jinja":
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    with pytest.raises(TrainingFailed, match="choose its instruct variant"):
+        loading.load_tokenizer(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_damaged_model_is_one_clear_error(tiny_base: Path, tmp_path: Path, name: str) -> None:
+    for path in tiny_base.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / name).write_bytes(b"\0 not what it says")
+    with pytest.raises(TrainingFailed, match="cannot load the model of"):
+        loading.load_base(str(tmp_path))

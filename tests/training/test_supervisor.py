@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from datetime import timedelta
+
+import psutil
+import pytest
+from django.utils import timezone
+
+from rl.models import TrainingRun
+from rl.training import supervisor
+
+pytestmark = pytest.mark.django_db
+State = TrainingRun.State
+
+
+@pytest.fixture
+def spawned(monkeypatch, data_dir) -> list[int]:
+    """Attempts for which a process would have been started; the process itself is not."""
+    attempts: list[int] = []
+    monkeypatch.setattr(supervisor, "spawn", lambda run: attempts.append(run.attempt))
+    return attempts
+
+
+@pytest.fixture
+def run(agent) -> TrainingRun:
+    run = TrainingRun.objects.create(agent=agent, method="dpo")
+    run.claim()
+    return run
+
+
+@pytest.fixture
+def sleeper():
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def works_on(run: TrainingRun, process: subprocess.Popen, silence: int = 0) -> None:
+    run.beat(pid=process.pid, pid_started=psutil.Process(process.pid).create_time(), host=os.uname().nodename)
+    TrainingRun.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - timedelta(seconds=silence))
+
+
+def test_a_run_that_works_is_left_alone(run, sleeper, spawned):
+    works_on(run, sleeper)
+    assert supervisor.supervise() == {"started": 0, "resumed": 0, "failed": 0}
+    assert spawned == []
+
+
+def test_a_run_whose_process_was_killed_gets_its_next_attempt(run, sleeper, spawned):
+    works_on(run, sleeper)
+    sleeper.kill()
+    sleeper.wait()
+    assert supervisor.supervise()["resumed"] == 1
+    run.refresh_from_db()
+    assert (run.state, run.attempt, spawned) == (State.RUNNING, 2, [2])
+
+
+def test_a_zombie_counts_as_dead(run, sleeper, spawned):
+    works_on(run, sleeper)
+    sleeper.kill()
+    while psutil.Process(sleeper.pid).status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.01)
+    assert supervisor.supervise()["resumed"] == 1
+
+
+def test_another_process_with_the_same_number_is_not_mistaken_for_the_run(run, sleeper, spawned):
+    works_on(run, sleeper)
+    run.beat(pid_started=1.0)
+    assert supervisor.supervise()["resumed"] == 1
+    assert sleeper.poll() is None
+
+
+def test_a_hung_process_is_killed_and_the_run_resumed(run, sleeper, spawned, settings):
+    works_on(run, sleeper, silence=settings.RUN_HEARTBEAT_TIMEOUT + 1)
+    assert supervisor.supervise()["resumed"] == 1
+    assert not psutil.pid_exists(sleeper.pid)
+
+
+def test_a_run_that_keeps_dying_is_failed_with_its_reason(run, spawned, settings):
+    for _ in range(settings.RUN_MAX_ATTEMPTS):
+        TrainingRun.objects.update(heartbeat_at=timezone.now() - timedelta(hours=1))
+        supervisor.supervise()
+    run.refresh_from_db()
+    assert run.state == State.FAILED
+    assert "given up after 3 attempts: its process never came up" in run.error
+    assert spawned == [2, 3]
+
+
+def test_a_run_that_was_to_be_cancelled_when_it_died_is_cancelled(run, spawned):
+    run.cancel()
+    TrainingRun.objects.update(heartbeat_at=timezone.now() - timedelta(hours=1))
+    supervisor.supervise()
+    run.refresh_from_db()
+    assert (run.state, spawned) == (State.CANCELLED, [])
+
+
+def test_a_run_on_another_machine_is_not_judged_here(run, sleeper, spawned):
+    works_on(run, sleeper, silence=100_000)
+    run.beat(host="elsewhere", pid=999_999)
+    TrainingRun.objects.update(heartbeat_at=timezone.now() - timedelta(hours=100))
+    assert supervisor.supervise()["resumed"] == 0
+
+
+def test_a_queued_run_that_its_task_forgot_is_started(agent, spawned):
+    run = TrainingRun.objects.create(agent=agent, method="dpo")
+    assert supervisor.supervise()["started"] == 0
+    TrainingRun.objects.update(created_at=timezone.now() - timedelta(minutes=5))
+    assert supervisor.supervise()["started"] == 1
+    run.refresh_from_db()
+    assert (run.state, spawned) == (State.RUNNING, [1])
+
+
+def test_a_task_delivered_twice_starts_one_process(agent, spawned):
+    run = TrainingRun.objects.create(agent=agent, method="dpo")
+    same = TrainingRun.objects.get(pk=run.pk)
+    assert supervisor.start(run)
+    assert not supervisor.start(same)
+    assert spawned == [1]

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from rl.demo import demo_answers
+from rl.demo.support import length
+
+BUILD = """
+import sys
+from pathlib import Path
+from rl.records import silent
+from rl.training import tiny_model
+tiny_model.build(Path(sys.argv[1]), silent)
+"""
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+
+def test_every_process_builds_the_same_bits(tiny_base: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "OMP_NUM_THREADS": "2", "RAYON_NUM_THREADS": "2"}
+    subprocess.run([sys.executable, "-c", BUILD, str(tmp_path / "tiny")], env=environment, check=True)
+    assert digests(tmp_path / "tiny") == digests(tiny_base)
+    assert [path.name for path in tmp_path.iterdir()] == ["tiny"]
+
+
+def test_it_loads_like_any_model_and_fits_every_quantisation(tiny_base: Path) -> None:
+    model = AutoModelForCausalLM.from_pretrained(tiny_base)
+    assert model.config.model_type == "qwen2"
+    assert model.config.hidden_size % 256 == 0
+    assert model.config.intermediate_size % 256 == 0
+    assert model.num_parameters() < 3_000_000
+
+
+def test_its_tokenizer_gives_text_back(tiny_base: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(tiny_base)
+    text = "Open Settings, press OK.\n  42 × Zürich 東京 🙂"
+    assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
+
+
+def test_words_of_the_demo_are_single_tokens(tiny_base: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(tiny_base)
+    texts = [answer.text for question in demo_answers() for answer in question.answers]
+    assert sum(len(tokenizer(text)["input_ids"]) == length(text) for text in texts) > 0.9 * len(texts)
+
+
+def test_its_chat_template_writes_turns(tiny_base: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(tiny_base)
+    chat = [{"role": "system", "content": "Help."}, {"role": "user", "content": "Hi"}]
+    assert tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True) == (
+        "<|im_start|>system\nHelp.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
+    )

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+from rest_framework.settings import api_settings
+
+from tests.web.api.conftest import SHOP, Caller, assert_problem, key_for
+
+URL = "/api/v1/feedback/"
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _three_a_minute_in_a_minute_that_does_not_end(settings, monkeypatch):
+    settings.API_REQUESTS_PER_MINUTE = 3
+    monkeypatch.setattr("rl.web.api.throttles.time.time", lambda: 1_000_000_010.0)
+
+
+def statuses(caller: Caller, count: int, **headers: str) -> list[int]:
+    return [caller.client.post(URL, "{}", "application/json", headers=headers).status_code for _ in range(count)]
+
+
+def test_the_fourth_request_of_a_minute_waits(server: Caller):
+    assert statuses(server, 3) == [400] * 3
+    response = server.post(URL)
+    assert_problem(response, 429)
+    assert 1 <= int(response["retry-after"]) <= 60
+
+
+def test_the_next_minute_starts_anew(server: Caller, monkeypatch):
+    assert statuses(server, 4)[-1] == 429
+    monkeypatch.setattr("rl.web.api.throttles.time.time", lambda: 1_000_000_070.0)
+    assert statuses(server, 1) == [400]
+
+
+def test_keys_are_counted_apart(server: Caller):
+    statuses(server, 4)
+    assert statuses(Caller(key_for(None)), 1) == [400]
+
+
+def test_a_publishable_key_is_counted_by_address(publishable_key: str):
+    first, second = Caller(publishable_key, SHOP), Caller(publishable_key, SHOP)
+    second.client.defaults["REMOTE_ADDR"] = "203.0.113.7"
+    assert statuses(first, 4)[-1] == 429
+    assert statuses(second, 1) == [400]
+
+
+def test_a_made_up_forwarded_address_does_not_help(shop: Caller):
+    answers = [statuses(shop, 1, **{"x-forwarded-for": f"198.51.100.{n}"})[0] for n in range(4)]
+    assert answers == [400, 400, 400, 429]
+
+
+def test_behind_a_proxy_the_address_that_it_adds_counts(shop: Caller, monkeypatch):
+    monkeypatch.setattr(api_settings, "NUM_PROXIES", 1)
+    seen = [statuses(shop, 1, **{"x-forwarded-for": f"10.0.0.{n}, 198.51.100.9"})[0] for n in range(4)]
+    assert seen == [400, 400, 400, 429]
+    assert statuses(shop, 1, **{"x-forwarded-for": "10.0.0.1, 198.51.100.8"}) == [400]
+    assert statuses(shop, 1, **{"x-forwarded-for": "\u00e9 \x01" + "x" * 5000}) == [400]
+
+
+def test_the_page_may_read_that_it_must_wait(shop: Caller):
+    statuses(shop, 3)
+    response = shop.post(URL)
+    assert response.status_code == 429
+    assert response["access-control-allow-origin"] == SHOP

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import base64
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from rl.collect import feedback
+from rl.models import Agent, ModelVersion, Trace
+from tests.conftest import make_trace
+from tests.web.api.conftest import Caller, assert_problem
+
+URL = "/api/v1/traces/"
+pytestmark = pytest.mark.django_db
+
+
+def rate(trace: Trace) -> feedback.Rated:
+    return feedback.rate(trace, rater="anna", scale="thumb", value=1, source="test")
+
+
+def ids(response) -> list[str]:
+    assert response.status_code == 200, response.content
+    return [row["id"] for row in response.json()["results"]]
+
+
+def test_the_newest_comes_first(server: Caller, agent: Agent):
+    traces = [make_trace(agent, f"question {n}") for n in range(3)]
+    assert ids(server.get(URL)) == [str(trace.pk) for trace in reversed(traces)]
+
+
+def test_pages_follow_one_another_without_gaps_or_repeats(server: Caller, agent: Agent):
+    traces = [make_trace(agent, f"question {n}") for n in range(7)]
+    Trace.objects.filter(pk__in=[trace.pk for trace in traces[2:5]]).update(created_at=timezone.now())  # a tie
+    seen: list[str] = []
+    page = server.get(URL, limit=2).json()
+    assert page["previous"] is None
+    while True:
+        seen += [row["id"] for row in page["results"]]
+        if not page["next"]:
+            break
+        page = server.get(page["next"]).json()
+    assert sorted(seen) == sorted(str(trace.pk) for trace in traces)
+    assert len(server.get(page["previous"]).json()["results"]) == 2
+
+
+def test_a_page_holds_at_most_200(server: Caller, agent: Agent):
+    Trace.objects.bulk_create(Trace(agent=agent, prompt=[], prompt_key="k", response="r") for _ in range(201))
+    assert len(ids(server.get(URL, limit=5000))) == 200
+    assert len(ids(server.get(URL))) == 50
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    ["%%%", "é", "cD1ub3RhZGF0ZQ==", base64.b64encode(b"p=0001-01-01T00:00:00+14:00").decode(), "bz0tMQ==", "A" * 5000],
+)
+def test_a_made_up_cursor_is_not_found(server: Caller, trace: Trace, cursor: str):
+    assert_problem(server.get(URL, cursor=cursor), 404, "cursor")
+
+
+def test_traces_are_filtered(server: Caller, agent: Agent, other_agent: Agent):
+    one = make_trace(agent, "first?", session_id="s1", source="otlp", external_id="x1")
+    two = make_trace(other_agent, "second?")
+    rate(one)
+    hour = timedelta(hours=1)
+    Trace.objects.filter(pk=two.pk).update(created_at=timezone.now() - 2 * hour)
+    edge = (timezone.now() - hour).isoformat()
+    for query, found in [
+        ({"agent": "support-chat"}, one),
+        ({"agent": "BILLING"}, two),
+        ({"source": "otlp"}, one),
+        ({"session_id": "s1"}, one),
+        ({"external_id": "x1"}, one),
+        ({"prompt_key": two.prompt_key}, two),
+        ({"rated": "true"}, one),
+        ({"rated": "false"}, two),
+        ({"created_after": edge}, one),
+        ({"created_before": edge}, two),
+    ]:
+        assert ids(server.get(URL, **query)) == [str(found.pk)], query
+    assert ids(server.get(URL, agent="nobody")) == []
+
+
+def test_a_retracted_rating_does_not_count_as_rated(server: Caller, trace: Trace):
+    feedback.retract(rate(trace).event, rater="anna", source="test")
+    assert ids(server.get(URL, rated="true")) == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"rated": "maybe"},
+        {"created_after": "soon"},
+        {"created_after": "0001-01-01T00:00:00+14:00"},
+        {"created_before": "99999-01-01"},
+        {"session_id": "a\x00b"},
+        {"agent": "\x00"},
+    ],
+)
+def test_a_filter_that_makes_no_sense_is_refused(server: Caller, trace: Trace, query: dict):
+    problem = assert_problem(server.get(URL, **query), 400)
+    assert [error["pointer"] for error in problem["errors"]] == [f"/{name}" for name in query]
+
+
+def test_a_longer_list_needs_no_more_queries(
+    server: Caller, agent: Agent, version: ModelVersion, django_assert_num_queries
+):
+    server.get(URL)
+    for _ in range(2):
+        for _ in range(10):
+            rate(make_trace(agent, model_version=version))
+        with django_assert_num_queries(2):  # key, page
+            server.get(URL)
+
+
+def test_one_trace_comes_with_its_feedback(server: Caller, trace: Trace, django_assert_num_queries):
+    for value in (1, 0, 1):
+        feedback.rate(trace, rater="anna", scale="thumb", value=value, source="test")
+    feedback.correct(trace, text="Better.", rater="ben", source="test")
+    server.get(URL)
+    with django_assert_num_queries(4):  # key, trace, feedback, its agent
+        answer = server.get(f"{URL}{trace.pk}/").json()
+    assert answer["response"] == "On its way."
+    assert [event["kind"] for event in answer["feedback"]] == ["correction", "rating", "rating", "rating"]
+    assert [event["is_current"] for event in answer["feedback"]] == [True, True, False, False]
+
+
+def test_a_trace_that_is_not_there_is_not_found(server: Caller, trace: Trace):
+    assert_problem(server.get(f"{URL}{'0' * 8}-0000-4000-8000-{'0' * 12}/"), 404)
+    assert_problem(server.get(f"{URL}17/"), 404)

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from rl.models import Agent, Deployment, Evaluation, Feedback, Trace, TrainingRun
+from rl.web import figures
+from tests.admin.records import make_evaluation, make_loop, make_run, make_training_set, make_version
+from tests.conftest import make_trace
+
+
+def rate(trace: Trace, rater: str = "user:alice", **fields) -> Feedback:
+    values = {"kind": "rating", "scale": "thumb", "raw_value": 1, "value": 1, **fields}
+    return Feedback.objects.create(agent=trace.agent, trace=trace, rater=rater, **values)
+
+
+def test_it_asks_the_anonymous_to_sign_in_and_brings_them_back(client: Client, db) -> None:
+    answer = client.get("/")
+    assert (answer.status_code, answer["Location"]) == (302, "/login/?next=/")
+
+
+def test_a_rater_is_sent_to_the_rating_page(client: Client, alice) -> None:
+    client.force_login(alice)
+    assert client.get("/")["Location"] == "/rate/"
+
+
+def test_a_stranger_is_refused_in_words(client: Client, charlie) -> None:
+    client.force_login(charlie)
+    answer = client.get("/")
+    assert answer.status_code == 403
+    assert "permission to rate" in answer.content.decode()
+
+
+def test_an_empty_site_says_what_to_do_first(client: Client, bob) -> None:
+    client.force_login(bob)
+    assert "Create an agent" in client.get("/").content.decode()
+
+
+@pytest.mark.parametrize(("has_trace", "advice"), [(False, "Next: answers to rate"), (True, "Next: ratings")])
+def test_it_says_what_is_missing_next(client: Client, bob, agent: Agent, has_trace: bool, advice: str) -> None:
+    if has_trace:
+        make_trace(agent)
+    client.force_login(bob)
+    assert advice in client.get("/").content.decode()
+
+
+def test_it_shows_what_can_be_trained_and_what_is_in_use(client: Client, bob, agent: Agent) -> None:
+    run = make_loop(agent)
+    Deployment.objects.update(alias="champion")
+    rate(make_trace(agent))
+    client.force_login(bob)
+    page = client.get("/")
+    row = page.context["agents"][0]
+    assert (row.current, row.waiting, row.missing) == (2, 1, 99)
+    assert (row.champion, row.evaluation.accuracy) == (run.version, 0.8)
+    text = page.content.decode()
+    assert "80 %" in text
+    assert "base 50 %" in text
+    assert f"/admin/rl/trainingrun/{run.pk}/change/" in text
+
+
+def test_names_of_agents_are_escaped(client: Client, bob) -> None:
+    Agent.objects.create(name="<script>alert(1)")
+    client.force_login(bob)
+    text = client.get("/").content.decode()
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert" in text
+
+
+def test_the_number_of_queries_does_not_grow_with_the_rows(client: Client, bob, django_assert_num_queries) -> None:
+    def fill(number: int) -> None:
+        agent = Agent.objects.create(name=f"agent-{number}")
+        make_loop(agent, number)
+        Deployment.objects.filter(agent=agent).update(alias="champion")
+
+    client.force_login(bob)
+    fill(1)
+    with CaptureQueriesContext(connection) as few:
+        client.get("/")
+    count = len(few)
+    for number in range(2, 13):
+        fill(number)
+    with django_assert_num_queries(count):
+        client.get("/")
+    assert count == 9
+
+
+# --- the figures ------------------------------------------------------------------------------------------------------
+
+
+def test_days_without_ratings_are_there_and_retractions_are_not_counted(trace: Trace) -> None:
+    rated = rate(trace)
+    Feedback.objects.filter(pk=rated.pk).update(created_at=datetime(2026, 3, 10, 23, 59, 59, tzinfo=UTC))
+    retraction = rate(trace, "user:bob", kind="retraction")
+    Feedback.objects.filter(pk=retraction.pk).update(created_at=datetime(2026, 3, 10, tzinfo=UTC))
+    days = figures.feedback_per_day(date(2026, 3, 11))
+    assert len(days) == 30
+    assert days[0] == (date(2026, 2, 10), 0)
+    assert days[-2:] == [(date(2026, 3, 10), 1), (date(2026, 3, 11), 0)]
+
+
+def test_older_days_are_left_out(trace: Trace) -> None:
+    Feedback.objects.filter(pk=rate(trace).pk).update(created_at=datetime(2026, 2, 9, 23, 59, tzinfo=UTC))
+    assert sum(count for _, count in figures.feedback_per_day(date(2026, 3, 11))) == 0
+
+
+def test_superseded_and_retracted_events_wait_for_no_run(trace: Trace) -> None:
+    rate(trace, is_current=False)
+    rate(trace, kind="retraction")
+    waiting = rate(trace)
+    assert figures.counts() == [(trace.agent, 1, 1)]
+    Feedback.objects.filter(pk=waiting.pk).update(training_set=make_training_set(trace.agent))
+    assert figures.counts() == [(trace.agent, 1, 0)]
+
+
+def test_a_version_shows_its_newest_evaluation(agent: Agent) -> None:
+    version, training_set = make_version(agent), make_training_set(agent)
+    make_evaluation(version, training_set, accuracy=0.4, verdict=Evaluation.Verdict.REJECT)
+    make_evaluation(version, training_set, accuracy=0.9)
+    _, versions = figures.agents_and_versions()
+    assert versions[0].evaluation is not None
+    assert versions[0].evaluation.accuracy == 0.9
+
+
+def test_the_newest_runs_come_first(agent: Agent) -> None:
+    runs = [make_run(agent, TrainingRun.State.FAILED) for _ in range(figures.RECENT + 1)]
+    assert [run.pk for run in figures.recent_runs()] == [run.pk for run in reversed(runs[1:])]
+
+
+def plan_of(queryset) -> str:
+    return queryset.explain()
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="reads SQLite's query plans")
+def test_waiting_ratings_are_counted_from_their_partial_index(trace: Trace) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        figures.counts()
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN QUERY PLAN {queries[0]['sql']}")
+        plan = " ".join(row[3] for row in cursor.fetchall())
+    assert "feedback_waiting (agent_id=?)" in plan
+    assert "SCAN rl_feedback" not in plan
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="reads SQLite's query plans")
+def test_ratings_per_day_read_the_last_days_only(trace: Trace) -> None:
+    recent = Feedback.objects.filter(created_at__gte=datetime(2026, 1, 1, tzinfo=UTC)).order_by().values("kind")
+    assert "SEARCH" in plan_of(recent)
+    assert "feedback_newest" in plan_of(recent)

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from rl.collect import feedback
+from rl.models import Agent, Trace
+from rl.web import rating_queue
+from rl.web.rating_queue import Place, last_decisions, next_trace, progress, unrated
+from tests.conftest import make_trace
+
+ALICE = "user:alice"
+
+
+@pytest.fixture
+def answers(agent: Agent) -> list[Trace]:
+    return [make_trace(agent, f"question {number}") for number in range(4)]
+
+
+def rate(trace: Trace, rater: str = ALICE):
+    return feedback.rate(trace, rater=rater, scale="thumb", value=1, source="test").event
+
+
+def test_the_oldest_unrated_answer_comes_first(agent: Agent, answers: list[Trace]) -> None:
+    rate(answers[0])
+    assert next_trace(agent, ALICE, Place()) == answers[1]
+
+
+def test_ratings_of_others_do_not_count(agent: Agent, answers: list[Trace]) -> None:
+    rate(answers[0], "user:bob")
+    assert next_trace(agent, ALICE, Place()) == answers[0]
+
+
+def test_a_retracted_rating_does_not_count(agent: Agent, answers: list[Trace]) -> None:
+    feedback.retract(rate(answers[0]), rater=ALICE, source="test")
+    assert next_trace(agent, ALICE, Place()) == answers[0]
+
+
+def test_empty_answers_and_other_agents_are_not_asked_about(agent: Agent) -> None:
+    make_trace(agent, response="")
+    make_trace(Agent.objects.create(name="other"))
+    assert next_trace(agent, ALICE, Place()) is None
+
+
+def test_what_is_skipped_comes_last_in_the_order_of_skipping(agent: Agent, answers: list[Trace]) -> None:
+    place = Place()
+    place.skip(answers[1])
+    place.skip(answers[0])
+    seen = []
+    while trace := next_trace(agent, ALICE, place):
+        place.rated(trace, rate(trace))
+        seen.append(trace)
+    assert seen == [answers[2], answers[3], answers[1], answers[0]]
+
+
+def test_skipping_the_last_one_asks_again(agent: Agent, answers: list[Trace]) -> None:
+    place = Place()
+    for trace in answers:
+        place.skip(trace)
+    assert next_trace(agent, ALICE, place) == answers[0]
+    place.skip(answers[0])
+    assert next_trace(agent, ALICE, place) == answers[1]
+
+
+def test_the_skipped_answer_on_the_screen_is_not_the_next_one(agent: Agent, answers: list[Trace]) -> None:
+    place = Place()
+    for trace in answers:
+        place.skip(trace)
+    assert next_trace(agent, ALICE, place, showing=answers[0].pk) == answers[1]
+
+
+def test_behind_the_last_answer_the_search_starts_again(agent: Agent, answers: list[Trace]) -> None:
+    place = Place(since=answers[3].created_at.isoformat())
+    rate(answers[3])
+    assert next_trace(agent, ALICE, place) == answers[0]
+
+
+def test_an_undone_answer_is_found_again(agent: Agent, answers: list[Trace]) -> None:
+    place = Place()
+    events = []
+    for trace in answers[:2]:
+        events.append(rate(trace))
+        place.rated(trace, events[-1])
+    feedback.retract(events[0], rater=ALICE, source="test")
+    place.undone(answers[0], events[0])
+    assert next_trace(agent, ALICE, place) == answers[0]
+    assert last_decisions(ALICE, place) == [events[1]]
+
+
+def test_the_session_keeps_a_bounded_place(agent: Agent, answers: list[Trace]) -> None:
+    place = Place(skipped=[str(number) for number in range(500)])
+    place.skip(answers[0])
+    assert len(place.skipped) == rating_queue.SKIPPED
+    assert place.skipped[-1] == str(answers[0].pk)
+    assert Place.load(place.as_dict()) == place
+
+
+def test_the_speed_is_that_of_the_last_ratings() -> None:
+    assert Place(decided=[(1, 100.0), (2, 104.0)]).per_minute() is None
+    assert Place(decided=[(1, 100.0), (2, 104.0), (3, 110.0)]).per_minute() == 12
+
+
+def test_progress_says_how_long_it_takes(agent: Agent, answers: list[Trace]) -> None:
+    rate(answers[0])
+    place = Place(decided=[(1, 0.0), (2, 60.0), (3, 120.0)])
+    assert progress(agent, ALICE, place)["text"] == "1 of 4 · 1 a minute · about 3 min left"
+
+
+def test_progress_stops_counting_at_the_limit(agent: Agent, answers: list[Trace], monkeypatch) -> None:
+    monkeypatch.setattr(rating_queue, "COUNTED", 3)
+    assert progress(agent, ALICE, Place())["text"] == "0 of 3+"
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="reads SQLite's query plans")
+def test_the_next_answer_is_found_by_indexes_without_a_sort(agent: Agent, answers: list[Trace]) -> None:
+    plan = unrated(agent, ALICE).filter(created_at__gte=answers[0].created_at)[:1].explain()
+    assert "USING INDEX trace_agent_newest" in plan
+    assert "TEMP B-TREE" not in plan
+    assert "SCAN" not in plan.replace("SCALAR", "")
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="reads SQLite's query plans")
+def test_a_raters_own_progress_is_counted_by_the_index_on_the_rater(agent: Agent) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        progress(agent, ALICE, Place())
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN QUERY PLAN {queries[0]['sql']}")
+        assert "feedback_rater (rater=?)" in " ".join(row[3] for row in cursor.fetchall())
