@@ -15,7 +15,7 @@ from rl.training import METHODS
 
 @checks.register
 def queue_leases_outlive_tasks(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
-    cluster = settings.Q_CLUSTER
+    cluster: dict[str, Any] = settings.Q_CLUSTER
     waiting = (cluster["queue_limit"] + cluster["workers"] + 1) * cluster["timeout"]
     if cluster["retry"] > waiting:
         return []

@@ -12,6 +12,7 @@ from pathlib import Path
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management import call_command
+from django.db import connection
 
 from rl import dataset_builder
 from rl.demo.load import load_demo
@@ -34,7 +35,7 @@ class Admin:
 
 def prepare_database() -> str:
     call_command("migrate", verbosity=0, interactive=False)
-    return f"{settings.DATABASES['default']['ENGINE'].rpartition('.')[2]} is ready"
+    return f"{connection.vendor} is ready"
 
 
 def prepare_admin() -> Admin:

@@ -17,7 +17,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from backend.settings import *  # noqa: E402, F403
 from backend.settings import DATABASES  # noqa: E402
 
-if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+if str(DATABASES["default"]["ENGINE"]).endswith("sqlite3"):
     # A file, not memory: the tests start real child processes, and WAL exists for files only.
     DATABASES["default"]["NAME"] = str(_root / "site.sqlite3")
     DATABASES["default"]["TEST"] = {"NAME": str(_root / "test.sqlite3")}

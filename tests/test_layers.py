@@ -17,15 +17,30 @@ TORCH_LEAVES = (
     "rl.training.loading",
     "rl.training.tiny_model",
     "rl.evaluation.scoring",
+    "rl.training.encoding",
+    "rl.training.log_probs",
     "rl.export.merge",
     "rl.export.lora",
     "rl.export.gguf",
+    "rl.export.gguf_check",
+    "rl.export.gguf_convert",
+    "rl.export.gguf_tokenizer",
+    "rl.export.gguf_weights",
     "rl.export.loading",
 )
 # Base: standard library and psutil. They may see each other and nothing else of ours.
 BASE = ("rl.errors", "rl.records", "rl.config", "rl.hardware", "rl.slugs", "rl.files", "rl.export.levels")
 # Pure: records in, records out; no Django.
-PURE = ("rl.data_formatter", "rl.evaluation.statistics", "rl.evaluation.gate", "rl.demo.support", "rl.demo.phrases")
+PURE = (
+    "rl.data_formatter",
+    "rl.collect.command_center",
+    "rl.collect.json_stream",
+    "rl.collect.storable",
+    "rl.evaluation.statistics",
+    "rl.evaluation.gate",
+    "rl.demo.support",
+    "rl.demo.phrases",
+)
 # Nobody imports these.
 TOP = ("rl.tasks", "rl.web", "rl.admin", "rl.management")
 

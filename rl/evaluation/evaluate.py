@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
@@ -151,21 +152,27 @@ def _figures(scores: Sequence[PairScore]) -> dict[str, Any]:
     margins: dict[str, list[float]] = {}
     for score in scores:
         margins.setdefault(score.prompt_key, []).append(score.margin)
+    interval = mean_interval(margins)
     return {
         "accuracy": asdict(accuracy_of(scores)),
-        "margin": asdict(mean_interval(margins)) if margins else None,
+        "margin": asdict(interval) if interval else None,
         "near_ties": sum(abs(score.margin) < NEAR_TIE for score in scores),
     }
 
 
 def _worst(scores: Sequence[PairScore], rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    ranked = sorted(zip(scores, rows, strict=True), key=lambda pair: pair[0].margin)[:WORST_EXAMPLES]
+    """The pairs that the model gets most wrong; a margin that is no number comes first and is null."""
+    ranked = sorted(zip(scores, rows, strict=True), key=lambda pair: _finite(pair[0].margin, -math.inf))
     return [
         {
-            "margin": score.margin,
+            "margin": _finite(score.margin, None),
             "prompt": row["prompt"][-1]["content"],
             "chosen": row["chosen"][-1]["content"],
             "rejected": row["rejected"][-1]["content"],
         }
-        for score, row in ranked
+        for score, row in ranked[:WORST_EXAMPLES]
     ]
+
+
+def _finite(value: float, otherwise: Any) -> Any:
+    return value if math.isfinite(value) else otherwise

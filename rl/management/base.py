@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import IO, Any, cast
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -55,7 +55,7 @@ class RatchetCommand(BaseCommand):
         if self.as_json:
             self.stdout.write(json.dumps(document, indent=2, default=str, ensure_ascii=False))
             return
-        console = Console(file=self.stdout._out, soft_wrap=True)  # type: ignore[attr-defined]
+        console = Console(file=cast(IO[str], self.stdout._out), soft_wrap=True)
         for table in tables:
             console.print(table)
         for line in lines:

@@ -45,7 +45,7 @@ def dry_run(agent: Agent, config: TrainingConfig, options: RunOptions) -> Plan:
     ratio, measured = _characters_per_token(agent, directory)
     hardware, shape = detect_hardware(settings.DATA_DIR), model_shape(directory)
     cost = estimate(survey.train_pairs, _tokens_per_row(survey, ratio), shape, config, hardware) if shape else None
-    document = {
+    document: dict[str, Any] = {
         "agent": agent.name,
         "base_model": base or "the tiny embedded model",
         "data": survey.as_dict(),

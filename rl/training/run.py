@@ -19,8 +19,9 @@ from rl.config import TrainingConfig
 from rl.errors import Interrupted, RatchetError, RunConflict
 from rl.evaluation.evaluate import evaluate
 from rl.export import release
+from rl.files import write_text
 from rl.hardware import HardwareConfig, detect_hardware
-from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun
+from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun, TrainingSet
 from rl.records import Report, TrainingJob, TrainingResult
 from rl.training import base_models, method, method_path, versions
 from rl.training.locks import device_lock
@@ -79,7 +80,7 @@ def create(
         ) from None
 
 
-def execute(run: TrainingRun, report: Report) -> Evaluation | None:
+def execute(run: TrainingRun, report: Report) -> Evaluation:
     """Does the work of a run that the caller has claimed, in this process; the evaluation that the gate judged.
 
     Raises what stopped it, after the row says so: Interrupted (the run is CANCELLED, and can be resumed), RunConflict
@@ -106,20 +107,18 @@ def execute(run: TrainingRun, report: Report) -> Evaluation | None:
     return evaluation
 
 
-def _work(run: TrainingRun, monitor: Monitor) -> Evaluation | None:
+def _work(run: TrainingRun, monitor: Monitor) -> Evaluation:
     options = RunOptions.from_dict(run.options)
     hardware = detect_hardware(settings.DATA_DIR)
     TrainingRun.objects.filter(pk=run.pk).update(hardware=asdict(hardware))
     monitor("stage", {"name": "preparing data"})
-    _freeze_data(run, options, monitor)
+    training_set = _freeze_data(run, options, monitor)
     with device_lock(settings.DATA_DIR / "locks", _device(hardware), lambda: _wait(monitor)):
-        if run.version is None:
-            result = _train(run, options, monitor)
-            versions.register(run, result)
-        versions.place_adapter(run)
+        version = run.version or versions.register(run, _train(run, training_set, options, monitor))
+        versions.place_adapter(run, version)
         monitor("stage", {"name": "evaluating"})
-        evaluation = evaluate(run.version, run.training_set, monitor)
-        _act_on_verdict(run, evaluation, options, monitor)
+        evaluation = evaluate(version, training_set, monitor)
+        _act_on_verdict(version, evaluation, options, monitor)
     return evaluation
 
 
@@ -134,10 +133,10 @@ def _device(hardware: HardwareConfig) -> str:
     return "gpu" if hardware.gpus else "cpu"
 
 
-def _freeze_data(run: TrainingRun, options: RunOptions, report: Report) -> None:
+def _freeze_data(run: TrainingRun, options: RunOptions, report: Report) -> TrainingSet:
     if run.training_set is not None:
         dataset_builder.reclaim(run.training_set)  # an attempt that failed had let its ratings go
-        return
+        return run.training_set
     if options.source == "file":
         frozen = dataset_builder.freeze_files(
             run.agent, options.data_file, options.ratings_file or None, options.data, method=run.method
@@ -147,13 +146,13 @@ def _freeze_data(run: TrainingRun, options: RunOptions, report: Report) -> None:
     run.training_set = frozen
     run.save(update_fields=["training_set"])
     report("log", {"text": f"{frozen.train_rows} pairs to train on, {frozen.heldout_rows} held out"})
+    return frozen
 
 
-def _train(run: TrainingRun, options: RunOptions, report: Report) -> TrainingResult:
-    assert run.training_set is not None  # noqa: S101  _freeze_data has set it
+def _train(run: TrainingRun, training_set: TrainingSet, options: RunOptions, report: Report) -> TrainingResult:
     base = base_models.resolve(options.base_model or run.agent.base_model, report)
     job = TrainingJob(
-        train_rows=run.training_set.directory / "train.jsonl",
+        train_rows=training_set.directory / "train.jsonl",
         base_model=base,
         config=TrainingConfig(**run.config),
         output_dir=run.directory,
@@ -166,14 +165,10 @@ def _train(run: TrainingRun, options: RunOptions, report: Report) -> TrainingRes
 
 def _write_result(run: TrainingRun, result: TrainingResult) -> None:
     values = {**asdict(result), "adapter_dir": str(result.adapter_dir)}
-    temporary = run.directory / "result.json.tmp"
-    temporary.write_text(json.dumps(values, indent=2))
-    temporary.replace(run.directory / "result.json")
+    write_text(run.directory / "result.json", json.dumps(values, indent=2))
 
 
-def _act_on_verdict(run: TrainingRun, evaluation: Evaluation, options: RunOptions, report: Report) -> None:
-    version = run.version
-    assert version is not None  # noqa: S101  registered before it was evaluated
+def _act_on_verdict(version: ModelVersion, evaluation: Evaluation, options: RunOptions, report: Report) -> None:
     if options.output_dir:
         versions.copy_adapter(version, options.output_dir)
     if evaluation.verdict == Evaluation.Verdict.REJECT:

@@ -51,10 +51,8 @@ def version_directory(version: ModelVersion) -> Path:
     return settings.DATA_DIR / "models" / version.agent.name / version.name
 
 
-def place_adapter(run: TrainingRun) -> None:
+def place_adapter(run: TrainingRun, version: ModelVersion) -> None:
     """Moves the finished adapter from the run to its version; does nothing when an earlier attempt has."""
-    version = run.version
-    assert version is not None  # noqa: S101  registered before
     target = version_directory(version) / "adapter"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)

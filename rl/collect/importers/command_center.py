@@ -213,8 +213,6 @@ class _Import:
                 return self._rating_of(trace, rating)
             except UsageError as error:
                 problem = str(error)
-            except OverflowError:
-                problem = "rated_at is out of range"
         elif not problem and rating.entry_id in self._would_be_new:
             count.imported += 1
             return None
@@ -222,9 +220,7 @@ class _Import:
         return None
 
     def _rating_of(self, trace: Trace, rating: Rating) -> Feedback:
-        """A rating without a time is as old as its answer, whenever it is imported. Raises OverflowError for a time that
-        does not exist in UTC.
-        """
+        """A rating without a time is as old as its answer, whenever it is imported."""
         return feedback.rating(
             trace,
             scale=Feedback.Scale.THUMB,
@@ -233,7 +229,7 @@ class _Import:
             source=SOURCE,
             tags=rating.tags,
             notes=rating.notes,
-            rated_at=(rating.rated_at or trace.occurred_at).astimezone(UTC),
+            rated_at=rating.rated_at or trace.occurred_at,
         )
 
     def _account(self, events: list[Feedback], recorded: list[feedback.Rated]) -> None:
