@@ -101,6 +101,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = integer("MAX_REQUEST_BYTES", 2_621_440, 1024, 1_07
 # --- security ---------------------------------------------------------------------------------------------------------
 HTTPS = boolean("HTTPS", not DEBUG)
 SECURE_SSL_REDIRECT = SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
+SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz)$"]  # probes come from inside, without encryption
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if boolean("BEHIND_PROXY", False) else None
 SECURE_REFERRER_POLICY = "same-origin"
@@ -171,6 +172,13 @@ Q_CLUSTER = {
     **({"redis": REDIS_URL} if REDIS_URL else {"orm": "default"}),
 }
 
+# Counts the API's requests per minute. In the memory of one process each process counts for itself; Redis counts for all.
+CACHES = {
+    "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}
+    if REDIS_URL
+    else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "OPTIONS": {"MAX_ENTRIES": 100_000}}
+}
+
 # --- API --------------------------------------------------------------------------------------------------------------
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["rl.web.api.auth.ApiKeyAuthentication"],
@@ -201,6 +209,9 @@ CORS_ALLOW_METHODS = ("POST", "OPTIONS")
 ENABLE_ONLINE_LEARNING = boolean("ENABLE_ONLINE_LEARNING", False)
 RUN_MAX_ATTEMPTS = integer("RUN_MAX_ATTEMPTS", 3, 1, 20)
 RUN_HEARTBEAT_TIMEOUT = integer("RUN_HEARTBEAT_TIMEOUT", 900, 30, 86_400)
+OLLAMA_URL = text("OLLAMA_URL", "http://127.0.0.1:11434").rstrip("/")
+if not re.fullmatch(r"https?://(\[[0-9A-Fa-f:]+\]|[\w.-]+)(:\d{1,5})?(/[^\s?#]*)?", OLLAMA_URL):
+    raise ImproperlyConfigured(f"OLLAMA_URL={OLLAMA_URL!r} is no address: write http://host:port or https://host:port")
 
 # --- logging ----------------------------------------------------------------------------------------------------------
 LOG_LEVEL = text("LOG_LEVEL", "INFO").upper()  # logging names the level that it does not know

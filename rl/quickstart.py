@@ -79,7 +79,7 @@ def _claimed(agent: Agent, run: TrainingRun | None) -> TrainingRun:
             method_name="dpo",
             config=agent.training_config(),
             options=runs.RunOptions(
-                data=dataset_builder.DataOptions(pair_type=agent.pair_type, val_split=0.25),
+                data=dataset_builder.DataOptions(pair_type=agent.pair_type, val_split=0.3),
                 export=True,
                 quantization=agent.export_quantization,
             ),

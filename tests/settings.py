@@ -26,4 +26,6 @@ STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
+STATIC_ROOT = _root / "static"
+STATIC_ROOT.mkdir(exist_ok=True)
 LOGGING_CONFIG = None

@@ -29,3 +29,7 @@ class ReadOnlyAdmin(ReadOnly, admin.ModelAdmin):
 class ReadOnlyInline(ReadOnly, admin.TabularInline):
     extra = 0
     show_change_link = True
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """All: Django asks for this even where nobody may change anything."""
+        return self.fields or []

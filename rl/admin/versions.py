@@ -14,7 +14,6 @@ from rl.models import Artifact, Deployment, Evaluation, ModelVersion, Trace, Tra
 class ArtifactInline(ReadOnlyInline):
     model = Artifact
     fields = ["kind", "quantization", "path", "file_size", "sha256", "created_at"]
-    readonly_fields = ["file_size"]
 
     @admin.display(description="size")
     def file_size(self, artifact: Artifact) -> str:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ from typing import IO, Any
 from rl.errors import TrainingFailed
 from rl.files import write_text
 
+ABANDONED_SECONDS = 24 * 3600
+"""A folder that is still partial after this long was left by a process that was killed."""
 TRAIN, HELD_OUT, MANIFEST, FEEDBACK = "train.jsonl", "heldout.jsonl", "manifest.json", "feedback.ids"
 
 
@@ -45,6 +48,7 @@ def staged(final: Path) -> Iterator[Path]:
     partial = final.with_name(f".{final.name}.partial")
     try:
         partial.mkdir(parents=True)
+        _remove_abandoned(final.parent)
         yield partial
     except OSError as error:
         raise TrainingFailed(
@@ -62,6 +66,13 @@ def publish(partial: Path, final: Path) -> None:
 
 def remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_abandoned(root: Path) -> None:
+    oldest = time.time() - ABANDONED_SECONDS
+    for partial in root.glob(".*.partial"):
+        if partial.stat().st_mtime < oldest:
+            remove(partial)
 
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast
 
@@ -58,6 +59,7 @@ class DatabaseSource:
         return tuple(sorted(name for name in names if name and isinstance(name, str)))
 
     def groups(self, tally: Tally) -> Iterator[PromptGroup]:
+        _plan_for_all_rows()
         rows = map(_Row._make, _current_feedback(self.agent).iterator(chunk_size=CHUNK))
         for key, of_one_prompt in groupby(rows, key=attrgetter("key")):
             group = PromptGroup(key)
@@ -88,6 +90,15 @@ def _current_feedback(agent: Agent) -> QuerySet[Feedback, tuple[Any, ...]]:
             "other_trace__response",
         )
     )
+
+
+def _plan_for_all_rows() -> None:
+    """PostgreSQL plans a cursor for its first tenth. Just after an import, before it has looked at the new rows, that plan
+    compares each answer with each rating: 6 s for 7,000 ratings, and growing with the square. Planned to its end: 0.2 s.
+    """
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SET cursor_tuple_fraction = 1.0")
 
 
 def _add_trace(group: PromptGroup, rows: list[_Row], tally: Tally) -> None:

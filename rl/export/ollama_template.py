@@ -39,7 +39,7 @@ def family_of_file(gguf_file: Path) -> Family:
     """Of the chat template that the file carries. Raises ExportFailed when it has none, or none that Ollama can have."""
     try:
         reader = GGUFReader(gguf_file)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, IndexError) as error:  # IndexError: the file ends too early
         raise ExportFailed(f"{gguf_file} cannot be read as GGUF: {error}") from error
     jinja = reader.get_field("tokenizer.chat_template")
     if jinja is None:

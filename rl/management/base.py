@@ -23,6 +23,10 @@ from rl.models import Agent
 class RatchetCommand(BaseCommand):
     """Subclasses write ``add_options`` and ``run``; ``run`` ends with ``self.result(...)``."""
 
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        """``--version`` names a model version here, not Django's."""
+        return super().create_parser(prog_name, subcommand, conflict_handler="resolve", **kwargs)
+
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", action="store_true", help="print one JSON document on stdout")
         self.add_options(parser)

@@ -100,6 +100,12 @@ class Agent(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    def clean(self) -> None:
+        """The name decides which prompts are held out: with another name a version would be tested on what it learned."""
+        before = type(self).objects.filter(pk=self.pk).values_list("name", flat=True).first()
+        if before is not None and before.lower() != self.name.lower() and self.training_sets.exists():
+            raise ValidationError({"name": "cannot change any more: it decides which prompts are held out for testing"})
+
     def training_config(self) -> TrainingConfig:
         return (
             preset(self.preset)

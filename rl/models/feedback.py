@@ -98,6 +98,12 @@ class Feedback(models.Model):
                 condition=Q(is_current=True, training_set__isnull=True) & ~Q(kind="retraction"),
                 name="feedback_waiting",
             ),
+            # The dashboard counts each agent's current feedback.
+            models.Index(
+                fields=["agent"],
+                condition=Q(is_current=True) & ~Q(kind="retraction"),
+                name="feedback_current",
+            ),
             # The dashboard's ratings per day; the API's cursor.
             models.Index(fields=["agent", "-created_at", "id"], name="feedback_agent_newest"),
             models.Index(fields=["-created_at", "id"], name="feedback_newest"),

@@ -8,6 +8,7 @@ from pathlib import Path
 from django.conf import settings
 
 from rl.records import Report
+from rl.training.model_path import check_model_path
 
 TINY_MODEL = "rl.training.tiny_model"
 
@@ -17,9 +18,12 @@ def tiny_directory() -> Path:
 
 
 def resolve(base_model: str, report: Report) -> str:
-    """A directory or hub id that can be loaded. Empty stands for the tiny embedded model."""
+    """A directory or hub id that can be loaded. Empty stands for the tiny embedded model.
+
+    Raises TrainingFailed for what can be neither, before anything heavy is imported.
+    """
     if base_model:
-        return base_model
+        return check_model_path(base_model)
     directory = tiny_directory()
     if not (directory / "config.json").exists():
         report("stage", {"name": "building the tiny base model"})

@@ -23,6 +23,7 @@ from rl.files import write_text
 from rl.hardware import HardwareConfig, detect_hardware
 from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun, TrainingSet
 from rl.records import Report, TrainingJob, TrainingResult
+from rl.serving.deploy import deploy_to_ollama, file_name, require_ollama
 from rl.training import base_models, method, method_path, versions
 from rl.training.locks import device_lock
 from rl.training.monitor import Monitor, stopped_by_signals
@@ -95,6 +96,7 @@ def execute(run: TrainingRun, report: Report) -> Evaluation:
     except RunConflict:
         raise
     except (Interrupted, KeyboardInterrupt) as stop:
+        monitor.flush()
         conclude(run, TrainingRun.State.CANCELLED, str(stop) or "interrupted")
         raise
     except RatchetError as error:
@@ -111,6 +113,8 @@ def _work(run: TrainingRun, monitor: Monitor) -> Evaluation:
     options = RunOptions.from_dict(run.options)
     hardware = detect_hardware(settings.DATA_DIR)
     TrainingRun.objects.filter(pk=run.pk).update(hardware=asdict(hardware))
+    if options.register_ollama:
+        require_ollama(options.model_name)
     monitor("stage", {"name": "preparing data"})
     training_set = _freeze_data(run, options, monitor)
     with device_lock(settings.DATA_DIR / "locks", _device(hardware), lambda: _wait(monitor)):
@@ -177,7 +181,11 @@ def _act_on_verdict(version: ModelVersion, evaluation: Evaluation, options: RunO
     version.move(ModelVersion.Stage.EVALUATED)
     if evaluation.verdict != Evaluation.Verdict.PROMOTE:
         return
-    if options.export:
+    if options.export or options.register_ollama:
         report("stage", {"name": f"exporting GGUF {options.quantization}"})
-        release.export_version(version, "gguf", options.quantization, name=options.model_name, report=report)
+        name = file_name(options.model_name)
+        artifact = release.export_version(version, "gguf", options.quantization, name=name, report=report)
+        if options.register_ollama:
+            model_name = options.model_name or f"{version.agent.name}-{version.name}"
+            deploy_to_ollama(version, artifact, model_name=model_name, report=report)
     Deployment.promote(version)

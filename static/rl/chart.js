@@ -43,7 +43,7 @@ export class Chart {
     const { series, axes, scales, x } = this.#options;
     this.#plot = new window.uPlot({
       ...this.#size(),
-      scales: { ...scales, x: { time: x.time ?? false } },
+      scales: { ...scales, x: { time: x.time ?? false, ...(x.range ? { range: x.range } : {}) } },
       ...(x.time ? { tzDate: (seconds) => window.uPlot.tzDate(new Date(seconds * 1000), "UTC") } : {}),
       axes: [
         { stroke: ink, font: FONT, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid }, label: x.axis, labelFont: FONT },

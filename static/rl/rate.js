@@ -14,7 +14,7 @@ let busy = false;
 async function ask(address, options = {}) {
   const response = await fetch(address, { ...options, headers: { Accept: "application/json" }, redirect: "manual" });
   if (response.type === "opaqueredirect") throw new Error("You are signed out. Reload the page to sign in again.");
-  if (!response.headers.get("content-type")?.includes("json")) throw new Error(`The server answered ${response.status}.`);
+  if (!response.headers.get("content-type")?.includes("json")) throw new Error(`The server answered ${response.status}. Reload the page to go on.`);
   const answer = await response.json();
   if (!response.ok) throw new Error(answer.error);
   return answer;
@@ -105,14 +105,19 @@ function decisionLine({ event, good, question }) {
 
 async function whileBusy(work) {
   if (busy) return;
-  busy = true;
+  setBusy(true);
   try {
     await work();
   } catch (error) {
     say(`Not saved: ${error.message}`, true);
   } finally {
-    busy = false;
+    setBusy(false);
   }
+}
+
+function setBusy(on) {
+  busy = on;
+  page.setAttribute("aria-busy", String(on));
 }
 
 /** Sends the form with one more field, and goes on to the next answer. */

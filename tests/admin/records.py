@@ -45,7 +45,13 @@ def make_version(agent: Agent, name: str = "v40", **fields) -> ModelVersion:
 def make_evaluation(version: ModelVersion, training_set: TrainingSet, accuracy: float = 0.8, **fields) -> Evaluation:
     values = {"verdict": Evaluation.Verdict.PROMOTE, "base_accuracy": 0.5, "against_accuracy": 0.5, **fields}
     return Evaluation.objects.create(
-        version=version, training_set=training_set, pairs=10, prompts=5, accuracy=accuracy, report={"worst": []}, **values
+        version=version,
+        training_set=training_set,
+        pairs=10,
+        prompts=5,
+        accuracy=accuracy,
+        report={"worst": []},
+        **values,
     )
 
 
@@ -67,7 +73,12 @@ def make_loop(agent: Agent, number: int = 1) -> TrainingRun:
     version = make_version(agent, f"v{number}")
     make_evaluation(version, training_set)
     Artifact.objects.create(
-        version=version, kind="gguf", quantization="q8_0", path=f"models/{number}.gguf", size_bytes=5_000_000, sha256=HASH
+        version=version,
+        kind="gguf",
+        quantization="q8_0",
+        path=f"models/{number}.gguf",
+        size_bytes=5_000_000,
+        sha256=HASH,
     )
     trace = make_trace(agent, f"question {number}", f"answer {number}", model_version=version)
     Feedback.objects.create(

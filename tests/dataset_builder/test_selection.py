@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -132,3 +134,26 @@ def test_the_number_of_queries_does_not_grow_with_the_ratings(agent):
             read(agent)
         counts.append(len(queries))
     assert counts[0] == counts[1] <= 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_others_write_while_the_rows_are_read_is_not_read(monkeypatch):
+    """Outside a transaction and over two connections, as in production, with many fetches."""
+    monkeypatch.setattr("rl.dataset_builder.selection.CHUNK", 3)
+    agent = Agent.objects.create(name="support-chat")
+    rate_prompts(agent, 10)
+    tally = Tally()
+    for number, _ in enumerate(DatabaseSource(agent).groups(tally)):
+        if number % 5 == 0:
+            other = threading.Thread(target=_rate_elsewhere, args=(agent, number))
+            other.start()
+            other.join()
+    assert tally.read == 20
+    assert Feedback.objects.count() == 24
+
+
+def _rate_elsewhere(agent: Agent, number: int) -> None:
+    try:
+        rate_prompts(agent, 1, start=100 + number)
+    finally:
+        connection.close()

@@ -11,7 +11,7 @@ import json
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -124,22 +124,24 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, None, b"")
 
     def _receive_blob(self, digest: str) -> None:
-        double, left = self.double, int(self.headers["Content-Length"])
+        double, size = self.double, int(self.headers["Content-Length"])
         if double.disk_full:
             self.close_connection = True
             self._json(500, {"error": "write /srv/ollama/models/blobs/sha256-1: no space left on device"})
             return
-        data = bytearray()
-        while left and (part := self.rfile.read(min(left, 1 << 16))):
-            data += part
-            left -= len(part)
-            if double.break_upload_after is not None and len(data) >= double.break_upload_after:
-                self.close_connection = True
-                return
-        if left:  # the client went away
+        data = self._receive(size, double.break_upload_after or size)
+        if len(data) < size:  # one of the two has hung up
             self.close_connection = True
-            return
-        self._keep(digest, b"\0" + data[1:] if double.damage_uploads else bytes(data))
+        else:
+            self._keep(digest, b"\0" + data[1:] if double.damage_uploads else data)
+
+    def _receive(self, size: int, at_most: int) -> bytes:
+        """The body, or what has come of it when the client went away or the connection is to be cut."""
+        data = bytearray()
+        with suppress(ConnectionError):
+            while len(data) < min(size, at_most) and (part := self.rfile.read(min(size - len(data), 1 << 16))):
+                data += part
+        return bytes(data)
 
     def _keep(self, digest: str, data: bytes) -> None:
         path, actual = self.double.blob(digest), f"sha256:{hashlib.sha256(data).hexdigest()}"

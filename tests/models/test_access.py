@@ -32,7 +32,8 @@ def test_a_publishable_key_needs_an_origin():
 
 
 @pytest.mark.parametrize(
-    "origin", ["shop.example", "https://shop.example/", "https://shop.example/path", "ftp://shop.example", "*", "null", 3]
+    "origin",
+    ["shop.example", "https://shop.example/", "https://shop.example/path", "ftp://shop.example", "*", "null", 3],
 )
 def test_what_is_no_origin_is_refused(origin):
     with pytest.raises(ValidationError):

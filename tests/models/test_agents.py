@@ -26,7 +26,9 @@ def test_names_that_differ_in_case_only_are_one_name():
         Agent.objects.create(name="FILER")
 
 
-@pytest.mark.parametrize("overrides", [{"learning_rat": 1}, {"epochs": -1}, {"epochs": "3"}, ["epochs"], {"precision": "fp8"}])
+@pytest.mark.parametrize(
+    "overrides", [{"learning_rat": 1}, {"epochs": -1}, {"epochs": "3"}, ["epochs"], {"precision": "fp8"}]
+)
 def test_wrong_hyper_parameters_are_refused(overrides):
     with pytest.raises(ValidationError):
         Agent(name="x", training_overrides=overrides).full_clean()
@@ -41,3 +43,14 @@ def test_the_training_config_is_the_preset_with_what_the_agent_overrides():
 def test_an_unknown_quantization_is_refused():
     with pytest.raises(ValidationError, match="q9_9"):
         Agent(name="x", export_quantization="q9_9").full_clean()
+
+
+def test_the_name_stays_once_there_is_a_training_set():
+    agent = Agent.objects.create(name="filer")
+    agent.name = "sorter"
+    agent.full_clean()
+    agent.training_sets.create(
+        method="dpo", content_hash="0" * 64, train_rows=1, heldout_rows=1, feedback_count=2, val_split=0.2
+    )
+    with pytest.raises(ValidationError, match="held out"):
+        agent.full_clean()

@@ -23,6 +23,7 @@ def dashboard(request: HttpRequest) -> HttpResponse:
     days = figures.feedback_per_day()
     agents, versions = figures.agents_and_versions()
     context = {
+        "page": "dashboard",
         "days": days,
         "total": sum(count for _, count in days),
         "agents": agents,

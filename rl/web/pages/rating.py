@@ -35,7 +35,7 @@ def choose_agent(request: HttpRequest) -> HttpResponse:
     agents = list(Agent.objects.filter(Exists(answers.order_by()))[:AGENTS])
     if len(agents) == 1:
         return redirect("rate_agent", name=agents[0].name)
-    return render(request, "rl/rate_choose.html", {"agents": agents})
+    return render(request, "rl/rate_choose.html", {"page": "rate", "agents": agents})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -134,7 +134,7 @@ class Desk:
         }
         if self.wants_json:
             return JsonResponse(context)
-        return render(self.request, "rl/rate.html", {**context, "agent": self.agent, "tags": TAGS})
+        return render(self.request, "rl/rate.html", {**context, "page": "rate", "agent": self.agent, "tags": TAGS})
 
     def _refuse(self, problem: str) -> HttpResponse:
         if self.wants_json:

@@ -1,0 +1,1 @@
+"""Where versions are served: deployments on targets that applications talk to."""

@@ -1,0 +1,118 @@
+"""Every list and every record of the admin opens, for staff only, and costs the same for one row as for thirty."""
+
+from __future__ import annotations
+
+import pytest
+from django.apps import apps
+from django.contrib import admin
+from django.db import connection
+from django.db.models import Model
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from rl.models import Agent, Artifact, Feedback, ModelVersion, Trace, TrainingRun, TrainingSet
+from tests.admin.records import make_loop
+from tests.conftest import make_trace
+
+MODELS = sorted(apps.get_app_config("rl").get_models(), key=lambda model: model.__name__)
+APPEND_ONLY = ["feedback", "trace", "trainingset", "trainingrun", "metricpoint", "modelversion", "artifact", "evaluation",
+               "deployment", "assignment"]  # fmt: skip
+
+
+def list_of(model: type[Model]) -> str:
+    return f"/admin/rl/{model._meta.model_name}/"
+
+
+def record_of(record: Model) -> str:
+    return f"{list_of(type(record))}{record.pk}/change/"
+
+
+@pytest.fixture
+def staff(client: Client, bob) -> Client:
+    client.force_login(bob)
+    return client
+
+
+def test_every_model_is_in_the_admin() -> None:
+    assert [model.__name__ for model in MODELS if not admin.site.is_registered(model)] == []
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_a_list_costs_the_same_for_one_row_as_for_thirty(staff, agent, model, django_assert_num_queries) -> None:
+    make_loop(agent, 1)
+    staff.get(list_of(model))
+    with CaptureQueriesContext(connection) as one:
+        assert staff.get(list_of(model)).status_code == 200
+    count = len(one)
+    for number in range(2, 31):
+        make_loop(Agent.objects.create(name=f"agent-{number}"), number)
+    with django_assert_num_queries(count):
+        page = staff.get(list_of(model))
+    assert len(page.context["cl"].result_list) >= 30
+    assert count <= 8
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_every_record_opens_and_can_be_searched(staff: Client, agent: Agent, model: type[Model]) -> None:
+    make_loop(agent)
+    record = model._default_manager.first()
+    assert record is not None
+    assert staff.get(f"{list_of(model)}{record.pk}/change/").status_code == 200
+    for words in ("dpo", "0000", "7", "%'\"", "support-chat"):
+        assert staff.get(list_of(model), {"q": words}).status_code == 200
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_strangers_and_raters_do_not_get_in(client: Client, alice, charlie, model: type[Model]) -> None:
+    assert client.get(list_of(model)).status_code == 302
+    for user in (alice, charlie):
+        client.force_login(user)
+        assert client.get(list_of(model)).status_code == 302
+
+
+@pytest.mark.parametrize("name", APPEND_ONLY)
+def test_records_of_what_happened_cannot_be_edited(staff: Client, agent: Agent, name: str) -> None:
+    make_loop(agent)
+    model = apps.get_model("rl", name)
+    record = model._default_manager.first()
+    assert staff.get(f"/admin/rl/{name}/add/").status_code == 403
+    assert staff.post(f"/admin/rl/{name}/{record.pk}/change/", {"source": "changed"}).status_code == 403
+    assert staff.post(f"/admin/rl/{name}/{record.pk}/delete/", {"post": "yes"}).status_code == 403
+    assert model._default_manager.filter(pk=record.pk).exists()
+
+
+def test_what_people_wrote_is_escaped(staff: Client, agent: Agent) -> None:
+    trace = make_trace(agent, "<script>a</script>", "<script>b</script>", details={"<i>": "<script>c</script>"})
+    for address in ("/admin/rl/trace/", f"/admin/rl/trace/{trace.pk}/change/"):
+        assert "<script>a" not in staff.get(address).content.decode()
+    page = staff.get(f"/admin/rl/trace/{trace.pk}/change/").content.decode()
+    assert not [text for text in ("<script>b", "<script>c", "<i>") if text in page]
+
+
+def test_the_index_links_to_the_site(staff: Client) -> None:
+    text = staff.get("/admin/").content.decode()
+    assert '<a href="/">Dashboard</a>' in text
+    assert '<a href="/rate/">Rate answers</a>' in text
+    assert "| Ratchet</title>" in text
+
+
+def test_the_loop_can_be_walked_by_links(staff: Client, agent: Agent) -> None:
+    run = make_loop(agent)
+    version, trace, rows = run.version, agent.traces.get(), run.training_set
+    of_agent = [Trace, Feedback, TrainingSet, TrainingRun, ModelVersion]
+    pages: dict[Model, list[str]] = {
+        agent: [f"{list_of(model)}?agent__id__exact={agent.pk}" for model in of_agent],
+        trace: [f"{list_of(Feedback)}?trace__id__exact={trace.pk}", record_of(version)],
+        rows: [f"{list_of(TrainingRun)}?training_set__id__exact={rows.pk}"],
+        run: [record_of(rows), record_of(version)],
+        version: [
+            f"{list_of(Artifact)}?version__id__exact={version.pk}",
+            f"{list_of(Trace)}?model_version__id__exact={version.pk}",
+            record_of(run),
+        ],
+    }
+    for record, links in pages.items():
+        text = staff.get(record_of(record)).content.decode()
+        for link in links:
+            assert f'href="{link}"' in text, (record, link)
+            assert staff.get(link).status_code == 200

@@ -1,0 +1,137 @@
+"""What people do edit: agents, keys and experiments."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from rl.models import Agent, ApiKey, Experiment
+from tests.admin.records import make_version
+from tests.conftest import make_trace
+
+AGENT = {
+    "name": "filer", "base_model": "", "system_prompt": "", "description": "", "context_length": "1024",
+    "response_length": "256", "pair_type": "preference", "preset": "default", "training_overrides": "",
+    "reward_weights": "", "min_samples_to_retrain": "100", "retrain_interval_hours": "24", "export_quantization": "q8_0",
+}  # fmt: skip
+
+
+@pytest.fixture
+def staff(client: Client, bob) -> Client:
+    client.force_login(bob)
+    return client
+
+
+# --- agents -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_agent_is_made_with_empty_boxes_as_empty_objects(staff: Client) -> None:
+    assert staff.post("/admin/rl/agent/add/", AGENT).status_code == 302
+    agent = Agent.objects.get()
+    assert (agent.training_overrides, agent.reward_weights) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        ("training_overrides", '{"lerning_rate": 1}', "unknown hyper-parameter lerning_rate"),
+        ("training_overrides", "{", "valid JSON"),
+        ("name", "../etc", "name"),
+        ("export_quantization", "q9", "q9"),
+    ],
+)
+def test_wrong_values_are_refused_beside_their_field(staff: Client, field: str, value: str, problem: str) -> None:
+    answer = staff.post("/admin/rl/agent/add/", {**AGENT, field: value})
+    assert answer.status_code == 200
+    assert problem in str(answer.context["adminform"].form.errors[field])
+    assert not Agent.objects.exists()
+
+
+def test_an_agent_with_answers_cannot_be_deleted(staff: Client, agent: Agent) -> None:
+    make_trace(agent)
+    assert staff.post(f"/admin/rl/agent/{agent.pk}/delete/", {"post": "yes"}).status_code == 403
+    empty = Agent.objects.create(name="empty")
+    assert staff.post(f"/admin/rl/agent/{empty.pk}/delete/", {"post": "yes"}).status_code == 302
+    assert list(Agent.objects.all()) == [agent]
+
+
+def test_agents_cannot_be_deleted_by_the_list(staff: Client, agent: Agent) -> None:
+    assert "delete_selected" not in staff.get("/admin/rl/agent/").content.decode()
+
+
+# --- keys -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_new_key_is_shown_once(staff: Client) -> None:
+    fields = {
+        "name": "shop",
+        "kind": "publishable",
+        "agent": "",
+        "allowed_origins": "https://a.example\nhttps://b.example",
+    }
+    text = staff.post("/admin/rl/apikey/add/", fields, follow=True).content.decode()
+    key = text.partition('<code class="new-key">')[2].partition("<")[0]
+    row = ApiKey.find(key)
+    assert row is not None
+    assert row.allowed_origins == ["https://a.example", "https://b.example"]
+    for address in ("/admin/rl/apikey/", f"/admin/rl/apikey/{row.pk}/change/", "/admin/"):
+        again = staff.get(address).content.decode()
+        assert key not in again
+        assert row.digest not in again
+
+
+@pytest.mark.parametrize(
+    ("origins", "problem"),
+    [("", "at least one origin"), ("shop.example", "is no origin"), ("https://a.example/x", "path")],
+)
+def test_origins_are_checked(staff: Client, origins: str, problem: str) -> None:
+    fields = {"name": "shop", "kind": "publishable", "agent": "", "allowed_origins": origins}
+    answer = staff.post("/admin/rl/apikey/add/", fields)
+    assert problem in str(answer.context["adminform"].form.errors["allowed_origins"])
+    assert not ApiKey.objects.exists()
+
+
+def test_a_key_keeps_its_kind_and_its_digest_when_its_name_changes(staff: Client) -> None:
+    row, key = ApiKey.create(name="server", kind="secret")
+    fields = {"name": "new name", "kind": "publishable", "digest": "0", "allowed_origins": ""}
+    assert staff.post(f"/admin/rl/apikey/{row.pk}/change/", fields).status_code == 302
+    found = ApiKey.find(key)
+    assert found is not None
+    assert (found.name, found.kind) == ("new name", "secret")
+
+
+def test_keys_are_revoked_and_never_deleted(staff: Client) -> None:
+    row, key = ApiKey.create(name="server", kind="secret")
+    fields = {"action": "revoke", "_selected_action": [row.pk]}
+    assert "1 keys revoked" in staff.post("/admin/rl/apikey/", fields, follow=True).content.decode()
+    assert ApiKey.find(key) is None
+    assert staff.post(f"/admin/rl/apikey/{row.pk}/delete/", {"post": "yes"}).status_code == 403
+
+
+# --- experiments ------------------------------------------------------------------------------------------------------
+
+
+def test_an_experiment_gets_its_times_from_its_state(staff: Client, agent: Agent) -> None:
+    fields = {
+        "agent": agent.pk, "name": "v2 against base", "state": "running",
+        "arms-TOTAL_FORMS": "2", "arms-INITIAL_FORMS": "0",
+        "arms-0-version": make_version(agent).pk, "arms-0-weight": "1", "arms-1-version": "", "arms-1-weight": "2",
+    }  # fmt: skip
+    assert staff.post("/admin/rl/experiment/add/", fields).status_code == 302
+    experiment = Experiment.objects.get()
+    assert experiment.started_at is not None
+    assert experiment.stopped_at is None
+    assert sorted(arm.weight for arm in experiment.arms.all()) == [1.0, 2.0]
+
+
+def test_a_second_running_experiment_is_refused(staff: Client, agent: Agent) -> None:
+    Experiment.objects.create(agent=agent, name="first", state="running")
+    fields = {
+        "agent": agent.pk,
+        "name": "second",
+        "state": "running",
+        "arms-TOTAL_FORMS": "0",
+        "arms-INITIAL_FORMS": "0",
+    }
+    assert staff.post("/admin/rl/experiment/add/", fields).status_code == 200
+    assert Experiment.objects.count() == 1

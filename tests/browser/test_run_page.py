@@ -1,0 +1,121 @@
+"""The page of a run that goes on while somebody looks."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+from playwright.sync_api import BrowserContext, Page, expect
+
+from rl.models import Agent, MetricPoint, TrainingRun
+from tests.admin.records import make_loop, make_run
+from tests.browser.conftest import LiveSite
+from tests.browser.test_rating_page import sign_in
+
+
+def train(run: TrainingRun, first: int, last: int) -> None:
+    MetricPoint.objects.bulk_create(
+        [
+            MetricPoint(run=run, step=step, values={"loss": 0.7 - step * 0.004, "accuracy": min(1, 0.5 + step * 0.005)})
+            for step in range(first, last + 1)
+        ]
+    )
+    TrainingRun.objects.filter(pk=run.pk).update(step=last, stage="training")
+    run.directory.mkdir(parents=True, exist_ok=True)
+    with (run.directory / "log.txt").open("a") as log:
+        log.writelines(f"step {step} of 100 <b>\n" for step in range(first, last + 1))
+
+
+@pytest.fixture
+def run(live_site: LiveSite, agent: Agent, data_dir: Path) -> TrainingRun:
+    run = make_run(agent, TrainingRun.State.RUNNING, attempt=1, total_steps=100)
+    TrainingRun.objects.filter(pk=run.pk).update(started_at=timezone.now() - timedelta(minutes=6))
+    train(run, 1, 40)
+    return run
+
+
+@pytest.fixture
+def staff(context: BrowserContext, live_site: LiveSite, bob: User) -> BrowserContext:
+    sign_in(context, live_site, bob)
+    return context
+
+
+def open_run(page: Page, live_site: LiveSite, run: TrainingRun) -> None:
+    page.goto(f"{live_site.url}/admin/rl/trainingrun/{run.pk}/change/")
+
+
+def test_the_chart_grows_while_the_run_goes_on(page: Page, staff, live_site, run: TrainingRun, screenshot) -> None:
+    open_run(page, live_site, run)
+    expect(page.locator("#run-steps")).to_have_text("40 of 100 steps")
+    expect(page.locator("#run-chart canvas")).to_be_visible()
+    page.get_by_text("The numbers").click()
+    rows = page.locator("#run-table tbody tr")
+    expect(rows).to_have_count(40)
+    expect(page.locator("#run-table thead th")).to_have_text(["step", "accuracy", "loss"])
+    train(run, 41, 60)
+    expect(rows).to_have_count(60, timeout=5000)
+    expect(page.locator("#run-steps")).to_have_text("60 of 100 steps")
+    expect(page.locator("#run-eta")).to_have_text("about 4 min left")
+    expect(page.locator("#run-log")).to_contain_text("step 60 of 100 <b>")
+    page.get_by_text("The numbers").click()
+    screenshot(page, "run-page")
+
+
+def test_a_finished_run_shows_its_version_by_itself(page: Page, staff, live_site, run: TrainingRun, agent) -> None:
+    open_run(page, live_site, run)
+    expect(page.get_by_role("button", name="Cancel this run")).to_be_visible()
+    made = make_loop(agent, 7)
+    version, made.version = made.version, None
+    made.save()
+    run.version, run.state = version, TrainingRun.State.SUCCEEDED
+    run.save()
+    expect(page.locator("#run-state")).to_have_text("succeeded", timeout=5000)
+    expect(page.get_by_role("link", name="v7", exact=True)).to_be_visible()
+    expect(page.get_by_role("button", name="Cancel this run")).not_to_be_visible()
+
+
+def test_a_finished_run_is_asked_for_once(page: Page, staff, live_site, run: TrainingRun) -> None:
+    TrainingRun.objects.filter(pk=run.pk).update(state=TrainingRun.State.SUCCEEDED)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "progress.json" in request.url else None)
+    open_run(page, live_site, run)
+    expect(page.locator("#run-chart canvas")).to_be_visible()
+    page.wait_for_timeout(2500)
+    assert len(asked) == 1
+
+
+def test_a_resumed_run_is_drawn_again_from_the_start(page: Page, staff, live_site, run: TrainingRun) -> None:
+    open_run(page, live_site, run)
+    page.get_by_text("The numbers").click()
+    expect(page.locator("#run-table tbody tr").first).to_contain_text("40")
+    MetricPoint.objects.filter(run=run, step__gt=30).delete()
+    TrainingRun.objects.filter(pk=run.pk).update(attempt=2, step=30)
+    expect(page.locator("#run-table tbody tr")).to_have_count(30, timeout=8000)
+
+
+def test_it_is_cancelled_by_its_button(page: Page, staff, live_site, run: TrainingRun) -> None:
+    open_run(page, live_site, run)
+    page.get_by_role("button", name="Cancel this run").click()
+    expect(page.get_by_text("stops after its current step")).to_be_visible()
+    expect(page.get_by_role("button", name="Stopping…")).to_be_disabled()
+    run.refresh_from_db()
+    assert run.cancel_requested
+
+
+def test_the_pages_of_the_admin_have_nothing_that_the_policy_blocks(page: Page, staff, live_site, run, agent) -> None:
+    make_loop(agent)
+    version = agent.versions.get()
+    forms = ["rl/agent/add/", f"rl/agent/{agent.pk}/change/", "rl/experiment/add/", "rl/apikey/add/"]
+    for address in ("", "rl/trace/", "rl/trainingrun/", f"rl/modelversion/{version.pk}/change/", *forms):
+        page.goto(f"{live_site.url}/admin/{address}")
+        expect(page.get_by_role("link", name="Dashboard")).to_be_visible()
+
+
+def test_it_fits_a_phone(page: Page, staff, live_site, run: TrainingRun) -> None:
+    page.set_viewport_size({"width": 375, "height": 700})
+    open_run(page, live_site, run)
+    expect(page.locator("#run-chart canvas")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375

@@ -1,0 +1,117 @@
+"""An installation of its own for tests that start real processes: a folder with a database, demo data and the tiny model."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+MANAGE = Path(__file__).resolve().parents[2] / "manage.py"
+QUICK = {
+    "epochs": 2.0,
+    "batch_size": 8,
+    "gradient_accumulation": 1,
+    "learning_rate": 1e-3,
+    "save_steps": 4,
+    "lora_r": 4,
+}
+
+
+@dataclass(frozen=True)
+class Site:
+    data: Path
+
+    def environment(self, **more: str) -> dict[str, str]:
+        keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "VIRTUAL_ENV") if name in os.environ}
+        return {
+            **keep,
+            "DJANGO_SETTINGS_MODULE": "backend.settings",
+            "SECRET_KEY": "only-for-tests-" + "y" * 40,
+            "DEBUG": "1",
+            "DATA_DIR": str(self.data),
+            "DATABASE_URL": f"sqlite:///{self.data / 'db.sqlite3'}",
+            "HF_HUB_OFFLINE": "1",
+            "OMP_NUM_THREADS": "1",
+            "NO_COLOR": "1",
+            **more,
+        }
+
+    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, str(MANAGE), *arguments],
+            env=self.environment(**environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, *arguments: str, expect: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Runs ``manage.py`` and checks its exit code."""
+        process = self.start(*arguments, **environment)
+        output, errors = process.communicate(timeout=300)
+        assert process.returncode == expect, f"exit {process.returncode}\n{output}\n{errors}"
+        return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+
+    def json(self, *arguments: str, expect: int = 0, **environment: str) -> Any:
+        return json.loads(self.run(*arguments, "--json", expect=expect, **environment).stdout)
+
+    def query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        connection = sqlite3.connect(self.data / "db.sqlite3", timeout=20)
+        try:
+            return connection.execute(sql, parameters).fetchall()
+        finally:
+            connection.close()
+
+    def change(self, sql: str, *parameters: Any) -> None:
+        connection = sqlite3.connect(self.data / "db.sqlite3", timeout=20)
+        try:
+            with connection:
+                connection.execute(sql, parameters)
+        finally:
+            connection.close()
+
+    def copy(self, target: Path) -> Site:
+        shutil.copytree(self.data, target)
+        return Site(target)
+
+    def losses(self, run: int = 1) -> list[float]:
+        points = self.query('SELECT step, "values" FROM rl_metricpoint WHERE run_id = ? ORDER BY step', run)
+        return [json.loads(values)["loss"] for _, values in points]
+
+    def wait_for(self, sql: str, seconds: float = 120) -> tuple[Any, ...]:
+        """The first row that the query gives, as soon as it gives one."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if rows := self.query(sql):
+                return rows[0]
+            time.sleep(0.2)
+        raise AssertionError(f"still nothing after {seconds} s: {sql}")
+
+
+def kill_session(process: subprocess.Popen[str]) -> None:
+    """SIGKILL to all that the process started."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def prepare(data: Path, overrides: dict[str, Any]) -> Site:
+    site = Site(data)
+    data.mkdir(parents=True)
+    program = (
+        "from rl.demo.load import load_demo; from rl.training.base_models import resolve; from rl.records import silent;"
+        f"agent = load_demo(); agent.training_overrides = {{**agent.training_overrides, **{overrides!r}}}; agent.save();"
+        "resolve('', silent)"
+    )
+    site.run("migrate", "--verbosity", "0")
+    site.run("shell", "--no-imports", "-c", program)
+    return site

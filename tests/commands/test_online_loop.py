@@ -1,0 +1,88 @@
+"""Site and queue running: ratings posted through the API lead, with no further hand, to a new evaluated version."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from rl.demo.support import demo_answers
+from tests.commands.site import Site, kill_session
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture
+def running(site: Site, port: int, tmp_path: Path):
+    """The site and one queue cluster as separate processes."""
+    environment = {"ENABLE_ONLINE_LEARNING": "1", "ALLOWED_HOSTS": "127.0.0.1"}
+    processes = [
+        site.start("runserver", "--noreload", f"127.0.0.1:{port}", **environment),
+        site.start("qcluster", **environment),
+    ]
+    _wait_until_up(port)
+    yield f"http://127.0.0.1:{port}"
+    for process in processes:
+        kill_session(process)
+
+
+def _wait_until_up(port: int) -> None:
+    for _ in range(200):
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=2)
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise AssertionError("the site did not come up")
+
+
+def post(address: str, key: str, body: dict) -> dict:
+    request = urllib.request.Request(
+        address,
+        data=json.dumps(body).encode(),
+        headers={"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        assert answer.status == 201
+        return json.load(answer)
+
+
+@pytest.mark.slow
+def test_a_hundred_ratings_lead_to_a_new_evaluated_version(site, running):
+    site.change("UPDATE rl_feedback SET is_current = 0")
+    site.change("UPDATE django_q_schedule SET next_run = '2020-01-01'")
+    key = site.json("api_key", "create", "--name", "app", "--kind", "secret")["key"]
+    for question in demo_answers(seed=1)[:50]:
+        for answer in question.answers:
+            trace = post(
+                f"{running}/api/v1/traces/",
+                key,
+                {"agent": "support-chat", "prompt": question.question, "response": answer.text},
+            )
+            post(
+                f"{running}/api/v1/feedback/",
+                key,
+                {"trace": trace["id"], "rater": "ann", "scale": "thumb", "value": int(answer.ratings[0].up)},
+            )
+    run, trigger = site.wait_for(
+        "SELECT id, \"trigger\" FROM rl_trainingrun WHERE state IN ('succeeded', 'failed')", seconds=240
+    )
+    log = (site.data / "runs" / str(run) / "log.txt").read_text()
+    assert site.query('SELECT state, "trigger" FROM rl_trainingrun') == [("succeeded", "online")], log
+    ((name, stage, pairs),) = site.query(
+        "SELECT v.name, v.stage, e.pairs FROM rl_modelversion v JOIN rl_evaluation e ON e.version_id = v.id"
+    )
+    assert name.startswith("v")
+    assert stage in ("evaluated", "exported", "rejected")
+    assert pairs > 0
+    assert site.query("SELECT COUNT(*) FROM rl_feedback WHERE is_current AND training_set_id IS NULL") == [(0,)]

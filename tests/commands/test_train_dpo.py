@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import json
+import signal
+import time
+
+import pytest
+
+from tests.commands.site import Site, kill_session
+
+TRAIN = ("train_dpo", "--agent", "support-chat", "--val-split", "0.25")
+
+
+def started(site: Site, *options: str, step: int = 5):
+    """A training process that has passed ``step``."""
+    process = site.start(*TRAIN, *options)
+    site.wait_for(f"SELECT step FROM rl_trainingrun WHERE step >= {step}")
+    return process
+
+
+@pytest.mark.slow
+def test_it_prints_one_json_document_and_progress_elsewhere(site):
+    result = site.run(*TRAIN, "--json")
+    document = json.loads(result.stdout)
+    assert document["version"].startswith("v")
+    assert document["evaluation"]["pairs"] > 10
+    assert set(document["evaluation"]["models"]) == {"new", "base", "current"}
+    assert "training" in result.stderr
+    (state,) = site.query("SELECT state FROM rl_trainingrun")
+    assert state == ("succeeded",)
+
+
+@pytest.mark.slow
+def test_a_run_killed_with_sigkill_resumes_to_the_same_losses(site, prepared_site, tmp_path):
+    whole = prepared_site.copy(tmp_path / "whole")
+    whole.run(*TRAIN)
+    kill_session(started(site))
+    site.run(*TRAIN, "--resume")
+    assert len(site.losses()) > 10
+    assert site.losses() == whole.losses()
+    assert site.query("SELECT state, attempt FROM rl_trainingrun") == [("succeeded", 2)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_it_at_the_next_step_with_a_checkpoint(site, number):
+    process = started(site)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert f"stopped by {number.name}" in errors
+    assert site.query("SELECT state FROM rl_trainingrun") == [("cancelled",)]
+    ((step,),) = site.query("SELECT MAX(step) FROM rl_metricpoint")
+    assert (site.data / "runs" / "1" / f"checkpoint-{step}" / "adapter_model.safetensors").exists()
+
+
+@pytest.mark.slow
+def test_a_cancel_in_the_database_stops_it(site):
+    process = started(site)
+    site.change("UPDATE rl_trainingrun SET cancel_requested = 1")
+    before = time.monotonic()
+    process.communicate(timeout=60)
+    assert (process.returncode, time.monotonic() - before < 30) == (130, True)
+    assert site.query("SELECT state, error FROM rl_trainingrun") == [("cancelled", "run 1: cancelled")]
+
+
+def test_the_dry_run_says_what_would_happen_and_writes_nothing(site):
+    files = sorted(site.data.rglob("*"))
+    document = site.json(*TRAIN, "--dry-run")
+    assert document["data"]["train_pairs"] > 50
+    assert document["data"]["skipped"]
+    assert document["tokens"]["measured"] is True
+    assert document["tokens"]["prompt"]["max"] >= document["tokens"]["prompt"]["median"] > 0
+    assert document["estimate"]["steps"] > 10
+    assert document["estimate"]["peak_memory_bytes"] > 10**8
+    assert site.query("SELECT COUNT(*) FROM rl_trainingrun") == [(0,)]
+    assert [file for file in sorted(site.data.rglob("*")) if "sqlite3" not in file.name] == [
+        file for file in files if "sqlite3" not in file.name
+    ]
+
+
+def test_the_dry_run_prints_tables_for_people(site):
+    output = site.run(*TRAIN, "--dry-run").stdout
+    for words in ("pairs to train on", "Left out", "Tokens", "optimiser steps", "memory"):
+        assert words in output
+
+
+def test_too_few_pairs_exit_with_3_and_say_what_is_missing(site):
+    result = site.run(*TRAIN, "--min-samples", "5000", expect=3)
+    assert "5000 are needed" in result.stderr
+    assert "more rating" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--agent", "nobody"), "no agent is named 'nobody'"),
+        (("--agent", "support-chat", "--epochs", "-1"), "epochs must be a number"),
+        (("--agent", "support-chat", "--val-split", "2"), "val_split must be a number"),
+        (("--agent", "support-chat", "--source", "file"), "--source file needs --data-file"),
+        (("--agent", "support-chat", "--resume"), "has no stopped run to resume"),
+        (("--agent", "support-chat", "--config", "smal_gpu"), "invalid choice"),
+        ((), "--agent is missing"),
+    ],
+)
+def test_a_wrong_option_exits_with_2_and_one_line(site, options, complaint):
+    result = site.run("train_dpo", *options, expect=2)
+    assert complaint in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_base_model_that_is_no_model_fails_before_anything_is_loaded(site, tmp_path):
+    result = site.run(*TRAIN, "--base-model", str(tmp_path), expect=1)
+    assert "config.json is missing" in result.stderr
+
+
+def test_a_broken_file_is_one_clear_error(site, tmp_path):
+    broken = tmp_path / "exhaustive_data.json"
+    broken.write_text('{"run_id": "x", "entries": [{"entry_id": "e1",')
+    result = site.run(*TRAIN, "--source", "file", "--data-file", str(broken), "--pair-type", "both", expect=2)
+    assert str(broken) in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not list((site.data / "training_sets").glob("*"))
+
+
+def test_a_second_run_of_the_same_agent_is_refused(site):
+    process = started(site, step=1)
+    try:
+        assert "in progress" in site.run(*TRAIN, expect=1).stderr
+    finally:
+        kill_session(process)
+
+
+@pytest.mark.slow
+def test_it_trains_from_command_center_files_without_importing_them(site, tmp_path):
+    from tests.collect.make_command_center import write_files
+
+    files = write_files(tmp_path / "files", questions=40)
+    document = site.json(
+        "train_dpo", "--agent", "support-chat", "--source", "file", "--data-file", str(files.entries),
+        "--ratings-file", str(files.ratings), "--pair-type", "both", "--epochs", "0.2", "--max-length", "1024",
+        "--output-dir", str(tmp_path / "out"),
+    )  # fmt: skip
+    assert document["steps"] > 0
+    assert (tmp_path / "out" / "adapter" / "adapter_model.safetensors").exists()
+    assert site.query("SELECT COUNT(*) FROM rl_trace WHERE source = 'command_center'") == [(0,)]
