@@ -53,7 +53,10 @@ class Deployment(models.Model):
                 return
             aliased.filter(alias=cls.Alias.PREVIOUS).update(alias="")
             aliased.filter(alias=cls.Alias.CHAMPION).update(alias=cls.Alias.PREVIOUS)
-            cls.objects.create(agent_id=version.agent_id, version=version, alias=cls.Alias.CHAMPION)
+            served = aliased.filter(version=version).order_by("-created_at").first()
+            row = served or cls(agent_id=version.agent_id, version=version)
+            row.alias = cls.Alias.CHAMPION
+            row.save()
 
 
 class Experiment(models.Model):

@@ -69,3 +69,11 @@ def test_an_agent_has_one_champion(agent):
     Deployment.objects.create(agent=agent, version=make_version(agent), alias="champion")
     with pytest.raises(IntegrityError), transaction.atomic():
         Deployment.objects.create(agent=agent, version=make_version(agent, "v16"), alias="champion")
+
+
+def test_promoting_a_version_that_a_server_has_marks_that_deployment(agent):
+    version = make_version(agent)
+    served = Deployment.objects.create(agent=agent, version=version, target="ollama", model_name="chat")
+    Deployment.promote(version)
+    assert agent.deployments.get() == served
+    assert Deployment.champion(agent) == version
