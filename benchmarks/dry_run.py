@@ -85,8 +85,7 @@ def fill(ratings: int, answers_per_prompt: int) -> None:
 
 
 def _answers(agent: Any, count: int, per_prompt: int, rng: random.Random) -> Iterator[Any]:
-    from rl.models import Trace
-    from rl.models.traces import prompt_key
+    from rl.models import Trace, prompt_key
 
     prompt: list[Any] = []
     for number in range(count):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import subprocess
 import sys
@@ -122,8 +123,9 @@ def links(agent: Agent, run: TrainingRun, port: int) -> dict[str, str]:
 def serve(port: int) -> int:
     """The site and the queue, until one of them ends or a person stops them."""
     manage = [sys.executable, str(settings.BASE_DIR / "manage.py")]
-    site = subprocess.Popen([*manage, "runserver", "--noreload", f"127.0.0.1:{port}"])
-    queue = subprocess.Popen([*manage, "qcluster"])
+    environment = {**os.environ, "SITE_URL": f"http://127.0.0.1:{port}"}
+    site = subprocess.Popen([*manage, "runserver", "--noreload", f"127.0.0.1:{port}"], env=environment)
+    queue = subprocess.Popen([*manage, "qcluster"], env=environment)
     try:
         return site.wait()
     except KeyboardInterrupt:

@@ -20,7 +20,7 @@ from rl.dataset_builder.selection import DatabaseSource
 from rl.dataset_builder.shortage import Shortage
 from rl.dataset_builder.splitting import is_held_out
 from rl.errors import NotEnoughData
-from rl.files import replacing
+from rl.files import publish_directory, remove
 from rl.models import Agent, TrainingSet
 
 
@@ -64,14 +64,14 @@ def _freeze(agent: Agent, source: Source, options: DataOptions, method: str) -> 
             frozen = _keep(folder, frozen)
         elif not frozen.directory.exists():  # somebody tidied up; these are the same bytes
             _describe(folder, frozen, tally)
-            rows.publish(folder, frozen.directory)
+            publish_directory(folder, frozen.directory)
     mark(frozen, tally.ids)
     return frozen
 
 
 def _write_rows(folder: Path, agent: Agent, source: Source, options: DataOptions, tally: Tally) -> _Written:
     shortage = Shortage(options)
-    with replacing(folder / rows.TRAIN, "wb") as train_file, replacing(folder / rows.HELD_OUT, "wb") as heldout_file:
+    with (folder / rows.TRAIN).open("wb") as train_file, (folder / rows.HELD_OUT).open("wb") as heldout_file:
         train, held_out = rows.RowWriter(train_file), rows.RowWriter(heldout_file)
         for group, pairs in paired_groups(source, options, tally):
             target = held_out if is_held_out(agent.name, group.prompt_key, options.val_split) else train
@@ -130,17 +130,17 @@ def _describe(folder: Path, frozen: TrainingSet, tally: Tally) -> None:
 
 def _keep(folder: Path, frozen: TrainingSet) -> TrainingSet:
     """The files come first: a folder without a row is litter, a row without its files is a lie."""
-    rows.publish(folder, frozen.directory)
+    publish_directory(folder, frozen.directory)
     try:
         with transaction.atomic():
             frozen.save(force_insert=True)
     except IntegrityError:  # somebody froze the same rows at the same time
-        rows.remove(frozen.directory)
+        remove(frozen.directory)
         twin = _existing(frozen.agent, frozen.method, frozen.content_hash)
         if twin is None:
             raise
         return twin
     except BaseException:
-        rows.remove(frozen.directory)
+        remove(frozen.directory)
         raise
     return frozen

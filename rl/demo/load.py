@@ -5,8 +5,7 @@ from __future__ import annotations
 from django.db import transaction
 
 from rl.demo.support import DEMO_TRAINING, DemoQuestion, demo_answers
-from rl.models import Agent, Feedback, Trace
-from rl.models.traces import prompt_key
+from rl.models import Agent, Feedback, Trace, prompt_key
 from rl.records import Message
 
 AGENT = "support-chat"

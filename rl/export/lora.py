@@ -15,14 +15,13 @@ import numpy as np
 from rl.errors import ExportFailed, UsageError
 from rl.export.gguf_architectures import Architecture, find_architecture, gguf_name, reordered_rows
 from rl.export.gguf_weights import Array, Checkpoint
-from rl.export.loading import check_adapter, layer_shapes, load_config
+from rl.export.loading import layer_shapes, load_config
 from rl.export.staging import require_space, staged_directory
 from rl.records import ExportJob, ExportResult, Report
 from rl.slugs import check_slug
 from rl.training.loading import quiet
+from rl.training.model_path import ADAPTER_CONFIG, ADAPTER_WEIGHTS, check_adapter
 
-_WEIGHTS = "adapter_model.safetensors"
-_CONFIG = "adapter_config.json"
 _PREFIX = "base_model.model."
 _KEY = re.compile(re.escape(_PREFIX) + r"(?P<module>.+)\.lora_(?P<side>[AB])\.weight")
 _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
@@ -56,14 +55,14 @@ def export(job: ExportJob, report: Report) -> ExportResult:
     if job.adapter_dir is None:
         raise UsageError("a LoRA export needs an adapter: the base model alone has none")
     report("stage", {"name": "convert"})
-    source = check_adapter(job.adapter_dir)
+    source = check_adapter(job.adapter_dir, ExportFailed)
     config = _read_config(source)
     final = job.output_dir / "lora"
     with staged_directory(final) as directory:
-        require_space(job.output_dir, 2 * (source / _WEIGHTS).stat().st_size)
-        shutil.copyfile(source / _WEIGHTS, directory / _WEIGHTS)
+        require_space(job.output_dir, 2 * (source / ADAPTER_WEIGHTS).stat().st_size)
+        shutil.copyfile(source / ADAPTER_WEIGHTS, directory / ADAPTER_WEIGHTS)
         clean = config | {"base_model_name_or_path": job.base_model, "inference_mode": True}
-        (directory / _CONFIG).write_text(json.dumps(clean, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        (directory / ADAPTER_CONFIG).write_text(json.dumps(clean, indent=2, sort_keys=True) + "\n", encoding="utf-8")
         count = convert_adapter(source, directory / f"{job.name}-lora-f16.gguf", job.base_model, job.name)
     size = sum(path.stat().st_size for path in final.iterdir())
     return ExportResult(path=final, quantization="f16", details={"tensor_types": {"F16": count}, "size_bytes": size})
@@ -75,7 +74,7 @@ def convert_adapter(adapter_dir: Path, destination: Path, base_model: str, name:
     _check_expressible(config)
     base = load_config(base_model)
     architecture = find_architecture(base)
-    checkpoint = Checkpoint(adapter_dir, _WEIGHTS)
+    checkpoint = Checkpoint(adapter_dir, ADAPTER_WEIGHTS)
     _check_fit(checkpoint, layer_shapes(base), adapter_dir, base_model)
     tensors = dict(_converted(checkpoint, key, config, architecture, base) for key in sorted(checkpoint.shapes))
     if not tensors:
@@ -164,9 +163,9 @@ def _not_expressible(why: str) -> ExportFailed:
 
 def _read_config(adapter_dir: Path) -> dict[str, Any]:
     try:
-        config = json.loads((adapter_dir / _CONFIG).read_text(encoding="utf-8"))
+        config = json.loads((adapter_dir / ADAPTER_CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ExportFailed(f"cannot read {adapter_dir / _CONFIG}: {error}") from error
+        raise ExportFailed(f"cannot read {adapter_dir / ADAPTER_CONFIG}: {error}") from error
     if not isinstance(config, dict):
-        raise ExportFailed(f"{adapter_dir / _CONFIG} is not a JSON object")
+        raise ExportFailed(f"{adapter_dir / ADAPTER_CONFIG} is not a JSON object")
     return config

@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 from rl.errors import RatchetError, UsageError
-from rl.management.progress import ProgressLine
 from rl.models import Agent
+from rl.training.progress import ProgressLine
 
 
 class RatchetCommand(BaseCommand):
@@ -39,7 +39,8 @@ class RatchetCommand(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.as_json: bool = options["json"]
-        self.report = ProgressLine(Console(stderr=True, no_color=options["no_color"] or None))
+        quiet = options["verbosity"] == 0
+        self.report = ProgressLine(Console(stderr=True, no_color=options["no_color"] or None, quiet=quiet))
         try:
             self.run(**options)
         except RatchetError as error:

@@ -12,11 +12,13 @@ LABELS = {"base": "base model", "current": "version in use", "new": "new version
 
 
 def evaluation_table(evaluation: Evaluation) -> Table:
-    against = evaluation.against.name if evaluation.against else "base model"
+    labels = {"base": LABELS["base"], "new": LABELS["new"]}
+    if evaluation.against:
+        labels = {**LABELS, "current": f"in use: {evaluation.against.name}"}
     title = (
         f"Held-out preference accuracy of {evaluation.version}: {evaluation.pairs} pairs, {evaluation.prompts} prompts"
     )
-    return models_table(title, evaluation.report["models"], {**LABELS, "current": f"in use: {against}"})
+    return models_table(title, evaluation.report["models"], labels)
 
 
 def models_table(title: str, models: dict[str, Any], labels: dict[str, str]) -> Table:

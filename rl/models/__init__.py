@@ -9,7 +9,7 @@ from rl.models.access import ApiKey
 from rl.models.agents import Agent
 from rl.models.feedback import Feedback
 from rl.models.serving import Arm, Assignment, Deployment, Experiment
-from rl.models.traces import Trace
+from rl.models.traces import Trace, prompt_key
 from rl.models.training import MetricPoint, TrainingRun, TrainingSet
 from rl.models.versions import Artifact, Evaluation, ModelVersion
 
@@ -28,4 +28,5 @@ __all__ = [
     "Trace",
     "TrainingRun",
     "TrainingSet",
+    "prompt_key",
 ]

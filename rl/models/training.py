@@ -122,6 +122,10 @@ class TrainingRun(models.Model):
         return settings.DATA_DIR / "runs" / str(self.pk)
 
     @property
+    def log_path(self) -> Path:
+        return self.directory / "log.txt"
+
+    @property
     def is_active(self) -> bool:
         return self.state in self.ACTIVE
 

@@ -20,7 +20,7 @@ def tiny_directory() -> Path:
 def resolve(base_model: str, report: Report) -> str:
     """A directory or hub id that can be loaded. Empty stands for the tiny embedded model.
 
-    Raises TrainingFailed for what can be neither, before anything heavy is imported.
+    Raises UsageError for what can be neither, before anything heavy is imported.
     """
     if base_model:
         return check_model_path(base_model)

@@ -9,6 +9,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from rl.errors import Interrupted, TrainingFailed
+from rl.files import publish_directory
 from rl.records import Report
 from rl.training import checkpoints
 
@@ -83,7 +84,7 @@ class PublishedCheckpoints(TrainerCallback):
         saved = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         # A pickle of the arguments; resuming does not need it, and nothing here should tempt anyone to load one.
         (saved / "training_args.bin").unlink(missing_ok=True)
-        checkpoints.publish(saved, self.output_dir / saved.name)
+        publish_directory(saved, self.output_dir / saved.name)
         checkpoints.remove_old(self.output_dir)
 
 

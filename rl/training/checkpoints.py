@@ -1,21 +1,21 @@
-"""Checkpoints on disk: which of them are whole, and how a folder gets its final name. Needs no torch."""
+"""Checkpoints on disk: which of them are whole, and which stay. Needs no torch."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import struct
 from pathlib import Path
 
+from rl.training.model_path import ADAPTER_CONFIG, ADAPTER_WEIGHTS
+
 KEPT = 2
 """The newest is what a resume uses; the one before it is there for a disk that lies."""
 
 _NAME = re.compile(r"checkpoint-(\d+)")
-_WEIGHTS = "adapter_model.safetensors"
 _STATE = "trainer_state.json"
-_FILES = (_WEIGHTS, "adapter_config.json", "optimizer.pt", "scheduler.pt", _STATE)
+_FILES = (ADAPTER_WEIGHTS, ADAPTER_CONFIG, "optimizer.pt", "scheduler.pt", _STATE)
 
 
 def newest_complete(output_dir: Path) -> Path | None:
@@ -33,7 +33,7 @@ def is_complete(path: Path) -> bool:
         all((path / name).is_file() and (path / name).stat().st_size for name in _FILES)
         and any(path.glob("rng_state*.pth"))
         and _is_whole_json(path / _STATE)
-        and _is_whole_safetensors(path / _WEIGHTS)
+        and _is_whole_safetensors(path / ADAPTER_WEIGHTS)
     )
 
 
@@ -47,21 +47,6 @@ def remove_old(output_dir: Path, keep: int = KEPT) -> None:
     """Removes all but the ``keep`` newest."""
     for path in _newest_first(output_dir)[keep:]:
         shutil.rmtree(path)
-
-
-def publish(source: Path, target: Path) -> None:
-    """Gives a finished folder its final name once every byte of it is on disk; an older ``target`` is replaced."""
-    for path in [*source.rglob("*"), source]:
-        _flush(path)
-    if target.exists():
-        outdated = target.with_name(f".{target.name}.outdated")
-        shutil.rmtree(outdated, ignore_errors=True)
-        target.rename(outdated)
-        source.rename(target)
-        shutil.rmtree(outdated)
-    else:
-        source.rename(target)
-    _flush(target.parent)
 
 
 def _newest_first(output_dir: Path) -> list[Path]:
@@ -88,11 +73,3 @@ def _is_whole_safetensors(path: Path) -> bool:
         return path.stat().st_size == 8 + header_bytes + end
     except (struct.error, ValueError, KeyError, TypeError, AttributeError):
         return False
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from datasets import Dataset, Features, List, Value
+from datasets import Dataset, Features, List, Value, disable_progress_bars
 from datasets.arrow_writer import ArrowWriter
 from peft import LoraConfig
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback
@@ -23,6 +23,7 @@ from trl import DPOConfig, DPOTrainer
 from trl.trainer.utils import disable_dropout_in_model
 
 from rl.errors import NotEnoughData, TrainingFailed
+from rl.files import publish_directory
 from rl.records import Report, TrainingJob, TrainingResult
 from rl.training import checkpoints, loading
 from rl.training.callbacks import Progress, PublishedCheckpoints, metrics_of
@@ -43,6 +44,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     """
     started = time.monotonic()
     loading.quiet()
+    disable_progress_bars()
     use_compact_head()
     checkpoint = _starting_point(job)
     with _scratch(job.output_dir) as scratch, resource_advice():
@@ -207,7 +209,7 @@ def _publish_adapter(trainer: _Trainer, unfinished: Path, target: Path) -> Path:
     model = trainer.accelerator.unwrap_model(trainer.model)
     # "auto" would ask the hub whether the vocabulary has grown.
     model.save_pretrained(unfinished, selected_adapters=["default"], save_embedding_layers=False)
-    checkpoints.publish(unfinished, target)
+    publish_directory(unfinished, target)
     return target
 
 

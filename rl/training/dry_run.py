@@ -36,7 +36,7 @@ class Plan:
 
 
 def dry_run(agent: Agent, config: TrainingConfig, options: RunOptions) -> Plan:
-    """Raises NotEnoughData as the run itself would, and TrainingFailed for a base model that is none."""
+    """Raises NotEnoughData as the run itself would, and UsageError for a base model that is none."""
     survey = _survey(agent, options)
     if survey.shortage:
         raise NotEnoughData(survey.shortage)

@@ -1,4 +1,4 @@
-"""Base models and tokenizers in memory: from safetensors only, without foreign code, on the device that there is."""
+"""Base models, tokenizers and adapters in memory: from safetensors only, without foreign code, on the device that there is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import datasets
 import huggingface_hub
 import torch
 import transformers
@@ -17,30 +16,15 @@ from peft import PeftModel, get_peft_model_state_dict
 from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from rl.errors import TrainingFailed
-from rl.training.model_path import check_model_path
+from rl.errors import RatchetError, TrainingFailed
+from rl.training.model_path import ADAPTER_WEIGHTS, check_adapter, check_model_path
 from rl.training.resources import resource_advice
-
-__all__ = [
-    "adapted",
-    "autocast_dtype",
-    "check_model_path",
-    "context_length",
-    "device",
-    "load_base",
-    "load_tokenizer",
-    "quiet",
-    "uses_bf16",
-]
-
-ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 
 
 def quiet() -> None:
     """No telemetry, no progress bars, no advice meant for the libraries' own users. Call it once per process."""
     huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY = True
     huggingface_hub.utils.disable_progress_bars()
-    datasets.disable_progress_bars()
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
     warnings.filterwarnings("ignore", category=FutureWarning)
@@ -64,9 +48,8 @@ def autocast_dtype(precision: str) -> torch.dtype | None:
 
 
 def load_tokenizer(base: str) -> PreTrainedTokenizerBase:
-    """Raises TrainingFailed for a tokenizer that cannot be loaded or cannot write a chat."""
-    with _readable(base, "tokenizer"):
-        tokenizer = AutoTokenizer.from_pretrained(check_model_path(base))
+    """Raises UsageError (no such model), or TrainingFailed for one that cannot be loaded or cannot write a chat."""
+    tokenizer = read_tokenizer(check_model_path(base), TrainingFailed)
     if not tokenizer.chat_template:
         raise TrainingFailed(
             f"{base} has no chat template, so it is probably no instruct model: choose its instruct variant, "
@@ -78,11 +61,10 @@ def load_tokenizer(base: str) -> PreTrainedTokenizerBase:
 
 
 def load_base(base: str, precision: str = "auto") -> PreTrainedModel:
-    """The causal language model on its device, in bfloat16 or float32. Raises TrainingFailed."""
+    """The causal language model on its device, in bfloat16 or float32. Raises UsageError or TrainingFailed."""
     dtype = torch.bfloat16 if uses_bf16(precision) else torch.float32
-    with resource_advice(), _readable(base, "model"):
-        model = AutoModelForCausalLM.from_pretrained(check_model_path(base), dtype=dtype, use_safetensors=True)
-        return model.to(device())
+    with told_as(TrainingFailed, f"cannot load the model of {named(base)}"), resource_advice():
+        return read_model(base, dtype).to(device())
 
 
 def context_length(model: PreTrainedModel) -> int:
@@ -99,40 +81,67 @@ def adapted(model: PreTrainedModel, adapter: Path | None) -> Iterator[torch.nn.M
     if adapter is None:
         yield model
         return
-    # PEFT would fall back to a pickle.
-    if missing := [name for name in ADAPTER_FILES if not (adapter / name).is_file()]:
-        raise TrainingFailed(f"{adapter} is no adapter: {' and '.join(missing)} missing")
-    try:
-        peft_model = PeftModel.from_pretrained(model, str(adapter)).eval()
-        _require_all_weights(peft_model, adapter)
-    except (RuntimeError, ValueError, KeyError, OSError, SafetensorError) as error:
-        raise TrainingFailed(f"the adapter {adapter} does not fit the base model: {_first_line(error)}") from error
+    peft_model = put_adapter(model, adapter, TrainingFailed).eval()
     try:
         yield peft_model
     finally:
         peft_model.unload()
 
 
+# --- shared with the export -------------------------------------------------------------------------------------------
+
+
+def read_tokenizer(source: str, failure: type[RatchetError]) -> Any:
+    with told_as(failure, f"cannot load the tokenizer of {named(source)}"):
+        return AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+
+
+def read_model(base: str, dtype: torch.dtype) -> PreTrainedModel:
+    """Raises UsageError for a path at which there is no model, and otherwise what the libraries raise."""
+    source = check_model_path(base)
+    return AutoModelForCausalLM.from_pretrained(source, dtype=dtype, use_safetensors=True, trust_remote_code=False)
+
+
+def put_adapter(model: PreTrainedModel, adapter: Path, failure: type[RatchetError]) -> PeftModel:
+    """Raises ``failure`` for an adapter that is not there, damaged, or of another model."""
+    check_adapter(adapter, failure)
+    with told_as(failure, f"the adapter {adapter} does not fit {model.name_or_path}"):
+        peft_model = PeftModel.from_pretrained(model, str(adapter))
+        _require_all_weights(peft_model, adapter)
+    return peft_model
+
+
+def lora_weights(adapter: Path) -> set[str]:
+    """The names of the LoRA weights in the adapter's file."""
+    with safe_open(adapter / ADAPTER_WEIGHTS, framework="pt") as file:
+        return {name for name in file.keys() if ".lora_" in name}  # noqa: SIM118 - not a mapping
+
+
 def _require_all_weights(peft_model: PeftModel, adapter: Path) -> None:
     """PEFT passes over weights that the model has no place for, and leaves random those that the file does not have."""
-    with safe_open(adapter / ADAPTER_FILES[1], framework="pt") as file:
-        stored = {name for name in file.keys() if ".lora_" in name}  # noqa: SIM118 - not a mapping
     expected = {name for name in get_peft_model_state_dict(peft_model, save_embedding_layers=False) if ".lora_" in name}
-    if stray := sorted(stored ^ expected):
+    if stray := sorted(lora_weights(adapter) ^ expected):
         raise ValueError(f"{len(stray)} weights do not match, the first is {stray[0]}")
 
 
 @contextmanager
-def _readable(base: str, what: str) -> Iterator[None]:
-    """Attributes what the libraries raise for damaged, foreign or unreachable models to the model."""
+def told_as(failure: type[RatchetError], what: str) -> Iterator[None]:
+    """The libraries answer a damaged, foreign or unreachable model with many exception types; people need one line."""
     try:
         yield
-    except TrainingFailed:
-        raise
-    except (OSError, ValueError, KeyError, ImportError, SafetensorError) as error:
-        where = "" if Path(base).is_dir() else " (it is not a folder here, so the hub was asked)"
-        raise TrainingFailed(f"cannot load the {what} of {base}{where}: {_first_line(error)}") from error
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        ImportError,
+        SafetensorError,
+    ) as e:
+        lines = str(e).strip().splitlines() or [type(e).__name__]
+        raise failure(f"{what}: {lines[0]}") from e
 
 
-def _first_line(error: Exception) -> Any:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def named(base: str) -> str:
+    return base if Path(base).is_dir() else f"{base} (it is not a folder here, so the hub was asked)"

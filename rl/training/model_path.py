@@ -1,4 +1,4 @@
-"""Is this string a base model? Answered before anything heavy is loaded; needs no torch."""
+"""Is this a base model, is that an adapter? Answered by looking at names, before anything heavy is loaded; needs no torch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import json
 import re
 from pathlib import Path
 
-from rl.errors import TrainingFailed
+from rl.errors import RatchetError, UsageError
+
+ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)
 _PATH_STARTS = ("/", ".", "~", "data/", "models/")
@@ -18,27 +20,34 @@ _INDEX = "model.safetensors.index.json"
 def check_model_path(base: str) -> str:
     """``base`` itself if it is a model directory or can only be a hub id.
 
-    Whatever looks like a path is never asked of the hub. Raises TrainingFailed that names what is missing.
+    Whatever looks like a path is never asked of the hub. Raises UsageError that names what is missing.
     """
     path = Path(base).expanduser()
     if base and path.is_dir():
         return str(_checked_directory(path))
     if base and path.exists():
-        raise TrainingFailed(f"{base} is a file; a base model is a folder with config.json and model.safetensors")
+        raise UsageError(f"{base} is a file; a base model is a folder with config.json and model.safetensors")
     if base.startswith(_PATH_STARTS) or not _HUB_ID.fullmatch(base):
-        raise TrainingFailed(f"no base model at {base}: there is no such folder, and a hub id looks like owner/name")
+        raise UsageError(f"no base model at {base}: there is no such folder, and a hub id looks like owner/name")
     return base
+
+
+def check_adapter(directory: Path, failure: type[RatchetError]) -> Path:
+    """Raises ``failure`` when ``directory`` is no finished adapter. A pickle, which PEFT would fall back to, is none."""
+    if missing := [name for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS) if not (directory / name).is_file()]:
+        raise failure(f"{directory} is not a finished adapter: it has no {' and no '.join(missing)}")
+    return directory
 
 
 def _checked_directory(path: Path) -> Path:
     if not (path / "config.json").is_file():
-        if (path / "adapter_config.json").is_file():
-            raise TrainingFailed(f"{path} is a LoRA adapter; give the base model that it was trained on")
-        raise TrainingFailed(f"{path} is no model: config.json is missing")
+        if (path / ADAPTER_CONFIG).is_file():
+            raise UsageError(f"{path} is a LoRA adapter; give the base model that it was trained on")
+        raise UsageError(f"{path} is no model: config.json is missing")
     if missing := _missing_weights(path):
-        raise TrainingFailed(f"{path} is no whole model: {missing}")
+        raise UsageError(f"{path} is no whole model: {missing}")
     if not any((path / name).is_file() for name in _TOKENIZERS):
-        raise TrainingFailed(f"{path} has no tokenizer: one of {', '.join(_TOKENIZERS)} is needed")
+        raise UsageError(f"{path} has no tokenizer: one of {', '.join(_TOKENIZERS)} is needed")
     return path
 
 

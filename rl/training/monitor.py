@@ -6,7 +6,7 @@ import math
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -22,19 +22,20 @@ FLUSH_SECONDS = 1.0
 
 
 class Monitor:
-    """A Report that keeps a claimed run's row up to date and passes every event on to ``listener``.
+    """A Report that keeps a claimed run's row up to date and passes every event on to the listeners.
 
     Raises Interrupted when somebody asked the run to stop, and RunConflict when another attempt has taken it over.
     """
 
-    def __init__(self, run: TrainingRun, listener: Report) -> None:
-        self.run, self.listener = run, listener
+    def __init__(self, run: TrainingRun, listeners: Sequence[Report]) -> None:
+        self.run, self.listeners = run, listeners
         self.stop_reason = ""
         self._points: dict[int, dict[str, float | None]] = {}
         self._flushed = time.monotonic()
 
     def __call__(self, event: str, values: dict[str, Any]) -> None:
-        self.listener(event, values)
+        for listener in self.listeners:
+            listener(event, values)
         if event == "stage":
             self.run.stage = str(values["name"])[:32]
             self.flush()

@@ -27,6 +27,7 @@ from rl.serving.deploy import deploy_to_ollama, file_name, require_ollama
 from rl.training import base_models, method, method_path, versions
 from rl.training.locks import device_lock
 from rl.training.monitor import Monitor, stopped_by_signals
+from rl.training.progress import log_file
 from rl.training.supervisor import conclude
 
 
@@ -87,26 +88,27 @@ def execute(run: TrainingRun, report: Report) -> Evaluation:
     Raises what stopped it, after the row says so: Interrupted (the run is CANCELLED, and can be resumed), RunConflict
     (another process owns the run now: nothing is written), any other error (the run is FAILED).
     """
-    monitor = Monitor(run, report)
-    try:
-        with stopped_by_signals(monitor):
-            monitor.introduce()
-            evaluation = _work(run, monitor)
+    with log_file(run.log_path) as log:
+        monitor = Monitor(run, (report, log))
+        try:
+            with stopped_by_signals(monitor):
+                monitor.introduce()
+                evaluation = _work(run, monitor)
+                monitor.flush()
+        except RunConflict:
+            raise
+        except (Interrupted, KeyboardInterrupt) as stop:
             monitor.flush()
-    except RunConflict:
-        raise
-    except (Interrupted, KeyboardInterrupt) as stop:
-        monitor.flush()
-        conclude(run, TrainingRun.State.CANCELLED, str(stop) or "interrupted")
-        raise
-    except RatchetError as error:
-        conclude(run, TrainingRun.State.FAILED, str(error))
-        raise
-    except BaseException as error:
-        conclude(run, TrainingRun.State.FAILED, f"{type(error).__name__}: {error}")
-        raise
-    conclude(run, TrainingRun.State.SUCCEEDED)
-    return evaluation
+            conclude(run, TrainingRun.State.CANCELLED, str(stop) or "interrupted")
+            raise
+        except RatchetError as error:
+            conclude(run, TrainingRun.State.FAILED, str(error))
+            raise
+        except BaseException as error:
+            conclude(run, TrainingRun.State.FAILED, f"{type(error).__name__}: {error}")
+            raise
+        conclude(run, TrainingRun.State.SUCCEEDED)
+        return evaluation
 
 
 def _work(run: TrainingRun, monitor: Monitor) -> Evaluation:

@@ -41,12 +41,15 @@ def start(run: TrainingRun) -> bool:
 
 
 def spawn(run: TrainingRun) -> None:
-    """Starts ``manage.py train_<method> --run ID`` in a session of its own, its output going to the run's log."""
+    """Starts ``manage.py train_<method> --run ID`` in a session of its own.
+
+    The run writes its log itself; the process's own output goes there too, for what breaks before or beneath the run.
+    """
     run.directory.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, str(settings.BASE_DIR / "manage.py"), COMMANDS[run.method]]
-    with (run.directory / "log.txt").open("ab") as log:
+    with run.log_path.open("ab") as log:
         subprocess.Popen(
-            [*command, "--run", str(run.pk), "--attempt", str(run.attempt)],
+            [*command, "--run", str(run.pk), "--attempt", str(run.attempt), "--verbosity", "0"],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -7,7 +7,6 @@ a version trained on it does better, it learned from the ratings.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,8 +16,8 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 from rl.demo import phrases
+from rl.files import staged_directory
 from rl.records import Report
-from rl.training.checkpoints import publish
 from rl.training.loading import quiet
 
 SEED = 20_26
@@ -44,13 +43,11 @@ def build(target_dir: Path, report: Report) -> Path:
     """Writes the model to ``target_dir``, which appears whole or not at all; returns it."""
     quiet()
     target_dir.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target_dir.with_name(f".{target_dir.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
     tokenizer = _tokenizer()
     model = _model(tokenizer)
-    model.save_pretrained(unfinished)
-    tokenizer.save_pretrained(unfinished)
-    publish(unfinished, target_dir)
+    with staged_directory(target_dir) as unfinished:
+        model.save_pretrained(unfinished)
+        tokenizer.save_pretrained(unfinished)
     report(
         "log", {"text": f"built the tiny base model: {model.num_parameters():,} parameters, {len(tokenizer)} tokens"}
     )

@@ -10,6 +10,7 @@ from django.db import IntegrityError, transaction
 
 from rl.errors import RunConflict, UsageError
 from rl.export.checksums import artifact_fields
+from rl.files import staged_directory
 from rl.models import Artifact, Deployment, ModelVersion, TrainingRun
 from rl.records import TrainingResult, silent
 from rl.training import base_models
@@ -71,11 +72,15 @@ def adapter_directory(version: ModelVersion) -> Path:
 
 
 def copy_adapter(version: ModelVersion, output_dir: str) -> Path:
+    """Raises UsageError when there is an adapter already, or when it cannot be written."""
     target = Path(output_dir).expanduser() / "adapter"
     if target.exists():
         raise UsageError(f"{target} exists already; give another --output-dir")
-    temporary = target.with_name(".adapter.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    shutil.copytree(adapter_directory(version), temporary)
-    temporary.replace(target)
+    source = adapter_directory(version)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with staged_directory(target) as partial:
+            shutil.copytree(source, partial, dirs_exist_ok=True)
+    except (OSError, shutil.Error) as error:
+        raise UsageError(f"--output-dir {output_dir} cannot be written: {error}") from error
     return target

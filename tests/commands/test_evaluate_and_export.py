@@ -106,6 +106,6 @@ def test_an_adapter_without_its_base_model_is_refused(trained, tmp_path):
     shutil.copytree(adapter(trained), lost)
     config = json.loads((lost / "adapter_config.json").read_text())
     (lost / "adapter_config.json").write_text(json.dumps({**config, "base_model_name_or_path": str(tmp_path / "gone")}))
-    result = trained.run("export_model", "--checkpoint", str(lost), "--output", str(tmp_path), expect=1)
+    result = trained.run("export_model", "--checkpoint", str(lost), "--output", str(tmp_path), expect=2)
     assert "gone" in result.stderr
     assert not list(tmp_path.glob("gguf/*"))

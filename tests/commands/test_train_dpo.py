@@ -111,7 +111,7 @@ def test_a_wrong_option_exits_with_2_and_one_line(site, options, complaint):
 
 
 def test_a_base_model_that_is_no_model_fails_before_anything_is_loaded(site, tmp_path):
-    result = site.run(*TRAIN, "--base-model", str(tmp_path), expect=1)
+    result = site.run(*TRAIN, "--base-model", str(tmp_path), expect=2)
     assert "config.json is missing" in result.stderr
 
 

@@ -31,7 +31,7 @@ def rate_prompts(agent: Agent, count: int, start: int = 0) -> list[Feedback]:
 
 def questions(agent: Agent, *, held_out: bool, share: float = 0.2) -> list[str]:
     """Some questions whose prompts fall on this side of the split."""
-    from rl.models.traces import prompt_key
+    from rl.models import prompt_key
 
     asked = (f"Question {number}?" for number in range(200))
     keyed = ((text, prompt_key([{"role": "user", "content": text}])) for text in asked)

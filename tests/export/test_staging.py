@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import errno
 import os
-import time
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +9,7 @@ import pytest
 
 from rl.errors import ExportFailed
 from rl.export.staging import require_space, scratch_directory, staged_directory, staged_file
-
-
-def names(directory: Path) -> list[str]:
-    return sorted(path.name for path in directory.iterdir())
-
-
-def break_off(staged: AbstractContextManager[Path], error: Exception) -> None:
-    with staged as partial:
-        (partial / "half" if partial.is_dir() else partial).write_bytes(b"half")
-        raise error
+from tests.test_files import break_off, names
 
 
 def test_a_file_appears_whole_and_readable_by_all(tmp_path: Path):
@@ -85,16 +74,6 @@ def test_a_directory_half_written_is_gone_after_a_failure(tmp_path: Path):
         with pytest.raises(ValueError, match="any failure"):
             break_off(staged, ValueError("any failure"))
         assert names(tmp_path) == []
-
-
-def test_what_a_killed_export_left_a_day_ago_is_removed(tmp_path: Path):
-    old, fresh = tmp_path / ".merged.0123456789ab.partial", tmp_path / ".model.gguf.0123456789ab.partial"
-    old.mkdir()
-    fresh.write_bytes(b"another export, still running")
-    os.utime(old, (time.time() - 2 * 86400,) * 2)
-    with staged_file(tmp_path / "model.gguf") as partial:
-        partial.write_bytes(b"weights")
-    assert names(tmp_path) == [fresh.name, "model.gguf"]
 
 
 def test_too_little_space_is_told_before_anything_is_written(tmp_path: Path):

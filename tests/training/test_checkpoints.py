@@ -84,13 +84,3 @@ def test_only_the_newest_are_kept(tmp_path: Path) -> None:
         checkpoint(tmp_path, step)
     checkpoints.remove_old(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-10", "checkpoint-8"]
-
-
-def test_publishing_replaces_an_older_folder_whole(tmp_path: Path) -> None:
-    target, source = tmp_path / "adapter", tmp_path / "unfinished"
-    for folder, name in ((target, "old"), (source, "new")):
-        folder.mkdir()
-        (folder / name).write_text(name)
-    checkpoints.publish(source, target)
-    assert [path.name for path in target.iterdir()] == ["new"]
-    assert list(tmp_path.iterdir()) == [target]

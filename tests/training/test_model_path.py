@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rl.errors import TrainingFailed
+from rl.errors import TrainingFailed, UsageError
 from rl.training import loading
 from rl.training.model_path import check_model_path
 
@@ -31,37 +31,37 @@ def test_a_whole_model_is_accepted(model: Path) -> None:
     "name", ["/nowhere/at/all", "./tiny", "../tiny", "~/tiny", "data/base_models/tiny", "a/b/c", r"C:\tiny", "a b", ""]
 )
 def test_what_looks_like_a_path_is_not_asked_of_the_hub(name: str) -> None:
-    with pytest.raises(TrainingFailed, match="there is no such folder"):
+    with pytest.raises(UsageError, match="there is no such folder"):
         check_model_path(name)
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
 def test_a_missing_file_is_named(model: Path, name: str) -> None:
     (model / name).unlink()
-    with pytest.raises(TrainingFailed, match=f"{name} is missing"):
+    with pytest.raises(UsageError, match=f"{name} is missing"):
         check_model_path(str(model))
 
 
 def test_a_model_without_a_tokenizer_is_refused(model: Path) -> None:
     (model / "tokenizer.json").unlink()
-    with pytest.raises(TrainingFailed, match="has no tokenizer"):
+    with pytest.raises(UsageError, match="has no tokenizer"):
         check_model_path(str(model))
 
 
 def test_a_file_is_no_model(model: Path) -> None:
-    with pytest.raises(TrainingFailed, match="is a file"):
+    with pytest.raises(UsageError, match="is a file"):
         check_model_path(str(model / "config.json"))
 
 
 def test_an_adapter_is_not_taken_for_a_base_model(tmp_path: Path) -> None:
     (tmp_path / "adapter_config.json").write_text("{}")
-    with pytest.raises(TrainingFailed, match="is a LoRA adapter"):
+    with pytest.raises(UsageError, match="is a LoRA adapter"):
         check_model_path(str(tmp_path))
 
 
 def test_pickled_weights_are_refused(model: Path) -> None:
     (model / "model.safetensors").rename(model / "pytorch_model.bin")
-    with pytest.raises(TrainingFailed, match=r"convert the \.bin files"):
+    with pytest.raises(UsageError, match=r"convert the \.bin files"):
         check_model_path(str(model))
 
 
@@ -69,7 +69,7 @@ def test_missing_shards_are_counted(model: Path) -> None:
     index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
     (model / "model.safetensors").rename(model / "model-1.safetensors")
     (model / "model.safetensors.index.json").write_text(json.dumps(index))
-    with pytest.raises(TrainingFailed, match=r"1 of 2 weight files are missing, the first is model-2\.safetensors"):
+    with pytest.raises(UsageError, match=r"1 of 2 weight files are missing, the first is model-2\.safetensors"):
         check_model_path(str(model))
 
 

@@ -17,7 +17,14 @@ from rl.training.locks import device_lock
 
 pytestmark = pytest.mark.django_db
 State = TrainingRun.State
-QUICK = {"epochs": 1.0, "batch_size": 8, "gradient_accumulation": 1, "learning_rate": 1e-3, "save_steps": 4, "lora_r": 4}
+QUICK = {
+    "epochs": 1.0,
+    "batch_size": 8,
+    "gradient_accumulation": 1,
+    "learning_rate": 1e-3,
+    "save_steps": 4,
+    "lora_r": 4,
+}
 
 
 @pytest.fixture
@@ -99,9 +106,7 @@ def test_a_second_run_of_an_agent_is_refused_while_one_is_active(agent):
 def test_an_unknown_method_is_refused_before_a_run_is_made(agent):
     data = dataset_builder.DataOptions()
     with pytest.raises(UsageError, match="dpo"):
-        runs.create(
-            agent, method_name="dop", config=agent.training_config(), options=runs.RunOptions(data=data)
-        )
+        runs.create(agent, method_name="dop", config=agent.training_config(), options=runs.RunOptions(data=data))
     assert not TrainingRun.objects.exists()
 
 

@@ -31,7 +31,9 @@ class Command(RatchetCommand):
         admin = self._step("admin user", quickstart.prepare_admin, lambda admin: admin.username)
         agent, _ = self._step("demo data", quickstart.prepare_demo, lambda result: result[1])
         run = self._step(
-            "tiny base model, DPO, held-out evaluation, GGUF", lambda: quickstart.train(agent, self._say), str
+            "training run: tiny base model, DPO, held-out evaluation, GGUF",
+            lambda: quickstart.train(agent, self._say),
+            str,
         )
         evaluation, gguf = self._step("gate", lambda: quickstart.outcome(run), lambda result: result[0].verdict)
         links = {} if options["no_serve"] else quickstart.links(agent, run, options["port"])

@@ -12,8 +12,7 @@ from django.db.models.functions import Lower
 from rest_framework.exceptions import APIException, NotFound, ValidationError
 
 from rl.errors import RunConflict
-from rl.models import Agent, ApiKey, ModelVersion, Trace
-from rl.models.traces import prompt_key
+from rl.models import Agent, ApiKey, ModelVersion, Trace, prompt_key
 
 ATTEMPTS = 3
 ExternalId = tuple[int, str]

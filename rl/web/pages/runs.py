@@ -42,7 +42,7 @@ def progress(request: HttpRequest, pk: int) -> JsonResponse:
             "eta_seconds": eta_seconds(run),
             "error": run.error,
             "points": points(run, int(after)),
-            "log_tail": log_tail(run.directory / "log.txt"),
+            "log_tail": log_tail(run.log_path),
         }
     )
 

@@ -1,8 +1,12 @@
-"""Progress for people, on stderr: a moving bar on a terminal, a line now and then in a log."""
+"""Progress for people: a moving bar on a terminal, a line now and then in a log."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -21,12 +25,14 @@ class ProgressLine:
         self._task: Any = None
         self._stage = ""
         self._logged = 0.0
+        self._started = time.monotonic()
 
     def __call__(self, event: str, values: dict[str, Any]) -> None:
         if event == "stage":
             self.close()
             self._stage, self._logged = str(values["name"]), 0.0
-            self.console.print(f"· {self._stage}", markup=False, highlight=False)
+            seconds = time.monotonic() - self._started
+            self.console.print(f"· {seconds:6.1f} s  {self._stage}", markup=False, highlight=False)
         elif event == "log":
             self.console.print(f"  {values['text']}", markup=False, highlight=False)
         elif event == "step":
@@ -64,3 +70,17 @@ class ProgressLine:
 def _figures(metrics: dict[str, Any]) -> str:
     shown = ((name, metrics.get(name)) for name in ("loss", "accuracy"))
     return " ".join(f"{name} {value:.3f}" for name, value in shown if value is not None)
+
+
+@contextmanager
+def log_file(path: Path) -> Iterator[ProgressLine]:
+    """A ProgressLine that appends to a file, and notes there what ended the work early."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8", buffering=1) as file:
+        console = Console(file=file, soft_wrap=True)
+        console.print(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC", markup=False, highlight=False)
+        try:
+            yield ProgressLine(console)
+        except BaseException as error:
+            console.print(f"stopped: {type(error).__name__}: {error}", markup=False, highlight=False)
+            raise
