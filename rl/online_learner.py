@@ -55,11 +55,14 @@ class OnlineLearner:
             raise UsageError(f"trace {trace.pk} does not belong to {self.agent.name}")
         return rate(trace, rater=rater, scale=scale, value=value, source="online_learner", **details)
 
-    def get_status(self) -> LearnerStatus:
+    def get_status(self, *, survey: bool = True) -> LearnerStatus:
+        """Without ``survey`` a run counts as due once the interval has passed, whether or not what waits gives a pair:
+        finding that out reads all ratings of the agent.
+        """
         waiting = waiting_feedback(self.agent).count()
         last = self.agent.runs.order_by("-created_at").first()
         training = last is not None and last.is_active
-        reason = "" if training else self._due(waiting, last)
+        reason = "" if training else self._due(waiting, last, survey)
         return LearnerStatus(
             agent=self.agent.name,
             enabled=is_enabled(self.agent),
@@ -94,14 +97,17 @@ class OnlineLearner:
         supervisor.enqueue(run)
         return run
 
-    def _due(self, waiting: int, last: TrainingRun | None) -> str:
+    def _due(self, waiting: int, last: TrainingRun | None, survey: bool) -> str:
         """The reason to start a run; empty when there is none."""
         succeeded = last is None or last.state == TrainingRun.State.SUCCEEDED
         if succeeded and waiting >= self.agent.min_samples_to_retrain:
             return f"{waiting} new ratings wait"
-        if waiting and timezone.now() >= self._interval_ends(last) and self._trainable():
-            return f"{self.agent.retrain_interval_hours} hours have passed and {waiting} new ratings wait"
-        return ""
+        if not waiting or timezone.now() < self._interval_ends(last):
+            return ""
+        passed = f"{self.agent.retrain_interval_hours} hours have passed and {waiting} new ratings wait"
+        if not survey:
+            return f"{passed}; a run starts if they give a pair to learn from"
+        return passed if self._trainable() else ""
 
     def _interval_ends(self, last: TrainingRun | None) -> datetime:
         since = self.agent.created_at if last is None else (last.finished_at or last.created_at)
@@ -132,7 +138,14 @@ def init_online_learner(agent_name: str, *, min_samples: int, retrain_interval_h
 
 
 def is_enabled(agent: Agent) -> bool:
-    return settings.ENABLE_ONLINE_LEARNING and agent.online_learning
+    return not how_to_enable(agent)
+
+
+def how_to_enable(agent: Agent) -> str:
+    """What a person has to do before the agent retrains by itself; empty when it does."""
+    if not settings.ENABLE_ONLINE_LEARNING:
+        return "set ENABLE_ONLINE_LEARNING=1"
+    return "" if agent.online_learning else "switch it on for this agent in the admin"
 
 
 def waiting_feedback(agent: Agent) -> Any:

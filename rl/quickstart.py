@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from django.db import connection
 
 from rl import dataset_builder
 from rl.demo.load import load_demo
-from rl.errors import RatchetError, TrainingFailed
+from rl.errors import RatchetError, TrainingFailed, UsageError
 from rl.export.release import artifact_path
 from rl.models import Agent, ApiKey, Artifact, Evaluation, Feedback, Trace, TrainingRun
 from rl.training import run as runs
@@ -120,16 +121,25 @@ def links(agent: Agent, run: TrainingRun, port: int) -> dict[str, str]:
     }
 
 
-def serve(port: int) -> int:
-    """The site and the queue, until one of them ends or a person stops them."""
+def require_free(port: int) -> None:
+    """Raises UsageError when another program listens on the port."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise UsageError(f"port {port} cannot be used ({error.strerror}); choose another with --port") from error
+
+
+def serve(port: int) -> None:
+    """The site and the queue, until the site ends or a person stops them."""
     manage = [sys.executable, str(settings.BASE_DIR / "manage.py")]
     environment = {**os.environ, "SITE_URL": f"http://127.0.0.1:{port}"}
     site = subprocess.Popen([*manage, "runserver", "--noreload", f"127.0.0.1:{port}"], env=environment)
     queue = subprocess.Popen([*manage, "qcluster"], env=environment)
     try:
-        return site.wait()
-    except KeyboardInterrupt:
-        return 0
+        if code := site.wait():
+            raise RatchetError(f"the site ended with exit code {code}")
     finally:
         for process in (site, queue):
             process.terminate()

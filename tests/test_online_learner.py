@@ -101,9 +101,7 @@ def test_after_the_interval_fewer_ratings_are_enough(agent):
 
 def test_the_interval_starts_nothing_without_a_trainable_pair(agent):
     trace = make_trace(agent)
-    Feedback.objects.create(
-        agent=agent, trace=trace, kind="rating", rater="ann", scale="thumb", raw_value=1, value=1.0
-    )
+    Feedback.objects.create(agent=agent, trace=trace, kind="rating", rater="ann", scale="thumb", raw_value=1, value=1.0)
     finished_run(agent, State.SUCCEEDED, hours_ago=25)
     assert online_learner.tick() == []
 

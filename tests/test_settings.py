@@ -15,7 +15,9 @@ BASE = Path(settings.BASE_DIR)
 def start(tmp_path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Loads backend.settings in a fresh process that sees only these variables."""
     keep = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    program = "import environ; environ.Env.read_env = lambda *a, **k: None; import backend.settings as s; print(s.DEBUG)"
+    program = (
+        "import environ; environ.Env.read_env = lambda *a, **k: None; import backend.settings as s; print(s.DEBUG)"
+    )
     return subprocess.run(
         [sys.executable, "-c", program],
         cwd=BASE,
@@ -66,7 +68,9 @@ def test_the_example_lists_every_variable_and_no_other():
 
 
 def test_production_defaults_are_secure(tmp_path):
-    program = "import backend.settings as s; print(s.SECURE_SSL_REDIRECT, s.SESSION_COOKIE_SECURE, s.SECURE_HSTS_SECONDS)"
+    program = (
+        "import backend.settings as s; print(s.SECURE_SSL_REDIRECT, s.SESSION_COOKIE_SECURE, s.SECURE_HSTS_SECONDS)"
+    )
     keep = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     result = subprocess.run(
         [sys.executable, "-c", program],
@@ -86,5 +90,7 @@ def test_sqlite_keeps_what_it_acknowledged():
     if connection.vendor != "sqlite":
         pytest.skip("this run uses PostgreSQL")
     with connection.cursor() as cursor:
-        values = [cursor.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous", "foreign_keys")]
+        values = [
+            cursor.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous", "foreign_keys")
+        ]
     assert values == ["wal", 2, 1]

@@ -2,14 +2,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import JSONField
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import URLPattern
 from django.utils.safestring import SafeString
 
+from rl.admin.actions import button, queued
 from rl.admin.fields import ObjectField
+from rl.admin.learner import learner_context
 from rl.admin.markup import joined, list_link
+from rl.errors import RatchetError
 from rl.models import Agent, Deployment, Feedback, ModelVersion, Trace, TrainingRun, TrainingSet
+from rl.online_learner import OnlineLearner
+
+RETRAIN = "rl.add_trainingrun"
 
 
 @admin.register(Agent)
@@ -57,3 +65,25 @@ class AgentAdmin(admin.ModelAdmin):
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         return {name: action for name, action in super().get_actions(request).items() if name != "delete_selected"}
+
+    def get_urls(self) -> list[URLPattern]:
+        return [button(self, "retrain", RETRAIN, self.retrain), *super().get_urls()]
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        agent = self.get_object(request, object_id)
+        context = learner_context(agent) if isinstance(agent, Agent) else {}
+        context["may_retrain"] = request.user.has_perm(RETRAIN)
+        return super().change_view(request, object_id, form_url, {**context, **(extra_context or {})})
+
+    def retrain(self, request: HttpRequest, pk: int) -> HttpResponse:
+        agent = get_object_or_404(Agent, pk=pk)
+        try:
+            run = OnlineLearner(agent).trigger_retrain()
+        except RatchetError as error:  # a run is in progress, or the agent's hyper-parameters do not fit together
+            messages.error(request, str(error))
+            return redirect("admin:rl_agent_change", pk)
+        self.log_change(request, agent, f"Queued run {run.pk}.")
+        messages.success(request, queued(run))
+        return redirect("admin:rl_trainingrun_change", run.pk)

@@ -3,17 +3,18 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
-from django.urls import URLPattern, path
+from django.urls import URLPattern
 from django.utils.safestring import SafeString
 
+from rl.admin.actions import button, queued
 from rl.admin.markup import badge, change_link, joined, list_link, plain, value_table
 from rl.admin.readonly import ReadOnlyAdmin
 from rl.models import Evaluation, Feedback, MetricPoint, ModelVersion, TrainingRun, TrainingSet
+from rl.training import supervisor
 
-CANCEL = "rl.change_trainingrun"
+CHANGE = "rl.change_trainingrun"
 
 
 @admin.register(TrainingSet)
@@ -74,22 +75,18 @@ class TrainingRunAdmin(ReadOnlyAdmin):
         return change_link(ModelVersion, run.version_id, run.version and run.version.name)
 
     def get_urls(self) -> list[URLPattern]:
-        cancel = self.admin_site.admin_view(self.cancel)
-        return [path("<int:pk>/cancel/", cancel, name="rl_trainingrun_cancel"), *super().get_urls()]
+        cancel, resume = button(self, "cancel", CHANGE, self.cancel), button(self, "resume", CHANGE, self.resume)
+        return [cancel, resume, *super().get_urls()]
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         run = self.get_object(request, object_id)
         context = _run_context(run) if isinstance(run, TrainingRun) else {}
-        context["may_cancel"] = request.user.has_perm(CANCEL)
+        context["may_change"] = request.user.has_perm(CHANGE)
         return super().change_view(request, object_id, form_url, {**context, **(extra_context or {})})
 
     def cancel(self, request: HttpRequest, pk: int) -> HttpResponse:
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
-        if not request.user.has_perm(CANCEL):
-            raise PermissionDenied
         run = get_object_or_404(TrainingRun, pk=pk)
         if not run.cancel():
             messages.warning(request, f"Run {pk} is over already.")
@@ -99,11 +96,30 @@ class TrainingRunAdmin(ReadOnlyAdmin):
             messages.success(request, f"Run {pk} {'is cancelled' if stopped else 'stops after its current step'}.")
         return redirect("admin:rl_trainingrun_change", pk)
 
+    def resume(self, request: HttpRequest, pk: int) -> HttpResponse:
+        run = get_object_or_404(TrainingRun, pk=pk)
+        if run.requeue():
+            supervisor.enqueue(run)
+            self.log_change(request, run, "Asked it to go on.")
+            messages.success(request, queued(run))
+        else:
+            messages.error(request, _why_it_stays(run))
+        return redirect("admin:rl_trainingrun_change", pk)
+
+
+def _why_it_stays(run: TrainingRun) -> str:
+    if run.state not in run.RESUMABLE:
+        return f"Run {run.pk} is {run.get_state_display()}; only one that failed or was cancelled is resumed."
+    other = run.agent.runs.filter(state__in=run.ACTIVE).first()
+    name = f"run {other.pk}" if other else "another run"  # which may have ended since
+    return f"{run.agent.name} has {name} in progress; wait for it, or cancel it."
+
 
 def _run_context(run: TrainingRun) -> dict[str, Any]:
     version = run.version
     return {
         "title": f"Run {run.pk}: {run.method} for {run.agent.name}",
+        "resumable": run.state in run.RESUMABLE,
         "version": version,
         "evaluation": version.evaluations.defer("report").first() if version else None,
         "tables": [

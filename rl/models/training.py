@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.db import models
+from django.db import IntegrityError, models, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
@@ -70,6 +70,7 @@ class TrainingRun(models.Model):
         QUICKSTART = "quickstart", "by quickstart"
 
     ACTIVE = (State.QUEUED, State.RUNNING)
+    RESUMABLE = (State.FAILED, State.CANCELLED)
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="runs")
     training_set = models.ForeignKey(TrainingSet, null=True, blank=True, on_delete=models.PROTECT, related_name="runs")
@@ -153,16 +154,22 @@ class TrainingRun(models.Model):
         )
 
     def requeue(self) -> bool:
-        """FAILED or CANCELLED -> QUEUED, to be resumed."""
-        return self._advance(
-            Q(state__in=(self.State.FAILED, self.State.CANCELLED)),
-            state=self.State.QUEUED,
-            cancel_requested=False,
-            finished_at=None,
-            pid=None,
-            pid_started=None,
-            stage="",
-        )
+        """FAILED or CANCELLED -> QUEUED, to be resumed; False too while another run of the agent is active."""
+        try:
+            with transaction.atomic():
+                return self._advance(
+                    Q(state__in=self.RESUMABLE),
+                    state=self.State.QUEUED,
+                    cancel_requested=False,
+                    finished_at=None,
+                    pid=None,
+                    pid_started=None,
+                    stage="",
+                    error="",
+                )
+        except IntegrityError:
+            self.refresh_from_db()
+            return False
 
     def finish(self, state: State, error: str = "") -> bool:
         """RUNNING -> SUCCEEDED, FAILED or CANCELLED, by the holder of the current attempt."""

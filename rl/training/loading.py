@@ -1,4 +1,4 @@
-"""Base models, tokenizers and adapters in memory: from safetensors only, without foreign code, on the device that there is."""
+"""Base models, tokenizers and adapters in memory: from safetensors only, without foreign code, on the best device here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is this a base model, is that an adapter? Answered by looking at names, before anything heavy is loaded; needs no torch."""
+"""Is this a base model, is that an adapter? Answered by the files that are there, before anything heavy is loaded."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ async function poll() {
   timer = null;
   try {
     const news = await ask();
-    if (!ACTIVE.includes(news.state) && ACTIVE.includes(page.dataset.state)) return location.reload();
+    if (news.state !== page.dataset.state) return location.reload();
     wait = EVERY;
     $("run-status").textContent = "";
     update(news);
@@ -54,8 +54,6 @@ function update(news) {
   $("run-progress").value = news.step;
   $("run-steps").textContent = `${news.step} of ${news.total_steps} steps`;
   $("run-eta").textContent = news.eta_seconds === null ? "" : `about ${duration(news.eta_seconds)} left`;
-  $("run-error").hidden = !news.error;
-  $("run-error").textContent = news.error;
   showLog(news.log_tail);
   addPoints(news);
 }

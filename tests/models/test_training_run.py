@@ -91,3 +91,21 @@ def test_a_stopped_run_can_be_queued_again_and_a_good_one_not(run, end, allowed)
     run.finish(end, "why")
     assert run.requeue() is allowed
     assert same(run).state == (State.QUEUED if allowed else end)
+
+
+def test_a_run_that_is_queued_again_has_no_error_any_more(run):
+    run.claim()
+    run.finish(State.FAILED, "out of memory")
+    assert run.requeue()
+    assert same(run).error == ""
+
+
+@pytest.mark.parametrize("state", [State.QUEUED, State.RUNNING])
+def test_a_stopped_run_waits_while_another_run_of_its_agent_is_active(run, agent, state):
+    run.claim()
+    run.finish(State.FAILED, "why")
+    TrainingRun.objects.create(agent=agent, method="dpo", state=state)
+    with transaction.atomic():
+        assert not run.requeue()
+        assert same(run).state == State.FAILED  # the transaction around it goes on
+    assert (run.state, run.error) == (State.FAILED, "why")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from django.core.management.base import CommandParser
@@ -26,6 +27,8 @@ class Command(RatchetCommand):
 
     def run(self, **options: Any) -> None:
         self.number = 0
+        if not options["no_serve"]:
+            quickstart.require_free(options["port"])
         self._step("packages", lambda: f"installed in {os.environ.get('RATCHET_SETUP_SECONDS', '0')} s")
         self._step("database", quickstart.prepare_database)
         admin = self._step("admin user", quickstart.prepare_admin, lambda admin: admin.username)
@@ -49,7 +52,8 @@ class Command(RatchetCommand):
         next_step = "next: rate some answers, then run 'manage.py train_dpo --agent support-chat' again"
         self.result(document, evaluation_table(evaluation), lines=[*lines, next_step])
         if not options["no_serve"]:
-            quickstart.serve(options["port"])
+            with suppress(KeyboardInterrupt):  # the way to stop it
+                quickstart.serve(options["port"])
 
     def _step(self, name: str, work: Callable[[], Result], tell: Callable[[Result], str] = str) -> Result:
         """Runs one numbered step and says what came of it, and how long it took."""

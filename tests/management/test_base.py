@@ -1,0 +1,80 @@
+"""What every command promises: exit codes, one document on stdout, progress elsewhere."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.core.management.base import CommandError
+from django.db import OperationalError
+from rich.table import Table
+
+from rl.errors import BadFile, GateRejected, Interrupted, NotEnoughData, RatchetError, UsageError
+from rl.management.base import RatchetCommand
+
+
+def command(work) -> tuple[RatchetCommand, io.StringIO]:
+    """A command that does ``work(command)``, and its standard output."""
+    output = io.StringIO()
+    made = type("Command", (RatchetCommand,), {"run": lambda self, **options: work(self)})(stdout=output)
+    return made, output
+
+
+def handle(made: RatchetCommand, **options) -> None:
+    made.handle(**{"json": False, "no_color": True, "verbosity": 1, **options})
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (RatchetError("x"), 1),
+        (UsageError("x"), 2),
+        (BadFile("f", "x"), 2),
+        (ValidationError("x"), 2),
+        (NotEnoughData("x"), 3),
+        (GateRejected("x"), 4),
+        (Interrupted("x"), 130),
+        (KeyboardInterrupt(), 130),
+        (OperationalError("no such table"), 1),
+    ],
+)
+def test_each_error_has_its_exit_code(error, code):
+    def fail(command):
+        raise error
+
+    with pytest.raises(CommandError) as caught:
+        handle(command(fail)[0])
+    assert caught.value.returncode == code
+
+
+def test_a_bug_keeps_its_traceback():
+    def fail(command):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        handle(command(fail)[0])
+
+
+def test_with_json_only_the_document_is_printed():
+    made, output = command(lambda self: self.result({"a": "ä"}, Table("t"), lines=["line"]))
+    handle(made, json=True)
+    assert json.loads(output.getvalue()) == {"a": "ä"}
+
+
+def test_without_json_a_person_gets_tables_and_lines():
+    made, output = command(lambda self: self.result({"a": 1}, Table("column"), lines=["[not markup]"]))
+    handle(made)
+    assert "column" in output.getvalue()
+    assert "[not markup]\n" in output.getvalue()
+    assert "{" not in output.getvalue()
+
+
+def test_progress_goes_to_stderr_and_is_silent_at_verbosity_0(capsys):
+    made, output = command(lambda self: self.report("stage", {"name": "thinking"}))
+    handle(made)
+    assert "thinking" in capsys.readouterr().err
+    handle(made, verbosity=0)
+    captured = capsys.readouterr()
+    assert (captured.err, captured.out, output.getvalue()) == ("", "", "")

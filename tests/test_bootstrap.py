@@ -1,0 +1,110 @@
+"""manage.py on a machine that has only Python: the base interpreter without its site-packages."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from backend import bootstrap
+
+BASE_PYTHON = getattr(sys, "_base_executable", sys.executable)
+
+
+@pytest.fixture
+def checkout(tmp_path) -> Path:
+    """A copy of what bootstrap sees, without an environment."""
+    shutil.copy(settings.BASE_DIR / "manage.py", tmp_path)
+    shutil.copytree(settings.BASE_DIR / "backend", tmp_path / "backend")
+    for name in ("requirements.txt", "requirements-rl.txt"):
+        shutil.copy(settings.BASE_DIR / name, tmp_path)
+    (tmp_path / "tests").mkdir()
+    shutil.copy(settings.BASE_DIR / "tests" / "requirements.txt", tmp_path / "tests")
+    return tmp_path
+
+
+def bare(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [BASE_PYTHON, "-S", "manage.py", *arguments],
+        cwd=checkout,
+        env={"PATH": os.environ["PATH"]},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("arguments", [(), ("help",), ("migrate",), ("train_dpo", "--agent", "x")])
+def test_any_other_verb_without_django_names_quickstart_in_one_line(checkout, arguments):
+    result = bare(checkout, *arguments)
+    assert result.returncode == 1
+    assert result.stderr == "Django is not installed. Start with: python3 manage.py quickstart\n"
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize("verb", ["quickstart", "test"])
+def test_help_installs_nothing(checkout, verb):
+    result = bare(checkout, verb, "--help")
+    assert (result.returncode, "manage.py quickstart" in result.stdout) == (0, True)
+    assert not (checkout / ".venv").exists()
+
+
+def test_an_environment_that_is_there_is_used(checkout):
+    python = checkout / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\necho "inside: $@"\nexit 7\n')
+    python.chmod(0o755)
+    result = bare(checkout, "showmigrations", "rl")
+    assert (result.returncode, result.stdout) == (7, "inside: manage.py showmigrations rl\n")
+
+
+def test_an_old_python_is_refused_by_name(monkeypatch, capsys):
+    monkeypatch.setattr(bootstrap.sys, "version_info", (3, 10, 1))
+    assert bootstrap.run(["quickstart"]) == 1
+    assert "needs Python 3.11 to 3.13" in capsys.readouterr().err
+
+
+def test_a_failing_install_is_one_message_and_leaves_no_stamp(checkout, monkeypatch, capsys):
+    monkeypatch.setattr(bootstrap, "ROOT", checkout)
+    (checkout / "requirements-rl.txt").write_text("no-such-package-of-ratchet==99\n")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    assert bootstrap._install(Path(sys.prefix), ("requirements-rl.txt",), ask=False) == 1
+    assert "could not be installed" in capsys.readouterr().err
+
+
+def test_the_stamp_makes_a_second_install_immediate(checkout, monkeypatch, tmp_path):
+    monkeypatch.setattr(bootstrap, "ROOT", checkout)
+    installs: list[object] = []
+    monkeypatch.setattr(bootstrap, "_pip_install", lambda *arguments: installs.append(arguments) or 0)
+    environment = tmp_path / "environment"
+    environment.mkdir()
+    for _ in range(2):
+        assert bootstrap._install(environment, ("requirements-rl.txt",), ask=False) == 0
+    assert len(installs) == 1
+    (checkout / "requirements.txt").write_text("django==0\n")
+    bootstrap._install(environment, ("requirements-rl.txt",), ask=False)
+    assert len(installs) == 2
+
+
+def test_the_first_settings_are_written_once_and_for_their_owner_only(checkout, monkeypatch):
+    monkeypatch.setattr(bootstrap, "ROOT", checkout)
+    monkeypatch.delenv("SECRET_KEY")
+    bootstrap._write_environment()
+    first = (checkout / ".env").read_text()
+    bootstrap._write_environment()
+    assert (checkout / ".env").read_text() == first
+    assert (checkout / ".env").stat().st_mode & 0o777 == 0o600
+    assert "SECRET_KEY=" in first
+
+
+def test_no_settings_are_written_where_the_environment_has_them(checkout, monkeypatch):
+    monkeypatch.setattr(bootstrap, "ROOT", checkout)
+    monkeypatch.setenv("SECRET_KEY", "from the environment")
+    bootstrap._write_environment()
+    assert not (checkout / ".env").exists()

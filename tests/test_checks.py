@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from rl import checks
+from rl.training import METHODS
+
+
+def ids(messages) -> list[str]:
+    return [message.id for message in messages]
+
+
+def test_an_installation_as_it_comes_has_nothing_to_complain_about():
+    for check in (
+        checks.queue_leases_outlive_tasks,
+        checks.data_directory_is_writable,
+        checks.registered_modules_exist,
+    ):
+        assert check(None) == []
+
+
+def test_a_lease_shorter_than_a_task_may_take_is_an_error(settings):
+    settings.Q_CLUSTER = {**settings.Q_CLUSTER, "retry": 300}
+    assert ids(checks.queue_leases_outlive_tasks(None)) == ["rl.E001"]
+
+
+def test_a_data_directory_that_is_not_there_is_an_error(settings, tmp_path):
+    settings.DATA_DIR = tmp_path / "gone"
+    (message,) = checks.data_directory_is_writable(None)
+    assert message.id == "rl.E002"
+    assert "DATA_DIR" in message.hint
+
+
+def test_a_registered_module_that_does_not_exist_is_an_error(monkeypatch):
+    monkeypatch.setitem(METHODS, "ghost", "rl.training.ghost")
+    (message,) = checks.registered_modules_exist(None)
+    assert (message.id, "rl.training.ghost" in message.msg) == ("rl.E003", True)

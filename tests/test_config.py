@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from rl.config import DEFAULT, PRESETS, TrainingConfig, preset
+from rl.errors import UsageError
+
+
+def test_the_presets_have_the_documented_numbers():
+    default, small, high = PRESETS["default"], PRESETS["small_gpu"], PRESETS["high_quality"]
+    assert (default.lora_r, default.lora_alpha, default.learning_rate, default.beta) == (16, 32, 5e-5, 0.1)
+    assert (default.epochs, default.batch_size, default.gradient_accumulation) == (3, 4, 4)
+    assert (small.batch_size, small.gradient_accumulation) == (2, 8)
+    assert (high.epochs, high.lora_r, high.lora_alpha) == (5, 32, 64)
+
+
+def test_every_preset_trains_on_the_same_effective_batch():
+    assert {config.batch_size * config.gradient_accumulation for config in PRESETS.values()} == {16}
+
+
+def test_an_unknown_preset_lists_the_known_ones():
+    with pytest.raises(UsageError, match="smal_gpu.*default, small_gpu, high_quality, cpu"):
+        preset("smal_gpu")
+
+
+def test_overrides_leave_the_preset_as_it_was():
+    changed = preset("default").with_overrides({"epochs": 9})
+    assert (changed.epochs, preset("default").epochs) == (9, 3)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        DEFAULT.epochs = 9  # type: ignore[misc]
+
+
+def test_what_is_not_given_is_not_overridden():
+    assert preset("default").with_overrides({"epochs": None}) == DEFAULT
+
+
+def test_an_unknown_name_is_refused():
+    with pytest.raises(UsageError, match="unknown hyper-parameter learning_rat; known: .*learning_rate"):
+        DEFAULT.with_overrides({"learning_rat": 1e-4})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epochs", 0), ("epochs", float("nan")), ("epochs", float("inf")), ("epochs", "3"), ("epochs", True),
+        ("batch_size", 0), ("batch_size", 1.5), ("learning_rate", 0), ("learning_rate", 2), ("beta", -1), ("lora_r", 0),
+        ("lora_dropout", 1), ("max_length", 1), ("seed", -1), ("precision", "fp8"), ("warmup_ratio", 1.1),
+    ],
+)  # fmt: skip
+def test_a_value_that_cannot_be_meant_is_refused(name, value):
+    with pytest.raises(UsageError, match=name):
+        TrainingConfig(**{name: value})
+
+
+def test_a_config_survives_its_own_dictionary():
+    assert TrainingConfig(**DEFAULT.as_dict()) == DEFAULT

@@ -1,0 +1,383 @@
+"""The pages say what is: names, options, numbers, links and files are compared with the code."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.core.management import load_command_class
+from django.core.management.base import BaseCommand
+from django.urls import URLPattern, URLResolver, get_resolver
+from drf_spectacular.generators import SchemaGenerator
+
+from rl import errors
+from rl.collect.importers import IMPORTERS
+from rl.config import PRESETS
+from rl.evaluation import SCORERS
+from rl.export import EXPORTERS
+from rl.export.levels import LEVELS
+from rl.training import METHODS
+
+ROOT = Path(settings.BASE_DIR)
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+COMMANDS = sorted(file.stem for file in (ROOT / "rl/management/commands").glob("[!_]*.py"))
+WIDGET = (ROOT / "static/rl/ratchet-feedback.js").read_text()
+BUILT_IN = ("runserver", "qcluster", "migrate", "createsuperuser", "changepassword", "collectstatic", "check", "test")
+"""Commands of Django and django-q2 that the pages name."""
+
+
+# --- reading Markdown --------------------------------------------------------------------------------------------------
+
+
+@cache
+def lines_of(page: Path) -> list[tuple[str, bool]]:
+    """Each line, and whether it is inside a code block."""
+    found, inside = [], False
+    for line in page.read_text(encoding="utf-8").splitlines():
+        fence = line.strip().startswith("```")
+        found.append((line, inside or fence))
+        inside ^= fence
+    return found
+
+
+def headings(page: Path) -> list[str]:
+    return [line.lstrip("#").strip() for line, is_code in lines_of(page) if line.startswith("#") and not is_code]
+
+
+def names_in(heading: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", heading)
+
+
+def named_headings(*pages: Path) -> set[str]:
+    """What stands in code style in a heading."""
+    return {name for page in pages for heading in headings(page) for name in names_in(heading)}
+
+
+def section(page: Path, title: str) -> str:
+    """From a heading to the next one of its rank or above."""
+    taken: list[str] = []
+    rank = 0
+    for line, is_code in lines_of(page):
+        if line.startswith("#") and not is_code:
+            depth = len(line) - len(line.lstrip("#"))
+            if rank and depth <= rank:
+                break
+            if not rank and line.lstrip("#").strip() == title:
+                rank = depth
+        if rank:
+            taken.append(line)
+    assert taken, f"{page.name} has no heading {title!r}"
+    return "\n".join(taken)
+
+
+def tables_in(text: str) -> list[list[str]]:
+    """The cells of every table row, without code marks."""
+    rows = [line.strip().strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip().strip("`") for cell in row] for row in rows if set("".join(row)) - set("-: ")]
+
+
+def anchor(heading: str) -> str:
+    """As GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def code_blocks(page: Path) -> Iterator[str]:
+    """Lines of code, continued ones joined."""
+    text = "\n".join(line for line, is_code in lines_of(page) if is_code)
+    return (line.strip() for line in text.replace("\\\n", " ").splitlines())
+
+
+# --- commands ----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def options_of(command: str) -> frozenset[str]:
+    """The long options that are not those of every Django command."""
+    parser = load_command_class("rl", command).create_parser("manage.py", command)
+    common = BaseCommand().create_parser("manage.py", command)
+    theirs = {id(action.type) or 0 for action in common._actions} and {a.dest for a in common._actions}
+    parsers = [parser]
+    for action in parser._actions:
+        if isinstance(action.choices, dict):
+            parsers += action.choices.values()
+    actions = [action for each in parsers for action in each._actions if action.dest not in theirs]
+    return frozenset(name for action in actions for name in action.option_strings if name.startswith("--"))
+
+
+def page_of(command: str) -> Path:
+    pages = [page for page in PAGES if f"`{command}`" in headings(page)]
+    assert len(pages) == 1, f"{command} has {len(pages)} headings"
+    return pages[0]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_heading_with_all_its_options(command: str):
+    text = section(page_of(command), f"`{command}`")
+    assert sorted(name for name in options_of(command) if f"`{name}`" not in text) == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_is_said_to_have_an_option_that_it_lacks(command: str):
+    rows = tables_in(section(page_of(command), f"`{command}`"))
+    said = {name for row in rows for name in re.findall(r"--[a-z][a-z-]+", row[0])}
+    assert sorted(said - options_of(command)) == []
+
+
+def test_every_option_of_train_dpo_is_on_the_training_page():
+    text = (DOCS / "training.md").read_text()
+    assert sorted(name for name in options_of("train_dpo") if f"`{name}`" not in text) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_line_names_a_command_and_options_that_exist(page: Path):
+    wrong = []
+    for line in code_blocks(page):
+        found = re.search(r"manage\.py (\w+)(.*)", line)
+        if not found or (command := found[1]) in BUILT_IN:
+            continue
+        words = shlex.split(found[2].replace("…", " "), comments=True)
+        given = {word.split("=")[0] for word in words if word.startswith("--")}
+        if command not in COMMANDS or given - options_of(command) - {"--run", "--attempt"}:
+            wrong.append(line)
+    assert wrong == []
+
+
+def test_the_training_page_lists_every_exit_code():
+    rows = tables_in(section(DOCS / "training.md", "Exit codes"))
+    codes = {each.exit_code for each in vars(errors).values() if isinstance(each, type)} | {0}
+    assert {int(row[0]) for row in rows[1:]} == codes
+
+
+# --- configuration -----------------------------------------------------------------------------------------------------
+
+
+def test_every_variable_of_the_example_has_a_heading_and_nothing_else_has_one():
+    example = re.findall(r"^([A-Z_]+)=", (ROOT / ".env.example").read_text(), re.MULTILINE)
+    assert set(example) == named_headings(DOCS / "configuration.md")
+
+
+def settings_calls() -> list[ast.Call]:
+    readers = ("text", "secret", "boolean", "integer", "listed")
+    tree = ast.parse((ROOT / "backend/settings.py").read_text())
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    return [call for call in calls if call.func.id in readers]  # type: ignore[attr-defined]
+
+
+def test_the_example_lists_every_variable_that_the_settings_read():
+    example = set(re.findall(r"^([A-Z_]+)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
+    read = {str(ast.literal_eval(call.args[0])) for call in settings_calls()}
+    secrets = {f"{ast.literal_eval(call.args[0])}_FILE" for call in settings_calls() if call.func.id == "secret"}  # type: ignore[attr-defined]
+    assert read | secrets == example
+
+
+def test_the_numbers_of_a_variable_are_those_of_the_settings():
+    wrong = []
+    for call in settings_calls():
+        if call.func.id == "integer":  # type: ignore[attr-defined]
+            name, *numbers = (ast.literal_eval(argument) for argument in call.args)
+            text = section(DOCS / "configuration.md", f"`{name}`")
+            wrong += [f"{name}: {number}" for number in numbers if not re.search(rf"\b{number}\b", text)]
+    assert wrong == []
+
+
+# --- the API -----------------------------------------------------------------------------------------------------------
+
+
+def described_calls() -> set[str]:
+    """From the OpenAPI document, and the two addresses that describe it."""
+    document = SchemaGenerator().get_schema(request=None, public=True)
+    calls = {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods}
+    return {call.replace("{pk}", "{id}") for call in calls} | {"GET /api/schema/", "GET /api/docs/"}
+
+
+def test_every_call_has_a_heading_and_every_heading_is_a_call():
+    said = {name for name in named_headings(DOCS / "api.md") if " /" in name}
+    assert said == described_calls()
+
+
+def test_no_address_of_the_api_is_missing_from_its_description():
+    def addresses(resolver: URLResolver, prefix: str = "") -> Iterator[str]:
+        for entry in resolver.url_patterns:
+            if isinstance(entry, URLPattern):
+                yield prefix + str(entry.pattern)
+            else:
+                yield from addresses(entry, prefix + str(entry.pattern))
+
+    there = {re.sub(r"<\w+:pk>", "{id}", f"/{one}") for one in addresses(get_resolver()) if one.startswith("api/")}
+    described = {call.split()[1] for call in described_calls()}
+    assert there - {"/api/<path:address>"} == described
+
+
+# --- tables of the code ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("registry", [METHODS, EXPORTERS, IMPORTERS, SCORERS])
+def test_every_name_of_a_registry_has_a_heading(registry: dict[str, str]):
+    assert sorted(set(registry) - named_headings(*PAGES)) == []
+
+
+def test_the_presets_are_those_of_the_code():
+    header, *rows = tables_in(section(DOCS / "training.md", "Presets"))
+    assert [name.strip("`") for name in header[1:]] == list(PRESETS)
+    said = {name: dict(zip([row[0] for row in rows], [row[n] for row in rows], strict=True))
+            for n, name in enumerate(PRESETS, start=1)}  # fmt: skip
+    assert said == {name: {k: str(v) for k, v in one.as_dict().items()} for name, one in PRESETS.items()}
+
+
+def test_the_levels_are_those_of_the_code():
+    rows = tables_in(section(DOCS / "export.md", "Levels"))
+    assert [row[0] for row in rows[1:]] == list(LEVELS)
+
+
+def test_the_python_names_can_be_imported():
+    rows = tables_in(section(DOCS / "architecture.md", "Python names"))
+    missing = []
+    for path in (row[0] for row in rows[1:]):
+        module, _, name = path.rpartition(".")
+        if not hasattr(import_module(module), name):
+            missing.append(path)
+    assert missing == []
+
+
+# --- the widget --------------------------------------------------------------------------------------------------------
+
+
+def test_the_rating_page_names_all_that_the_widget_offers():
+    text = section(DOCS / "rating.md", "The widget")
+    attributes = set(re.findall(r'getAttribute\("([a-z]+)"', WIDGET)) | {"lang"}
+    labels = {f"label-{name}" for name in re.findall(r"(\w+): [\"']", WIDGET.split("de: {")[0].split("en: {")[1])}
+    properties = set(re.findall(r"--ratchet-\w+", WIDGET))
+    events = {f"ratchet-{name}" for name in ("feedback", "sent", "queued", "error")}
+    assert sorted(name for name in attributes | labels | events if f"`{name}`" not in text) == []
+    assert sorted(name for name in properties if name not in text) == []
+
+
+def test_the_widget_emits_the_events_that_are_documented():
+    rows = tables_in(section(DOCS / "rating.md", "Events"))
+    said = {row[0].removeprefix("ratchet-") for row in rows[1:]}
+    emitted = set(re.findall(r'"(feedback|queued|sent|error)"', WIDGET))
+    assert said == emitted
+
+
+def test_every_key_of_the_rating_page_is_listed():
+    listed = section(DOCS / "rating.md", "The rating page")
+    names = {" ": "Space", "backspace": "Backspace"}
+    table = re.search(r"const KEYS = \{(.*?)\};", (ROOT / "static/rl/rate.js").read_text(), re.DOTALL)
+    assert table is not None
+    keys = re.findall(r'("[^"]+"|\w+): "', table[1])
+    shown = [names.get(key.strip('"'), key.strip('"').upper()) for key in keys]
+    assert [key for key in shown if f"`{key}`" not in listed] == []
+
+
+# --- the file map ------------------------------------------------------------------------------------------------------
+
+
+def file_map() -> dict[str, str]:
+    """Path to caption; a folder's path ends with a slash."""
+    found: dict[str, str] = {}
+    above: list[str] = []
+    for line in section(DOCS / "architecture.md", "File map").split("```")[1].splitlines():
+        if line.strip():
+            name, _, caption = line.strip().partition(" ")
+            above = above[: (len(line) - len(line.lstrip())) // 2]
+            found["".join(above) + name] = caption.strip()
+            if name.endswith("/"):
+                above.append(name)
+    return found
+
+
+def test_every_module_and_package_is_in_the_file_map():
+    mapped = set(file_map())
+    files = [file.relative_to(ROOT) for part in ("rl", "backend") for file in (ROOT / part).rglob("*.py")]
+    wanted = {f"{file.parent}/" if file.name == "__init__.py" else str(file) for file in files}
+    assert sorted(wanted - mapped) == []
+
+
+def test_all_that_is_in_the_file_map_exists():
+    assert [path for path in file_map() if not (ROOT / path).exists()] == []
+
+
+def test_captions_have_one_to_eight_words():
+    assert [f"{path} {caption}" for path, caption in file_map().items() if not 1 <= len(caption.split()) <= 8] == []
+
+
+# --- links, images, words ----------------------------------------------------------------------------------------------
+
+
+def links_of(page: Path) -> Iterator[str]:
+    text = "\n".join(line for line, is_code in lines_of(page) if not is_code)
+    return (link for link in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"[a-z]+:", link))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_and_image_resolves(page: Path):
+    broken = []
+    for link in links_of(page):
+        path, _, fragment = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (fragment and fragment not in map(anchor, headings(target))):
+            broken.append(link)
+    assert broken == []
+
+
+def test_every_page_can_be_reached_from_the_readme():
+    seen, waiting = set(), [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page not in seen and page.suffix == ".md":
+            seen.add(page)
+            waiting += [(page.parent / link.partition("#")[0]).resolve() for link in links_of(page)]
+    assert sorted(page.name for page in set(PAGES) - seen) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_nothing_is_left_to_be_written(page: Path):
+    unfinished = r"\b(TODO|FIXME|XXX|TBD|WIP|lorem ipsum|coming soon|placeholder)\b"
+    assert re.findall(unfinished, page.read_text(), re.IGNORECASE) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_lines_fit_a_screen(page: Path):
+    long = [line for line, is_code in lines_of(page) if len(line) > 125 and not is_code and not line.startswith("|")]
+    assert long == []
+
+
+def test_the_readme_shows_the_two_commands():
+    blocks = re.findall(r"```sh\n(.*?)\n```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert blocks == ["python3 manage.py quickstart", "python3 manage.py test"]
+
+
+def test_the_changelog_begins_with_the_version():
+    found = re.match(r"# Changelog\n\n## (\S+)", (ROOT / "CHANGELOG.md").read_text())
+    assert found is not None
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert found[1] == settings.VERSION == project["version"]
+
+
+# --- dependencies ------------------------------------------------------------------------------------------------------
+
+
+def pinned(*files: str) -> set[str]:
+    texts = ((ROOT / file).read_text() for file in files)
+    return {name for text in texts for name in re.findall(r"^([\w.-]+)(?:\[[^]]*\])?==", text, re.MULTILINE)}
+
+
+def test_every_pinned_package_has_its_reason_and_every_reason_a_package():
+    rows = tables_in((DOCS / "decisions/dependencies.md").read_text())
+    explained = {name.strip() for row in rows[1:] for name in row[0].split(",")}
+    assert explained == pinned("requirements.txt", "requirements-rl.txt", "tests/requirements.txt")
+
+
+def test_the_setup_page_names_the_pinned_torch():
+    versions = re.findall(r"torch==(\S+?)[`\s]", (DOCS / "setup.md").read_text())
+    assert versions
+    assert {f"torch=={version}" for version in versions} <= set((ROOT / "requirements-rl.txt").read_text().splitlines())
