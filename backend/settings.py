@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging.config
 import re
+from datetime import timedelta
 from pathlib import Path
 
 import environ
@@ -12,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from backend.environment import boolean, integer, listed, secret, text
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-environ.Env.read_env(str(BASE_DIR / ".env"))  # real environment variables win over the file
+environ.Env.read_env(text("ENV_FILE", str(BASE_DIR / ".env")))  # real environment variables win over the file
 
 VERSION = re.search(r"^## (\S+)", (BASE_DIR / "CHANGELOG.md").read_text(), re.MULTILINE)[1]  # type: ignore[index]
 
@@ -43,6 +44,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "axes",
     "corsheaders",
     "csp",
     "django_filters",
@@ -62,6 +64,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "axes.middleware.AxesMiddleware",
 ]
 TEMPLATES = [
     {
@@ -89,6 +92,9 @@ WHITENOISE_USE_FINDERS = DEBUG
 LANGUAGE_CODE = "en"
 USE_TZ = True
 TIME_ZONE = "UTC"
+DATA_UPLOAD_MAX_MEMORY_SIZE = integer("MAX_REQUEST_BYTES", 2_621_440, 1024, 1_073_741_824)
+
+# --- log-in -----------------------------------------------------------------------------------------------------------
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"
 AUTH_PASSWORD_VALIDATORS = [
@@ -96,7 +102,21 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
 ]
-DATA_UPLOAD_MAX_MEMORY_SIZE = integer("MAX_REQUEST_BYTES", 2_621_440, 1024, 1_073_741_824)
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+# Five wrong passwords for one name from one address lock this pair for a quarter of an hour. The right one is refused
+# then too, and does not make the lock longer.
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_FAILURE_LIMIT = 5
+AXES_COOLOFF_TIME = timedelta(minutes=15)
+AXES_RESET_ON_SUCCESS = True
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+AXES_CLIENT_IP_CALLABLE = "rl.web.client_address.client_network"
+AXES_USERNAME_CALLABLE = "rl.web.pages.lockout.name_tried"
+AXES_LOCKOUT_CALLABLE = "rl.web.pages.lockout.locked_out"
+AXES_DISABLE_ACCESS_LOG = True  # who signed in when, and from where, is nobody's business
+AXES_ENABLE_ADMIN = False  # rl.admin.signin shows the failures, without the forms that were sent
+AXES_VERBOSE = False
+AXES_SENSITIVE_PARAMETERS = ["username", "csrfmiddlewaretoken"]  # a password is easily typed into the wrong field
 
 # --- security ---------------------------------------------------------------------------------------------------------
 HTTPS = boolean("HTTPS", not DEBUG)
@@ -223,6 +243,10 @@ logging.config.dictConfig(
         "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
         "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
-        "loggers": {"django.request": {"level": "ERROR"}, "gguf": {"level": "WARNING"}},
+        "loggers": {
+            "django.request": {"level": "ERROR"},
+            "gguf": {"level": "WARNING"},
+            "axes": {"level": "WARNING"},
+        },
     }
 )

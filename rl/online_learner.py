@@ -1,8 +1,8 @@
 """Is it time to retrain? Asked of the database every minute; nothing is remembered in between.
 
 An agent is due when ``min_samples_to_retrain`` new current ratings wait, or when ``retrain_interval_hours`` have passed
-since its last run and what waits gives at least one trainable pair. After a run that failed or was cancelled only the
-interval counts, so that a run that cannot succeed is not tried every minute. Ratings that arrive while a run is at work
+since its last run and what waits gives at least one trainable pair. After a run of the learner that failed or was
+cancelled only the interval counts, so that a run that cannot succeed is not tried every minute. Ratings that arrive while a run is at work
 are not in its training set and wait for the next one.
 """
 
@@ -99,8 +99,9 @@ class OnlineLearner:
 
     def _due(self, waiting: int, last: TrainingRun | None, survey: bool) -> str:
         """The reason to start a run; empty when there is none."""
-        succeeded = last is None or last.state == TrainingRun.State.SUCCEEDED
-        if succeeded and waiting >= self.agent.min_samples_to_retrain:
+        online = last is not None and last.trigger == TrainingRun.Trigger.ONLINE
+        stopped = last is not None and last.state != TrainingRun.State.SUCCEEDED
+        if waiting >= self.agent.min_samples_to_retrain and not (online and stopped):
             return f"{waiting} new ratings wait"
         if not waiting or timezone.now() < self._interval_ends(last):
             return ""

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 _root = Path(os.environ.setdefault("RATCHET_TEST_ROOT", tempfile.mkdtemp(prefix="ratchet-tests-")))
+os.environ["ENV_FILE"] = os.devnull  # what a person has set for this checkout is no part of a test
 os.environ["SECRET_KEY"] = "only-for-tests-" + "x" * 40
 os.environ["DEBUG"] = "1"
 os.environ["ALLOWED_HOSTS"] = "127.0.0.1,localhost,testserver"

@@ -101,15 +101,13 @@ def code_blocks(page: Path) -> Iterator[str]:
 
 @cache
 def options_of(command: str) -> frozenset[str]:
-    """The long options that are not those of every Django command."""
+    """The long options, those of its actions too, without those that every Django command has."""
     parser = load_command_class("rl", command).create_parser("manage.py", command)
-    common = BaseCommand().create_parser("manage.py", command)
-    theirs = {id(action.type) or 0 for action in common._actions} and {a.dest for a in common._actions}
     parsers = [parser]
     for action in parser._actions:
-        if isinstance(action.choices, dict):
-            parsers += action.choices.values()
-    actions = [action for each in parsers for action in each._actions if action.dest not in theirs]
+        parsers += action.choices.values() if isinstance(action.choices, dict) else []
+    common = {action.dest for action in BaseCommand().create_parser("manage.py", command)._actions}
+    actions = [action for each in parsers for action in each._actions if action.dest not in common]
     return frozenset(name for action in actions for name in action.option_strings if name.startswith("--"))
 
 
@@ -169,20 +167,20 @@ def settings_calls() -> list[ast.Call]:
     readers = ("text", "secret", "boolean", "integer", "listed")
     tree = ast.parse((ROOT / "backend/settings.py").read_text())
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
-    return [call for call in calls if call.func.id in readers]  # type: ignore[attr-defined]
+    return [call for call in calls if call.func.id in readers]
 
 
 def test_the_example_lists_every_variable_that_the_settings_read():
     example = set(re.findall(r"^([A-Z_]+)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
     read = {str(ast.literal_eval(call.args[0])) for call in settings_calls()}
-    secrets = {f"{ast.literal_eval(call.args[0])}_FILE" for call in settings_calls() if call.func.id == "secret"}  # type: ignore[attr-defined]
+    secrets = {f"{ast.literal_eval(call.args[0])}_FILE" for call in settings_calls() if call.func.id == "secret"}
     assert read | secrets == example
 
 
 def test_the_numbers_of_a_variable_are_those_of_the_settings():
     wrong = []
     for call in settings_calls():
-        if call.func.id == "integer":  # type: ignore[attr-defined]
+        if call.func.id == "integer":
             name, *numbers = (ast.literal_eval(argument) for argument in call.args)
             text = section(DOCS / "configuration.md", f"`{name}`")
             wrong += [f"{name}: {number}" for number in numbers if not re.search(rf"\b{number}\b", text)]

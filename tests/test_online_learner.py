@@ -34,8 +34,8 @@ def rate_pairs(agent: Agent, count: int, start: int = 0) -> None:
             )
 
 
-def finished_run(agent: Agent, state: State, hours_ago: float) -> TrainingRun:
-    run = TrainingRun.objects.create(agent=agent, method="dpo")
+def finished_run(agent: Agent, state: State, hours_ago: float, trigger: str = "online") -> TrainingRun:
+    run = TrainingRun.objects.create(agent=agent, method="dpo", trigger=trigger)
     run.claim()
     run.finish(state)
     TrainingRun.objects.filter(pk=run.pk).update(finished_at=timezone.now() - timedelta(hours=hours_ago))
@@ -119,6 +119,12 @@ def test_a_run_that_did_not_succeed_is_tried_again_after_the_interval_only(agent
     finished_run(agent, state, hours_ago=1)
     assert online_learner.tick() == []
     TrainingRun.objects.update(finished_at=timezone.now() - timedelta(hours=25))
+    assert len(online_learner.tick()) == 1
+
+
+def test_a_failed_run_by_hand_does_not_hold_the_learner_back(agent):
+    rate_pairs(agent, 4)
+    finished_run(agent, State.FAILED, hours_ago=1, trigger="manual")
     assert len(online_learner.tick()) == 1
 
 

@@ -15,13 +15,11 @@ BASE = Path(settings.BASE_DIR)
 def start(tmp_path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Loads backend.settings in a fresh process that sees only these variables."""
     keep = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    program = (
-        "import environ; environ.Env.read_env = lambda *a, **k: None; import backend.settings as s; print(s.DEBUG)"
-    )
+    program = "import backend.settings as s; print(s.DEBUG)"
     return subprocess.run(
         [sys.executable, "-c", program],
         cwd=BASE,
-        env={**keep, "DATA_DIR": str(tmp_path), **environment},
+        env={**keep, "ENV_FILE": os.devnull, "DATA_DIR": str(tmp_path), **environment},
         capture_output=True,
         text=True,
         timeout=60,
@@ -75,7 +73,7 @@ def test_production_defaults_are_secure(tmp_path):
     result = subprocess.run(
         [sys.executable, "-c", program],
         cwd=BASE,
-        env={**keep, **PRODUCTION, "DEBUG": "0", "DATA_DIR": str(tmp_path)},
+        env={**keep, **PRODUCTION, "ENV_FILE": os.devnull, "DEBUG": "0", "DATA_DIR": str(tmp_path)},
         capture_output=True,
         text=True,
         timeout=60,

@@ -82,7 +82,7 @@ class AgentAdmin(admin.ModelAdmin):
         try:
             run = OnlineLearner(agent).trigger_retrain()
         except RatchetError as error:  # a run is in progress, or the agent's hyper-parameters do not fit together
-            messages.error(request, str(error))
+            messages.error(request, f"No run was queued: {error}.")
             return redirect("admin:rl_agent_change", pk)
         self.log_change(request, agent, f"Queued run {run.pk}.")
         messages.success(request, queued(run))

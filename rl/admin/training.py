@@ -109,10 +109,10 @@ class TrainingRunAdmin(ReadOnlyAdmin):
 
 def _why_it_stays(run: TrainingRun) -> str:
     if run.state not in run.RESUMABLE:
-        return f"Run {run.pk} is {run.get_state_display()}; only one that failed or was cancelled is resumed."
+        return f"Run {run.pk} is {run.get_state_display()}: only one that failed or was cancelled is resumed."
     other = run.agent.runs.filter(state__in=run.ACTIVE).first()
     name = f"run {other.pk}" if other else "another run"  # which may have ended since
-    return f"{run.agent.name} has {name} in progress; wait for it, or cancel it."
+    return f"Run {run.pk} stays as it is: {run.agent.name} has {name} in progress; wait for it, or cancel it."
 
 
 def _run_context(run: TrainingRun) -> dict[str, Any]:

@@ -7,7 +7,6 @@ refuse.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +16,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from rl.collect.storable import unstorable
 from rl.errors import RunConflict, UsageError
 from rl.models import ApiKey, Feedback, Trace
 
@@ -30,7 +30,6 @@ _ALLOWED: dict[str, str] = {
     Feedback.Scale.STARS: "a whole number from 1 to 5",
     Feedback.Scale.SCORE: "a number from 0 to 1",
 }
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _CONTENT = ("other_trace_id", "choice", "text", "metric", "scale", "raw_value", "tags", "notes")
 """What an event says, whatever its kind; two events that agree in all of it are the same event sent twice."""
 
@@ -43,14 +42,6 @@ class Rated:
     """True when the rater had said nothing before (nothing that is current)."""
     changed: bool
     """False when nothing was written: a repeat, or a rating older than the current one."""
-
-
-def unstorable(text: str) -> str:
-    """Why neither PostgreSQL nor a UTF-8 file can hold this text; empty when both can."""
-    found = _UNSTORABLE.search(text)
-    if found is None:
-        return ""
-    return "contains a NUL character" if found[0] == "\x00" else "contains half of a surrogate pair"
 
 
 def normalise(scale: str, raw: float) -> float:

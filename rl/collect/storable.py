@@ -6,7 +6,7 @@ PostgreSQL refuses NUL characters and half surrogate pairs; SQLite stores them, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 from itertools import chain
 from math import isfinite
 
@@ -20,41 +20,49 @@ def unstorable(value: object) -> str:
     """Why a value parsed from JSON cannot be stored; empty when it can. Looks at every key and value, at any depth."""
     level = [value]
     for _ in range(DEEPEST + 1):
-        if problem := _problem(level):
+        if problem := next(filter(None, map(_problem, level)), ""):
             return problem
-        lists = [one for one in level if isinstance(one, list)]
-        objects = [one for one in level if isinstance(one, dict)]
-        if not lists and not objects:
+        containers = [one for one in level if isinstance(one, (list, dict))]
+        if not containers:
             return ""
-        level = list(chain(*lists, *objects, *(one.values() for one in objects)))
+        level = list(chain.from_iterable(map(_contents, containers)))
     return f"is nested deeper than {DEEPEST} levels"
 
 
 def place_of_unstorable(value: object) -> str:
-    """The JSON pointer of what ``unstorable`` complains of; of a name, that of its object. Empty for the value itself."""
-    level = [("", value)]
+    """The JSON pointer of what ``unstorable`` complains of; for a key, that of its object. Empty for the whole value."""
+    level: list[tuple[str, object]] = [("", value)]
     for _ in range(DEEPEST + 1):
-        for pointer, one in level:
-            if _problem([one, *one] if isinstance(one, dict) else [one]):
+        deeper: list[tuple[str, object]] = []
+        for pointer, container in level:
+            if isinstance(container, dict) and any(map(_problem, container)):
                 return pointer
-        level = [inside for pointer, one in level for inside in _named_contents(pointer, one)]
+            for name, inner in _named(container):
+                if _problem(inner):
+                    return f"{pointer}/{name}"
+                if isinstance(inner, (list, dict)):
+                    deeper.append((f"{pointer}/{name}", inner))
+        level = deeper
     return ""
 
 
-def _named_contents(pointer: str, value: object) -> Iterator[tuple[str, object]]:
+def _contents(value: list[object] | dict[str, object]) -> list[object]:
+    return value if isinstance(value, list) else [*value, *value.values()]
+
+
+def _named(value: object) -> Iterable[tuple[object, object]]:
     if isinstance(value, dict):
-        yield from ((f"{pointer}/{name}", inside) for name, inside in value.items())
-    elif isinstance(value, list):
-        yield from ((f"{pointer}/{number}", inside) for number, inside in enumerate(value))
+        return value.items()
+    return enumerate(value) if isinstance(value, list) else ()
 
 
-def _problem(values: Sequence[object]) -> str:
-    """Of these values, not of what is inside them."""
-    if found := _POISON.search("".join([one for one in values if isinstance(one, str)])):
-        return "contains a NUL character" if found[0] == "\x00" else "contains half of a surrogate pair"
-    if not all(map(isfinite, [one for one in values if isinstance(one, float)])):
-        return "contains a number that is too large or none at all"
-    whole = [one for one in values if isinstance(one, int)]
-    if whole and not -LARGEST - 1 <= min(whole) <= max(whole) <= LARGEST:
+def _problem(value: object) -> str:
+    if isinstance(value, str):
+        if found := _POISON.search(value):
+            return "contains a NUL character" if found[0] == "\x00" else "contains half of a surrogate pair"
+    elif isinstance(value, float):
+        if not isfinite(value):
+            return "contains a number that is not finite"
+    elif isinstance(value, int) and not -LARGEST - 1 <= value <= LARGEST:
         return "contains a whole number of more than 64 bits"
     return ""

@@ -33,6 +33,15 @@ def training_row(pair: PreferencePair) -> dict[str, Any]:
     }
 
 
+def read_training_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """What ``training_row`` made, from JSON lines. Raises BadFile that names the line."""
+    for number, line in _lines(path):
+        row = _json(path, number, line)
+        if not isinstance(row, dict) or not all(_is_messages(row.get(key)) for key in ("prompt", "chosen", "rejected")):
+            raise BadFile(path, "prompt, chosen and rejected must each be a list of messages", f"line {number}")
+        yield row
+
+
 def pairs_to_jsonl(pairs: Iterable[PreferencePair], path: Path | str) -> int:
     """How many were written. The file appears whole or not at all; raises UsageError if it cannot be written."""
     target = Path(path)
@@ -74,20 +83,25 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
         raise BadFile(path, f"cannot be read: {error.strerror or error}") from error
 
 
-def _decoded(path: Path, number: int, line: bytes) -> PreferencePair:
+def _json(path: Path, number: int, line: bytes) -> Any:
     where = f"line {number}"
     try:
-        row = json.loads(line.decode())
+        value = json.loads(line.decode())
         if _SURROGATE.search(line):
-            json.dumps(row, ensure_ascii=False).encode()
+            json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         raise BadFile(path, f"not valid JSON: {error.msg}", f"{where}, column {error.colno}") from error
     except UnicodeEncodeError as error:
         raise BadFile(path, "a text contains half of a surrogate pair", where) from error
     except (ValueError, RecursionError) as error:
         raise BadFile(path, f"not valid JSON: {error}", where) from error
+    return value
+
+
+def _decoded(path: Path, number: int, line: bytes) -> PreferencePair:
+    row = _json(path, number, line)
     if problem := _problem(row):
-        raise BadFile(path, problem, where)
+        raise BadFile(path, problem, f"line {number}")
     return PreferencePair(**row)
 
 
@@ -125,6 +139,14 @@ def _optional_problem(row: dict[str, Any]) -> str:
     if not isinstance(row.get("metadata"), (dict, type(None))):
         return f"field 'metadata' must be an object, not {_kind(row['metadata'])}"
     return ""
+
+
+def _is_messages(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(_is_message(message) for message in value)
+
+
+def _is_message(value: object) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("role"), str) and isinstance(value.get("content"), str)
 
 
 def _kind(value: object) -> str:

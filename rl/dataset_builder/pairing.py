@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import TypedDict
 
 from rl.data_formatter import build_fixture_dpo_pairs, build_preference_pairs, build_widget_dpo_pairs
 from rl.data_formatter.pairing import NO_WIDGET
@@ -10,7 +11,17 @@ from rl.dataset_builder.options import DataOptions
 from rl.records import PreferencePair
 
 Scenarios = tuple[str, ...]
-Builder = Callable[[PromptGroup, Scenarios, DataOptions, Counter[str]], list[PreferencePair]]
+
+
+class _Limits(TypedDict):
+    """What every builder of pairs is told."""
+
+    max_pairs_per_question: int
+    min_confidence: float
+    skipped: Counter[str]
+
+
+Builder = Callable[[PromptGroup, Scenarios, _Limits], list[PreferencePair]]
 
 
 def paired_groups(
@@ -19,8 +30,13 @@ def paired_groups(
     """Every prompt of the source with its pairs, which may be none."""
     builders = _BUILDERS[options.pair_type]
     scenarios = source.scenarios() if options.pair_type in ("widget", "both") else ()
+    limits = _Limits(
+        max_pairs_per_question=options.max_pairs_per_question,
+        min_confidence=options.min_confidence,
+        skipped=tally.skipped,
+    )
     for group in source.groups(tally):
-        pairs = [pair for build in builders for pair in build(group, scenarios, options, tally.skipped)]
+        pairs = [pair for build in builders for pair in build(group, scenarios, limits)]
         if options.pair_type != "preference" and group.direct:
             tally.skipped[DIRECT] += len(group.direct)
         _take_stock(group, pairs, tally)
@@ -34,43 +50,20 @@ def _take_stock(group: PromptGroup, pairs: list[PreferencePair], tally: Tally) -
     tally.usable += len({number for pair in pairs for number in (pair.metadata or {}).get("feedback", ())})
 
 
-def _widget(
-    group: PromptGroup, scenarios: Scenarios, options: DataOptions, skipped: Counter[str]
-) -> list[PreferencePair]:
+def _widget(group: PromptGroup, scenarios: Scenarios, limits: _Limits) -> list[PreferencePair]:
     if not scenarios:
-        skipped[NO_WIDGET] += len(group.answers)
+        limits["skipped"][NO_WIDGET] += len(group.answers)
         return []
-    return build_widget_dpo_pairs(
-        group.answers,
-        scenarios,
-        max_pairs_per_question=options.max_pairs_per_question,
-        min_confidence=options.min_confidence,
-        skipped=skipped,
-    )
+    return build_widget_dpo_pairs(group.answers, scenarios, **limits)
 
 
-def _fixture(
-    group: PromptGroup, scenarios: Scenarios, options: DataOptions, skipped: Counter[str]
-) -> list[PreferencePair]:
-    return build_fixture_dpo_pairs(
-        group.answers,
-        {},  # the names say what they show; Command Center's files describe none
-        max_pairs_per_question=options.max_pairs_per_question,
-        min_confidence=options.min_confidence,
-        skipped=skipped,
-    )
+def _fixture(group: PromptGroup, scenarios: Scenarios, limits: _Limits) -> list[PreferencePair]:
+    # The names say what they show; Command Center's files describe none.
+    return build_fixture_dpo_pairs(group.answers, {}, **limits)
 
 
-def _preference(
-    group: PromptGroup, scenarios: Scenarios, options: DataOptions, skipped: Counter[str]
-) -> list[PreferencePair]:
-    return build_preference_pairs(
-        group.answers,
-        group.direct,
-        max_pairs_per_question=options.max_pairs_per_question,
-        min_confidence=options.min_confidence,
-        skipped=skipped,
-    )
+def _preference(group: PromptGroup, scenarios: Scenarios, limits: _Limits) -> list[PreferencePair]:
+    return build_preference_pairs(group.answers, group.direct, **limits)
 
 
 _BUILDERS: dict[str, tuple[Builder, ...]] = {

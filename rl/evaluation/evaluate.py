@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from rl.data_formatter import read_training_rows
 from rl.errors import NotEnoughData, UsageError
 from rl.evaluation import SCORERS
 from rl.evaluation.gate import Verdict, decide
@@ -26,19 +26,22 @@ NEAR_TIE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The same held-out pairs as three models see them."""
+    """The held-out pairs that three models could score, as each of them sees them: four lists in the same order."""
 
+    rows: list[Mapping[str, Any]]
     new: list[PairScore]
     base: list[PairScore]
     current: list[PairScore]
     """Of the version in use; the base model's when none is."""
+    unscored: int
+    """Pairs whose prompt is too long for at least one of the models; they are in none of the lists."""
 
 
 def evaluate(
     version: ModelVersion, training_set: TrainingSet, report: Report, *, against_base: bool = False
 ) -> Evaluation:
     """Scores the set's held-out rows under all three models and stores the gate's verdict."""
-    rows = read_rows(training_set.directory / "heldout.jsonl")
+    rows = list(read_training_rows(training_set.directory / "heldout.jsonl"))
     current = None if against_base else _version_in_use(version)
     max_length = version.run.config["max_length"]
     scores = compare(version.base_model, versions.adapter_directory(version), current, rows, max_length, report)
@@ -47,30 +50,30 @@ def evaluate(
         version=version,
         training_set=training_set,
         against=current,
-        pairs=len(rows),
+        pairs=len(scores.rows),
         prompts=len({score.prompt_key for score in scores.new}),
         accuracy=accuracy_of(scores.new).value,
         base_accuracy=accuracy_of(scores.base).value,
         against_accuracy=accuracy_of(scores.current).value,
         verdict=verdict.decision,
         ratings_needed=verdict.ratings_needed,
-        report=describe(scores, verdict, rows),
+        report=describe(scores, verdict),
     )
 
 
 def evaluate_checkpoint(agent: Agent, adapter: Path, report: Report, *, against_base: bool = False) -> dict[str, Any]:
     """The same for an adapter directory that is no version; nothing is stored."""
     training_set = latest_training_set(agent)
-    rows = read_rows(training_set.directory / "heldout.jsonl")
+    rows = list(read_training_rows(training_set.directory / "heldout.jsonl"))
     current = None if against_base else Deployment.champion(agent)
     scores = compare(base_of_adapter(adapter), adapter, current, rows, agent.context_length, report)
     verdict = judge(scores, training_set)
     return {
         "checkpoint": str(adapter),
-        "pairs": len(rows),
+        "pairs": len(scores.rows),
         "verdict": verdict.decision,
         "ratings_needed": verdict.ratings_needed,
-        **describe(scores, verdict, rows),
+        **describe(scores, verdict),
     }
 
 
@@ -95,11 +98,6 @@ def _version_in_use(version: ModelVersion) -> ModelVersion | None:
     return version.parent if champion == version else champion
 
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    with path.open(encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
-
-
 def compare(
     base_model: str,
     adapter: Path,
@@ -110,7 +108,7 @@ def compare(
 ) -> Comparison:
     """Loads each base model once; ``rows`` may be empty."""
     if not rows:
-        return Comparison([], [], [])
+        return Comparison([], [], [], [], 0)
     score = import_module(SCORERS["preference"]).score_versions
     adapters: dict[str, Path | None] = {"base": None, "new": adapter}
     shared = current is not None and current.base_model == base_model
@@ -120,7 +118,15 @@ def compare(
     if current is not None and not shared:
         other = {"current": versions.adapter_directory(current)}
         scores |= score(current.base_model, other, rows, max_length=max_length, report=report)
-    return Comparison(scores["new"], scores["base"], scores.get("current", scores["base"]))
+    return _scored_by_all(rows, scores["new"], scores["base"], scores.get("current", scores["base"]))
+
+
+def _scored_by_all(rows: Sequence[Mapping[str, Any]], *models: Sequence[PairScore | None]) -> Comparison:
+    """``models``: the new version, the base model, the version in use. Another base model may cut the same text to
+    another number of tokens, so a prompt can be too long for one of them only."""
+    whole = [(row, *scores) for row, *scores in zip(rows, *models, strict=True) if None not in scores]
+    kept, new, base, current = (list(column) for column in zip(*whole, strict=True)) if whole else ([], [], [], [])
+    return Comparison(kept, new, base, current, unscored=len(rows) - len(whole))
 
 
 def judge(scores: Comparison, training_set: TrainingSet) -> Verdict:
@@ -138,13 +144,14 @@ def accuracy_of(scores: Sequence[PairScore]) -> Interval:
     return prompt_accuracy(scores) if scores else Interval(0.5, 0.0, 1.0)
 
 
-def describe(scores: Comparison, verdict: Verdict, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def describe(scores: Comparison, verdict: Verdict) -> dict[str, Any]:
     """What the report page and ``--output`` show."""
     return {
         "reason": verdict.reason,
         "difference": asdict(verdict.difference),
         "models": {name: _figures(getattr(scores, name)) for name in ("new", "base", "current")},
-        "worst": _worst(scores.new, rows),
+        "unscored": scores.unscored,
+        "worst": _worst(scores.new, scores.rows),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ def score_pairs(
     max_length: int,
     report: Report,
     precision: str = "auto",
-) -> list[PairScore]:
+) -> list[PairScore | None]:
     """``score_versions`` of one model; without an adapter, of the base model itself."""
     adapters = {"only": adapter_dir}
     return score_versions(base_model, adapters, pairs, max_length=max_length, report=report, precision=precision)[
@@ -40,12 +40,13 @@ def score_versions(
     max_length: int,
     report: Report,
     precision: str = "auto",
-) -> dict[str, list[PairScore]]:
+) -> dict[str, list[PairScore | None]]:
     """Scores the same pairs under each adapter, None being the base model, which is loaded once.
 
-    A pair is a mapping with ``prompt``, ``chosen``, ``rejected`` (lists of messages) and ``prompt_key``. Answers are cut
-    at ``max_length`` tokens as in training, and pairs whose prompt alone is that long are left out of every list.
-    Raises TrainingFailed for a model or an adapter that cannot be loaded.
+    A pair is a mapping with ``prompt``, ``chosen``, ``rejected`` (lists of messages) and ``prompt_key``; each list has one
+    place for each pair, in their order. Answers are cut at ``max_length`` tokens as in training, and a pair whose prompt
+    alone is that long has None for a score. Raises UsageError for a base model that is none, and TrainingFailed for a
+    model or an adapter that cannot be loaded.
     """
     loading.quiet()
     use_compact_head()
@@ -54,8 +55,7 @@ def score_versions(
     add_fused_lm_head(model)
     lengths = LengthCount()
     room = min(max_length, loading.context_length(model))
-    encoded = [lengths.fit(row, room) for row in encode(tokenizer, pairs, len(pairs), report)]
-    kept = [(pair["prompt_key"], row) for pair, row in zip(pairs, encoded, strict=True) if row is not None]
+    fitting = [lengths.fit(row, room) for row in encode(tokenizer, pairs, len(pairs), report)]
     if lengths.dropped:
         report(
             "log", {"text": f"{lengths.dropped} of {lengths.rows} held-out pairs have too long a prompt; not scored"}
@@ -65,15 +65,19 @@ def score_versions(
     for name, adapter in adapters.items():
         report("stage", {"name": f"scoring {name}"})
         with resource_advice(), loading.adapted(model, adapter) as adapted:
-            scores[name] = _score(adapted, kept, autocast, report)
+            found = _log_probs(adapted, [row for row in fitting if row is not None], autocast, report)
+        scores[name] = [
+            None if row is None else PairScore(pair["prompt_key"], *next(found))
+            for pair, row in zip(pairs, fitting, strict=True)
+        ]
     return scores
 
 
-def _score(
-    model: torch.nn.Module, rows: Sequence[tuple[str, EncodedRow]], autocast: torch.dtype | None, report: Report
-) -> list[PairScore]:
-    chosen = [(row["prompt_ids"], row["chosen_ids"]) for _, row in rows]
-    rejected = [(row["prompt_ids"], row["rejected_ids"]) for _, row in rows]
+def _log_probs(
+    model: torch.nn.Module, rows: Sequence[EncodedRow], autocast: torch.dtype | None, report: Report
+) -> Iterator[tuple[float, float]]:
+    """Of the chosen and of the rejected answer, row by row."""
+    chosen = [(row["prompt_ids"], row["chosen_ids"]) for row in rows]
+    rejected = [(row["prompt_ids"], row["rejected_ids"]) for row in rows]
     values = answer_log_probs(model, chosen + rejected, autocast, report)
-    logps = zip(values[: len(rows)], values[len(rows) :], strict=True)
-    return [PairScore(key, *both) for (key, _), both in zip(rows, logps, strict=True)]
+    return zip(values[: len(rows)], values[len(rows) :], strict=True)

@@ -388,7 +388,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='feedback',
-            index=models.Index(condition=models.Q(('is_current', True), ('training_set__isnull', True), models.Q(('kind', 'retraction'), _negated=True)), fields=['agent'], name='feedback_waiting'),
+            index=models.Index(condition=models.Q(('is_current', True), ('training_set__isnull', True), models.Q(('kind', 'retraction'), _negated=True)), fields=['agent', 'training_set'], name='feedback_waiting'),
         ),
         migrations.AddIndex(
             model_name='feedback',

@@ -22,12 +22,13 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallba
 from trl import DPOConfig, DPOTrainer
 from trl.trainer.utils import disable_dropout_in_model
 
+from rl.data_formatter import read_training_rows
 from rl.errors import NotEnoughData, TrainingFailed
 from rl.files import publish_directory
 from rl.records import Report, TrainingJob, TrainingResult
 from rl.training import checkpoints, loading
 from rl.training.callbacks import Progress, PublishedCheckpoints, metrics_of
-from rl.training.encoding import EncodedRow, LengthCount, count_rows, encode, read_rows
+from rl.training.encoding import EncodedRow, LengthCount, count_rows, encode
 from rl.training.log_probs import answer_log_probs, use_compact_head
 from rl.training.resources import resource_advice
 
@@ -122,7 +123,7 @@ def _prepare(
     """The rows as memory-mapped token ids in ``path``, and what was too long of them."""
     max_length = min(job.config.max_length, loading.context_length(model))
     lengths = LengthCount()
-    encoded = encode(tokenizer, read_rows(job.train_rows), count_rows(job.train_rows), report)
+    encoded = encode(tokenizer, read_training_rows(job.train_rows), count_rows(job.train_rows), report)
     fitting = (lengths.fit(row, max_length) for row in encoded)
     _write_arrow((row for row in fitting if row is not None), path)
     _check_lengths(lengths, max_length, job.train_rows, report)

@@ -7,7 +7,6 @@ without a word: here both are counted.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -18,7 +17,7 @@ from typing import Any, TypedDict
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
-from rl.errors import BadFile, TrainingFailed
+from rl.errors import TrainingFailed
 from rl.records import Report
 
 _BATCH = 256
@@ -67,21 +66,6 @@ def count_rows(path: Path) -> int:
         return sum(1 for _ in lines)
 
 
-def read_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Conversational preference rows of a JSON-lines file. Raises BadFile that names the line."""
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise BadFile(path, f"not JSON: {error}", f"line {number}") from None
-            if not isinstance(row, dict) or not all(
-                _is_messages(row.get(key)) for key in ("prompt", "chosen", "rejected")
-            ):
-                raise BadFile(path, "prompt, chosen and rejected must each be a list of messages", f"line {number}")
-            yield row
-
-
 def encode(
     tokenizer: PreTrainedTokenizerBase, rows: Iterable[Mapping[str, Any]], total: int, report: Report
 ) -> Iterator[EncodedRow]:
@@ -113,11 +97,3 @@ def _render(
         raise TrainingFailed(f"the base model's chat template refuses a conversation: {error}") from error
     ids: list[list[int]] = encoded["input_ids"]
     return ids
-
-
-def _is_messages(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(_is_message(message) for message in value)
-
-
-def _is_message(value: object) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("role"), str) and isinstance(value.get("content"), str)

@@ -11,6 +11,7 @@ from django.db.models.functions import Cast, Coalesce, Substr
 from django.utils import timezone
 
 from rl.models import Agent, Deployment, Evaluation, Feedback, ModelVersion, TrainingRun
+from rl.online_learner import how_to_enable
 
 DAYS = 30
 AGENTS = 50
@@ -37,6 +38,11 @@ class AgentFigures:
     @property
     def missing(self) -> int:
         return max(0, self.agent.min_samples_to_retrain - self.waiting)
+
+    @property
+    def how_to_enable(self) -> str:
+        """What is to be done before it retrains by itself; empty when it does."""
+        return how_to_enable(self.agent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.test import Client
+from django_q.models import OrmQ
 
 from rl.models import Agent, TrainingRun
 from tests.admin.records import make_loop, make_run
@@ -89,4 +90,66 @@ def test_the_page_shows_config_hardware_and_what_it_made(staff: Client, agent: A
 
 def test_the_error_of_a_failed_run_is_shown_as_text(staff: Client, agent: Agent) -> None:
     run = make_run(agent, S.FAILED, error="<b>out of memory</b>")
-    assert "&lt;b&gt;out of memory" in page_of(staff, run)
+    text = page_of(staff, run)
+    assert "Why it failed" in text
+    assert "&lt;b&gt;out of memory" in text
+    assert "<b>out of memory" not in text
+
+
+# --- resuming ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", [S.FAILED, S.CANCELLED])
+def test_a_stopped_run_is_queued_again(
+    staff: Client, agent: Agent, state: S, django_capture_on_commit_callbacks
+) -> None:
+    run = make_run(agent, state, error="out of memory", cancel_requested=True, attempt=1)
+    assert "Resume" in page_of(staff, run)
+    with django_capture_on_commit_callbacks(execute=True):
+        answer = staff.post(f"/admin/rl/trainingrun/{run.pk}/resume/", follow=True)
+    run.refresh_from_db()
+    assert (run.state, run.cancel_requested, run.error) == (S.QUEUED, False, "")
+    text = answer.content.decode()
+    assert f"Run {run.pk} is queued; a running qcluster starts it." in text
+    assert 'data-state="queued"' in text  # so that the page goes on asking
+    assert ">Resume</button>" not in text
+    (message,) = OrmQ.objects.all()
+    assert (message.task["func"], message.task["args"]) == ("rl.tasks.start_run", (run.pk,))
+    assert LogEntry.objects.get().change_message == "Asked it to go on."
+
+
+@pytest.mark.parametrize("state", [S.QUEUED, S.RUNNING, S.SUCCEEDED])
+def test_other_runs_are_not_resumed(staff: Client, agent: Agent, state: S) -> None:
+    run = make_run(agent, state)
+    assert ">Resume</button>" not in page_of(staff, run)
+    answer = staff.post(f"/admin/rl/trainingrun/{run.pk}/resume/", follow=True)
+    assert "only one that failed or was cancelled is resumed" in answer.content.decode()
+    run.refresh_from_db()
+    assert run.state == state
+    assert not OrmQ.objects.exists()
+
+
+def test_a_run_waits_until_the_other_run_of_its_agent_is_over(staff: Client, agent: Agent) -> None:
+    run, other = make_run(agent, S.FAILED, error="why"), make_run(agent, S.RUNNING)
+    answer = staff.post(f"/admin/rl/trainingrun/{run.pk}/resume/", follow=True)
+    assert answer.status_code == 200
+    assert f"support-chat has run {other.pk} in progress" in answer.content.decode()
+    run.refresh_from_db()
+    assert (run.state, run.error) == (S.FAILED, "why")
+
+
+def test_resuming_takes_a_post_with_a_token_and_the_permission(staff: Client, bob, agent: Agent) -> None:
+    run = make_run(agent, S.FAILED)
+    address = f"/admin/rl/trainingrun/{run.pk}/resume/"
+    assert staff.get(address).status_code == 405
+    assert staff.post("/admin/rl/trainingrun/99/resume/").status_code == 404
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(bob)
+    assert strict.post(address).status_code == 403
+    viewer = User.objects.create_user("dora", is_staff=True)
+    viewer.user_permissions.add(Permission.objects.get(codename="view_trainingrun"))
+    staff.force_login(viewer)
+    assert ">Resume</button>" not in page_of(staff, run)
+    assert staff.post(address).status_code == 403
+    run.refresh_from_db()
+    assert run.state == S.FAILED

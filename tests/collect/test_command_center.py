@@ -163,7 +163,7 @@ def test_an_entry_nested_too_deeply_is_refused(write):
     for _ in range(DEEPEST):
         nested = {"x": nested}
     rejected = only(list(read_entries(write(run_of(ROW | {"data_override": nested})))))
-    assert rejected.reason == f"nested deeper than {DEEPEST} levels"
+    assert rejected.reason == f"is nested deeper than {DEEPEST} levels"
 
 
 # --- damaged files -----------------------------------------------------------------------------------------------------

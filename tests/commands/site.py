@@ -33,6 +33,7 @@ class Site:
         keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "VIRTUAL_ENV") if name in os.environ}
         return {
             **keep,
+            "ENV_FILE": os.devnull,
             "DJANGO_SETTINGS_MODULE": "backend.settings",
             "SECRET_KEY": "only-for-tests-" + "y" * 40,
             "DEBUG": "1",

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,12 @@ from tests.export.tiny_models import FAMILIES, build_model
 Build = Callable[[str], Path]
 
 
+def change_json(path: Path, change: Callable[[Any], object]) -> None:
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
 def test_a_right_file_agrees_everywhere(tiny_model: Build, tmp_path: Path):
     convert(tiny_model("llama"), tmp_path / "right.gguf", "f32", "tiny", silent)
     figures = self_check(tmp_path / "right.gguf", tiny_model("llama"), "f32")
@@ -26,24 +34,16 @@ def test_a_right_file_agrees_everywhere(tiny_model: Build, tmp_path: Path):
 
 
 def test_a_file_with_another_rope_base_is_found_out(tiny_model: Build, tmp_path: Path):
-    model = tmp_path / "model"
-    config, tokenizer = FAMILIES["llama"]()
-    build_model(model, config, tokenizer)
-    changed = json.loads((model / "config.json").read_text())
-    changed["rope_parameters"]["rope_theta"] = 3.0
-    (model / "config.json").write_text(json.dumps(changed))
+    model = shutil.copytree(tiny_model("llama"), tmp_path / "model")
+    change_json(model / "config.json", lambda config: config["rope_parameters"].update(rope_theta=3.0))
     convert(model, tmp_path / "wrong.gguf", "f16", "tiny", silent)
     with pytest.raises(ExportFailed, match=r"does not behave like the model: .* in only \d+ of 16 places"):
         self_check(tmp_path / "wrong.gguf", tiny_model("llama"), "f16")
 
 
 def test_a_file_that_splits_text_differently_is_found_out(tiny_model: Build, tmp_path: Path):
-    model = tmp_path / "model"
-    config, tokenizer = FAMILIES["qwen2-tied"]()
-    build_model(model, config, tokenizer)
-    parts = json.loads((model / "tokenizer.json").read_text())
-    parts["model"]["merges"] = parts["model"]["merges"][::-1]
-    (model / "tokenizer.json").write_text(json.dumps(parts))
+    model = shutil.copytree(tiny_model("qwen2-tied"), tmp_path / "model")
+    change_json(model / "tokenizer.json", lambda parts: parts["model"]["merges"].reverse())
     convert(model, tmp_path / "wrong.gguf", "q4_k_m", "tiny", silent)
     with pytest.raises(ExportFailed, match=r"splits text differently .* in wrong.gguf: token \d+ is"):
         self_check(tmp_path / "wrong.gguf", tiny_model("qwen2-tied"), "q4_k_m")

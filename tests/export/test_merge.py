@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -69,10 +69,7 @@ def test_a_model_stored_in_bfloat16_stays_so_and_a_second_export_replaces_the_fi
 def test_a_chat_template_saved_with_the_adapter_is_the_one_exported(
     tiny_model: Build, tiny_adapter: Build, tmp_path: Path
 ):
-    adapter = tmp_path / "adapter"
-    adapter.mkdir()
-    for path in tiny_adapter("qwen2-tied").iterdir():
-        (adapter / path.name).write_bytes(path.read_bytes())
+    adapter = shutil.copytree(tiny_adapter("qwen2-tied"), tmp_path / "adapter")
     tokenizer = AutoTokenizer.from_pretrained(tiny_model("qwen2-tied"))
     tokenizer.chat_template = "{{ messages[0].content }}!"
     tokenizer.save_pretrained(adapter)
@@ -89,10 +86,7 @@ def test_a_path_without_a_model_is_a_usage_error_in_one_line(tmp_path: Path):
 
 
 def test_a_damaged_model_is_told_in_one_line_and_leaves_nothing(tiny_model: Build, tmp_path: Path):
-    broken = tmp_path / "broken"
-    broken.mkdir()
-    for path in tiny_model("gpt2").iterdir():
-        (broken / path.name).write_bytes(path.read_bytes())
+    broken = shutil.copytree(tiny_model("gpt2"), tmp_path / "broken")
     with (broken / "model.safetensors").open("r+b") as weights:
         weights.truncate(1000)
     with pytest.raises(ExportFailed, match="cannot load the model") as caught:
@@ -107,10 +101,8 @@ def test_an_adapter_of_another_model_is_refused(tiny_model: Build, tiny_adapter:
 
 
 def test_adapter_weights_that_find_no_place_are_not_passed_over(tiny_model: Build, tiny_adapter: Build, tmp_path: Path):
-    adapter = tmp_path / "adapter"
-    adapter.mkdir()
-    (adapter / "adapter_config.json").write_text((tiny_adapter("llama") / "adapter_config.json").read_text())
-    weights = load_file(tiny_adapter("llama") / "adapter_model.safetensors")
+    adapter = shutil.copytree(tiny_adapter("llama"), tmp_path / "adapter")
+    weights = load_file(adapter / "adapter_model.safetensors")
     renamed = {name.replace("layers.1.", "layers.7."): weight for name, weight in weights.items()}
     save_file(renamed, adapter / "adapter_model.safetensors")
     with pytest.raises(ExportFailed, match=r"does not fit .*: 28 weights do not match"):
@@ -126,9 +118,8 @@ def test_an_adapter_on_a_shared_output_layer_is_refused_because_the_embeddings_w
 
 
 def test_an_adapter_stored_as_a_pickle_is_not_loaded(tiny_model: Build, tiny_adapter: Build, tmp_path: Path):
-    adapter = tmp_path / "adapter"
-    adapter.mkdir()
-    (adapter / "adapter_config.json").write_text((tiny_adapter("llama") / "adapter_config.json").read_text())
+    adapter = shutil.copytree(tiny_adapter("llama"), tmp_path / "adapter")
+    (adapter / "adapter_model.safetensors").unlink()
     (adapter / "adapter_model.bin").write_bytes(b"\x80\x04.")
     with pytest.raises(ExportFailed, match="is not a finished adapter: it has no adapter_model.safetensors"):
         export(job(tiny_model("llama"), adapter, tmp_path), silent)
@@ -142,9 +133,7 @@ def test_an_unreachable_hub_id_is_told_in_one_line(tmp_path: Path, monkeypatch: 
 
 
 def test_the_adapter_may_name_a_base_that_has_moved(tiny_model: Build, tiny_adapter: Build, tmp_path: Path):
-    adapter = tmp_path / "adapter"
-    adapter.mkdir()
-    config = json.loads((tiny_adapter("llama") / "adapter_config.json").read_text())
+    adapter = shutil.copytree(tiny_adapter("llama"), tmp_path / "adapter")
+    config = json.loads((adapter / "adapter_config.json").read_text())
     (adapter / "adapter_config.json").write_text(json.dumps(config | {"base_model_name_or_path": "/gone"}))
-    os.link(tiny_adapter("llama") / "adapter_model.safetensors", adapter / "adapter_model.safetensors")
     assert export(job(tiny_model("llama"), adapter, tmp_path), silent).path.is_dir()

@@ -146,12 +146,12 @@ def build_model(directory: Path, config: Any, tokenizer: PreTrainedTokenizerFast
     return directory
 
 
-def build_adapter(directory: Path, base: Path, **options: Any) -> Path:
+def build_adapter(directory: Path, base: Path, seed: int = 11, **options: Any) -> Path:
     """An adapter on every linear layer (unless ``options`` say otherwise) with an effect that cannot be missed."""
     model = AutoModelForCausalLM.from_pretrained(base)
     chosen = {"r": 4, "lora_alpha": 8, "target_modules": "all-linear", "task_type": "CAUSAL_LM", **options}
     adapted = get_peft_model(model, LoraConfig(**chosen))
-    torch.manual_seed(11)
+    torch.manual_seed(seed)
     with torch.no_grad():
         for name, parameter in adapted.named_parameters():
             if "lora_" in name:

@@ -6,11 +6,11 @@ import pytest
 from datasets import Dataset
 from trl import DPOConfig, DPOTrainer
 
-from rl.errors import BadFile, TrainingFailed
+from rl.errors import TrainingFailed
 from rl.records import silent
-from rl.training.encoding import EncodedRow, LengthCount, encode, read_rows
+from rl.training.encoding import EncodedRow, LengthCount, encode
 from rl.training.loading import load_tokenizer
-from tests.training.conftest import message, polite_rows, row, write_rows
+from tests.training.conftest import message, polite_rows, row
 
 
 def test_rows_are_encoded_as_trl_would(tiny_base: Path, tmp_path: Path) -> None:
@@ -69,25 +69,3 @@ def test_long_answers_are_cut_and_long_prompts_left_out() -> None:
     assert lengths.fit(encoded(9, 5, 5), 10) == encoded(9, 1, 1)
     assert lengths.fit(encoded(10, 1, 1), 10) is None
     assert lengths == LengthCount(rows=4, dropped=1, cut=2, longest_prompt=10, longest_row=14)
-
-
-def test_rows_are_read_in_order(tmp_path: Path) -> None:
-    rows = polite_rows(3)
-    assert list(read_rows(write_rows(tmp_path / "rows.jsonl", rows))) == rows
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        '{"prompt": "text", "chosen": [], "rejected": []}',
-        '{"prompt": [{"role": "user"}]}',
-        "[]",
-        "null",
-        '{"prompt": [',
-    ],
-)
-def test_a_row_that_cannot_be_used_is_named_by_its_line(tmp_path: Path, line: str) -> None:
-    path = write_rows(tmp_path / "rows.jsonl", polite_rows(2))
-    path.write_text(path.read_text() + line + "\n")
-    with pytest.raises(BadFile, match=r"rows\.jsonl \(line 3\): (not JSON|prompt, chosen and rejected)"):
-        list(read_rows(path))

@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM
 
 from rl.dataset_builder import DataOptions
 from rl.errors import ExportFailed
@@ -18,6 +15,7 @@ from rl.records import silent
 from rl.training import run as runs
 from rl.training import versions
 from tests.export.ollama_double import OllamaDouble, ollama_double
+from tests.export.tiny_models import build_adapter
 
 Verdict = Evaluation.Verdict
 
@@ -48,12 +46,9 @@ def test_a_run_that_is_to_end_at_ollama_fails_before_it_trains_when_ollama_is_do
 
 @pytest.fixture
 def version(agent: Agent, data_dir: Path, tiny_base: Path) -> ModelVersion:
-    """With an adapter that is not trained."""
+    """With an adapter that nobody trained."""
     version = ModelVersion.objects.create(agent=agent, name="v15", base_model=str(tiny_base), feedback_count=15)
-    torch.manual_seed(1)
-    model = AutoModelForCausalLM.from_pretrained(tiny_base)
-    adapted = get_peft_model(model, LoraConfig(r=2, target_modules="all-linear", task_type="CAUSAL_LM"))
-    adapted.save_pretrained(versions.version_directory(version) / "adapter", save_embedding_layers=False)
+    build_adapter(versions.version_directory(version) / "adapter", tiny_base)
     return version
 
 

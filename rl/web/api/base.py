@@ -4,6 +4,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
+from rest_framework import status
 from rest_framework.exceptions import NotFound
 from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
@@ -37,6 +38,11 @@ class ApiView(GenericAPIView):
         """One page of the rows that the query parameters ask for."""
         page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
         return self.get_paginated_response(serializer(page, many=True).data)
+
+
+def success(created: bool) -> int:
+    """The status of an answer to POST: whether what was sent is new, or was there already."""
+    return status.HTTP_201_CREATED if created else status.HTTP_200_OK
 
 
 @extend_schema(exclude=True)

@@ -5,7 +5,6 @@ from typing import Any
 from uuid import UUID
 
 from drf_spectacular.utils import PolymorphicProxySerializer
-from rest_framework import status
 from rest_framework.exceptions import NotFound, PermissionDenied, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -13,7 +12,7 @@ from rest_framework.response import Response
 from rl.collect import feedback as events
 from rl.models import ApiKey, Feedback, Trace
 from rl.web.api.auth import HasSecretKey, MayRate, rater_for, visible_to
-from rl.web.api.base import ApiView
+from rl.web.api.base import ApiView, success
 from rl.web.api.filters import FeedbackFilter
 from rl.web.api.openapi import BAD_BODY, operation
 from rl.web.api.serializers.feedback import FEEDBACK_IN, FeedbackOut, RetractById, Retracted, RetractOwn
@@ -59,8 +58,7 @@ class FeedbackList(ApiView):
         given: dict[str, Any] = {name: data[name] for name in ("tags", "notes", "rated_at") if name in data}
         rated = _WRITERS[kind](self.key, trace, data, {"rater": rater, "source": SOURCE, "api_key": self.key, **given})
         rated.event.agent = trace.agent
-        code = status.HTTP_201_CREATED if rated.created else status.HTTP_200_OK
-        return Response(FeedbackOut(rated.event).data, status=code)
+        return Response(FeedbackOut(rated.event).data, status=success(rated.created))
 
 
 class FeedbackDetail(ApiView):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from rest_framework import status
 from rest_framework.exceptions import APIException, NotFound, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -14,7 +13,7 @@ from rl.collect.feedback import CHUNK, Rated, rating, record
 from rl.errors import UsageError
 from rl.models import ApiKey, Feedback, Trace
 from rl.web.api.auth import DEVICE, MayRate, visible_to
-from rl.web.api.base import ApiView
+from rl.web.api.base import ApiView, success
 from rl.web.api.lookups import by_external_id
 from rl.web.api.openapi import BAD_BODY, operation
 from rl.web.api.problems import BadRequest, summary
@@ -45,8 +44,7 @@ class RatingList(ApiView):
         trace = _only(_entries(self.key, [entry_id], data.get("agent")), entry_id)
         rated = record([_event(trace, data, DEVICE + data["device_id"], self.key)])[0]
         rated.event.trace = trace
-        code = status.HTTP_201_CREATED if rated.created else status.HTTP_200_OK
-        return Response(RatingEcho(rated.event).data, status=code)
+        return Response(RatingEcho(rated.event).data, status=success(rated.created))
 
 
 class RatingBulkSync(ApiView):

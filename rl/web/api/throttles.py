@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
 from rl.models import ApiKey
+from rl.web.client_address import client_address
 
 WINDOW_SECONDS = 60
 
@@ -36,7 +37,7 @@ class RequestsPerMinute(BaseThrottle):
         if isinstance(key, ApiKey) and key.kind == ApiKey.Kind.SECRET:
             return str(key.pk)
         # An address that a client makes up may hold anything; a cache key may not.
-        address = "".join(c if c.isalnum() or c in ".:" else "_" for c in self.get_ident(request) or "")[:64]
+        address = "".join(c if c.isalnum() or c in ".:" else "_" for c in client_address(request))[:64]
         return f"{key.pk if isinstance(key, ApiKey) else 'none'}:{address}"
 
 

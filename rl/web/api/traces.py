@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from rl.models import Trace
-from rl.web.api.base import ApiView
+from rl.web.api.base import ApiView, success
 from rl.web.api.filters import TraceFilter
 from rl.web.api.openapi import BAD_BODY, operation
 from rl.web.api.problems import problem
@@ -49,8 +49,7 @@ class TraceList(ApiView):
         result = store([self.checked(TraceIn)], self.key)[0]
         if isinstance(result, APIException):
             raise result
-        code = status.HTTP_201_CREATED if result.created else status.HTTP_200_OK
-        return Response(TraceOut(result.trace).data, status=code)
+        return Response(TraceOut(result.trace).data, status=success(result.created))
 
     def _store_list(self, items: list[Any]) -> Response:
         if not 1 <= len(items) <= MAX_BATCH:
@@ -83,5 +82,4 @@ def _checked(item: Any) -> dict[str, Any] | ValidationError:
 def _item(result: Stored | APIException) -> dict[str, Any]:
     if isinstance(result, APIException):
         return {"status": result.status_code, "problem": problem(result)}
-    code = status.HTTP_201_CREATED if result.created else status.HTTP_200_OK
-    return {"status": code, "id": result.trace.pk, "external_id": result.trace.external_id}
+    return {"status": success(result.created), "id": result.trace.pk, "external_id": result.trace.external_id}

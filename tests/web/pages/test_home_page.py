@@ -63,6 +63,23 @@ def test_it_shows_what_can_be_trained_and_what_is_in_use(client: Client, bob, ag
     assert f"/admin/rl/trainingrun/{run.pk}/change/" in text
 
 
+@pytest.mark.parametrize(
+    ("site", "switch", "words"),
+    [
+        (True, True, "retrains by itself"),
+        (False, True, "online learning is off: set ENABLE_ONLINE_LEARNING=1"),
+        (True, False, "online learning is off: switch it on for this agent in the admin"),
+    ],
+)
+def test_it_says_whether_an_agent_retrains_by_itself(
+    client: Client, bob, agent: Agent, settings, site: bool, switch: bool, words: str
+) -> None:
+    settings.ENABLE_ONLINE_LEARNING = site
+    Agent.objects.update(online_learning=switch)
+    client.force_login(bob)
+    assert words in client.get("/").content.decode()
+
+
 def test_names_of_agents_are_escaped(client: Client, bob) -> None:
     Agent.objects.create(name="<script>alert(1)")
     client.force_login(bob)
@@ -142,7 +159,7 @@ def test_waiting_ratings_are_counted_from_their_partial_index(trace: Trace) -> N
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN QUERY PLAN {queries[0]['sql']}")
         plan = " ".join(row[3] for row in cursor.fetchall())
-    assert "feedback_waiting (agent_id=?)" in plan
+    assert "feedback_waiting (agent_id=? AND training_set_id=?)" in plan
     assert "SCAN rl_feedback" not in plan
 
 

@@ -1,0 +1,35 @@
+"""Where a request comes from, as far as that can be trusted."""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Address, ip_address, ip_network
+from typing import cast
+
+from django.http import HttpRequest
+from rest_framework.request import Request
+from rest_framework.throttling import BaseThrottle
+
+
+def client_address(request: HttpRequest | Request) -> str:
+    """REMOTE_ADDR, or the entry of X-Forwarded-For that the outermost of NUM_PROXIES proxies wrote. May hold anything."""
+    return BaseThrottle().get_ident(cast(Request, request)) or ""  # reads nothing that only one of the two has
+
+
+def client_network(request: HttpRequest) -> str | None:
+    """The IPv4 address, or the /64 of an IPv6 one: whoever has one of these has all 2⁶⁴ of them.
+
+    What is no address counts as that of the connection itself; None where that has none, as behind a Unix socket.
+    """
+    return _network(client_address(request)) or _network(request.META.get("REMOTE_ADDR") or "")
+
+
+def _network(text: str) -> str | None:
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    if not isinstance(address, IPv6Address):
+        return str(address)
+    if address.ipv4_mapped:
+        return str(address.ipv4_mapped)
+    return str(ip_network((address, 64), strict=False).network_address)

@@ -1,0 +1,126 @@
+"""Real scoring with the tiny model; the database holds what a training run leaves there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+from transformers import AutoTokenizer
+
+from rl.config import TrainingConfig
+from rl.evaluation.evaluate import evaluate, evaluate_checkpoint
+from rl.evaluation.scoring import score_pairs
+from rl.models import Agent, Deployment, ModelVersion, TrainingRun, TrainingSet
+from rl.records import silent
+from rl.training import versions
+from tests.evaluation.conftest import PAIRS, TOO_LONG, Row
+
+pytestmark = pytest.mark.django_db
+WITH_ONE_TOO_LONG = [PAIRS[0], TOO_LONG, *PAIRS[1:]]
+MAX_LENGTH = 128
+MakeVersion = Callable[..., ModelVersion]
+
+
+@pytest.fixture
+def make_version(agent: Agent, data_dir: Path, tiny_base: Path) -> MakeVersion:
+    """``make_version("v1", adapter)``: a trained version, on the tiny base unless another is given."""
+
+    def make(name: str, adapter: Path, base: Path = tiny_base) -> ModelVersion:
+        version = ModelVersion.objects.create(agent=agent, name=name, base_model=str(base), feedback_count=4)
+        config = TrainingConfig().with_overrides({"max_length": MAX_LENGTH}).as_dict()
+        TrainingRun.objects.create(agent=agent, config=config, version=version, state=TrainingRun.State.SUCCEEDED)
+        shutil.copytree(adapter, versions.version_directory(version) / "adapter")
+        return version
+
+    return make
+
+
+def held_out(agent: Agent, rows: Sequence[Row]) -> TrainingSet:
+    training_set = TrainingSet.objects.create(
+        agent=agent,
+        method="dpo",
+        content_hash="0" * 64,
+        train_rows=1,
+        heldout_rows=len(rows),
+        feedback_count=20,
+        val_split=0.2,
+        stats={"prompts": 10},
+    )
+    training_set.directory.mkdir(parents=True)
+    (training_set.directory / "heldout.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return training_set
+
+
+def margins(base: Path, adapter: Path | None, rows: Sequence[Row] = PAIRS) -> list[float]:
+    scores = score_pairs(str(base), adapter, rows, max_length=MAX_LENGTH, report=silent)
+    return [score.margin for score in scores if score is not None]
+
+
+def test_a_pair_with_too_long_a_prompt_is_counted_and_not_judged(agent, make_version, tiny_base, adapter):
+    evaluation = evaluate(make_version("v1", adapter), held_out(agent, WITH_ONE_TOO_LONG), silent)
+    expected = margins(tiny_base, adapter)
+    assert (evaluation.pairs, evaluation.prompts, evaluation.report["unscored"]) == (3, 3, 1)
+    assert evaluation.accuracy == pytest.approx(fmean(margin > 0 for margin in expected))
+    worst = {example["prompt"]: example["margin"] for example in evaluation.report["worst"]}
+    assert worst == {
+        row["prompt"][-1]["content"]: pytest.approx(margin, abs=1e-3)
+        for row, margin in zip(PAIRS, expected, strict=True)
+    }
+    assert evaluation.verdict == "undecided"
+
+
+def test_it_is_judged_against_the_version_in_use(agent, make_version, tiny_base, adapter, other_adapter):
+    champion = make_version("v1", other_adapter)
+    Deployment.promote(champion)
+    evaluation = evaluate(make_version("v2", adapter), held_out(agent, WITH_ONE_TOO_LONG), silent)
+    assert (evaluation.against, evaluation.pairs, evaluation.report["unscored"]) == (champion, 3, 1)
+    models = evaluation.report["models"]
+    for name, of in (("new", adapter), ("base", None), ("current", other_adapter)):
+        assert models[name]["margin"]["value"] == pytest.approx(fmean(margins(tiny_base, of)), abs=1e-3)
+
+
+def test_a_version_in_use_on_another_base_leaves_out_what_is_too_long_for_either(
+    agent, make_version, tiny_base, adapter, other_adapter, tmp_path
+):
+    short = shutil.copytree(tiny_base, tmp_path / "short")
+    config = json.loads((short / "config.json").read_text())
+    room = len(AutoTokenizer.from_pretrained(short).apply_chat_template(PAIRS[1]["prompt"])["input_ids"])
+    (short / "config.json").write_text(json.dumps(config | {"max_position_embeddings": room}))
+    Deployment.promote(make_version("v1", other_adapter, short))
+    evaluation = evaluate(make_version("v2", adapter), held_out(agent, WITH_ONE_TOO_LONG), silent)
+    both = [PAIRS[0], PAIRS[2]]
+    assert (evaluation.pairs, evaluation.report["unscored"]) == (2, 2)
+    assert {example["chosen"] for example in evaluation.report["worst"]} == {
+        row["chosen"][0]["content"] for row in both
+    }
+    new, current = (evaluation.report["models"][name]["margin"]["value"] for name in ("new", "current"))
+    assert new == pytest.approx(fmean(margins(tiny_base, adapter, both)), abs=1e-3)
+    assert current == pytest.approx(fmean(margins(short, other_adapter, both)), abs=1e-3)
+
+
+def test_one_prompt_is_measured_and_decides_nothing(agent, make_version, tiny_base, adapter):
+    evaluation = evaluate(make_version("v1", adapter), held_out(agent, [PAIRS[0], PAIRS[0]]), silent)
+    assert (evaluation.pairs, evaluation.prompts, evaluation.verdict) == (2, 1, "undecided")
+    assert evaluation.report["models"]["new"]["margin"] is None
+    assert evaluation.report["reason"].startswith("1 prompt held out, and at least 5 are needed")
+
+
+@pytest.mark.parametrize("rows", [[], [TOO_LONG]])
+def test_without_a_pair_to_score_nothing_is_known(agent, make_version, adapter, rows):
+    evaluation = evaluate(make_version("v1", adapter), held_out(agent, rows), silent)
+    assert (evaluation.pairs, evaluation.prompts, evaluation.verdict) == (0, 0, "undecided")
+    assert (evaluation.accuracy, evaluation.base_accuracy, evaluation.against_accuracy) == (0.5, 0.5, 0.5)
+    assert (evaluation.report["unscored"], evaluation.report["worst"]) == (len(rows), [])
+
+
+def test_a_checkpoint_is_measured_in_the_same_way(agent, data_dir, tiny_base, adapter):
+    Agent.objects.filter(pk=agent.pk).update(context_length=MAX_LENGTH)
+    agent.refresh_from_db()
+    held_out(agent, WITH_ONE_TOO_LONG)
+    report = evaluate_checkpoint(agent, adapter, silent)
+    assert (report["pairs"], report["unscored"], report["verdict"]) == (3, 1, "undecided")
+    assert report["models"]["new"]["margin"]["value"] == pytest.approx(fmean(margins(tiny_base, adapter)), abs=1e-3)
