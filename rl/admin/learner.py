@@ -25,7 +25,7 @@ def _rows(status: LearnerStatus, missing: str) -> list[tuple[str, object]]:
         ("Retrains by itself", f"no: {missing}" if missing else "yes"),
         ("New ratings", f"{status.buffer_size} of the {status.min_samples} that start a run"),
         ("A run is at work", "yes" if status.is_training else "no"),
-        ("Is a run due?", f"yes: {status.reason}" if status.should_retrain else f"no: {status.reason}"),
+        ("Run due", f"yes: {status.reason}" if status.should_retrain else f"no: {status.reason}"),
         ("Last run", last),
         ("Next by the interval", f"{interval:%Y-%m-%d %H:%M} UTC" if interval else NOTHING),
     ]

@@ -55,7 +55,7 @@ def test_a_new_agent_waits_for_ratings(staff: Client, agent: Agent) -> None:
     rows = rows_of(staff, agent)
     assert rows["Retrains by itself"] == "yes"
     assert rows["New ratings"] == "1 of the 100 that start a run"
-    assert rows["Is a run due?"] == "no: not yet"
+    assert rows["Run due"] == "no: not yet"
     assert rows["Last run"] == "–"
     assert rows["Next by the interval"] == f"{agent.created_at + timedelta(hours=24):%Y-%m-%d %H:%M} UTC"
     assert "Online learning now" in page_of(staff, agent)
@@ -70,7 +70,7 @@ def test_the_figures_are_those_of_the_command(staff: Client, agent: Agent) -> No
 def test_enough_ratings_make_a_run_due(staff: Client, agent: Agent) -> None:
     Agent.objects.update(min_samples_to_retrain=1)
     rate(agent)
-    assert rows_of(staff, agent)["Is a run due?"] == "yes: 1 new ratings wait"
+    assert rows_of(staff, agent)["Run due"] == "yes: 1 new ratings wait"
 
 
 def test_the_last_run_is_linked(staff: Client, agent: Agent) -> None:
@@ -79,7 +79,7 @@ def test_the_last_run_is_linked(staff: Client, agent: Agent) -> None:
     assert f'<a href="/admin/rl/trainingrun/{run.pk}/change/">run {run.pk}</a>' in rows["Last run"]
     assert "running" in rows["Last run"]
     assert rows["A run is at work"] == "yes"
-    assert rows["Is a run due?"] == "no: a run is in progress"
+    assert rows["Run due"] == "no: a run is in progress"
     assert 'form="retrain" disabled' in page_of(staff, agent)
 
 
@@ -107,7 +107,7 @@ def test_the_page_reads_no_ratings_after_the_interval(
     with django_assert_max_num_queries(2):
         status = OnlineLearner(agent).get_status(survey=False)
     assert (status.should_retrain, OnlineLearner(agent).should_retrain()) == (True, False)
-    assert rows_of(staff, agent)["Is a run due?"] == (
+    assert rows_of(staff, agent)["Run due"] == (
         "yes: 24 hours have passed and 1 new ratings wait; a run starts if they give a pair to learn from"
     )
 

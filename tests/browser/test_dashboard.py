@@ -9,7 +9,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from rl.models import Agent, Deployment, Feedback, TrainingRun
 from tests.admin.records import make_loop, make_run
-from tests.browser.conftest import LiveSite
+from tests.browser.conftest import Console, LiveSite
 from tests.browser.test_rating_page import sign_in
 from tests.conftest import make_trace
 
@@ -72,3 +72,14 @@ def test_signing_in_leads_to_where_one_wanted_to_go(page: Page, live_site: LiveS
     expect(page.get_by_role("heading", name="Rate answers")).to_be_visible()
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+def test_five_wrong_passwords_lock_the_page(page: Page, live_site: LiveSite, console: Console, bob: User) -> None:
+    console.allow("429")
+    page.goto(f"{live_site.url}/login/")
+    for _ in range(5):
+        page.get_by_label("User name").fill("bob")
+        page.get_by_label("Password").fill("wrong")
+        page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", name="Too many wrong passwords")).to_be_visible()
+    expect(page.get_by_role("alert")).to_contain_text("Try again in 15 minutes")

@@ -105,6 +105,30 @@ def test_it_is_cancelled_by_its_button(page: Page, staff, live_site, run: Traini
     assert run.cancel_requested
 
 
+def test_a_failed_run_tells_why_and_is_resumed_by_its_button(page: Page, staff, live_site, run: TrainingRun) -> None:
+    fields = {"state": TrainingRun.State.FAILED, "error": "OutOfMemoryError: <b>9 GB</b> are missing"}
+    TrainingRun.objects.filter(pk=run.pk).update(**fields)
+    open_run(page, live_site, run)
+    expect(page.get_by_role("heading", name="Why it failed")).to_be_visible()
+    expect(page.locator("#run-error")).to_contain_text("<b>9 GB</b> are missing")
+    page.get_by_role("button", name="Resume").click()
+    expect(page.get_by_text(f"Run {run.pk} is queued; a running qcluster starts it.")).to_be_visible()
+    expect(page.locator("#run-error")).not_to_be_visible()
+    run.refresh_from_db()
+    assert run.claim()
+    expect(page.locator("#run-state")).to_have_text("running", timeout=5000)
+    expect(page.get_by_role("button", name="Cancel this run")).to_be_visible()
+
+
+def test_an_agent_is_retrained_by_its_button(page: Page, staff, live_site, agent: Agent) -> None:
+    page.goto(f"{live_site.url}/admin/rl/agent/{agent.pk}/change/")
+    page.get_by_label("Description").fill("not saved")
+    page.get_by_role("button", name="Retrain now").click()
+    expect(page.get_by_text("is queued; a running qcluster starts it.")).to_be_visible()
+    agent.refresh_from_db()
+    assert (agent.runs.count(), agent.description) == (1, "")
+
+
 def test_the_pages_of_the_admin_have_nothing_that_the_policy_blocks(page: Page, staff, live_site, run, agent) -> None:
     make_loop(agent)
     version = agent.versions.get()

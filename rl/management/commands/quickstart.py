@@ -16,6 +16,16 @@ Result = TypeVar("Result")
 STEPS = 6
 
 
+def _introduce(admin: quickstart.Admin) -> str:
+    """Said as soon as the account exists: whoever stops the rest half-way can log in all the same."""
+    return f"{admin.username}, password {admin.password}" if admin.password else f"{admin.username} exists"
+
+
+def _login(admin: quickstart.Admin) -> str:
+    lost = f"password lost? python3 manage.py changepassword {admin.username}"
+    return f"log in as {admin.username} ({'with the password above' if admin.password else lost})"
+
+
 class Command(RatchetCommand):
     help = "From nothing to a trained, measured and exported model, and a running site: the whole loop on demo data."
     requires_system_checks: list[str] = []  # the database is not there yet
@@ -31,7 +41,7 @@ class Command(RatchetCommand):
             quickstart.require_free(options["port"])
         self._step("packages", lambda: f"installed in {os.environ.get('RATCHET_SETUP_SECONDS', '0')} s")
         self._step("database", quickstart.prepare_database)
-        admin = self._step("admin user", quickstart.prepare_admin, lambda admin: admin.username)
+        admin = self._step("admin user", quickstart.prepare_admin, _introduce)
         agent, _ = self._step("demo data", quickstart.prepare_demo, lambda result: result[1])
         run = self._step(
             "training run: tiny base model, DPO, held-out evaluation, GGUF",
@@ -47,10 +57,9 @@ class Command(RatchetCommand):
             "gguf": str(gguf),
             "links": links,
         }
-        login = f"log in as {admin.username}, password {admin.password or '(printed at the first run)'}"
-        lines = [verdict_line(evaluation), f"GGUF: {gguf}", login, *(f"{name}: {link}" for name, link in links.items())]
+        lines = [verdict_line(evaluation), f"GGUF: {gguf}", *(f"{name}: {link}" for name, link in links.items())]
         next_step = "next: rate some answers, then run 'manage.py train_dpo --agent support-chat' again"
-        self.result(document, evaluation_table(evaluation), lines=[*lines, next_step])
+        self.result(document, evaluation_table(evaluation), lines=[*lines, _login(admin), next_step])
         if not options["no_serve"]:
             with suppress(KeyboardInterrupt):  # the way to stop it
                 quickstart.serve(options["port"])

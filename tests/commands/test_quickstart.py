@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rl.export.llama_process import greedy_tokens
+from tests.commands.site import MANAGE, Site
+
+
+def quickstart(site: Site, *options: str) -> subprocess.CompletedProcess[str]:
+    """Without the bootstrap: the packages of the running tests are the ones to use."""
+    return subprocess.run(
+        [sys.executable, "-m", "django", "quickstart", *options],
+        cwd=MANAGE.parent,
+        env=site.environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory) -> tuple[Site, subprocess.CompletedProcess[str]]:
+    """An empty installation after its first quickstart."""
+    site = Site(tmp_path_factory.mktemp("quickstart") / "data")
+    result = quickstart(site, "--no-serve", "--yes", "--json")
+    assert result.returncode == 0, result.stderr
+    return site, result
+
+
+@pytest.mark.slow
+def test_it_ends_with_a_model_that_learned_and_a_gguf_that_loads(done):
+    document = json.loads(done[1].stdout)
+    models = document["evaluation"]["models"]
+    assert 0.45 <= models["base"]["accuracy"]["value"] <= 0.60
+    assert models["new"]["accuracy"]["value"] > 0.85
+    assert document["evaluation"]["verdict"] == "promote"
+    assert len(greedy_tokens(Path(document["gguf"]), "Where is my parcel?", 4)) == 4
+
+
+def test_its_steps_are_numbered_and_the_password_is_said_once(done):
+    site, result = done
+    password = json.loads(result.stdout)["admin"]["password"]
+    for number in range(1, 7):
+        assert f"[{number}/6]" in result.stderr
+    assert len(password) >= 16
+    assert result.stderr.count(password) == 1
+
+
+def test_the_raters_of_the_demo_are_named_as_simulated(done):
+    raters = {rater for (rater,) in done[0].query("SELECT DISTINCT rater FROM rl_feedback")}
+    assert raters
+    assert all(rater.startswith("simulated-") for rater in raters)
+
+
+def test_no_held_out_prompt_was_trained_on(done):
+    (folder,) = (done[0].data / "training_sets").iterdir()
+    train, held_out = (
+        {json.loads(line)["prompt_key"] for line in (folder / name).read_text().splitlines()}
+        for name in ("train.jsonl", "heldout.jsonl")
+    )
+    assert len(train) > len(held_out) > 20
+    assert train & held_out == set()
+
+
+def test_a_second_run_is_immediate_and_tells_no_password(done):
+    site, first = done
+    started = time.monotonic()
+    second = json.loads(quickstart(site, "--no-serve", "--yes", "--json").stdout)
+    assert time.monotonic() - started < 15
+    assert second["admin"]["password"] is None
+    assert second["gguf"] == json.loads(first.stdout)["gguf"]
+    assert site.query("SELECT COUNT(*) FROM rl_trainingrun") == [(1,)]
+
+
+def test_a_port_that_is_taken_is_said_before_anything_is_done(tmp_path):
+    site = Site(tmp_path / "data")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        result = quickstart(site, "--yes", "--port", str(taken.getsockname()[1]))
+    assert result.returncode == 2
+    assert "choose another with --port" in result.stderr
+    assert not (site.data / "db.sqlite3").exists()
