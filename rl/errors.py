@@ -1,12 +1,12 @@
 """Every error that Ratchet raises on purpose, one class per boundary that can break.
 
 RatchetError                exit 1
-├── UsageError              exit 2   an argument, a setting or a name is wrong
+├── UsageError              exit 2   an argument, a setting, a name or the path of a model is wrong
 ├── BadFile                 exit 2   a file that came from outside cannot be read; says where
 ├── NotEnoughData           exit 3   too few ratings or pairs for what was asked
 ├── GateRejected            exit 4   the new version is measurably worse than the one in use
 ├── RunConflict             exit 1   another run of the agent is active, or this run is not ours any more
-├── TrainingFailed          exit 1   a base model, a checkpoint or the training itself
+├── TrainingFailed          exit 1   a damaged model or checkpoint, or the training itself
 ├── ExportFailed            exit 1   merging, converting, quantising, or the disk it goes to
 └── Interrupted             exit 130 a person or the system asked to stop; a checkpoint was kept
 

@@ -2,8 +2,8 @@
 
 An agent is due when ``min_samples_to_retrain`` new current ratings wait, or when ``retrain_interval_hours`` have passed
 since its last run and what waits gives at least one trainable pair. After a run of the learner that failed or was
-cancelled only the interval counts, so that a run that cannot succeed is not tried every minute. Ratings that arrive while a run is at work
-are not in its training set and wait for the next one.
+cancelled only the interval counts, so that a run that cannot succeed is not tried every minute. Ratings that arrive
+while a run is at work are not in its training set and wait for the next one.
 """
 
 from __future__ import annotations

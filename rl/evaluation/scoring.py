@@ -49,6 +49,7 @@ def score_versions(
     model or an adapter that cannot be loaded.
     """
     loading.quiet()
+    loading.leave_a_core_free()
     use_compact_head()
     report("stage", {"name": "loading the base model"})
     tokenizer, model = loading.load_tokenizer(base_model), loading.load_base(base_model, precision).eval()

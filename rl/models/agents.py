@@ -74,7 +74,7 @@ class Agent(models.Model):
 
     # online learning
     online_learning = models.BooleanField(
-        default=True, help_text="Retrain by itself. Also needs ENABLE_ONLINE_LEARNING=true."
+        default=True, help_text="Retrain by itself. Also needs ENABLE_ONLINE_LEARNING=1."
     )
     min_samples_to_retrain = models.PositiveIntegerField(
         default=100, validators=[MinValueValidator(1)], help_text="New ratings that start a run."

@@ -45,6 +45,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     """
     started = time.monotonic()
     loading.quiet()
+    loading.leave_a_core_free()
     disable_progress_bars()
     use_compact_head()
     checkpoint = _starting_point(job)
