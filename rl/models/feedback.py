@@ -92,16 +92,9 @@ class Feedback(models.Model):
             ),
         ]
         indexes = [
-            # The online learner asks every minute how many ratings wait. The second column is always null, and makes
-            # SQLite prefer this index to the next one.
+            # How much current feedback has an agent (the dashboard), and how much of it waits (the learner, every minute)?
             models.Index(
                 fields=["agent", "training_set"],
-                condition=Q(is_current=True, training_set__isnull=True) & ~Q(kind="retraction"),
-                name="feedback_waiting",
-            ),
-            # The dashboard counts each agent's current feedback.
-            models.Index(
-                fields=["agent"],
                 condition=Q(is_current=True) & ~Q(kind="retraction"),
                 name="feedback_current",
             ),

@@ -159,7 +159,7 @@ def test_waiting_ratings_are_counted_from_their_partial_index(trace: Trace) -> N
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN QUERY PLAN {queries[0]['sql']}")
         plan = " ".join(row[3] for row in cursor.fetchall())
-    assert "feedback_waiting (agent_id=? AND training_set_id=?)" in plan
+    assert "feedback_current (agent_id=? AND training_set_id=?)" in plan
     assert "SCAN rl_feedback" not in plan
 
 
