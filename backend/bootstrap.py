@@ -87,13 +87,13 @@ def _python(environment: Path) -> Path:
 
 
 def _again_in_venv() -> int:
-    """Start the same command line with the environment's own interpreter and wait for it."""
-    process = subprocess.Popen([str(_python(VENV)), *sys.argv])
-    while True:
-        try:
-            return process.wait()
-        except KeyboardInterrupt:  # the child got the same signal from the terminal and ends in its own way
-            continue
+    """The same command line with the environment's own interpreter, as this same process: a signal meant for a training
+    must reach it, not a wrapper that dies and leaves it behind."""
+    command = [str(_python(VENV)), *sys.argv]
+    sys.stdout.flush()
+    if os.name == "posix":
+        os.execv(command[0], command)  # noqa: S606  no shell is wanted
+    return subprocess.call(command)
 
 
 def _install(environment: Path, files: Sequence[str], ask: bool) -> int:

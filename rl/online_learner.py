@@ -15,11 +15,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
+from django.db.models import Case, When
 from django.utils import timezone
 
 from rl import dataset_builder
 from rl.collect.feedback import Rated, rate
-from rl.errors import RunConflict, UsageError
+from rl.errors import RatchetError, RunConflict, UsageError
 from rl.models import Agent, Feedback, Trace, TrainingRun
 from rl.training import run as runs
 from rl.training import supervisor
@@ -60,7 +61,8 @@ class OnlineLearner:
         finding that out reads all ratings of the agent.
         """
         waiting = waiting_feedback(self.agent).count()
-        last = self.agent.runs.order_by("-created_at").first()
+        idle = Case(When(state__in=TrainingRun.ACTIVE, then=0), default=1)  # an older run may have been resumed
+        last = self.agent.runs.order_by(idle, "-created_at").first()
         training = last is not None and last.is_active
         reason = "" if training else self._due(waiting, last, survey)
         return LearnerStatus(
@@ -164,12 +166,15 @@ def tick() -> list[TrainingRun]:
 
 
 def _start_if_due(learner: OnlineLearner) -> TrainingRun | None:
-    status = learner.get_status()
-    if not status.should_retrain:
-        return None
     try:
+        status = learner.get_status()
+        if not status.should_retrain:
+            return None
         run = learner.trigger_retrain()
     except RunConflict:  # another cluster's tick, or a person, was quicker
+        return None
+    except RatchetError as error:  # one agent's settings must not hold the others back
+        logger.error("%s: no run could be queued: %s", learner.agent.name, error)
         return None
     logger.info("%s: queued run %s because %s", learner.agent.name, run.pk, status.reason)
     return run

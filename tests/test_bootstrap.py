@@ -64,6 +64,19 @@ def test_an_environment_that_is_there_is_used(checkout):
     assert (result.returncode, result.stdout) == (7, "inside: manage.py showmigrations rl\n")
 
 
+def test_a_signal_reaches_the_work_inside_the_environment(checkout):
+    """A wrapper in between would die alone and leave a training behind that nobody can stop."""
+    python = checkout / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\necho $$\n")
+    python.chmod(0o755)
+    process = subprocess.Popen(
+        [BASE_PYTHON, "-S", "manage.py", "check"], cwd=checkout, stdout=subprocess.PIPE, text=True
+    )
+    output, _ = process.communicate(timeout=60)
+    assert int(output) == process.pid
+
+
 def test_an_old_python_is_refused_by_name(monkeypatch, capsys):
     monkeypatch.setattr(bootstrap.sys, "version_info", (3, 10, 1))
     assert bootstrap.run(["quickstart"]) == 1

@@ -186,3 +186,19 @@ def test_asking_is_cheap_however_many_ratings_there_are(agent, django_assert_max
     rate_pairs(agent, 30)
     with django_assert_max_num_queries(3):
         online_learner.OnlineLearner(agent).get_status()
+
+
+def test_an_agent_with_broken_settings_does_not_hold_the_others_back(agent):
+    broken = Agent.objects.create(name="broken", min_samples_to_retrain=4, training_overrides={"epochs": "three"})
+    rate_pairs(broken, 2)
+    rate_pairs(agent, 2)
+    assert [run.agent for run in online_learner.tick()] == [agent]
+
+
+def test_an_older_run_that_was_resumed_is_the_one_in_progress(agent):
+    resumed = TrainingRun.objects.create(agent=agent, method="dpo", state=State.FAILED)
+    finished_run(agent, State.FAILED, hours_ago=100, trigger="manual")
+    rate_pairs(agent, 2)
+    assert resumed.requeue()
+    status = online_learner.OnlineLearner(agent).get_status()
+    assert (status.is_training, status.should_retrain, status.last_run) == (True, False, resumed.pk)

@@ -33,8 +33,7 @@ class FileSource:
 
     def groups(self, tally: Tally) -> Iterator[PromptGroup]:
         answers = self._answers(self._rated(tally), tally)
-        while answers:
-            key = min(answers)
+        for key in sorted(answers):
             yield PromptGroup(key, answers.pop(key))
 
     def _rated(self, tally: Tally) -> dict[str, bool]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from django.db.models import Q
+
 from rl.dataset_builder.rows import FEEDBACK, read_feedback_ids
 from rl.models import Feedback, TrainingRun, TrainingSet
 
@@ -23,9 +25,10 @@ def mark(training_set: TrainingSet, ids: Sequence[int]) -> int:
 def release(training_set: TrainingSet) -> int:
     """Lets the feedback that this set was the first to read wait again; how many items do.
 
-    Nothing happens when a run that succeeded has learned from the set.
+    Nothing happens when a run that succeeded, or that made a version before it failed, has learned from the set.
     """
-    if training_set.runs.filter(state=TrainingRun.State.SUCCEEDED).exists():
+    learned = Q(state=TrainingRun.State.SUCCEEDED) | Q(version__isnull=False)
+    if training_set.runs.filter(learned).exists():
         return 0
     changed = 0
     seen = Feedback.objects.filter(training_set=training_set).order_by("pk").values_list("pk", flat=True)

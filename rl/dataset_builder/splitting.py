@@ -4,7 +4,8 @@ A prompt is held out if the hash of the agent's name and its key, read as a frac
 Nothing else enters: no seed, no time, no other prompt. So a prompt that was held out once stays held out, and no version is
 ever tested on what an earlier one learned from. Two consequences. With few prompts a side can be empty: then the set says
 so, and nothing is moved across to fill it. A smaller share holds out a subset of what a larger one does, so lowering it
-lets prompts into training but raising it holds out prompts that earlier versions may have learned from.
+lets prompts into training but raising it holds out prompts that earlier versions may have learned from; the evaluation
+leaves those out.
 """
 
 from __future__ import annotations

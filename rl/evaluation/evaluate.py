@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from rl.data_formatter import read_training_rows
+from rl.dataset_builder import is_held_out
 from rl.errors import NotEnoughData, UsageError
 from rl.evaluation import SCORERS
 from rl.evaluation.gate import Verdict, decide
 from rl.evaluation.statistics import mean_interval, prompt_accuracy
 from rl.export.release import base_of_adapter
+from rl.leaves import leaf
 from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingSet
 from rl.records import Interval, PairScore, Report
 from rl.training import versions
@@ -37,15 +38,27 @@ class Comparison:
     """Pairs whose prompt is too long for at least one of the models; they are in none of the lists."""
 
 
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Held-out rows that none of the versions compared has learned from."""
+
+    rows: list[Mapping[str, Any]]
+    share: float
+    """Of the prompts, 0 to 1."""
+    learned: int
+    """Rows of the set that were left out."""
+
+
 def evaluate(
     version: ModelVersion, training_set: TrainingSet, report: Report, *, against_base: bool = False
 ) -> Evaluation:
     """Scores the set's held-out rows under all three models and stores the gate's verdict."""
-    rows = list(read_training_rows(training_set.directory / "heldout.jsonl"))
     current = None if against_base else _version_in_use(version)
+    held_out = never_learned(training_set, version, current)
     max_length = version.run.config["max_length"]
-    scores = compare(version.base_model, versions.adapter_directory(version), current, rows, max_length, report)
-    verdict = judge(scores, training_set)
+    adapter = versions.adapter_directory(version)
+    scores = compare(version.base_model, adapter, current, held_out.rows, max_length, report)
+    verdict = judge(scores, training_set, held_out.share)
     return Evaluation.objects.create(
         version=version,
         training_set=training_set,
@@ -57,24 +70,37 @@ def evaluate(
         against_accuracy=accuracy_of(scores.current).value,
         verdict=verdict.decision,
         ratings_needed=verdict.ratings_needed,
-        report=describe(scores, verdict),
+        report={**describe(scores, verdict), "learned": held_out.learned},
     )
 
 
 def evaluate_checkpoint(agent: Agent, adapter: Path, report: Report, *, against_base: bool = False) -> dict[str, Any]:
     """The same for an adapter directory that is no version; nothing is stored."""
     training_set = latest_training_set(agent)
-    rows = list(read_training_rows(training_set.directory / "heldout.jsonl"))
     current = None if against_base else Deployment.champion(agent)
-    scores = compare(base_of_adapter(adapter), adapter, current, rows, agent.context_length, report)
-    verdict = judge(scores, training_set)
+    held_out = never_learned(training_set, current)
+    scores = compare(base_of_adapter(adapter), adapter, current, held_out.rows, agent.context_length, report)
+    verdict = judge(scores, training_set, held_out.share)
     return {
         "checkpoint": str(adapter),
         "pairs": len(scores.rows),
         "verdict": verdict.decision,
         "ratings_needed": verdict.ratings_needed,
         **describe(scores, verdict),
+        "learned": held_out.learned,
     }
+
+
+def never_learned(training_set: TrainingSet, *compared: ModelVersion | None) -> HeldOut:
+    """A version that was trained with a smaller held-out share has learned from some prompts that the set holds out. The
+    split is nested, so what the smallest share holds out none of them has seen."""
+    others = TrainingSet.objects.filter(runs__version__in=[version for version in compared if version])
+    share = min([training_set.val_split, *others.values_list("val_split", flat=True)])
+    rows: list[Mapping[str, Any]] = list(read_training_rows(training_set.directory / "heldout.jsonl"))
+    kept = rows
+    if share < training_set.val_split:
+        kept = [row for row in rows if is_held_out(training_set.agent.name, row["prompt_key"], share)]
+    return HeldOut(kept, share, len(rows) - len(kept))
 
 
 def find_version(agent: Agent, name: str | None = None) -> ModelVersion:
@@ -109,7 +135,7 @@ def compare(
     """Loads each base model once; ``rows`` may be empty."""
     if not rows:
         return Comparison([], [], [], [], 0)
-    score = import_module(SCORERS["preference"]).score_versions
+    score = leaf(SCORERS["preference"]).score_versions
     adapters: dict[str, Path | None] = {"base": None, "new": adapter}
     shared = current is not None and current.base_model == base_model
     if current is not None and shared:
@@ -129,13 +155,13 @@ def _scored_by_all(rows: Sequence[Mapping[str, Any]], *models: Sequence[PairScor
     return Comparison(kept, new, base, current, unscored=len(rows) - len(whole))
 
 
-def judge(scores: Comparison, training_set: TrainingSet) -> Verdict:
+def judge(scores: Comparison, training_set: TrainingSet, held_out_share: float) -> Verdict:
     prompts = max(1, training_set.stats.get("prompts", 1))
     return decide(
         scores.new,
         scores.current,
         ratings_per_prompt=max(1.0, training_set.feedback_count / prompts),
-        held_out_share=training_set.val_split,
+        held_out_share=held_out_share,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 from pathlib import Path
 
 from django.conf import settings
@@ -12,10 +11,13 @@ from rl.errors import ExportFailed, UsageError
 from rl.export import EXPORTERS
 from rl.export.checksums import artifact_fields
 from rl.export.levels import check_level
+from rl.leaves import leaf
 from rl.models import Artifact, ModelVersion
 from rl.records import ExportJob, ExportResult, Report
 from rl.slugs import check_slug
 from rl.training import versions
+
+_LONGEST_SLUG = 64
 
 
 def export_version(
@@ -29,7 +31,7 @@ def export_version(
             base_model=version.base_model,
             adapter_dir=versions.adapter_directory(version),
             output_dir=directory,
-            name=name or f"{version.agent.name}-{version.name}",
+            name=name or default_name(version),
             quantization=quantization,
         ),
         report,
@@ -42,6 +44,12 @@ def export_version(
     )
     version.move(ModelVersion.Stage.EXPORTED)
     return artifact
+
+
+def default_name(version: ModelVersion) -> str:
+    """``support-chat-v15``; a long agent's name is cut so that the whole stays a slug."""
+    room = _LONGEST_SLUG - len(version.name) - 1
+    return f"{version.agent.name[:room].rstrip('._-')}-{version.name}"
 
 
 def artifact_path(artifact: Artifact) -> Path:
@@ -67,9 +75,9 @@ def base_of_adapter(directory: Path) -> str:
     """Raises UsageError when the directory holds no LoRA adapter."""
     try:
         return str(json.loads((directory / "adapter_config.json").read_text())["base_model_name_or_path"])
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise UsageError(f"{directory} is no adapter: it has no adapter_config.json") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{directory / 'adapter_config.json'} cannot be read: {error}") from None
 
 
@@ -81,7 +89,7 @@ def export_files(format_name: str, job: ExportJob, report: Report) -> ExportResu
     check_slug(job.name, "model name")
     try:
         job.output_dir.mkdir(parents=True, exist_ok=True)
-        result: ExportResult = import_module(EXPORTERS[format_name]).export(job, report)
+        result: ExportResult = leaf(EXPORTERS[format_name]).export(job, report)
     except OSError as error:
         raise ExportFailed(f"{job.output_dir}: {error.strerror or error}") from error
     return result

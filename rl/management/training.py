@@ -10,12 +10,15 @@ from django.core.management.base import CommandParser
 from rl import dataset_builder
 from rl.config import PRESETS, TrainingConfig, preset
 from rl.errors import GateRejected, RunConflict, UsageError
-from rl.export.levels import LEVELS
+from rl.export.levels import LEVELS, check_level
 from rl.management.base import RatchetCommand, agent_named, two_columns
+from rl.management.resuming import resumable, resume
 from rl.management.tables import evaluation_document, evaluation_table, verdict_line
 from rl.models import Agent, Evaluation, TrainingRun
+from rl.serving.deploy import file_name
+from rl.slugs import check_slug
 from rl.training import run as runs
-from rl.training import supervisor
+from rl.training import supervisor, versions
 from rl.training.dry_run import dry_run
 
 
@@ -69,10 +72,12 @@ def train_command(command: RatchetCommand, method: str, options: dict[str, Any])
     if not options["agent"]:
         raise UsageError("--agent is missing: say whose ratings to learn from")
     agent = agent_named(options["agent"])
+    config = training_config(agent, options)
     if options["resume"] is not None:
-        _execute(command, resumable(agent, options["resume"]))
+        stopped = resumable(agent, options["resume"])
+        _execute(command, resume(command, stopped, options, config.as_dict()))
         return
-    config, run_options = training_config(agent, options), _run_options(agent, options)
+    run_options = _run_options(agent, options)
     if options["dry_run"]:
         plan = dry_run(agent, config, run_options)
         command.result(plan.document, *[two_columns(title, rows) for title, rows in plan.tables.items()])
@@ -89,8 +94,10 @@ def training_config(agent: Agent, options: dict[str, Any]) -> TrainingConfig:
 
 
 def _run_options(agent: Agent, options: dict[str, Any]) -> runs.RunOptions:
-    if options["source"] == "file" and not options["data_file"]:
-        raise UsageError("--source file needs --data-file")
+    _check_files(options)
+    _check_export(options)
+    if options["output_dir"]:
+        versions.check_output_dir(options["output_dir"])
     data = dataset_builder.DataOptions(
         pair_type=options["pair_type"] or agent.pair_type,
         **{name: options[name] for name in ("min_samples", "max_pairs_per_question", "val_split", "min_confidence")},
@@ -104,6 +111,26 @@ def _run_options(agent: Agent, options: dict[str, Any]) -> runs.RunOptions:
     )
 
 
+def _check_files(options: dict[str, Any]) -> None:
+    if options["source"] == "file":
+        if not options["data_file"]:
+            raise UsageError("--source file needs --data-file")
+        return
+    for name in ("data_file", "ratings_file"):
+        if options[name]:
+            raise UsageError(f"--{name.replace('_', '-')} needs --source file; without it the database is read")
+
+
+def _check_export(options: dict[str, Any]) -> None:
+    """What the export would refuse, refused before hours of training."""
+    check_level(options["quantization"])
+    if not options["model_name"]:
+        return
+    if not options["export"] and not options["register_ollama"]:
+        raise UsageError("--model-name names the exported model: add --export or --register-ollama")
+    check_slug(file_name(options["model_name"]), "model name")
+
+
 def _claimed(run_id: int, attempt: int | None) -> TrainingRun:
     run = TrainingRun.objects.select_related("agent", "training_set", "version").filter(pk=run_id).first()
     if run is None:
@@ -111,15 +138,6 @@ def _claimed(run_id: int, attempt: int | None) -> TrainingRun:
     if run.state != TrainingRun.State.RUNNING or run.attempt != attempt:
         raise RunConflict(f"run {run_id} is {run.state} at attempt {run.attempt}; attempt {attempt} has nothing to do")
     return run
-
-
-def resumable(agent: Agent, run_id: int = 0) -> TrainingRun:
-    """The agent's last failed, cancelled or abandoned run (or the named one), claimed for the caller."""
-    candidates = agent.runs.select_related("training_set", "version").exclude(state=TrainingRun.State.SUCCEEDED)
-    run = (candidates.filter(pk=run_id) if run_id else candidates).first()
-    if run is None:
-        raise UsageError(f"{agent.name} has no stopped run{f' {run_id}' if run_id else ''} to resume")
-    return supervisor.claim_stopped(run)
 
 
 def _execute(command: RatchetCommand, run: TrainingRun) -> None:

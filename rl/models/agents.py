@@ -101,10 +101,13 @@ class Agent(models.Model):
         return self.name
 
     def clean(self) -> None:
-        """The name decides which prompts are held out: with another name a version would be tested on what it learned."""
+        """The name decides which prompts are held out, and where the versions lie: with another name a version would be
+        tested on what it learned, and its files would not be found."""
         before = type(self).objects.filter(pk=self.pk).values_list("name", flat=True).first()
-        if before is not None and before.lower() != self.name.lower() and self.training_sets.exists():
+        if before is not None and before != self.name and self.training_sets.exists():
             raise ValidationError({"name": "cannot change any more: it decides which prompts are held out for testing"})
+        if isinstance(self.training_overrides, dict):
+            _as_validation_error(self.training_config)
 
     def training_config(self) -> TrainingConfig:
         return (

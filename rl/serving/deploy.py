@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ from django.db import transaction
 from rl.errors import ExportFailed, UsageError
 from rl.export.ollama import OllamaDeployer, check_model_name
 from rl.export.release import artifact_path
+from rl.leaves import leaf
 from rl.models import Agent, Artifact, Deployment, ModelVersion
 from rl.records import Report
 from rl.slugs import check_slug
@@ -52,7 +52,7 @@ def deploy_to_ollama(version: ModelVersion, artifact: Artifact, *, model_name: s
 
 def _chat_settings(agent: Agent, gguf: Path, report: Report) -> dict[str, Any]:
     """The model's own chat format, and how the agent asks: its system prompt, context and answer length."""
-    family = import_module(CHAT_FORMAT).family_of_file(gguf)
+    family = leaf(CHAT_FORMAT).family_of_file(gguf)
     if not family.takes_system:
         if agent.system_prompt:
             raise ExportFailed(
@@ -66,13 +66,16 @@ def _chat_settings(agent: Agent, gguf: Path, report: Report) -> dict[str, Any]:
 
 
 def _record(version: ModelVersion, model_name: str) -> Deployment:
-    """A name on a target stands for one version: what it stood for before is retired, unless it has another name there."""
-    on_ollama = Deployment.objects.filter(target=Deployment.Target.OLLAMA, alias="")
+    """A name on a target stands for one version: what it stood for before is retired, unless it has another name there.
+    An alias stays with its version, which nothing serves then."""
+    on_ollama = Deployment.objects.filter(target=Deployment.Target.OLLAMA)
+    named = on_ollama.filter(model_name=model_name)
     with transaction.atomic():
-        displaced = ModelVersion.objects.filter(deployments__in=on_ollama.filter(model_name=model_name))
-        before = list(displaced.exclude(pk=version.pk).distinct())
-        on_ollama.filter(model_name=model_name).delete()
-        deployment = Deployment.objects.create(
+        before = list(ModelVersion.objects.filter(deployments__in=named).exclude(pk=version.pk).distinct())
+        others = named.exclude(version=version)
+        others.filter(alias="").delete()
+        others.update(target=Deployment.Target.NONE, model_name="")
+        deployment = named.first() or Deployment.objects.create(
             agent=version.agent, version=version, target=Deployment.Target.OLLAMA, model_name=model_name
         )
         version.move(ModelVersion.Stage.DEPLOYED)

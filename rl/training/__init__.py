@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from types import ModuleType
 
 from rl.errors import UsageError
+from rl.leaves import leaf
 
 METHODS: dict[str, str] = {
     "dpo": "rl.training.dpo",
@@ -22,4 +22,4 @@ def method_path(name: str) -> str:
 
 def method(name: str) -> ModuleType:
     """The method's module, imported on first use because it brings torch along."""
-    return import_module(method_path(name))
+    return leaf(method_path(name))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 
 from django.conf import settings
 
+from rl.leaves import leaf
 from rl.records import Report
 from rl.training.model_path import check_model_path
 
@@ -27,5 +27,5 @@ def resolve(base_model: str, report: Report) -> str:
     directory = tiny_directory()
     if not (directory / "config.json").exists():
         report("stage", {"name": "building the tiny base model"})
-        import_module(TINY_MODEL).build(directory, report)
+        leaf(TINY_MODEL).build(directory, report)
     return str(directory)

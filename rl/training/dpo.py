@@ -29,7 +29,7 @@ from rl.records import Report, TrainingJob, TrainingResult
 from rl.training import checkpoints, loading
 from rl.training.callbacks import Progress, PublishedCheckpoints, metrics_of
 from rl.training.encoding import EncodedRow, LengthCount, count_rows, encode
-from rl.training.log_probs import answer_log_probs, use_compact_head
+from rl.training.log_probs import PromptAndAnswer, answer_log_probs, use_compact_head
 from rl.training.resources import resource_advice
 
 DROPPED_LIMIT = 0.2
@@ -63,6 +63,24 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     return _result(trainer, adapter, lengths, time.monotonic() - started)
 
 
+class Answers:
+    """Prompt and answer of every row, first the chosen ones, then the rejected ones. Nothing is held in memory."""
+
+    def __init__(self, rows: Dataset) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return 2 * len(self._rows)
+
+    def __getitem__(self, index: int) -> PromptAndAnswer:
+        side, number = divmod(index, len(self._rows))
+        row = self._rows[number]
+        return row["prompt_ids"], row[("chosen_ids", "rejected_ids")[side]]
+
+    def __iter__(self) -> Iterator[PromptAndAnswer]:
+        return ((row["prompt_ids"], row[side]) for side in ("chosen_ids", "rejected_ids") for row in iter(self._rows))
+
+
 class _Trainer(DPOTrainer):
     """TRL's trainer for rows that are token ids already."""
 
@@ -74,10 +92,9 @@ class _Trainer(DPOTrainer):
     def use_reference(self, precision: str, report: Report) -> None:
         """Scores every answer under the base model now instead of once per epoch."""
         rows = self.train_dataset
-        sequences = [(row["prompt_ids"], row[side]) for side in ("chosen_ids", "rejected_ids") for row in rows]
         self.model.eval()
         with self.model.disable_adapter():
-            scores = answer_log_probs(self.model, sequences, loading.autocast_dtype(precision), report)
+            scores = answer_log_probs(self.model, Answers(rows), loading.autocast_dtype(precision), report)
         self.train_dataset = rows.add_column("ref_chosen_logps", scores[: len(rows)]).add_column(
             "ref_rejected_logps", scores[len(rows) :]
         )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from django.conf import settings
 from rl import dataset_builder
 from rl.config import TrainingConfig
 from rl.dataset_builder import Lengths, Survey
-from rl.errors import NotEnoughData
+from rl.errors import NotEnoughData, UsageError
 from rl.hardware import GIB, HardwareConfig, ModelShape, TrainingEstimate, detect_hardware, estimate
 from rl.models import Agent
 from rl.training.base_models import tiny_directory
@@ -41,7 +41,7 @@ def dry_run(agent: Agent, config: TrainingConfig, options: RunOptions) -> Plan:
     if survey.shortage:
         raise NotEnoughData(survey.shortage)
     base = options.base_model or agent.base_model
-    directory = Path(check_model_path(base)) if base else tiny_directory()
+    directory = local_directory(base) if base else tiny_directory()
     ratio, measured = _characters_per_token(agent, directory)
     hardware, shape = detect_hardware(settings.DATA_DIR), model_shape(directory)
     cost = estimate(survey.train_pairs, _tokens_per_row(survey, ratio), shape, config, hardware) if shape else None
@@ -68,18 +68,44 @@ def _survey(agent: Agent, options: RunOptions) -> Survey:
     return dataset_builder.survey(agent, options.data)
 
 
+def local_directory(base: str) -> Path:
+    """Where the model's files are on this machine: in its folder, or in the hub's cache; else a folder that is not there.
+
+    Raises UsageError for a base model that is none.
+    """
+    source = check_model_path(base)
+    if not Path(source).is_dir() and importlib.util.find_spec("huggingface_hub"):
+        from huggingface_hub import try_to_load_from_cache
+
+        if isinstance(cached := try_to_load_from_cache(source, "config.json"), str):
+            return Path(cached).parent
+    return Path(source)
+
+
 def model_shape(directory: Path) -> ModelShape | None:
-    """From the model's config.json; None when the model is not on this machine yet.
+    """From the model's config.json; None when the model is not on this machine yet, or does not tell its size.
 
     Counts a Llama-like transformer: attention with grouped keys and values, a gated feed-forward, embeddings.
     """
     file = directory / "config.json"
     if not file.is_file():
         return None
-    values = json.loads(file.read_text(encoding="utf-8"))
-    hidden, layers = values.get("hidden_size") or values["n_embd"], values.get("num_hidden_layers") or values["n_layer"]
-    heads = values.get("num_attention_heads") or values["n_head"]
-    shared = values.get("num_key_value_heads", heads) / heads
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UsageError(f"{file} is no JSON: {error}") from None
+    values = values.get("text_config", values) if isinstance(values, dict) else {}
+    hidden, layers, heads = (
+        values.get(name) or values.get(older)
+        for name, older in (
+            ("hidden_size", "n_embd"),
+            ("num_hidden_layers", "n_layer"),
+            ("num_attention_heads", "n_head"),
+        )
+    )
+    if not (hidden and layers and heads and values.get("vocab_size")):
+        return None
+    shared = (values.get("num_key_value_heads") or heads) / heads
     inner = values.get("intermediate_size") or values.get("n_inner") or 4 * hidden
     block = hidden * hidden * (2 + 2 * shared) + 3 * hidden * inner
     embeddings = values["vocab_size"] * hidden * (1 if values.get("tie_word_embeddings") else 2)
@@ -89,7 +115,7 @@ def model_shape(directory: Path) -> ModelShape | None:
 def _characters_per_token(agent: Agent, directory: Path) -> tuple[float, bool]:
     """The base model's own ratio on the agent's newest answers, and whether it could be measured."""
     file = directory / "tokenizer.json"
-    texts = list(islice(agent.traces.exclude(response="").values_list("response", flat=True), SAMPLE))
+    texts = list(agent.traces.exclude(response="").values_list("response", flat=True)[:SAMPLE])
     if not file.is_file() or not texts:
         return CHARACTERS_PER_TOKEN, False
     from tokenizers import Tokenizer  # a machine without the training packages can still plan
@@ -136,7 +162,10 @@ def _tables(
 def _cost_rows(cost: TrainingEstimate | None, hardware: HardwareConfig) -> dict[str, Any]:
     device = hardware.gpus[0].name if hardware.gpus else f"{hardware.cpu}, {hardware.usable_cores} cores"
     if cost is None:
-        return {"device": device, "not known": "the base model is not on this machine yet"}
+        return {
+            "device": device,
+            "not known": "the base model is not on this machine yet, or its config.json does not tell its size",
+        }
     return {
         "device": device,
         "optimiser steps": cost.steps,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import torch
 import trl.trainer.utils
@@ -12,6 +13,17 @@ from rl.records import Report
 
 PromptAndAnswer = tuple[list[int], list[int]]
 """Token ids of a prompt and of an answer to it."""
+
+
+class Sequences(Protocol):
+    """As much of a list as is needed here, so that the token ids can stay on disk."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> PromptAndAnswer: ...
+
+    def __iter__(self) -> Iterator[PromptAndAnswer]: ...
+
 
 _TOKENS_PER_BATCH = {"cpu": 4096, "cuda": 32768}
 """Padded. Larger batches are no faster and only need more memory."""
@@ -30,7 +42,7 @@ def use_compact_head() -> None:
 @torch.inference_mode()
 def answer_log_probs(
     model: torch.nn.Module,
-    sequences: Sequence[PromptAndAnswer],
+    sequences: Sequences,
     autocast: torch.dtype | None,
     report: Report,
 ) -> list[float]:

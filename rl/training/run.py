@@ -7,6 +7,7 @@ killed anywhere goes on from there.
 
 from __future__ import annotations
 
+import gc
 import json
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -149,8 +150,8 @@ def _freeze_data(run: TrainingRun, options: RunOptions, report: Report) -> Train
         )
     else:
         frozen = dataset_builder.freeze(run.agent, options.data, method=run.method)
-    run.training_set = frozen
-    run.save(update_fields=["training_set"])
+    if not run.beat(training_set=frozen):
+        raise RunConflict(f"run {run.pk} was taken over while its data was prepared; this process stops")
     report("log", {"text": f"{frozen.train_rows} pairs to train on, {frozen.heldout_rows} held out"})
     return frozen
 
@@ -165,6 +166,7 @@ def _train(run: TrainingRun, training_set: TrainingSet, options: RunOptions, rep
         resume=run.attempt > 1,
     )
     result: TrainingResult = method(run.method).train(job, report)
+    gc.collect()  # trainer and model refer to each other, and the next model may not fit beside this one
     _write_result(run, result)
     return result
 
@@ -184,6 +186,7 @@ def _act_on_verdict(version: ModelVersion, evaluation: Evaluation, options: RunO
     if evaluation.verdict != Evaluation.Verdict.PROMOTE:
         return
     if options.export or options.register_ollama:
+        gc.collect()
         report("stage", {"name": f"exporting GGUF {options.quantization}"})
         name = file_name(options.model_name)
         artifact = release.export_version(version, "gguf", options.quantization, name=name, report=report)

@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
 import psutil
@@ -62,28 +64,47 @@ def supervise() -> dict[str, int]:
     counts = {"started": 0, "resumed": 0, "failed": 0}
     forgotten = timezone.now() - START_GRACE
     for run in TrainingRun.objects.filter(state=TrainingRun.State.QUEUED, created_at__lt=forgotten):
-        counts["started"] += start(run)
+        with _left_for_the_next_round(run):
+            counts["started"] += start(run)
     for run in TrainingRun.objects.filter(state=TrainingRun.State.RUNNING):
-        if reason := _cause_of_death(run):
-            outcome = _resume_or_fail(run, reason)
-            counts[outcome] += 1
+        with _left_for_the_next_round(run):
+            if reason := _cause_of_death(run):
+                outcome = _resume_or_fail(run, reason)
+                counts[outcome] += 1
     return counts
 
 
+@contextmanager
+def _left_for_the_next_round(run: TrainingRun) -> Iterator[None]:
+    """A process that cannot be killed or started, or a full disk, must not keep the reaper from the other runs."""
+    try:
+        yield
+    except (OSError, psutil.Error):
+        logger.exception("run %s could not be supervised; the next round tries again", run.pk)
+
+
 def _cause_of_death(run: TrainingRun) -> str:
-    """Why the run's process is to be given up; empty while it works, or when it belongs to another machine."""
+    """Why the run's process is to be given up; empty while it works.
+
+    A run on another machine is left to the reaper there, until it is clear that there is none any more.
+    """
     silence = timezone.now() - (run.heartbeat_at or run.created_at)
     if run.pid is None:
         return "its process never came up" if silence > START_GRACE else ""
+    allowed = timedelta(seconds=settings.RUN_HEARTBEAT_TIMEOUT)
     if run.host != os.uname().nodename:
-        return ""
+        return f"nothing was heard from {run.host} for {_seconds(silence)}" if silence > 2 * allowed else ""
     process = _process(run)
     if process is None:
         return "its process died"
-    if silence > timedelta(seconds=settings.RUN_HEARTBEAT_TIMEOUT):
+    if silence > allowed:
         _kill_session(process)
-        return f"it made no progress for {int(silence.total_seconds())} seconds"
+        return f"it made no progress for {_seconds(silence)}"
     return ""
+
+
+def _seconds(silence: timedelta) -> str:
+    return f"{int(silence.total_seconds())} seconds"
 
 
 def _process(run: TrainingRun) -> psutil.Process | None:
@@ -102,12 +123,16 @@ def is_alive(run: TrainingRun) -> bool:
 
 
 def conclude(run: TrainingRun, state: TrainingRun.State, error: str = "") -> bool:
-    """Ends a run. Ratings that only a failed or cancelled run has seen wait for the next one again."""
-    if not run.finish(state, error):
-        return False
-    if state != TrainingRun.State.SUCCEEDED and run.training_set is not None and run.version is None:
-        dataset_builder.release(run.training_set)
-    return True
+    """Ends a run. Ratings that only a failed or cancelled run has seen wait for the next one again.
+
+    Both or neither: a run that ended without letting its ratings go would keep them for ever.
+    """
+    with transaction.atomic():
+        if not run.finish(state, error):
+            return False
+        if state != TrainingRun.State.SUCCEEDED and run.training_set is not None and run.version is None:
+            dataset_builder.release(run.training_set)
+        return True
 
 
 def claim_stopped(run: TrainingRun) -> TrainingRun:
@@ -120,10 +145,17 @@ def claim_stopped(run: TrainingRun) -> TrainingRun:
             raise RunConflict(f"run {run.pk} is still at work")
         return run
     if run.state != TrainingRun.State.QUEUED and not run.requeue():
-        raise RunConflict(f"run {run.pk} is {run.state} and cannot be resumed")
+        raise RunConflict(_why_not_resumed(run))
     if not run.claim():
         raise RunConflict(f"run {run.pk} was started by somebody else")
     return run
+
+
+def _why_not_resumed(run: TrainingRun) -> str:
+    active = run.agent.runs.filter(state__in=TrainingRun.ACTIVE).first()
+    if active is not None:
+        return f"run {active.pk} of {run.agent.name} is in progress; wait for it, or cancel it in the admin"
+    return f"run {run.pk} is {run.state} and cannot be resumed"
 
 
 def _kill_session(process: psutil.Process) -> None:

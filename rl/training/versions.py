@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from django.db import IntegrityError, transaction
 
 from rl.errors import RunConflict, UsageError
 from rl.export.checksums import artifact_fields
-from rl.files import staged_directory
+from rl.files import publish_directory, staged_directory
 from rl.models import Artifact, Deployment, ModelVersion, TrainingRun
 from rl.records import TrainingResult, silent
 from rl.training import base_models
@@ -53,11 +54,14 @@ def version_directory(version: ModelVersion) -> Path:
 
 
 def place_adapter(run: TrainingRun, version: ModelVersion) -> None:
-    """Moves the finished adapter from the run to its version; does nothing when an earlier attempt has."""
-    target = version_directory(version) / "adapter"
-    if not target.exists():
+    """Moves the finished adapter from the run to its version; does nothing when an earlier attempt has.
+
+    A folder of the same name that another database has left behind gives way.
+    """
+    source, target = run.directory / "adapter", version_directory(version) / "adapter"
+    if source.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
-        (run.directory / "adapter").replace(target)
+        publish_directory(source, target)
     Artifact.objects.get_or_create(
         version=version, kind=Artifact.Kind.ADAPTER, quantization="", defaults=artifact_fields(target)
     )
@@ -71,12 +75,24 @@ def adapter_directory(version: ModelVersion) -> Path:
     return directory
 
 
-def copy_adapter(version: ModelVersion, output_dir: str) -> Path:
-    """Raises UsageError when there is an adapter already, or when it cannot be written."""
+def check_output_dir(output_dir: str) -> None:
+    """For asking before hours of training that end there. Raises UsageError as ``copy_adapter`` would."""
     target = Path(output_dir).expanduser() / "adapter"
     if target.exists():
-        raise UsageError(f"{target} exists already; give another --output-dir")
-    source = adapter_directory(version)
+        raise _taken(target)
+    folder = next(path for path in target.absolute().parents if path.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"--output-dir {output_dir} cannot be written: {folder} is no folder that you may write to")
+
+
+def copy_adapter(version: ModelVersion, output_dir: str) -> Path:
+    """Does nothing when an earlier attempt has. Raises UsageError when another adapter is there, or when it cannot be
+    written."""
+    target, source = Path(output_dir).expanduser() / "adapter", adapter_directory(version)
+    if target.exists():
+        if artifact_fields(target)["sha256"] != artifact_fields(source)["sha256"]:
+            raise _taken(target)
+        return target
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with staged_directory(target) as partial:
@@ -84,3 +100,7 @@ def copy_adapter(version: ModelVersion, output_dir: str) -> Path:
     except (OSError, shutil.Error) as error:
         raise UsageError(f"--output-dir {output_dir} cannot be written: {error}") from error
     return target
+
+
+def _taken(target: Path) -> UsageError:
+    return UsageError(f"{target} exists already; give another --output-dir")

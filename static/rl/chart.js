@@ -3,6 +3,10 @@
    Series: {label, scale, kind: "line" | "bars", dash}. The n-th takes its colour from the CSS variable --chart-n. */
 
 const FONT = "12px system-ui, sans-serif";
+const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 1000000];
+const orDash = (plot, number) => number ?? "–"; // nothing is pointed at
+const isoDay = (plot, ticks) => ticks.map((seconds) => new Date(seconds * 1000).toISOString().slice(5, 10));
+const shortest = (plot, ticks) => ticks.map((number) => String(Number(number.toPrecision(6)))); // 0.6925 stays apart from 0.693
 
 export class Chart {
   #element;
@@ -46,20 +50,23 @@ export class Chart {
       scales: { ...scales, x: { time: x.time ?? false, ...(x.range ? { range: x.range } : {}) } },
       ...(x.time ? { tzDate: (seconds) => window.uPlot.tzDate(new Date(seconds * 1000), "UTC") } : {}),
       axes: [
-        { stroke: ink, font: FONT, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid }, label: x.axis, labelFont: FONT },
+        {
+          stroke: ink, font: FONT, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid }, label: x.axis, labelFont: FONT,
+          ...(x.time ? { values: isoDay } : { incrs: WHOLE, values: shortest }),
+        },
         ...axes.map((axis, n) => ({
           stroke: ink, font: FONT, labelFont: FONT, size: 56, ticks: { stroke: grid }, side: n === 0 ? 3 : 1,
-          grid: { show: n === 0, stroke: grid, width: 1 }, ...axis,
+          grid: { show: n === 0, stroke: grid, width: 1 }, values: shortest, ...axis,
         })),
       ],
-      series: [{ label: x.label, value: x.value }, ...series.map((one, n) => this.#series(one, colour(`--chart-${n % 4 + 1}`)))],
+      series: [{ label: x.label, value: x.value ?? orDash }, ...series.map((one, n) => this.#series(one, colour(`--chart-${n % 4 + 1}`)))],
     }, this.#data, this.#element);
   }
 
   #series({ label, scale, kind, dash, value }, colour) {
     const bars = kind === "bars";
     return {
-      label, scale, dash, value, stroke: colour, width: 2, spanGaps: true, points: { show: false },
+      label, scale, dash, value: value ?? orDash, stroke: colour, width: 2, spanGaps: true, points: { show: false },
       ...(bars ? { fill: colour, width: 0, paths: window.uPlot.paths.bars({ size: [0.7, 40], radius: 0.2 }) } : {}),
     };
   }

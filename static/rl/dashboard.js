@@ -11,7 +11,7 @@ if (table) {
     height: 200,
     x: {
       time: true, label: "Day", range: (plot, first, last) => [first - HALF_DAY, last + HALF_DAY],
-      value: (plot, seconds) => seconds && new Date(seconds * 1000).toISOString().slice(0, 10),
+      value: (plot, seconds) => seconds == null ? "–" : new Date(seconds * 1000).toISOString().slice(0, 10),
     },
     axes: [{ scale: "ratings", size: 44, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 100000] }],
     scales: { ratings: { range: (plot, low, high) => [0, Math.max(5, high * 1.1)] } },

@@ -73,6 +73,7 @@ function message({ role, content }) {
   const line = document.createElement("p"), who = document.createElement("b"), text = document.createElement("span");
   line.className = "message";
   text.className = "text";
+  text.dir = "auto";
   who.textContent = role;
   text.textContent = content;
   line.append(who, " ", text);

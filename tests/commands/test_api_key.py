@@ -40,6 +40,7 @@ def test_a_publishable_key_is_made_for_an_agent_and_its_pages(capsys, agent: Age
         (["--kind", "publishable", "--allowed-origins", "shop.example"], "no origin"),
         (["--kind", "publishable", "--allowed-origins", "https://shop.example/path"], "no origin"),
         (["--agent", "nobody"], "no agent is named 'nobody'"),
+        (["--allowed-origins", "https://shop.example"], "for publishable keys"),
     ],
 )
 def test_a_key_that_could_not_work_is_not_made(options: list[str], says: str):
@@ -56,6 +57,15 @@ def test_keys_are_listed_without_their_secrets(capsys, agent: Agent):
     assert [(row["id"], row["start"], row["agent"]) for row in listed] == [(first.pk, key[:10], agent.name)]
     assert key not in json.dumps(listed)
     assert first.digest not in json.dumps(listed)
+
+
+def test_the_list_for_people_shows_whole_origins_and_what_was_revoked(capsys, monkeypatch, agent: Agent):
+    monkeypatch.setenv("COLUMNS", "80")
+    origin = "https://feedback.shop.example:8443"
+    row, _ = ApiKey.create(name="shop", kind="publishable", agent=agent, allowed_origins=[origin])
+    row.revoke()
+    listed = run(capsys, "list")
+    assert all(text in listed for text in (origin, f"for {agent.name}", row.start, "revoked "))
 
 
 def test_an_empty_list_says_so(capsys):

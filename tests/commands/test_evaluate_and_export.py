@@ -56,6 +56,8 @@ def test_the_version_in_use_compared_with_itself_is_undecided(trained):
         (("--agent", "support-chat", "--version", "v9999"), 2, "has no version 'v9999'; there are: v"),
         (("--agent", "support-chat", "--checkpoint", "/nowhere"), 2, "is no adapter"),
         (("--agent", "nobody"), 2, "no agent is named 'nobody'"),
+        (("--agent", "support-chat", "--output", "/nowhere/report.json"), 2, "there is no directory /nowhere"),
+        (("--agent", "support-chat", "--output", "/"), 2, "is a directory"),
     ],
 )
 def test_what_cannot_be_measured_is_one_clear_error(trained, arguments, code, complaint):
@@ -71,6 +73,12 @@ def test_a_gguf_is_written_that_llama_cpp_loads(trained, level):
     assert path.suffix == ".gguf"
     assert len(greedy_tokens(path, "Where is my parcel?", 8)) == 8
     assert trained.query("SELECT size_bytes FROM rl_artifact WHERE quantization = ?", level) == [(path.stat().st_size,)]
+
+
+def test_the_figures_of_an_export_are_words_for_people(trained):
+    told = trained.run("export_model", "--agent", "support-chat", "--format", "lora").stdout
+    assert "tensor_types: F16 28" in told
+    assert "{" not in told
 
 
 @pytest.mark.parametrize(("kind", "file"), [("merged", "model.safetensors"), ("lora", "adapter_model.safetensors")])

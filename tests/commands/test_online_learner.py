@@ -24,7 +24,11 @@ def test_run_now_queues_a_run_whether_due_or_not(site):
 
 
 def test_run_now_needs_an_agent(site):
-    assert "no agent is named" in site.run("online_learner", "run-now", expect=2).stderr
+    assert "--agent is missing" in site.run("online_learner", "run-now", expect=2).stderr
+
+
+def test_a_tick_takes_no_agent(site):
+    assert "leave --agent out" in site.run("online_learner", "tick", "--agent", "support-chat", expect=2).stderr
 
 
 def test_the_table_is_for_people(site):

@@ -89,3 +89,12 @@ def test_a_port_that_is_taken_is_said_before_anything_is_done(tmp_path):
     assert result.returncode == 2
     assert "choose another with --port" in result.stderr
     assert not (site.data / "db.sqlite3").exists()
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "-1", "http", "8²"])
+def test_what_is_no_port_is_refused_before_anything_is_done(tmp_path, port):
+    site = Site(tmp_path / "data")
+    result = quickstart(site, "--yes", f"--port={port}")
+    assert result.returncode == 2
+    assert "is no port: a number from 1 to 65535" in result.stderr
+    assert not (site.data / "db.sqlite3").exists()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from io import StringIO
 
 import pytest
@@ -26,6 +27,7 @@ def test_it_prints_a_table(agent):
     text = told("--agent", "support-chat")
     assert "waiting" in text
     assert "6" in text
+    assert re.search(r"last rated at +│ [0-9-]{10} [0-9:]{5} UTC ", text)
 
 
 @pytest.mark.django_db

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 
 import pytest
 
 from rl.collect.importers import importer
 from rl.dataset_builder import DataOptions, freeze, freeze_files, prepare_training_dataset, survey, survey_files
+from rl.dataset_builder.file_source import FileSource
+from rl.dataset_builder.groups import Tally
 from rl.errors import BadFile, NotEnoughData, UsageError
 from rl.models import Agent, Feedback, Trace
 from tests.collect.make_command_center import write_files
@@ -125,3 +128,12 @@ def test_the_command_center_way_reads_the_database(panel, files, data_dir):
 def test_wrong_arguments_are_refused(db, wrong, message):
     with pytest.raises(UsageError, match=message):
         prepare_training_dataset(**wrong)
+
+
+def test_the_time_grows_with_the_questions_and_not_with_their_square(tmp_path, monkeypatch):
+    many = {f"question {number}": [] for number in range(30_000)}
+    monkeypatch.setattr(FileSource, "_answers", lambda self, rated, tally: dict(many))
+    before = time.perf_counter()
+    groups = list(FileSource(tmp_path / "entries.json").groups(Tally()))
+    assert time.perf_counter() - before < 2
+    assert [group.prompt_key for group in groups] == sorted(many)

@@ -4,7 +4,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from rl.dataset_builder import DataOptions, freeze, mark, reclaim, release
-from rl.models import Feedback, TrainingRun
+from rl.models import Feedback, ModelVersion, TrainingRun
 from tests.dataset_builder.ratings import rate_prompts
 
 ONE = DataOptions(min_samples=1, val_split=0)
@@ -34,6 +34,15 @@ def test_what_a_finished_run_has_learned_from_does_not_wait_again(agent, data_di
     rate_prompts(agent, 2)
     frozen = freeze(agent, ONE)
     TrainingRun.objects.create(agent=agent, method="dpo", training_set=frozen, state=TrainingRun.State.SUCCEEDED)
+    assert release(frozen) == 0
+    assert waiting(agent) == 0
+
+
+def test_what_a_version_has_learned_from_does_not_wait_again_although_its_run_failed_later(agent, data_dir):
+    rate_prompts(agent, 2)
+    frozen = freeze(agent, ONE)
+    version = ModelVersion.objects.create(agent=agent, name="v4", base_model="tiny", feedback_count=4)
+    TrainingRun.objects.create(agent=agent, method="dpo", training_set=frozen, version=version, state="failed")
     assert release(frozen) == 0
     assert waiting(agent) == 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 from statistics import fmean
 
@@ -12,6 +13,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from rl.config import TrainingConfig
+from rl.dataset_builder import is_held_out
 from rl.evaluation.evaluate import evaluate, evaluate_checkpoint
 from rl.evaluation.scoring import score_pairs
 from rl.models import Agent, Deployment, ModelVersion, TrainingRun, TrainingSet
@@ -100,6 +102,32 @@ def test_a_version_in_use_on_another_base_leaves_out_what_is_too_long_for_either
     new, current = (evaluation.report["models"][name]["margin"]["value"] for name in ("new", "current"))
     assert new == pytest.approx(fmean(margins(tiny_base, adapter, both)), abs=1e-3)
     assert current == pytest.approx(fmean(margins(short, other_adapter, both)), abs=1e-3)
+
+
+def keys(agent: Agent, low: float, high: float, count: int) -> list[str]:
+    """Prompt keys that are held out at ``high`` and learned from at ``low``."""
+    found = (f"key {number}" for number in range(10_000))
+    fitting = (k for k in found if is_held_out(agent.name, k, high) and not is_held_out(agent.name, k, low))
+    return list(islice(fitting, count))
+
+
+@pytest.mark.parametrize("learned_by", ["new", "current"])
+def test_prompts_that_one_of_the_versions_has_learned_from_are_not_held_against_the_other(
+    agent, make_version, adapter, other_adapter, learned_by
+):
+    new, champion = make_version("v2", adapter), make_version("v1", other_adapter)
+    Deployment.promote(champion)
+    earlier = TrainingSet.objects.create(
+        agent=agent, method="dpo", content_hash="1" * 64, train_rows=9, heldout_rows=1, feedback_count=20, val_split=0.1
+    )
+    version = new if learned_by == "new" else champion
+    TrainingRun.objects.filter(version=version).update(training_set=earlier)
+    clean, learned = keys(agent, 0, 0.1, 2), keys(agent, 0.1, 0.2, 1)
+    rows = [{**row, "prompt_key": key} for row, key in zip(PAIRS, [clean[0], *learned, clean[1]], strict=True)]
+    evaluation = evaluate(new, held_out(agent, rows), silent)
+    assert (evaluation.pairs, evaluation.report["learned"]) == (2, 1)
+    shown = {example["chosen"] for example in evaluation.report["worst"]}
+    assert shown == {row["chosen"][0]["content"] for row in rows if row["prompt_key"] in clean}
 
 
 def test_one_prompt_is_measured_and_decides_nothing(agent, make_version, tiny_base, adapter):

@@ -54,3 +54,12 @@ def test_the_name_stays_once_there_is_a_training_set():
     )
     with pytest.raises(ValidationError, match="held out"):
         agent.full_clean()
+    agent.name = "FILER"  # the folders of its versions bear the name
+    with pytest.raises(ValidationError, match="held out"):
+        agent.full_clean()
+
+
+def test_settings_that_give_no_hyper_parameters_are_refused():
+    """The learner would find them out, every minute, instead of the person who entered them."""
+    with pytest.raises(ValidationError, match="max_length must be a number from 16 to 1e\\+06"):
+        Agent(name="x", context_length=2_000_000).full_clean()

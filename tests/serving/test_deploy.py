@@ -93,6 +93,27 @@ def test_the_champion_stays_champion(agent: Agent, data_dir: Path, double: Ollam
     assert Deployment.champion(agent) == old.version
 
 
+def test_a_champion_whose_name_went_to_another_version_is_not_said_to_be_served(
+    agent: Agent, data_dir: Path, double: OllamaDouble
+):
+    old, new = exported(agent, "v15", data_dir), exported(agent, "v25", data_dir)
+    deploy(old, "support")
+    Deployment.promote(old.version)
+    deploy(new, "support")
+    Deployment.promote(new.version)
+    rows = {row.version.name: (row.alias, row.target, row.model_name) for row in Deployment.objects.all()}
+    assert rows == {"v15": ("previous", "none", ""), "v25": ("champion", "ollama", "support")}
+    assert stage_of(old) == Stage.RETIRED
+
+
+def test_deploying_the_champion_again_leaves_its_row_as_it_is(agent: Agent, data_dir: Path, double: OllamaDouble):
+    artifact = exported(agent, "v15", data_dir)
+    deploy(artifact, "support")
+    Deployment.promote(artifact.version)
+    deploy(artifact, "support")
+    assert [(row.alias, row.model_name) for row in Deployment.objects.all()] == [("champion", "support")]
+
+
 @pytest.mark.django_db
 def test_a_server_that_is_down_leaves_no_row(agent: Agent, data_dir: Path, settings: Any):
     settings.OLLAMA_URL = "http://127.0.0.1:9"

@@ -30,9 +30,15 @@ def test_the_copy_is_whole_in_a_new_folder(version: ModelVersion, tmp_path: Path
 
 
 def test_an_adapter_that_is_there_already_stays_as_it_is(version: ModelVersion, tmp_path: Path):
-    versions.copy_adapter(version, str(tmp_path))
+    (tmp_path / "adapter").mkdir()
+    (tmp_path / "adapter" / "adapter_config.json").write_text("of somebody else")
     with pytest.raises(UsageError, match="exists already"):
         versions.copy_adapter(version, str(tmp_path))
+    assert (tmp_path / "adapter" / "adapter_config.json").read_text() == "of somebody else"
+
+
+def test_a_run_that_was_killed_after_the_copy_goes_on(version: ModelVersion, tmp_path: Path):
+    assert versions.copy_adapter(version, str(tmp_path)) == versions.copy_adapter(version, str(tmp_path))
 
 
 def test_a_place_that_cannot_be_written_is_one_clear_error(version: ModelVersion, tmp_path: Path):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from datasets import Dataset
 from safetensors.torch import load_file
 
 from rl.demo import DEMO_TRAINING, demo_answers
@@ -98,6 +99,17 @@ def test_scoring_the_base_model_once_gives_the_losses_of_scoring_it_every_time(
     monkeypatch.setattr(dpo._Trainer, "use_reference", lambda *args: None)
     dpo.train(job(tiny_base, tmp_path / "every"), every_time)
     assert list(once.losses.values()) == pytest.approx(list(every_time.losses.values()), abs=1e-5)
+
+
+def test_the_answers_to_score_are_read_when_they_are_asked_for() -> None:
+    """As Python lists they would take 36 bytes a token, twice the prompt included."""
+    rows = Dataset.from_list(
+        [{"prompt_ids": [i], "chosen_ids": [10 + i, 1], "rejected_ids": [20 + i]} for i in range(3)]
+    )
+    answers = dpo.Answers(rows)
+    expected = [([0], [10, 1]), ([1], [11, 1]), ([2], [12, 1]), ([0], [20]), ([1], [21]), ([2], [22])]
+    assert list(answers) == [answers[i] for i in range(len(answers))] == expected
+    assert not any(isinstance(value, list) for value in vars(answers).values())
 
 
 def test_an_interrupted_training_leaves_a_checkpoint_and_resumes_to_the_same_adapter(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 
 import pytest
@@ -67,6 +68,21 @@ def test_a_run_ends_with_a_measured_version_and_its_adapter(agent, data_dir):
 
 
 @pytest.mark.slow
+def test_the_model_that_was_trained_is_gone_before_another_is_loaded_to_be_measured(agent):
+    from transformers import PreTrainedModel
+
+    alive: list[int] = []
+
+    def count(event, values):
+        if values.get("name") == "evaluating":
+            alive.append(sum(isinstance(one, PreTrainedModel) for one in gc.get_objects()))
+
+    gc.collect()
+    runs.execute(claimed(agent), count)
+    assert alive == [0]
+
+
+@pytest.mark.slow
 def test_an_interrupted_run_is_cancelled_and_resumes_to_the_end(agent):
     run = claimed(agent)
 
@@ -125,6 +141,22 @@ def test_a_run_that_was_taken_over_writes_nothing_more(agent):
         runs.execute(run, silent)
     run.refresh_from_db()
     assert (run.state, run.attempt, run.error) == (State.RUNNING, 2, "")
+
+
+def test_a_run_that_is_taken_over_while_its_data_is_prepared_keeps_the_data_of_the_new_attempt(agent, monkeypatch):
+    run = claimed(agent)
+    freeze = dataset_builder.freeze
+
+    def slow_freeze(*arguments, **options):
+        frozen = freeze(*arguments, **options)
+        TrainingRun.objects.get(pk=run.pk).take_over()
+        return frozen
+
+    monkeypatch.setattr(dataset_builder, "freeze", slow_freeze)
+    with pytest.raises(RunConflict):
+        runs.execute(run, silent)
+    run.refresh_from_db()
+    assert (run.attempt, run.training_set) == (2, None)
 
 
 def test_a_run_waits_for_its_device_and_can_be_cancelled_meanwhile(agent, data_dir, monkeypatch):

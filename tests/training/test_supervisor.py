@@ -10,7 +10,8 @@ import psutil
 import pytest
 from django.utils import timezone
 
-from rl.models import TrainingRun
+from rl.errors import RunConflict
+from rl.models import Agent, TrainingRun, TrainingSet
 from rl.training import supervisor
 
 pytestmark = pytest.mark.django_db
@@ -99,11 +100,72 @@ def test_a_run_that_was_to_be_cancelled_when_it_died_is_cancelled(run, spawned):
     assert (run.state, spawned) == (State.CANCELLED, [])
 
 
-def test_a_run_on_another_machine_is_not_judged_here(run, sleeper, spawned):
-    works_on(run, sleeper, silence=100_000)
-    run.beat(host="elsewhere", pid=999_999)
-    TrainingRun.objects.update(heartbeat_at=timezone.now() - timedelta(hours=100))
-    assert supervisor.supervise()["resumed"] == 0
+def elsewhere(run: TrainingRun, silence: float) -> None:
+    run.beat(host="elsewhere", pid=999_999, pid_started=1.0)
+    TrainingRun.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - timedelta(seconds=silence))
+
+
+def test_a_run_on_another_machine_is_first_left_to_the_reaper_there(run, spawned, settings):
+    elsewhere(run, settings.RUN_HEARTBEAT_TIMEOUT + 60)
+    assert supervisor.supervise() == {"started": 0, "resumed": 0, "failed": 0}
+
+
+def test_a_run_whose_machine_is_gone_is_resumed_here(run, spawned, settings):
+    elsewhere(run, 2 * settings.RUN_HEARTBEAT_TIMEOUT + 1)
+    assert supervisor.supervise()["resumed"] == 1
+    assert spawned == [2]
+
+
+def test_a_cancelled_run_whose_machine_is_gone_does_not_block_its_agent(run, spawned, settings):
+    run.cancel()
+    elsewhere(run, 2 * settings.RUN_HEARTBEAT_TIMEOUT + 1)
+    supervisor.supervise()
+    run.refresh_from_db()
+    assert (run.state, spawned) == (State.CANCELLED, [])
+
+
+def test_a_run_that_cannot_be_restarted_does_not_keep_the_reaper_from_the_others(run, monkeypatch, data_dir):
+    other = TrainingRun.objects.create(agent=Agent.objects.create(name="other"), method="dpo")
+    other.claim()
+    TrainingRun.objects.update(heartbeat_at=timezone.now() - timedelta(hours=1))
+    tried: list[int] = []
+
+    def spawn(of: TrainingRun) -> None:
+        tried.append(of.pk)
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(supervisor, "spawn", spawn)
+    supervisor.supervise()
+    assert sorted(tried) == [run.pk, other.pk]
+
+
+def test_a_run_that_ends_badly_lets_its_ratings_go_or_does_not_end(run, monkeypatch):
+    run.training_set = TrainingSet.objects.create(
+        agent=run.agent, method="dpo", content_hash="0" * 64, train_rows=1, heldout_rows=1, feedback_count=1,
+        val_split=0.2,
+    )  # fmt: skip
+    run.save()
+    release = supervisor.dataset_builder.release
+
+    def killed(training_set: TrainingSet) -> int:
+        raise SystemExit
+
+    monkeypatch.setattr(supervisor.dataset_builder, "release", killed)
+    with pytest.raises(SystemExit):
+        supervisor.conclude(run, State.FAILED, "out of memory")
+    run.refresh_from_db()
+    assert run.state == State.RUNNING
+    monkeypatch.setattr(supervisor.dataset_builder, "release", release)
+    assert supervisor.conclude(run, State.FAILED, "out of memory")
+    run.refresh_from_db()
+    assert run.state == State.FAILED
+
+
+def test_a_run_that_cannot_be_resumed_because_of_another_one_says_so(agent):
+    stopped = TrainingRun.objects.create(agent=agent, method="dpo", state=State.FAILED)
+    active = TrainingRun.objects.create(agent=agent, method="dpo")
+    with pytest.raises(RunConflict, match=f"run {active.pk} of support-chat is in progress"):
+        supervisor.claim_stopped(stopped)
 
 
 def test_a_queued_run_that_its_task_forgot_is_started(agent, spawned):

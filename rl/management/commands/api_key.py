@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 from rich.table import Table
+from rich.text import Text
 
 from rl.errors import UsageError
 from rl.management.base import RatchetCommand, agent_named
@@ -20,7 +21,9 @@ class Command(RatchetCommand):
         create.add_argument("--name", required=True, help="who uses it, for people")
         create.add_argument("--kind", choices=ApiKey.Kind.values, default=ApiKey.Kind.SECRET)
         create.add_argument("--agent", help="the only agent that it is for; every agent if left out")
-        create.add_argument("--allowed-origins", default="", help="for publishable keys: https://a.example,https://b")
+        create.add_argument(
+            "--allowed-origins", default="", help="for publishable keys: https://a.example,https://b.example"
+        )
         listing = actions.add_parser("list", help="all keys, newest first")
         revoke = actions.add_parser("revoke", help="refuse a key from now on")
         revoke.add_argument("id", type=int)
@@ -32,17 +35,16 @@ class Command(RatchetCommand):
 
     def _create(self, options: dict[str, Any]) -> None:
         origins = [origin.strip() for origin in options["allowed_origins"].split(",") if origin.strip()]
+        if origins and options["kind"] == ApiKey.Kind.SECRET:
+            raise UsageError("--allowed-origins is for publishable keys: a secret key does not belong into a page")
         agent = agent_named(options["agent"]) if options["agent"] else None
         key, text = ApiKey.create(name=options["name"], kind=options["kind"], agent=agent, allowed_origins=origins)
         note = f"Key {key.pk} ({key.name}, {key.kind}). It is shown this once; only its hash is kept."
         self.result({**_row(key), "key": text}, lines=(text, note))
 
     def _list(self, options: dict[str, Any]) -> None:
-        rows = [_row(key) for key in ApiKey.objects.select_related("agent")]
-        table = Table(*(rows[0] if rows else ["no keys yet"]))
-        for row in rows:
-            table.add_row(*(", ".join(cell) if isinstance(cell, list) else str(cell or "") for cell in row.values()))
-        self.result({"keys": rows}, table)
+        keys = list(ApiKey.objects.select_related("agent"))
+        self.result({"keys": [_row(key) for key in keys]}, _table(keys))
 
     def _revoke(self, options: dict[str, Any]) -> None:
         key = ApiKey.objects.filter(pk=options["id"]).select_related("agent").first()
@@ -56,3 +58,23 @@ class Command(RatchetCommand):
 def _row(key: ApiKey) -> dict[str, Any]:
     names = ("id", "name", "kind", "start", "agent", "allowed_origins", "created_at", "last_used_at", "revoked_at")
     return {name: getattr(key, name) for name in names}
+
+
+def _table(keys: list[ApiKey]) -> Table:
+    if not keys:
+        return Table("no keys yet")
+    table = Table()
+    for heading in ("id", "name", "use", "days"):
+        table.add_column(heading, overflow="fold")  # an origin that is cut off is of no use
+    for key in keys:
+        table.add_row(str(key.pk), *map(Text, (f"{key.name}\n{key.start}…", _use(key), _days(key))))
+    return table
+
+
+def _use(key: ApiKey) -> str:
+    return "\n".join([key.kind, *([f"for {key.agent}"] if key.agent else []), *key.allowed_origins])
+
+
+def _days(key: ApiKey) -> str:
+    days = {"made": key.created_at, "used": key.last_used_at, "revoked": key.revoked_at}
+    return "\n".join(f"{name} {moment:%Y-%m-%d}" for name, moment in days.items() if moment)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ class Command(RatchetCommand):
 
     def run(self, **options: Any) -> None:
         agent = agent_named(options["agent"])
+        _require_writable(options["output"])
         if options["checkpoint"]:
             self._checkpoint(agent, options)
         else:
@@ -40,24 +42,38 @@ class Command(RatchetCommand):
             version, evaluation.latest_training_set(agent), self.report, against_base=options["compare_base"]
         )
         document = evaluation_document(row)
-        self._write(options["output"], document)
         self.result(document, evaluation_table(row), lines=[verdict_line(row)])
+        _write(options["output"], document)
         if row.verdict == Evaluation.Verdict.REJECT:
             raise GateRejected(f"{version} is worse than what it was compared with")
 
     def _checkpoint(self, agent: Agent, options: dict[str, Any]) -> None:
         directory = Path(options["checkpoint"]).expanduser()
         document = evaluation.evaluate_checkpoint(agent, directory, self.report, against_base=options["compare_base"])
-        self._write(options["output"], document)
         table = models_table(f"Held-out preference accuracy of {directory.name}", document["models"], LABELS)
         self.result(document, table, lines=[f"gate: {document['verdict']}. {document['reason']}"])
+        _write(options["output"], document)
         if document["verdict"] == Evaluation.Verdict.REJECT:
             raise GateRejected(f"{directory} is worse than what it was compared with")
 
-    def _write(self, output: str | None, document: dict[str, Any]) -> None:
-        if output is None:
-            return
-        try:
-            write_text(Path(output).expanduser(), json.dumps(document, indent=2, default=str, ensure_ascii=False))
-        except OSError as error:
-            raise UsageError(f"--output {output} cannot be written: {error.strerror}") from error
+
+def _require_writable(output: str | None) -> None:
+    """Measuring takes minutes to hours: what is wrong with the path is said before."""
+    if output is None:
+        return
+    path = Path(output).expanduser()
+    if path.is_dir():
+        raise UsageError(f"--output {output} is a directory; name a file")
+    if not path.parent.is_dir():
+        raise UsageError(f"--output {output} cannot be written: there is no directory {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise UsageError(f"--output {output} cannot be written: {path.parent} is not writable")
+
+
+def _write(output: str | None, document: dict[str, Any]) -> None:
+    if output is None:
+        return
+    try:
+        write_text(Path(output).expanduser(), json.dumps(document, indent=2, default=str, ensure_ascii=False))
+    except OSError as error:
+        raise UsageError(f"--output {output} cannot be written: {error.strerror}") from error

@@ -22,7 +22,9 @@ class Command(RatchetCommand):
         parser.add_argument("--format", choices=list(EXPORTERS), default="gguf")
         parser.add_argument("--quantization", default="f16", help=f"of a GGUF file: {', '.join(LEVELS)}")
         parser.add_argument("--model-name", default="", help="default: agent and version")
-        parser.add_argument("--output", default="", help="directory; default: the version's own")
+        parser.add_argument(
+            "--output", default="", help="directory; default: the version's own, or beside the checkpoint"
+        )
 
     def run(self, **options: Any) -> None:
         shared = {"name": options["model_name"], "output": options["output"], "report": self.report}
@@ -36,5 +38,14 @@ class Command(RatchetCommand):
             path, details = str(release.artifact_path(artifact)), artifact.details
         else:
             raise UsageError("say what to export: --agent with --version, or --checkpoint")
-        lines = [path, *(f"{name}: {value}" for name, value in details.items())]
+        lines = [path, *(f"{name}: {_shown(value)}" for name, value in details.items())]
         self.result({"path": path, "format": options["format"], "details": details}, lines=lines)
+
+
+def _shown(value: Any) -> str:
+    """A table of figures as words: ``F32 11, Q4_K 13``."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_shown(each)}" for name, each in value.items())
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)

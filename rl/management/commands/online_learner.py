@@ -6,8 +6,11 @@ from django.core.management.base import CommandParser
 from rich.table import Table
 
 from rl import online_learner
+from rl.errors import UsageError
 from rl.management.base import RatchetCommand, agent_named
 from rl.models import Agent
+
+YES_NO = {True: "yes", False: "no"}
 
 
 class Command(RatchetCommand):
@@ -15,7 +18,7 @@ class Command(RatchetCommand):
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("action", choices=["status", "run-now", "tick"])
-        parser.add_argument("--agent", help="one agent; status shows all without it, run-now needs it")
+        parser.add_argument("--agent", help="of status and run-now; status shows all agents without it")
 
     def run(self, **options: Any) -> None:
         actions = {"status": self._status, "run-now": self._run_now, "tick": self._tick}
@@ -28,19 +31,23 @@ class Command(RatchetCommand):
         for row in rows:
             cells = (
                 row["agent"],
-                row["enabled"],
+                YES_NO[row["enabled"]],
                 row["buffer_size"],
                 row["min_samples"],
-                row["is_training"],
+                YES_NO[row["is_training"]],
                 row["reason"],
             )
             table.add_row(*map(str, cells))
         self.result({"agents": rows}, table)
 
     def _run_now(self, name: str | None) -> None:
-        run = online_learner.OnlineLearner(agent_named(name or "")).trigger_retrain()
+        if not name:
+            raise UsageError("--agent is missing: say which agent to retrain")
+        run = online_learner.OnlineLearner(agent_named(name)).trigger_retrain()
         self.result({"run": run.pk}, lines=[f"run {run.pk} is queued; 'manage.py qcluster' starts it"])
 
     def _tick(self, name: str | None) -> None:
+        if name:
+            raise UsageError("tick asks every agent; leave --agent out, or use run-now")
         runs = [run.pk for run in online_learner.tick()]
-        self.result({"queued": runs}, lines=[f"queued: {', '.join(map(str, runs)) or 'nothing is due'}"])
+        self.result({"queued": runs}, lines=[f"queued: {', '.join(map(str, runs))}" if runs else "nothing is due"])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import argparse
 import os
 import time
 from collections.abc import Callable
@@ -21,6 +22,17 @@ def _introduce(admin: quickstart.Admin) -> str:
     return f"{admin.username}, password {admin.password}" if admin.password else f"{admin.username} exists"
 
 
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: a number from 1 to 65535")
+    return int(text)
+
+
+def _packages() -> str:
+    seconds = os.environ.get("RATCHET_SETUP_SECONDS")
+    return f"installed in {seconds} s" if seconds else "installed already"
+
+
 def _login(admin: quickstart.Admin) -> str:
     lost = f"password lost? python3 manage.py changepassword {admin.username}"
     return f"log in as {admin.username} ({'with the password above' if admin.password else lost})"
@@ -33,13 +45,13 @@ class Command(RatchetCommand):
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("--no-serve", action="store_true", help="do not start the site at the end")
         parser.add_argument("--yes", action="store_true", help="install packages without asking")
-        parser.add_argument("--port", type=int, default=8000)
+        parser.add_argument("--port", type=_port, default=8000, help="of the site (8000)")
 
     def run(self, **options: Any) -> None:
         self.number = 0
         if not options["no_serve"]:
             quickstart.require_free(options["port"])
-        self._step("packages", lambda: f"installed in {os.environ.get('RATCHET_SETUP_SECONDS', '0')} s")
+        self._step("packages", _packages)
         self._step("database", quickstart.prepare_database)
         admin = self._step("admin user", quickstart.prepare_admin, _introduce)
         agent, _ = self._step("demo data", quickstart.prepare_demo, lambda result: result[1])

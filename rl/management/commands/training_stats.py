@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -16,5 +17,11 @@ class Command(RatchetCommand):
 
     def run(self, **options: Any) -> None:
         stats = get_training_stats(options["agent"])
-        shown = {name.replace("_", " "): "-" if value is None else value for name, value in stats.items()}
+        shown = {name.replace("_", " "): _shown(value) for name, value in stats.items()}
         self.result(stats, two_columns(stats["agent"], shown))
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M} UTC"
+    return "-" if value is None else value

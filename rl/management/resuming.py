@@ -1,0 +1,46 @@
+"""``--resume`` goes on with the settings that a run was started with: what a person asks for besides must agree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from rl.errors import UsageError
+from rl.management.base import RatchetCommand
+from rl.models import Agent, TrainingRun
+from rl.training import supervisor
+
+_OWN = ("agent", "resume", "config")
+
+
+def resumable(agent: Agent, run_id: int = 0) -> TrainingRun:
+    """The agent's last failed, cancelled or abandoned run (or the named one). Raises UsageError when there is none."""
+    candidates = agent.runs.select_related("training_set", "version").exclude(state=TrainingRun.State.SUCCEEDED)
+    run = (candidates.filter(pk=run_id) if run_id else candidates).first()
+    if run is None:
+        raise UsageError(f"{agent.name} has no stopped run{f' {run_id}' if run_id else ''} to resume")
+    return run
+
+
+def resume(command: RatchetCommand, run: TrainingRun, options: dict[str, Any], preset: dict[str, Any]) -> TrainingRun:
+    """Claims the run for the caller. ``preset``: the hyper-parameters that ``--config`` and the others come to.
+
+    Raises UsageError that names the options which the run was not started with.
+    """
+    stored = {**run.config, **run.options, **run.options.get("data", {})}
+    other = [name for name, value in _given(command, options).items() if stored.get(name) != value]
+    if options["config"] and preset != run.config:
+        other.append("config")
+    if other:
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in other)
+        raise UsageError(f"--resume goes on with the settings that run {run.pk} was started with; leave out {named}")
+    return supervisor.claim_stopped(run)
+
+
+def _given(command: RatchetCommand, options: dict[str, Any]) -> dict[str, Any]:
+    """The command's own options that are not left at their defaults."""
+    parser = CommandParser(add_help=False)
+    command.add_options(parser)
+    defaults = vars(parser.parse_args([]))
+    return {name: options[name] for name in defaults if name not in _OWN and options[name] != defaults[name]}

@@ -1,0 +1,90 @@
+"""What the training commands accept, and what they refuse before anything is begun."""
+
+from __future__ import annotations
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from rl.dataset_builder import DataOptions
+from rl.models import Agent, TrainingRun
+from rl.training import run as runs
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _files(data_dir):
+    pass
+
+
+@pytest.fixture
+def stopped(agent: Agent) -> TrainingRun:
+    """A cancelled run with a learning rate and a held-out share of its own."""
+    run = runs.create(
+        agent,
+        method_name="dpo",
+        config=agent.training_config().with_overrides({"learning_rate": 1e-3}),
+        options=runs.RunOptions(data=DataOptions(val_split=0.25)),
+    )
+    run.claim()
+    run.finish(TrainingRun.State.CANCELLED)
+    return run
+
+
+def refused(*options: str) -> str:
+    """The one line with which ``train_dpo`` refuses, as a usage error."""
+    with pytest.raises(CommandError) as refusal:
+        call_command("train_dpo", "--agent", "support-chat", *options)
+    assert refusal.value.returncode == 2
+    return str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--data-file", "x.json"), "--data-file needs --source file"),
+        (("--ratings-file", "x.json"), "--ratings-file needs --source file"),
+        (("--export", "--quantization", "q9_9"), "unknown quantization 'q9_9'"),
+        (("--export", "--model-name", "two words"), "model name 'two words' is not usable"),
+        (("--model-name", "support"), "--model-name names the exported model: add --export"),
+    ],
+)
+def test_an_option_that_could_not_take_effect_is_refused_before_a_run_is_made(agent, options, complaint):
+    assert complaint in refused(*options)
+    assert not TrainingRun.objects.exists()
+
+
+def test_a_taken_output_dir_is_refused_before_a_run_is_made(agent, tmp_path):
+    (tmp_path / "adapter").mkdir()
+    assert "exists already" in refused("--output-dir", str(tmp_path))
+    assert not TrainingRun.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--learning-rate", "0.1"), "--learning-rate"),
+        (("--val-split", "0.3"), "--val-split"),
+        (("--export",), "--export"),
+        (("--config", "high_quality"), "--config"),
+    ],
+)
+def test_a_resume_refuses_what_the_run_was_not_started_with(stopped, options, named):
+    assert f"leave out {named}" in refused("--resume", *options)
+    stopped.refresh_from_db()
+    assert stopped.state == TrainingRun.State.CANCELLED
+
+
+def test_a_dry_run_of_a_resume_is_refused_and_nothing_is_trained(stopped):
+    assert "--dry-run" in refused("--resume", "--dry-run")
+    stopped.refresh_from_db()
+    assert (stopped.state, stopped.attempt) == (TrainingRun.State.CANCELLED, 1)
+
+
+def test_a_resume_may_repeat_what_the_run_was_started_with(stopped):
+    with pytest.raises(CommandError, match="are needed"):  # it goes on, and finds no ratings
+        call_command(
+            "train_dpo", "--agent", "support-chat", "--resume", "--val-split", "0.25", "--learning-rate", "1e-3"
+        )
+    stopped.refresh_from_db()
+    assert stopped.attempt == 2

@@ -1,0 +1,69 @@
+"""A process may be killed between any two statements: the next attempt ends with one version, as if nothing had been."""
+
+from __future__ import annotations
+
+import pytest
+
+from rl import dataset_builder
+from rl.demo.load import load_demo
+from rl.models import Artifact, Deployment, Evaluation, Feedback, ModelVersion, TrainingRun
+from rl.records import silent
+from rl.training import run as runs
+from rl.training import versions
+from rl.training.monitor import Monitor
+
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
+
+
+class Killed(BaseException):
+    pass
+
+
+POINTS = {
+    "the adapter is written": (runs, "_write_result", "before"),
+    "the version is registered": (versions, "register", "after"),
+    "the file is exported": (runs.release, "export_version", "after"),
+    "the version is promoted": (Deployment, "promote", "after"),
+}
+
+
+@pytest.fixture
+def run(data_dir) -> TrainingRun:
+    agent = load_demo()
+    config = agent.training_config().with_overrides({"save_steps": 10})
+    data = dataset_builder.DataOptions(pair_type="preference", val_split=0.3)
+    options = runs.RunOptions(data=data, export=True, quantization="f16", output_dir=str(data_dir / "copy"))
+    run = runs.create(agent, method_name="dpo", config=config, options=options)
+    run.claim()
+    return run
+
+
+def work_until_killed(run: TrainingRun, monkeypatch, point: str) -> None:
+    owner, name, when = POINTS[point]
+    original = getattr(owner, name)
+
+    def kill(*arguments, **options):
+        if when == "after":
+            original(*arguments, **options)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, kill)
+        with pytest.raises(Killed):
+            runs._work(run, Monitor(run, (silent,)))
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_run_that_is_killed_when(point, run, monkeypatch):
+    work_until_killed(run, monkeypatch, point)
+    again = TrainingRun.objects.get(pk=run.pk)
+    assert again.take_over()
+    evaluation = runs.execute(again, silent)
+    version = ModelVersion.objects.get()
+    assert (again.state, again.version, evaluation.version) == (TrainingRun.State.SUCCEEDED, version, version)
+    assert (evaluation.verdict, evaluation.against) == (Evaluation.Verdict.PROMOTE, None)
+    assert Deployment.champion(again.agent) == version
+    assert {artifact.kind for artifact in version.artifacts.all()} == {Artifact.Kind.ADAPTER, Artifact.Kind.GGUF}
+    assert versions.adapter_directory(version).is_dir()
+    assert version.stage == ModelVersion.Stage.EXPORTED
+    assert not Feedback.objects.filter(training_set=None, is_current=True).exclude(kind="retraction").exists()
