@@ -13,9 +13,14 @@ def main() -> int:
     if (code := bootstrap.run(sys.argv[1:])) is not None:
         return code
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backend.settings")
+    from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
 
-    execute_from_command_line(sys.argv)
+    try:
+        execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as error:
+        print(f"wrong setting: {error}", file=sys.stderr)
+        return 2
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -42,6 +43,14 @@ def integer(name: str, default: int, low: int, high: int) -> int:
     if not low <= number <= high:
         raise ImproperlyConfigured(f"{name}={number} is not between {low} and {high}")
     return number
+
+
+def address(name: str, default: str) -> str:
+    """Of a web server, without a slash at the end."""
+    value = text(name, default).rstrip("/")
+    if not re.fullmatch(r"https?://(\[[0-9A-Fa-f:]+\]|[\w.-]+)(:\d{1,5})?(/[^\s?#]*)?", value):
+        raise ImproperlyConfigured(f"{name}={value!r} is no address: write http://host:port or https://host:port")
+    return value
 
 
 def listed(name: str, default: Sequence[str] = ()) -> list[str]:

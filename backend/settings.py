@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging.config
+import os
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -10,9 +11,11 @@ from pathlib import Path
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
-from backend.environment import boolean, integer, listed, secret, text
+from backend.environment import address, boolean, integer, listed, secret, text
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+if not Path(text("ENV_FILE", os.devnull)).exists():
+    raise ImproperlyConfigured(f"ENV_FILE={text('ENV_FILE')} does not exist")
 environ.Env.read_env(text("ENV_FILE", str(BASE_DIR / ".env")))  # real environment variables win over the file
 
 VERSION = re.search(r"^## (\S+)", (BASE_DIR / "CHANGELOG.md").read_text(), re.MULTILINE)[1]  # type: ignore[index]
@@ -29,10 +32,13 @@ if not ALLOWED_HOSTS:
 
 # --- files ------------------------------------------------------------------------------------------------------------
 DATA_DIR = Path(text("DATA_DIR", str(BASE_DIR / "data"))).resolve()
-DATA_DIR.mkdir(parents=True, exist_ok=True)
+try:
+    DATA_DIR.mkdir(parents=True, exist_ok=True)
+except OSError as error:
+    raise ImproperlyConfigured(f"DATA_DIR={DATA_DIR} cannot be made: {error.strerror}") from None
 
 # --- the site ---------------------------------------------------------------------------------------------------------
-SITE_URL = text("SITE_URL", "http://127.0.0.1:8000").rstrip("/")
+SITE_URL = address("SITE_URL", "http://127.0.0.1:8000")
 ROOT_URLCONF = "backend.urls"
 WSGI_APPLICATION = "backend.wsgi.application"
 INSTALLED_APPS = [
@@ -175,6 +181,8 @@ else:
 # Tasks only look and start things; none trains. A lease must outlive a task and its wait in the worker's own queue,
 # else it is delivered twice: retry > (queue_limit + workers + 1) * timeout.
 REDIS_URL = secret("REDIS_URL")
+if REDIS_URL and not REDIS_URL.startswith(("redis://", "rediss://", "unix://")):
+    raise ImproperlyConfigured("REDIS_URL must start with redis://, rediss:// or unix://")
 Q_CLUSTER = {
     "name": "ratchet",
     "workers": integer("QUEUE_WORKERS", 2, 1, 64),
@@ -229,9 +237,7 @@ CORS_ALLOW_METHODS = ("POST", "OPTIONS")
 ENABLE_ONLINE_LEARNING = boolean("ENABLE_ONLINE_LEARNING", False)
 RUN_MAX_ATTEMPTS = integer("RUN_MAX_ATTEMPTS", 3, 1, 20)
 RUN_HEARTBEAT_TIMEOUT = integer("RUN_HEARTBEAT_TIMEOUT", 900, 30, 86_400)
-OLLAMA_URL = text("OLLAMA_URL", "http://127.0.0.1:11434").rstrip("/")
-if not re.fullmatch(r"https?://(\[[0-9A-Fa-f:]+\]|[\w.-]+)(:\d{1,5})?(/[^\s?#]*)?", OLLAMA_URL):
-    raise ImproperlyConfigured(f"OLLAMA_URL={OLLAMA_URL!r} is no address: write http://host:port or https://host:port")
+OLLAMA_URL = address("OLLAMA_URL", "http://127.0.0.1:11434")
 
 # --- logging ----------------------------------------------------------------------------------------------------------
 LOG_LEVEL = text("LOG_LEVEL", "INFO").upper()  # logging names the level that it does not know

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -134,6 +135,7 @@ def require_free(port: int) -> None:
 def serve(port: int) -> None:
     """The site and the queue, until the site ends or a person stops them."""
     manage = [sys.executable, str(settings.BASE_DIR / "manage.py")]
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     environment = {**os.environ, "SITE_URL": f"http://127.0.0.1:{port}"}
     site = subprocess.Popen([*manage, "runserver", "--noreload", f"127.0.0.1:{port}"], env=environment)
     queue = subprocess.Popen([*manage, "qcluster"], env=environment)
@@ -144,4 +146,13 @@ def serve(port: int) -> None:
         for process in (site, queue):
             process.terminate()
         for process in (site, queue):
-            process.wait(timeout=30)
+            _wait_or_kill(process)
+
+
+def _wait_or_kill(process: subprocess.Popen[bytes]) -> None:
+    """The queue does not end by itself when its workers got the same signal before it."""
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -42,6 +42,10 @@ def test_it_starts_with_a_secret_key_and_hosts(tmp_path):
         ({"QUEUE_WORKERS": "many"}, "QUEUE_WORKERS='many' is not a whole number"),
         ({"QUEUE_WORKERS": "0"}, "QUEUE_WORKERS=0 is not between 1 and 64"),
         ({"DATABASE_URL": "mysql://root@localhost/x"}, "DATABASE_URL must start with postgres:// or sqlite:///"),
+        ({"SITE_URL": "ratchet.example"}, "SITE_URL='ratchet.example' is no address"),
+        ({"REDIS_URL": "http://x"}, "REDIS_URL must start with redis://"),
+        ({"DATA_DIR": "/proc/ratchet"}, "DATA_DIR=/proc/ratchet cannot be made"),
+        ({"ENV_FILE": "/no/such/.env"}, "ENV_FILE=/no/such/.env does not exist"),
         ({"SECRET_KEY": "", "SECRET_KEY_FILE": "/no/such/file"}, "SECRET_KEY_FILE=/no/such/file cannot be read"),
     ],
 )
@@ -60,7 +64,7 @@ def test_a_secret_may_come_from_a_file(tmp_path):
 def test_the_example_lists_every_variable_and_no_other():
     listed = set(re.findall(r"^([A-Z_]+)=", (BASE / ".env.example").read_text(), re.MULTILINE))
     code = (BASE / "backend" / "settings.py").read_text()
-    read = set(re.findall(r"\b(?:text|boolean|integer|listed|secret)\(\s*\"([A-Z_]+)\"", code))
+    read = set(re.findall(r"\b(?:address|text|boolean|integer|listed|secret)\(\s*\"([A-Z_]+)\"", code))
     read |= {f"{name}_FILE" for name in re.findall(r"\bsecret\(\"([A-Z_]+)\"", code)}
     assert listed == read
 
@@ -92,3 +96,19 @@ def test_sqlite_keeps_what_it_acknowledged():
             cursor.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous", "foreign_keys")
         ]
     assert values == ["wal", 2, 1]
+
+
+@pytest.mark.parametrize("change", [{"DEBUG": "maybe"}, {"SECRET_KEY": ""}])
+def test_a_command_prints_one_line_for_a_wrong_setting(tmp_path, change):
+    keep = {name: os.environ[name] for name in ("PATH", "HOME", "VIRTUAL_ENV") if name in os.environ}
+    result = subprocess.run(
+        [sys.executable, "manage.py", "check"],
+        cwd=BASE,
+        env={**keep, **PRODUCTION, "ENV_FILE": os.devnull, "DATA_DIR": str(tmp_path), **change},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert result.returncode == 2
+    assert result.stderr.startswith("wrong setting: ")
+    assert result.stderr.count("\n") == 1

@@ -14,7 +14,7 @@ from typing import Literal
 from rl.evaluation.statistics import PairedCounts, difference_interval, needed_prompts, paired_counts
 from rl.records import Interval, PairScore
 
-FEWEST_PROMPTS = 5
+FEWEST_PROMPTS = 8
 """With fewer held-out prompts nothing is decided, whatever they say."""
 
 Decision = Literal["promote", "reject", "undecided"]

@@ -46,9 +46,11 @@ class RatchetCommand(BaseCommand):
         except RatchetError as error:
             raise CommandError(str(error), returncode=error.exit_code) from error
         except ValidationError as error:
-            raise CommandError("; ".join(error.messages), returncode=UsageError.exit_code) from error
+            raise CommandError(_described(error), returncode=UsageError.exit_code) from error
         except DatabaseError as error:
-            raise CommandError(f"the database refused: {error} (has 'manage.py migrate' been run?)") from error
+            missing = "no such table" in str(error) or "does not exist" in str(error)
+            hint = "; run 'manage.py migrate'" if missing else ""
+            raise CommandError(f"the database refused: {str(error).strip()}{hint}") from error
         except KeyboardInterrupt:
             raise CommandError("interrupted", returncode=130) from None
         finally:
@@ -65,6 +67,12 @@ class RatchetCommand(BaseCommand):
             console.print(table)
         for line in lines:
             console.print(line, markup=False, highlight=False)
+
+
+def _described(error: ValidationError) -> str:
+    if not hasattr(error, "error_dict"):
+        return "; ".join(error.messages)
+    return "; ".join(f"{field}: {' '.join(messages)}" for field, messages in error.message_dict.items())
 
 
 def agent_named(name: str) -> Agent:

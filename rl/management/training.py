@@ -9,7 +9,7 @@ from django.core.management.base import CommandParser
 
 from rl import dataset_builder
 from rl.config import PRESETS, TrainingConfig, preset
-from rl.errors import GateRejected, RunConflict, UsageError
+from rl.errors import GateRejected, Interrupted, RunConflict, UsageError
 from rl.export.levels import LEVELS, check_level
 from rl.management.base import RatchetCommand, agent_named, two_columns
 from rl.management.resuming import resumable, resume
@@ -141,7 +141,10 @@ def _claimed(run_id: int, attempt: int | None) -> TrainingRun:
 
 
 def _execute(command: RatchetCommand, run: TrainingRun) -> None:
-    evaluation = runs.execute(run, command.report)
+    try:
+        evaluation = runs.execute(run, command.report)
+    except Interrupted as stop:
+        raise Interrupted(f"{stop}; --resume {run.pk} goes on from its last checkpoint") from stop
     assert run.version is not None  # noqa: S101  a run that ends well has made one
     artifacts = {artifact.kind: artifact.path for artifact in run.version.artifacts.all()}
     document = {"run": run.pk, "version": run.version.name, "steps": run.step, "artifacts": artifacts}

@@ -20,7 +20,7 @@ from rl.config import TrainingConfig
 from rl.errors import Interrupted, RatchetError, RunConflict
 from rl.evaluation.evaluate import evaluate
 from rl.export import release
-from rl.files import write_text
+from rl.files import remove, write_text
 from rl.hardware import HardwareConfig, detect_hardware
 from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun, TrainingSet
 from rl.records import Report, TrainingJob, TrainingResult
@@ -73,7 +73,7 @@ def create(
     method_path(method_name)
     try:
         with transaction.atomic():
-            return TrainingRun.objects.create(
+            run = TrainingRun.objects.create(
                 agent=agent, method=method_name, config=config.as_dict(), options=options.as_dict(), trigger=trigger
             )
     except IntegrityError:
@@ -81,6 +81,8 @@ def create(
         raise RunConflict(
             f"{agent.name} has run {active.pk if active else '?'} in progress; wait for it, or cancel it in the admin"
         ) from None
+    remove(run.directory)  # of another database's run with this number: its checkpoints are not ours
+    return run
 
 
 def execute(run: TrainingRun, report: Report) -> Evaluation:
@@ -184,6 +186,7 @@ def _act_on_verdict(version: ModelVersion, evaluation: Evaluation, options: RunO
         return
     version.move(ModelVersion.Stage.EVALUATED)
     if evaluation.verdict != Evaluation.Verdict.PROMOTE:
+        report("log", {"text": "the gate is undecided: the version is kept, and neither exported nor used"})
         return
     if options.export or options.register_ollama:
         gc.collect()

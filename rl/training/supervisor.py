@@ -143,6 +143,7 @@ def claim_stopped(run: TrainingRun) -> TrainingRun:
     if run.state == TrainingRun.State.RUNNING:
         if is_alive(run) or not run.take_over():
             raise RunConflict(f"run {run.pk} is still at work")
+        run.beat(cancel_requested=False)
         return run
     if run.state != TrainingRun.State.QUEUED and not run.requeue():
         raise RunConflict(_why_not_resumed(run))

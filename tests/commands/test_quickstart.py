@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from rl.export.llama_process import greedy_tokens
@@ -98,3 +102,47 @@ def test_what_is_no_port_is_refused_before_anything_is_done(tmp_path, port):
     assert result.returncode == 2
     assert "is no port: a number from 1 to 65535" in result.stderr
     assert not (site.data / "db.sqlite3").exists()
+
+
+@pytest.mark.slow
+def test_a_sigterm_ends_the_site_and_the_queue_too(done):
+    site = done[0]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "django", "quickstart", "--yes", "--port", str(port)],
+        cwd=MANAGE.parent,
+        env=site.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        _until(lambda: _listens(port))
+        process.terminate()
+        assert process.wait(timeout=30) == 143
+        _until(lambda: not _listens(port))
+        assert not [child for child in psutil.process_iter() if _session(child) == process.pid]
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _until(condition) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _session(process: psutil.Process) -> int | None:
+    try:
+        return os.getsid(process.pid) if process.status() != psutil.STATUS_ZOMBIE else None
+    except (ProcessLookupError, psutil.NoSuchProcess):
+        return None

@@ -51,13 +51,13 @@ def test_a_better_point_estimate_is_not_enough():
     assert "about 280 more ratings should decide" in verdict.reason
 
 
-@pytest.mark.parametrize("prompts", range(5))
+@pytest.mark.parametrize("prompts", range(8))
 def test_fewer_than_five_prompts_decide_nothing(prompts):
     verdict = judge([True] * prompts * 50, [False] * prompts * 50, pairs_per_prompt=50)
     assert verdict.decision == "undecided"
     assert verdict.ratings_needed is not None
-    assert verdict.ratings_needed >= 20 * (5 - prompts)
-    assert "at least 5 are needed" in verdict.reason
+    assert verdict.ratings_needed >= 20 * (8 - prompts)
+    assert "at least 8 are needed" in verdict.reason
 
 
 def test_many_pairs_of_few_prompts_do_not_pass_for_many_prompts():

@@ -78,3 +78,21 @@ def test_progress_goes_to_stderr_and_is_silent_at_verbosity_0(capsys):
     handle(made, verbosity=0)
     captured = capsys.readouterr()
     assert (captured.err, captured.out, output.getvalue()) == ("", "", "")
+
+
+def test_a_refused_field_is_named():
+    def fail(command):
+        raise ValidationError({"name": ["This field cannot be blank."]})
+
+    with pytest.raises(CommandError, match="name: This field cannot be blank."):
+        handle(command(fail)[0])
+
+
+@pytest.mark.parametrize(("message", "hint"), [("no such table: rl_agent", True), ("disk I/O error", False)])
+def test_only_a_missing_table_is_answered_with_migrate(message, hint):
+    def fail(command):
+        raise OperationalError(message)
+
+    with pytest.raises(CommandError) as caught:
+        handle(command(fail)[0])
+    assert ("manage.py migrate" in str(caught.value)) is hint

@@ -179,3 +179,12 @@ def test_options_survive_the_database(agent):
     options = runs.RunOptions(data=dataset_builder.DataOptions(min_samples=3), export=True, quantization="q4_k_m")
     run = runs.create(agent, method_name="dpo", config=agent.training_config(), options=options)
     assert runs.RunOptions.from_dict(TrainingRun.objects.get(pk=run.pk).options) == options
+
+
+def test_a_folder_that_another_database_left_behind_is_not_resumed_from(agent, data_dir):
+    last = claimed(agent)
+    last.finish(State.FAILED)
+    stale = data_dir / "runs" / str(last.pk + 1) / "checkpoint-9"
+    stale.mkdir(parents=True)
+    assert claimed(agent).directory == stale.parent
+    assert not stale.exists()

@@ -3,9 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 from django.db.models import QuerySet
+from django_filters.rest_framework import FilterSet
 from drf_spectacular.utils import extend_schema
 from rest_framework import status
-from rest_framework.exceptions import NotFound
+from rest_framework.exceptions import NotFound, ValidationError
 from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.serializers import BaseSerializer
@@ -20,6 +21,7 @@ class ApiView(GenericAPIView):
     """Rows are those that the caller's key may see: what belongs to another agent does not exist for it."""
 
     throttle_classes = [RequestsPerMinute]
+    filterset_class: type[FilterSet] | None = None
 
     @property
     def key(self) -> ApiKey:
@@ -35,9 +37,15 @@ class ApiView(GenericAPIView):
         return bound.validated_data
 
     def listed(self, serializer: type[BaseSerializer]) -> Any:
-        """One page of the rows that the query parameters ask for."""
+        """One page of the rows that the query parameters ask for. Raises ValidationError for a parameter that is none."""
+        self._refuse_unknown_parameters()
         page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
         return self.get_paginated_response(serializer(page, many=True).data)
+
+    def _refuse_unknown_parameters(self) -> None:
+        known = {*(self.filterset_class.base_filters if self.filterset_class else ()), "cursor", "limit"}
+        if unknown := sorted(set(self.request.query_params) - known):
+            raise ValidationError({name: [f"unknown; there are {', '.join(sorted(known))}"] for name in unknown})
 
 
 def success(created: bool) -> int:

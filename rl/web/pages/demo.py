@@ -2,11 +2,12 @@ from __future__ import annotations
 
 from csp.decorators import csp_replace
 from django.conf import settings
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from rl.models import Trace
+from rl.models import ApiKey, Trace
 
 ANSWERS = 3
 
@@ -24,7 +25,7 @@ def embedded_widget(request: HttpRequest) -> HttpResponse:
 def _render(request: HttpRequest) -> HttpResponse:
     answers = [
         {"trace": trace.pk, "question": trace.question, "answer": trace.response}
-        for trace in Trace.objects.exclude(response="")[:ANSWERS]
+        for trace in _rateable_with(request.GET.get("key", "")).exclude(response="")[:ANSWERS]
     ]
     context = {
         "api_origin": settings.SITE_URL,
@@ -32,3 +33,9 @@ def _render(request: HttpRequest) -> HttpResponse:
         "answers": answers,
     }
     return render(request, "rl/embed_demo.html", context)
+
+
+def _rateable_with(key: str) -> QuerySet[Trace]:
+    """A key that is bound to an agent rates that agent's answers only."""
+    found = ApiKey.find(key)
+    return Trace.objects.filter(agent=found.agent) if found and found.agent else Trace.objects.all()

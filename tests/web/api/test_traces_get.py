@@ -95,6 +95,7 @@ def test_a_retracted_rating_does_not_count_as_rated(server: Caller, trace: Trace
         {"created_before": "99999-01-01"},
         {"session_id": "a\x00b"},
         {"agent": "\x00"},
+        {"agnet": "support-chat"},
     ],
 )
 def test_a_filter_that_makes_no_sense_is_refused(server: Caller, trace: Trace, query: dict):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.test import Client
 
-from rl.models import Agent
+from rl.models import Agent, ApiKey
 from tests.conftest import make_trace
 
 
@@ -29,3 +29,12 @@ def test_it_shows_the_three_newest_answers(client: Client, agent: Agent, setting
     make_trace(agent, "unanswered", "")
     answers = client.get("/demo/").context["answers"]
     assert [row["answer"] for row in answers] == ["answer 3", "answer 2", "answer 1"]
+
+
+def test_with_a_key_it_shows_what_the_key_may_rate(client: Client, agent: Agent, settings) -> None:
+    settings.DEBUG = True
+    make_trace(agent, response="ours")
+    make_trace(Agent.objects.create(name="other"), response="of another agent")
+    _, key = ApiKey.create(name="page", kind="publishable", agent=agent, allowed_origins=["http://localhost"])
+    answers = client.get("/demo/", {"key": key}).context["answers"]
+    assert [row["answer"] for row in answers] == ["ours"]
