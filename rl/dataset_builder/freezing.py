@@ -74,10 +74,10 @@ def _write_rows(folder: Path, agent: Agent, source: Source, options: DataOptions
     with (folder / rows.TRAIN).open("wb") as train_file, (folder / rows.HELD_OUT).open("wb") as heldout_file:
         train, held_out = rows.RowWriter(train_file), rows.RowWriter(heldout_file)
         for group, pairs in paired_groups(source, options, tally):
-            target = held_out if is_held_out(agent.name, group.prompt_key, options.val_split) else train
+            target = held_out if is_held_out(agent.name, group.split_key, options.val_split) else train
             shortage.saw(group, len(pairs))
             for pair in pairs:
-                row = training_row(pair)
+                row = {**training_row(pair), "split_key": group.split_key}
                 target.write(row if source.has_ids else {**row, "feedback": []})
     if problem := shortage.problem(train.rows, held_out.rows, tally):
         raise NotEnoughData(problem)

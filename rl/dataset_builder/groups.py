@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from rl.models import prompt_key
 from rl.records import DirectPreference, RatedAnswer
 
 # Why a feedback item becomes no part of a pair. What the formatter leaves out has reasons of its own.
@@ -26,6 +27,12 @@ class PromptGroup:
     prompt_key: str
     answers: list[RatedAnswer] = field(default_factory=list)
     direct: list[DirectPreference] = field(default_factory=list)
+
+    @property
+    def split_key(self) -> str:
+        """What the split hashes: the words of the prompt, so that one question under two keys stays on one side."""
+        known = [*self.answers[:1], *self.direct[:1]]
+        return prompt_key(known[0].prompt) if known else self.prompt_key
 
 
 @dataclass(slots=True)

@@ -1,6 +1,7 @@
 """Which prompts are kept for testing.
 
-A prompt is held out if the hash of the agent's name and its key, read as a fraction of 2^64, is below the share asked for.
+A prompt is held out if the hash of the agent's name and its words, read as a fraction of 2^64, is below the share asked
+for.
 Nothing else enters: no seed, no time, no other prompt. So a prompt that was held out once stays held out, and no version is
 ever tested on what an earlier one learned from. Two consequences. With few prompts a side can be empty: then the set says
 so, and nothing is moved across to fill it. A smaller share holds out a subset of what a larger one does, so lowering it
@@ -13,11 +14,12 @@ from __future__ import annotations
 import hashlib
 
 
-def is_held_out(agent_name: str, prompt_key: str, share: float) -> bool:
-    return stable_hash(agent_name, prompt_key) < share * 2**64
+def is_held_out(agent_name: str, split_key: str, share: float) -> bool:
+    """``split_key``: of a PromptGroup, the hash of the prompt's messages."""
+    return stable_hash(agent_name, split_key) < share * 2**64
 
 
-def stable_hash(agent_name: str, prompt_key: str) -> int:
+def stable_hash(agent_name: str, split_key: str) -> int:
     """0 to 2^64 - 1: the first 8 bytes of SHA-256, big-endian. Agents whose names differ in case only are one agent."""
-    digest = hashlib.sha256(f"{agent_name.lower()}\0{prompt_key}".encode()).digest()
+    digest = hashlib.sha256(f"{agent_name.lower()}\0{split_key}".encode()).digest()
     return int.from_bytes(digest[:8], "big")

@@ -74,7 +74,7 @@ def _survey(agent: Agent, source: Source, options: DataOptions) -> Survey:
     prompts_on: Counter[bool] = Counter()
     prompt_lengths, answer_lengths = array("q"), array("q")
     for group, pairs in paired_groups(source, options, tally):
-        held_out = is_held_out(agent.name, group.prompt_key, options.val_split)
+        held_out = is_held_out(agent.name, group.split_key, options.val_split)
         shortage.saw(group, len(pairs))
         pairs_on[held_out] += len(pairs)
         prompts_on[held_out] += bool(pairs)

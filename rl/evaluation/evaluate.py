@@ -99,7 +99,7 @@ def never_learned(training_set: TrainingSet, *compared: ModelVersion | None) -> 
     rows: list[Mapping[str, Any]] = list(read_training_rows(training_set.directory / "heldout.jsonl"))
     kept = rows
     if share < training_set.val_split:
-        kept = [row for row in rows if is_held_out(training_set.agent.name, row["prompt_key"], share)]
+        kept = [row for row in rows if is_held_out(training_set.agent.name, row["split_key"], share)]
     return HeldOut(kept, share, len(rows) - len(kept))
 
 

@@ -58,6 +58,21 @@ def test_prompts_go_to_the_side_that_their_hash_says(agent, data_dir):
     assert frozen.train_rows + frozen.heldout_rows == 40
 
 
+def test_one_question_under_two_keys_stays_on_one_side(agent, data_dir):
+    for number in range(20):
+        for key in ("first id", "second id"):
+            for value in (0, 1):
+                trace = make_trace(agent, f"Question {number}?", f"{key} {value}", prompt_key=f"{key} {number}")
+                feedback.rate(trace, rater="alice", scale="thumb", value=value, source="test")
+    frozen = freeze(agent, DataOptions(val_split=0.5))
+    train, held_out = (
+        {row["prompt"][0]["content"] for row in read_rows(frozen, side)} for side in ("train", "heldout")
+    )
+    assert len(train) + len(held_out) == 20
+    assert train
+    assert held_out
+
+
 def test_a_prompt_that_was_held_out_once_stays_held_out(agent, data_dir):
     rate_prompts(agent, 20)
     first = freeze(agent, DataOptions())

@@ -123,7 +123,10 @@ def test_prompts_that_one_of_the_versions_has_learned_from_are_not_held_against_
     version = new if learned_by == "new" else champion
     TrainingRun.objects.filter(version=version).update(training_set=earlier)
     clean, learned = keys(agent, 0, 0.1, 2), keys(agent, 0.1, 0.2, 1)
-    rows = [{**row, "prompt_key": key} for row, key in zip(PAIRS, [clean[0], *learned, clean[1]], strict=True)]
+    rows = [
+        {**row, "prompt_key": key, "split_key": key}
+        for row, key in zip(PAIRS, [clean[0], *learned, clean[1]], strict=True)
+    ]
     evaluation = evaluate(new, held_out(agent, rows), silent)
     assert (evaluation.pairs, evaluation.report["learned"]) == (2, 1)
     shown = {example["chosen"] for example in evaluation.report["worst"]}
