@@ -45,7 +45,7 @@ class TraceAdmin(ReadOnlyAdmin):
 
     @admin.display(description="feedback")
     def rated(self, trace: Trace) -> SafeString:
-        return list_link(Feedback, f"{trace.feedback.count()} events", trace__id__exact=trace.pk)
+        return list_link(Feedback, f"{trace.feedback.count()} recorded", trace__id__exact=trace.pk)
 
     @admin.display(description="prompt")
     def conversation(self, trace: Trace) -> SafeString:

@@ -31,8 +31,8 @@ class PromptGroup:
     @property
     def split_key(self) -> str:
         """What the split hashes: the words of the prompt, so that one question under two keys stays on one side."""
-        known = [*self.answers[:1], *self.direct[:1]]
-        return prompt_key(known[0].prompt) if known else self.prompt_key
+        prompts = [known.prompt for known in (*self.answers[:1], *self.direct[:1])]
+        return prompt_key(prompts[0]) if prompts else self.prompt_key
 
 
 @dataclass(slots=True)
