@@ -31,7 +31,7 @@ class PromptGroup:
     @property
     def split_key(self) -> str:
         """What the split hashes: the words of the prompt, so that one question under two keys stays on one side."""
-        prompts = [known.prompt for known in (*self.answers[:1], *self.direct[:1])]
+        prompts = [answer.prompt for answer in self.answers[:1]] + [direct.prompt for direct in self.direct[:1]]
         return prompt_key(prompts[0]) if prompts else self.prompt_key
 
 
