@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rl.evaluation.gate import Verdict, decide
+from rl.evaluation.gate import FEWEST_PROMPTS, Verdict, decide
 from rl.records import PairScore
 
 ORDER = ["reject", "undecided", "promote"]
@@ -132,6 +132,6 @@ def test_one_more_right_answer_never_worsens_the_verdict(rights, pairs_per_promp
 @given(both)
 def test_a_decision_agrees_with_its_interval(rights):
     verdict = judge([n for n, _ in rights], [c for _, c in rights])
-    assert (verdict.difference.low > 0 and len(rights) >= 5) == (verdict.decision == "promote")
-    assert (verdict.difference.high < 0 and len(rights) >= 5) == (verdict.decision == "reject")
+    assert (verdict.difference.low > 0 and len(rights) >= FEWEST_PROMPTS) == (verdict.decision == "promote")
+    assert (verdict.difference.high < 0 and len(rights) >= FEWEST_PROMPTS) == (verdict.decision == "reject")
     assert verdict.reason.endswith(".")
