@@ -123,10 +123,7 @@ class OnlineLearner:
 
 def get_online_learner(agent_name: str) -> OnlineLearner:
     """Raises UsageError for an unknown agent."""
-    agent = Agent.objects.filter(name__iexact=agent_name).first()
-    if agent is None:
-        raise UsageError(f"no agent is named {agent_name!r}")
-    return OnlineLearner(agent)
+    return OnlineLearner(Agent.named(agent_name))
 
 
 def init_online_learner(agent_name: str, *, min_samples: int, retrain_interval_hours: int) -> OnlineLearner:

@@ -4,7 +4,6 @@ from typing import Any
 
 from django.db.models import Count, Max, Q
 
-from rl.errors import UsageError
 from rl.models import Agent, Feedback
 
 _RATING = Q(kind=Feedback.Kind.RATING)
@@ -16,10 +15,7 @@ def get_training_stats(agent_type: str) -> dict[str, Any]:
 
     Feedback is counted as it stands now; ``waiting`` are the items that no training set has read.
     """
-    agent = Agent.objects.filter(name__iexact=agent_type).first()
-    if agent is None:
-        known = ", ".join(Agent.objects.values_list("name", flat=True)[:20]) or "none yet"
-        raise UsageError(f"no agent is named {agent_type!r}; there are: {known}")
+    agent = Agent.named(agent_type)
     return {
         "agent": agent.name,
         "pair_type": agent.pair_type,

@@ -16,7 +16,6 @@ from rich.console import Console
 from rich.table import Table
 
 from rl.errors import RatchetError, UsageError
-from rl.models import Agent
 from rl.training.progress import ProgressLine
 
 
@@ -73,14 +72,6 @@ def _described(error: ValidationError) -> str:
     if not hasattr(error, "error_dict"):
         return "; ".join(error.messages)
     return "; ".join(f"{field}: {' '.join(messages)}" for field, messages in error.message_dict.items())
-
-
-def agent_named(name: str) -> Agent:
-    """Raises UsageError that lists the agents there are."""
-    if agent := Agent.objects.filter(name__iexact=name).first():
-        return agent
-    known = ", ".join(Agent.objects.values_list("name", flat=True)[:20])
-    raise UsageError(f"no agent is named {name!r}; " + (f"there are: {known}" if known else "there are none yet"))
 
 
 def two_columns(title: str, rows: Mapping[str, Any]) -> Table:

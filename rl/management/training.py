@@ -11,7 +11,7 @@ from rl import dataset_builder
 from rl.config import PRESETS, TrainingConfig, preset
 from rl.errors import GateRejected, Interrupted, RunConflict, UsageError
 from rl.export.levels import LEVELS, check_level
-from rl.management.base import RatchetCommand, agent_named, two_columns
+from rl.management.base import RatchetCommand, two_columns
 from rl.management.resuming import resumable, resume
 from rl.management.tables import evaluation_document, evaluation_table, verdict_line
 from rl.models import Agent, Evaluation, TrainingRun
@@ -71,7 +71,7 @@ def train_command(command: RatchetCommand, method: str, options: dict[str, Any])
         return
     if not options["agent"]:
         raise UsageError("--agent is missing: say whose ratings to learn from")
-    agent = agent_named(options["agent"])
+    agent = Agent.named(options["agent"])
     config = training_config(agent, options)
     if options["resume"] is not None:
         stopped = resumable(agent, options["resume"])

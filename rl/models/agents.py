@@ -100,6 +100,14 @@ class Agent(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    @classmethod
+    def named(cls, name: str) -> Agent:
+        """Whatever the case of the name. Raises UsageError that lists the agents there are."""
+        if agent := cls.objects.filter(name__iexact=name).first():
+            return agent
+        known = ", ".join(cls.objects.values_list("name", flat=True)[:20])
+        raise UsageError(f"no agent is named {name!r}; " + (f"there are: {known}" if known else "there are none yet"))
+
     def clean(self) -> None:
         """The name decides which prompts are held out, and where the versions lie: with another name a version would be
         tested on what it learned, and its files would not be found."""

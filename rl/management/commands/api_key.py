@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from rl.errors import UsageError
-from rl.management.base import RatchetCommand, agent_named
-from rl.models import ApiKey
+from rl.management.base import RatchetCommand
+from rl.models import Agent, ApiKey
 
 
 class Command(RatchetCommand):
@@ -37,7 +37,7 @@ class Command(RatchetCommand):
         origins = [origin.strip() for origin in options["allowed_origins"].split(",") if origin.strip()]
         if origins and options["kind"] == ApiKey.Kind.SECRET:
             raise UsageError("--allowed-origins is for publishable keys: a secret key does not belong into a page")
-        agent = agent_named(options["agent"]) if options["agent"] else None
+        agent = Agent.named(options["agent"]) if options["agent"] else None
         key, text = ApiKey.create(name=options["name"], kind=options["kind"], agent=agent, allowed_origins=origins)
         note = f"Key {key.pk} ({key.name}, {key.kind}). It is shown this once; only its hash is kept."
         self.result({**_row(key), "key": text}, lines=(text, note))

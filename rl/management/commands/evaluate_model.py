@@ -10,7 +10,7 @@ from django.core.management.base import CommandParser
 from rl.errors import GateRejected, UsageError
 from rl.evaluation import evaluate as evaluation
 from rl.files import write_text
-from rl.management.base import RatchetCommand, agent_named
+from rl.management.base import RatchetCommand
 from rl.management.tables import LABELS, evaluation_document, evaluation_table, models_table, verdict_line
 from rl.models import Agent, Evaluation
 
@@ -29,7 +29,7 @@ class Command(RatchetCommand):
         parser.add_argument("--output", help="write the whole report here as JSON")
 
     def run(self, **options: Any) -> None:
-        agent = agent_named(options["agent"])
+        agent = Agent.named(options["agent"])
         _require_writable(options["output"])
         if options["checkpoint"]:
             self._checkpoint(agent, options)

@@ -8,7 +8,8 @@ from rl.errors import UsageError
 from rl.evaluation.evaluate import find_version
 from rl.export import EXPORTERS, release
 from rl.export.levels import LEVELS
-from rl.management.base import RatchetCommand, agent_named
+from rl.management.base import RatchetCommand
+from rl.models import Agent
 
 
 class Command(RatchetCommand):
@@ -33,7 +34,7 @@ class Command(RatchetCommand):
             result = release.export_checkpoint(options["checkpoint"], *target, **shared)
             path, details = str(result.path), result.details
         elif options["agent"]:
-            version = find_version(agent_named(options["agent"]), options["version_name"])
+            version = find_version(Agent.named(options["agent"]), options["version_name"])
             artifact = release.export_version(version, *target, **shared)
             path, details = str(release.artifact_path(artifact)), artifact.details
         else:

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from rl import online_learner
 from rl.errors import UsageError
-from rl.management.base import RatchetCommand, agent_named
+from rl.management.base import RatchetCommand
 from rl.models import Agent
 
 YES_NO = {True: "yes", False: "no"}
@@ -25,7 +25,7 @@ class Command(RatchetCommand):
         actions[options["action"]](options["agent"])
 
     def _status(self, name: str | None) -> None:
-        agents = [agent_named(name)] if name else list(Agent.objects.all())
+        agents = [Agent.named(name)] if name else list(Agent.objects.all())
         rows = online_learner.statuses(agents)
         table = Table("agent", "on", "waiting", "needed", "training", "retrain now?", title="Online learning")
         for row in rows:
@@ -43,7 +43,7 @@ class Command(RatchetCommand):
     def _run_now(self, name: str | None) -> None:
         if not name:
             raise UsageError("--agent is missing: say which agent to retrain")
-        run = online_learner.OnlineLearner(agent_named(name)).trigger_retrain()
+        run = online_learner.OnlineLearner(Agent.named(name)).trigger_retrain()
         self.result({"run": run.pk}, lines=[f"run {run.pk} is queued; 'manage.py qcluster' starts it"])
 
     def _tick(self, name: str | None) -> None:
