@@ -56,3 +56,12 @@ def address(name: str, default: str) -> str:
 def listed(name: str, default: Sequence[str] = ()) -> list[str]:
     """Comma-separated values."""
     return [part.strip() for part in text(name, ",".join(default)).split(",") if part.strip()]
+
+
+def assigned(name: str, values: Sequence[str]) -> dict[str, str]:
+    """The ``key=value`` items of the variable ``name``."""
+    pairs = [value.partition("=") for value in values]
+    for key, sign, value in pairs:
+        if not (key.strip() and sign and value.strip()):
+            raise ImproperlyConfigured(f"{name}: {key + sign + value!r} is not written as name=value")
+    return {key.strip(): value.strip() for key, _, value in pairs}

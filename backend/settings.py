@@ -11,7 +11,7 @@ from pathlib import Path
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
-from backend.environment import address, boolean, integer, listed, secret, text
+from backend.environment import address, assigned, boolean, integer, listed, secret, text
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 if not Path(text("ENV_FILE", os.devnull)).exists():
@@ -99,6 +99,7 @@ LANGUAGE_CODE = "en"
 USE_TZ = True
 TIME_ZONE = "UTC"
 DATA_UPLOAD_MAX_MEMORY_SIZE = integer("MAX_REQUEST_BYTES", 2_621_440, 1024, 1_073_741_824)
+MAX_OTLP_REQUEST_BYTES = integer("MAX_OTLP_REQUEST_BYTES", 16_777_216, 1024, 1_073_741_824)
 
 # --- log-in -----------------------------------------------------------------------------------------------------------
 LOGIN_URL = "login"
@@ -232,6 +233,9 @@ SPECTACULAR_SETTINGS = {
 CORS_URLS_REGEX = r"^/api/v1/(feedback|ratings)/"
 CORS_ALLOW_HEADERS = ("authorization", "content-type")
 CORS_ALLOW_METHODS = ("POST", "OPTIONS")
+
+# --- rewards ----------------------------------------------------------------------------------------------------------
+CUSTOM_REWARDS = assigned("CUSTOM_REWARDS", listed("CUSTOM_REWARDS"))
 
 # --- training ---------------------------------------------------------------------------------------------------------
 ENABLE_ONLINE_LEARNING = boolean("ENABLE_ONLINE_LEARNING", False)

@@ -9,8 +9,17 @@ from typing import Any
 from django.conf import settings
 from django.core import checks
 
+from rl import sandbox
+from rl.errors import SandboxUnavailable, UsageError
 from rl.export import EXPORTERS
+from rl.rewards import REWARDS
+from rl.rewards.custom import load_rewards
 from rl.training import METHODS
+
+_SANDBOX_HINT = (
+    "Nothing is run unprotected: rewards that run code are left out. Install bubblewrap and libseccomp2 (Debian, Ubuntu: "
+    "apt install bubblewrap libseccomp2) and see docs/sandbox.md for Ubuntu 24.04 and Docker."
+)
 
 
 @checks.register
@@ -46,7 +55,33 @@ def registered_modules_exist(app_configs: Any, **kwargs: Any) -> list[checks.Che
     """Looks each dotted path up without importing it: most of them need torch."""
     return [
         checks.Error(f"{path}, registered as {name!r}, does not exist.", hint="Correct the registry.", id="rl.E003")
-        for registry in (METHODS, EXPORTERS)
+        for registry in (METHODS, EXPORTERS, REWARDS, sandbox.BACKENDS)
         for name, path in registry.items()
-        if importlib.util.find_spec(path) is None
+        if importlib.util.find_spec(_module_of(path)) is None
     ]
+
+
+@checks.register
+def custom_rewards_can_be_loaded(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
+    try:
+        load_rewards(settings.CUSTOM_REWARDS)
+    except UsageError as error:
+        hint = "Correct CUSTOM_REWARDS (name=package.module.Class, comma-separated), or install the package."
+        return [checks.Error(f"CUSTOM_REWARDS: {error}.", hint=hint, id="rl.E004")]
+    return []
+
+
+def _module_of(path: str) -> str:
+    """Of a class, which begins with a capital letter, or of a module."""
+    module, _, name = path.rpartition(".")
+    return module if name[:1].isupper() else path
+
+
+@checks.register
+def untrusted_code_can_be_run(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
+    """Without it rewards that run code abstain; everything else works."""
+    try:
+        sandbox.ensure_available()
+    except SandboxUnavailable as error:
+        return [checks.Warning(str(error), hint=_SANDBOX_HINT, id="rl.W001")]
+    return []

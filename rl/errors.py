@@ -8,6 +8,8 @@ RatchetError                exit 1
 ├── RunConflict             exit 1   another run of the agent is active, or this run is not ours any more
 ├── TrainingFailed          exit 1   a damaged model or checkpoint, or the training itself
 ├── ExportFailed            exit 1   merging, converting, quantising, or the disk it goes to
+├── SandboxUnavailable      exit 1   this machine cannot run untrusted code safely; says how to change that
+├── RewardFailed            exit 1   a reward broke, which says nothing about the answer; names the reward
 └── Interrupted             exit 130 a person or the system asked to stop; a checkpoint was kept
 
 Commands print the message of a RatchetError as one line and exit with its code; anything else is a bug and keeps its
@@ -53,6 +55,16 @@ class TrainingFailed(RatchetError):
 
 class ExportFailed(RatchetError):
     pass
+
+
+class SandboxUnavailable(RatchetError):
+    pass
+
+
+class RewardFailed(RatchetError):
+    def __init__(self, reward: str, what: str) -> None:
+        self.reward = reward
+        super().__init__(f"reward {reward}: {what}")
 
 
 class Interrupted(RatchetError):

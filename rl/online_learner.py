@@ -72,7 +72,7 @@ class OnlineLearner:
             min_samples=self.agent.min_samples_to_retrain,
             is_training=training,
             should_retrain=bool(reason),
-            reason=reason or ("a run is in progress" if training else "not yet"),
+            reason=reason or ("a run is in progress" if training else self._why_not(waiting, last, survey)),
             last_run=last.pk if last else None,
             last_run_state=last.state if last else None,
             next_by_interval=self._interval_ends(last) if waiting and not training else None,
@@ -111,6 +111,11 @@ class OnlineLearner:
         if not survey:
             return f"{passed}; a run starts if they give a pair to learn from"
         return passed if self._trainable() else ""
+
+    def _why_not(self, waiting: int, last: TrainingRun | None, survey: bool) -> str:
+        if survey and waiting and timezone.now() >= self._interval_ends(last):
+            return f"what waits gives no pair; 'manage.py training_plan --agent {self.agent.name}' says what can use it"
+        return "not yet"
 
     def _interval_ends(self, last: TrainingRun | None) -> datetime:
         since = self.agent.created_at if last is None else (last.finished_at or last.created_at)

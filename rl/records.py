@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
@@ -47,6 +48,8 @@ class RatedAnswer:
     down: int
     feedback_ids: tuple[int, ...] = ()
     widget: WidgetChoice | None = None
+    trace_id: str = ""
+    """Empty for an answer that is not stored."""
 
     @property
     def verdict(self) -> Literal["up", "down", "tie"]:
@@ -67,6 +70,35 @@ class DirectPreference:
     chosen: str
     rejected: str
     feedback_id: int
+    chosen_trace: str = ""
+    """The id of the answer that says so; empty for an edited text, and for answers that are not stored."""
+    rejected_trace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedAnswer:
+    """One stored answer with all that tells how good it is."""
+
+    trace_id: str
+    prompt_key: str
+    split_key: str
+    """The hash of the prompt's words, which decides whether it is held out."""
+    prompt: tuple[Message, ...]
+    response: str
+    ratings: tuple[tuple[int, float], ...] = ()
+    """Feedback id and value (0 to 1) of each current rating."""
+    outcomes: tuple[int, ...] = ()
+    """Feedback ids."""
+    preferences: tuple[int, ...] = ()
+    """Feedback ids of side-by-side picks and edited answers."""
+    correction: str = ""
+    """The newest edited text."""
+    proposed: tuple[bool, float] | None = None
+    """A label that a model proposes, and its confidence, 0.5 to 1."""
+    reward: float | None = None
+    """0 to 1."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    """Where they were asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +112,92 @@ class PreferencePair:
     scenario: str | None = None
     metadata: dict[str, Any] | None = None
     """``pair_type``, ``confidence`` (0.5-1.0) and ``feedback`` (ids), where known."""
+
+
+# --- what an agent did -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    tool_name: str
+    arguments: Any = None
+    result: Any = None
+    success: bool = True
+    duration_ms: float | None = None
+    error: str = ""
+    timestamp: str = ""
+    """ISO 8601; empty where it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningStep:
+    content: str
+    step_type: str = ""
+    confidence: float | None = None
+    """0 to 1."""
+    insights: tuple[str, ...] = ()
+    issues: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEvent:
+    """One thing that happened to a task; a task that ends has two events."""
+
+    task_id: str
+    status: Literal["created", "completed", "failed"]
+    type: str = ""
+    description: str = ""
+    timestamp: str = ""
+    result: Any = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackRecord:
+    """One current feedback event; the fields that its ``kind`` does not use are empty."""
+
+    kind: Literal["rating", "comparison", "correction", "outcome"]
+    rater: str = ""
+    value: float | None = None
+    """A rating on 0 … 1."""
+    choice: str = ""
+    """Of a comparison: left (this answer), right, tie, both_bad."""
+    text: str = ""
+    """Of a correction."""
+    metric: str = ""
+    raw_value: float | None = None
+    """Of an outcome, on the scale of its metric."""
+    tags: tuple[str, ...] = ()
+    rated_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRecord:
+    """One answer and what happened while it was made: all that a reward may look at."""
+
+    id: str
+    agent: str
+    prompt: tuple[Message, ...]
+    response: str
+    prompt_key: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    reasoning_steps: tuple[ReasoningStep, ...] = ()
+    tasks: tuple[TaskEvent, ...] = ()
+    state: Any = None
+    action: Any = None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    llm_calls: int | None = None
+    cost: float | None = None
+    duration_ms: int | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+    feedback: tuple[FeedbackRecord, ...] = ()
+    """Current events, in the order of their arrival."""
+
+    @property
+    def question(self) -> str:
+        """The last user message."""
+        return next((m["content"] for m in reversed(self.prompt) if m["role"] == "user"), "")
 
 
 # --- training ----------------------------------------------------------------------------------------------------------

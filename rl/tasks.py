@@ -29,6 +29,21 @@ def consider_retraining() -> list[int]:
     return [run.pk for run in online_learner.tick()]
 
 
+def calculate_rewards() -> dict[str, int]:
+    """Once a day, and when asked: computes the rewards of traces that wait, for some seconds; the rest comes again."""
+    from rl import rewarding
+
+    found = rewarding.deliver()
+    return {"read": found.read, "rewarded": found.rewarded, "broken": found.broken} if found else {}
+
+
+def forget_pending_spans() -> int:
+    """Once a day: gives up on spans whose answer did not come."""
+    from rl.collect import spans
+
+    return spans.forget_pending()
+
+
 def ensure_schedules(**kwargs: Any) -> None:
     """Creates the periodic tasks, once; a person may change or switch them off in the admin afterwards."""
     from django_q.models import Schedule
@@ -36,4 +51,8 @@ def ensure_schedules(**kwargs: Any) -> None:
     for name in ("supervise_runs", "consider_retraining"):
         Schedule.objects.get_or_create(
             name=name, defaults={"func": f"rl.tasks.{name}", "schedule_type": Schedule.MINUTES, "minutes": 1}
+        )
+    for name in ("calculate_rewards", "forget_pending_spans"):
+        Schedule.objects.get_or_create(
+            name=name, defaults={"func": f"rl.tasks.{name}", "schedule_type": Schedule.DAILY}
         )

@@ -6,7 +6,10 @@ import os
 import tempfile
 from pathlib import Path
 
-_root = Path(os.environ.setdefault("RATCHET_TEST_ROOT", tempfile.mkdtemp(prefix="ratchet-tests-")))
+# One directory for the whole run, and in it one for each process that tests run in at the same time.
+_shared = Path(os.environ.setdefault("RATCHET_TEST_ROOT", tempfile.mkdtemp(prefix="ratchet-tests-")))
+_root = _shared / os.environ.get("PYTEST_XDIST_WORKER", "")
+_root.mkdir(exist_ok=True)
 os.environ["ENV_FILE"] = os.devnull  # what a person has set for this checkout is no part of a test
 os.environ["SECRET_KEY"] = "only-for-tests-" + "x" * 40
 os.environ["DEBUG"] = "1"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from rl import checks
+from rl.rewards import REWARDS
 from rl.training import METHODS
 
 
@@ -13,6 +14,7 @@ def test_an_installation_as_it_comes_has_nothing_to_complain_about():
         checks.queue_leases_outlive_tasks,
         checks.data_directory_is_writable,
         checks.registered_modules_exist,
+        checks.custom_rewards_can_be_loaded,
     ):
         assert check(None) == []
 
@@ -33,3 +35,17 @@ def test_a_registered_module_that_does_not_exist_is_an_error(monkeypatch):
     monkeypatch.setitem(METHODS, "ghost", "rl.training.ghost")
     (message,) = checks.registered_modules_exist(None)
     assert (message.id, "rl.training.ghost" in message.msg) == ("rl.E003", True)
+
+
+def test_a_registered_class_is_looked_up_in_its_module(monkeypatch):
+    monkeypatch.setitem(REWARDS, "ghost", "rl.rewards.ghost.GhostReward")
+    (message,) = checks.registered_modules_exist(None)
+    assert (message.id, "rl.rewards.ghost.GhostReward" in message.msg) == ("rl.E003", True)
+
+
+def test_a_custom_reward_that_cannot_be_loaded_is_an_error(settings):
+    settings.CUSTOM_REWARDS = {"brief": "tests.rewards.records.Length"}
+    assert checks.custom_rewards_can_be_loaded(None) == []
+    settings.CUSTOM_REWARDS = {"brief": "no.such.module.Reward"}
+    (message,) = checks.custom_rewards_can_be_loaded(None)
+    assert (message.id, "brief=no.such.module.Reward" in message.msg) == ("rl.E004", True)

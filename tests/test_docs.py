@@ -21,9 +21,12 @@ from drf_spectacular.generators import SchemaGenerator
 from rl import errors
 from rl.collect.importers import IMPORTERS
 from rl.config import PRESETS
+from rl.dataset_builder.exporting import FORMATS
 from rl.evaluation import SCORERS
 from rl.export import EXPORTERS
 from rl.export.levels import LEVELS
+from rl.rewards import REWARDS
+from rl.sandbox import BACKENDS
 from rl.training import METHODS
 
 ROOT = Path(settings.BASE_DIR)
@@ -218,7 +221,7 @@ def test_no_address_of_the_api_is_missing_from_its_description():
 # --- tables of the code ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("registry", [METHODS, EXPORTERS, IMPORTERS, SCORERS])
+@pytest.mark.parametrize("registry", [METHODS, EXPORTERS, IMPORTERS, SCORERS, REWARDS, BACKENDS, FORMATS])
 def test_every_name_of_a_registry_has_a_heading(registry: dict[str, str]):
     assert sorted(set(registry) - named_headings(*PAGES)) == []
 

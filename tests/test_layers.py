@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-HEAVY = {"torch", "transformers", "trl", "peft", "datasets", "accelerate"}
+HEAVY = {"torch", "transformers", "trl", "peft", "datasets", "accelerate", "sklearn"}
 
 # Files that only registries name: torch at the top, never the database.
 TORCH_LEAVES = (
     "rl.training.dpo",
     "rl.training.callbacks",
+    "rl.training.label_model",
     "rl.training.loading",
     "rl.training.tiny_model",
     "rl.evaluation.scoring",
@@ -31,11 +32,40 @@ TORCH_LEAVES = (
     "rl.export.loading",
 )
 # Base: standard library and psutil. They may see each other and nothing else of ours.
-BASE = ("rl.errors", "rl.records", "rl.config", "rl.hardware", "rl.slugs", "rl.files", "rl.export.levels")
+BASE = (
+    "rl.errors", "rl.records", "rl.config", "rl.hardware", "rl.slugs", "rl.files", "rl.sandbox", "rl.export.levels",
+    "rl.rewards.weights",
+)  # fmt: skip
 # Pure: records in, records out; no Django.
 PURE = (
     "rl.data_formatter",
+    "rl.rewards",
+    "rl.collect.capture",
+    "rl.collect.checkpoints",
     "rl.collect.command_center",
+    "rl.collect.decisions",
+    "rl.collect.importers.toolbox_checkpoint",
+    "rl.collect.importers.toolbox_trace",
+    "rl.collect.limits",
+    "rl.collect.otlp",
+    "rl.collect.checking",
+    "rl.collect.imported",
+    "rl.collect.importers.chat",
+    "rl.collect.importers.fields",
+    "rl.collect.importers.inflating",
+    "rl.collect.importers.langfuse_answers",
+    "rl.collect.importers.langfuse_score",
+    "rl.collect.importers.langfuse_values",
+    "rl.collect.importers.n3",
+    "rl.collect.importers.ocd_decision",
+    "rl.collect.importers.openai_chat",
+    "rl.collect.importers.openai_preference",
+    "rl.collect.importers.openwebui_feedback",
+    "rl.collect.importers.parquet",
+    "rl.collect.importers.rows",
+    "rl.collect.importers.sharegpt",
+    "rl.collect.importers.trl",
+    "rl.collect.rehearsing",
     "rl.collect.json_stream",
     "rl.collect.storable",
     "rl.evaluation.statistics",

@@ -104,6 +104,8 @@ def test_the_interval_starts_nothing_without_a_trainable_pair(agent):
     Feedback.objects.create(agent=agent, trace=trace, kind="rating", rater="ann", scale="thumb", raw_value=1, value=1.0)
     finished_run(agent, State.SUCCEEDED, hours_ago=25)
     assert online_learner.tick() == []
+    reason = online_learner.get_online_learner("support-chat").get_status().reason
+    assert reason == "what waits gives no pair; 'manage.py training_plan --agent support-chat' says what can use it"
 
 
 def test_the_interval_starts_nothing_without_new_ratings(agent):

@@ -44,6 +44,7 @@ def test_it_starts_with_a_secret_key_and_hosts(tmp_path):
         ({"DATABASE_URL": "mysql://root@localhost/x"}, "DATABASE_URL must start with postgres:// or sqlite:///"),
         ({"SITE_URL": "ratchet.example"}, "SITE_URL='ratchet.example' is no address"),
         ({"REDIS_URL": "http://x"}, "REDIS_URL must start with redis://"),
+        ({"CUSTOM_REWARDS": "my.package.Reward"}, "CUSTOM_REWARDS: 'my.package.Reward' is not written as name=value"),
         ({"DATA_DIR": "/proc/ratchet"}, "DATA_DIR=/proc/ratchet cannot be made"),
         ({"ENV_FILE": "/no/such/.env"}, "ENV_FILE=/no/such/.env does not exist"),
         ({"SECRET_KEY": "", "SECRET_KEY_FILE": "/no/such/file"}, "SECRET_KEY_FILE=/no/such/file cannot be read"),

@@ -14,7 +14,13 @@ def test_the_schedules_are_made_once_and_stay_as_a_person_set_them():
     tasks.ensure_schedules()
     Schedule.objects.filter(name="consider_retraining").update(minutes=30)
     tasks.ensure_schedules()
-    assert dict(Schedule.objects.values_list("name", "minutes")) == {"supervise_runs": 1, "consider_retraining": 30}
+    each_minute = Schedule.objects.filter(schedule_type=Schedule.MINUTES)
+    assert dict(each_minute.values_list("name", "minutes")) == {"supervise_runs": 1, "consider_retraining": 30}
+
+
+def test_rewards_are_computed_once_a_day():
+    tasks.ensure_schedules()
+    assert Schedule.objects.get(name="calculate_rewards").schedule_type == Schedule.DAILY
 
 
 def test_every_schedule_names_a_function_that_exists():

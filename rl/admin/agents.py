@@ -13,6 +13,7 @@ from rl.admin.actions import button, queued
 from rl.admin.fields import ObjectField
 from rl.admin.learner import learner_context
 from rl.admin.markup import joined, list_link
+from rl.admin.weights import AgentForm, decision_defaults, reward_defaults
 from rl.errors import RatchetError
 from rl.models import Agent, Deployment, Feedback, ModelVersion, Trace, TrainingRun, TrainingSet
 from rl.online_learner import OnlineLearner
@@ -26,12 +27,22 @@ class AgentAdmin(admin.ModelAdmin):
     list_filter = ["online_learning", "pair_type", "preset"]
     search_fields = ["name", "description", "base_model"]
     show_full_result_count = False
-    readonly_fields = ["records", "created_at"]
+    form = AgentForm
+    readonly_fields = ["records", "created_at", "default_reward_weights", "default_decision_weights"]
     formfield_overrides = {JSONField: {"form_class": ObjectField}}
     fieldsets = [
         (None, {"fields": ["name", "description", "records", "created_at"]}),
         ("The model", {"fields": ["base_model", "system_prompt", "context_length", "response_length"]}),
-        ("Training", {"fields": ["pair_type", "preset", "training_overrides", "reward_weights"]}),
+        ("Training", {"fields": ["pair_type", "preset", "training_overrides"]}),
+        (
+            "Rewards and labels",
+            {
+                "fields": [
+                    "reward_weights", "default_reward_weights", "decision_weights", "default_decision_weights",
+                    "answer_format", "label_threshold", "auto_label_threshold",
+                ]
+            },
+        ),
         (
             "Online learning",
             {
@@ -56,6 +67,14 @@ class AgentAdmin(admin.ModelAdmin):
             "deployments": Deployment,
         }
         return joined(list_link(model, text, agent__id__exact=agent.pk) for text, model in models.items())
+
+    @admin.display(description="default reward weights")
+    def default_reward_weights(self, agent: Agent) -> SafeString | str:
+        return reward_defaults()
+
+    @admin.display(description="default decision weights")
+    def default_decision_weights(self, agent: Agent) -> SafeString | str:
+        return decision_defaults(agent)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """An agent with answers is history; and the page that asks would load all of it."""

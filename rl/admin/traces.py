@@ -6,7 +6,7 @@ from django.utils.safestring import SafeString
 
 from rl.admin.markup import change_link, list_link, text_block, value_table
 from rl.admin.readonly import ReadOnlyAdmin
-from rl.models import Feedback, ModelVersion, Trace
+from rl.models import Feedback, ModelVersion, PendingSpan, Trace
 
 
 @admin.register(Trace)
@@ -23,9 +23,10 @@ class TraceAdmin(ReadOnlyAdmin):
             {"fields": ["source", "external_id", "session_id", "prompt_key", "occurred_at", "created_at"]},
         ),
         ("What happened", {"fields": ["tool_calls", "reasoning_steps", "tasks", "state", "action"]}),
-        ("What it cost", {"fields": ["tokens_in", "tokens_out", "cost", "duration_ms"]}),
+        ("Rewards", {"fields": ["reward", "components", "rewarded_at", "reward_pending"]}),
+        ("What it cost", {"fields": ["tokens_in", "tokens_out", "llm_calls", "cost", "duration_ms"]}),
     ]
-    readonly_fields = ["version", "rated", "conversation", "answer", "extras"]
+    readonly_fields = ["version", "rated", "conversation", "answer", "extras", "components"]
 
     @admin.display(description="id")
     def short_id(self, trace: Trace) -> str:
@@ -59,3 +60,23 @@ class TraceAdmin(ReadOnlyAdmin):
     @admin.display(description="details")
     def extras(self, trace: Trace) -> SafeString | str:
         return value_table(trace.details)
+
+    @admin.display(description="by component")
+    def components(self, trace: Trace) -> SafeString | str:
+        return value_table(trace.rewards)
+
+
+@admin.register(PendingSpan)
+class PendingSpanAdmin(ReadOnlyAdmin):
+    """Those that wait for long belong to a model call that was never delivered."""
+
+    list_display = ["span_id", "otel_trace_id", "agent", "received_at"]
+    list_filter = ["agent"]
+    list_select_related = ["agent"]
+    search_fields = ["=otel_trace_id", "=span_id"]
+    fields = ["agent", "otel_trace_id", "span_id", "received_at", "content"]
+    readonly_fields = ["content"]
+
+    @admin.display(description="what was delivered")
+    def content(self, span: PendingSpan) -> SafeString | str:
+        return value_table(span.payload)

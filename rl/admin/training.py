@@ -11,7 +11,16 @@ from django.utils.safestring import SafeString
 from rl.admin.actions import button, queued
 from rl.admin.markup import badge, change_link, joined, list_link, plain, value_table
 from rl.admin.readonly import ReadOnlyAdmin
-from rl.models import Evaluation, Feedback, MetricPoint, ModelVersion, TrainingRun, TrainingSet
+from rl.models import (
+    Evaluation,
+    Feedback,
+    MetricPoint,
+    ModelVersion,
+    Trace,
+    TrainingRun,
+    TrainingSet,
+    TrainingSetTrace,
+)
 from rl.training import supervisor
 
 CHANGE = "rl.change_trainingrun"
@@ -48,9 +57,31 @@ class TrainingSetAdmin(ReadOnlyAdmin):
 
     @admin.display(description="records")
     def records(self, training_set: TrainingSet) -> SafeString:
-        models = {"runs": TrainingRun, "evaluations": Evaluation, "feedback it was the first to see": Feedback}
+        models = {
+            "runs": TrainingRun,
+            "evaluations": Evaluation,
+            "feedback it was the first to see": Feedback,
+            "traces in its rows": TrainingSetTrace,
+        }
         pk = training_set.pk
         return joined(list_link(model, text, training_set__id__exact=pk) for text, model in models.items())
+
+
+@admin.register(TrainingSetTrace)
+class TrainingSetTraceAdmin(ReadOnlyAdmin):
+    list_display = ["id", "training_set", "short_trace"]
+    list_select_related = ["training_set"]
+    search_fields = ["training_set__id__startswith", "trace__id__startswith"]
+    fields = ["training_set", "of"]
+    readonly_fields = ["of"]
+
+    @admin.display(description="trace")
+    def short_trace(self, member: TrainingSetTrace) -> str:
+        return str(member.trace_id)[:8]
+
+    @admin.display(description="trace")
+    def of(self, member: TrainingSetTrace) -> SafeString | str:
+        return change_link(Trace, member.trace_id, member.trace_id)
 
 
 @admin.register(TrainingRun)

@@ -1,1 +1,8 @@
 """How data comes in: feedback events, captured answers, foreign files."""
+
+from __future__ import annotations
+
+from rl.collect.capture import ExecutionTrace, TraceCollector, hook_into_agent
+from rl.collect.checkpoints import CheckpointLoader
+
+__all__ = ["CheckpointLoader", "ExecutionTrace", "TraceCollector", "hook_into_agent"]

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from rl.collect.imported import Rejected
 from rl.collect.json_stream import JsonReader, reading
 from rl.collect.storable import unstorable
 from rl.data_formatter.widgets import SIZES
@@ -51,13 +52,6 @@ class Entry:
     layout_context: dict[str, Any] = field(default_factory=dict)
     pipeline_meta: dict[str, Any] = field(default_factory=dict)
     rating: Rating | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    where: str
-    """The entry's id where it has one, else its number in the file."""
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)

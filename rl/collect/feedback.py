@@ -6,30 +6,24 @@ refuse.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 
-from rl.collect.storable import unstorable
+from rl.collect.events import comparison, correction, observation, rating
+from rl.collect.events import event as checked_event
 from rl.errors import RunConflict, UsageError
 from rl.models import ApiKey, Feedback, Trace
 
 CHUNK = 200
 """Ratings per transaction: a long write would keep every other rater waiting."""
-MAX_TAGS, MAX_TAG_LENGTH, MAX_NOTES_LENGTH, MAX_RATER_LENGTH, MAX_METRIC_LENGTH = 20, 60, 4000, 200, 100
 ATTEMPTS = 5
 
-_ALLOWED: dict[str, str] = {
-    Feedback.Scale.THUMB: "0 or 1",
-    Feedback.Scale.STARS: "a whole number from 1 to 5",
-    Feedback.Scale.SCORE: "a number from 0 to 1",
-}
 _CONTENT = ("other_trace_id", "choice", "text", "metric", "scale", "raw_value", "tags", "notes")
 """What an event says, whatever its kind; two events that agree in all of it are the same event sent twice."""
 
@@ -42,20 +36,6 @@ class Rated:
     """True when the rater had said nothing before (nothing that is current)."""
     changed: bool
     """False when nothing was written: a repeat, or a rating older than the current one."""
-
-
-def normalise(scale: str, raw: float) -> float:
-    """The rating on 0 … 1. Raises UsageError that says what the scale allows."""
-    if scale not in _ALLOWED:
-        raise UsageError(f"unknown scale {scale!r}; known: {', '.join(_ALLOWED)}")
-    if isinstance(raw, (int, float)):
-        if scale == Feedback.Scale.THUMB and raw in (0, 1):
-            return float(raw)
-        if scale == Feedback.Scale.STARS and raw in (1, 2, 3, 4, 5) and not isinstance(raw, bool):
-            return (raw - 1) / 4
-        if scale == Feedback.Scale.SCORE and 0 <= raw <= 1 and not isinstance(raw, bool):
-            return float(raw)
-    raise UsageError(f"{scale} takes {_ALLOWED[scale]}, not {raw!r}")
 
 
 # --- ratings -----------------------------------------------------------------------------------------------------------
@@ -80,12 +60,6 @@ def rate(
         source=source, user=user, api_key=api_key,
     )  # fmt: skip
     return record([event])[0]
-
-
-def rating(trace: Trace, *, scale: str, value: float, **common: Any) -> Feedback:
-    """A checked rating that is not stored yet, for ``record``; takes what ``rate`` takes."""
-    normalised = normalise(scale, value)
-    return _event(trace, Feedback.Kind.RATING, scale=scale, raw_value=float(value), value=normalised, **common)
 
 
 def record(ratings: Iterable[Feedback]) -> list[Rated]:
@@ -137,6 +111,7 @@ def _supersede(ratings: list[Feedback]) -> list[Rated]:
         event.pk = None  # a lost attempt may have left one
     # One order for all writers: two of them inserting the same ratings wait for each other instead of deadlocking.
     Feedback.objects.bulk_create(sorted(new, key=_target))
+    _await_reward({event.trace_id for event in new})
     return decided
 
 
@@ -166,30 +141,22 @@ def _decide(event: Feedback, last: Feedback | None) -> Rated:
 
 def compare(left: Trace, right: Trace, *, choice: str, **common: Any) -> Rated:
     """A side-by-side pick between two answers to one prompt; ``common`` as for ``rate``."""
-    if choice not in Feedback.Choice.values:
-        raise UsageError(f"choice must be one of {', '.join(Feedback.Choice.values)}, not {choice!r}")
-    if left.pk == right.pk:
-        raise UsageError("an answer cannot be compared with itself")
-    if (left.agent_id, left.prompt_key) != (right.agent_id, right.prompt_key):
-        raise UsageError("only answers of one agent to the same prompt can be compared")
-    return _append(_event(left, Feedback.Kind.COMPARISON, other_trace=right, choice=choice, **common))
+    return append([comparison(left, right, choice=choice, **common)])[0]
 
 
 def correct(trace: Trace, *, text: str, **common: Any) -> Rated:
     """What the answer should have been; ``common`` as for ``rate``."""
-    if not text.strip() or text == trace.response:
-        raise UsageError("a correction must differ from the answer and must not be empty")
-    return _append(_event(trace, Feedback.Kind.CORRECTION, text=_checked(text, "the correction"), **common))
+    return append([correction(trace, text=text, **common)])[0]
 
 
 def outcome(trace: Trace, *, metric: str, value: float, **common: Any) -> Rated:
     """A named number that was observed later, on a scale of its own; ``common`` as for ``rate``."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise UsageError(f"an outcome is a finite number, not {value!r}")
-    name = _checked(metric.strip(), "the metric", MAX_METRIC_LENGTH)
-    if not name:
-        raise UsageError("an outcome needs the name of its metric")
-    return _append(_event(trace, Feedback.Kind.OUTCOME, metric=name, raw_value=float(value), **common))
+    return append([observation(trace, metric=metric, value=value, **common)])[0]
+
+
+def append(events: Sequence[Feedback]) -> list[Rated]:
+    """Stores comparisons, corrections and outcomes in short transactions; they stand beside each other."""
+    return [said for at in range(0, len(events), CHUNK) for said in _append_chunk(events[at : at + CHUNK])]
 
 
 def retract(
@@ -202,7 +169,7 @@ def retract(
     api_key: ApiKey | None = None,
 ) -> bool:
     """Withdraws an event and keeps both in the history; False when it was not current any more."""
-    retraction = _event(
+    retraction = checked_event(
         event.trace, Feedback.Kind.RETRACTION, rater=rater, source=source, notes=notes, user=user, api_key=api_key,
         retracts=event, is_current=False,
     )  # fmt: skip
@@ -210,77 +177,61 @@ def retract(
         if not Feedback.objects.filter(pk=event.pk, is_current=True).update(is_current=False):
             return False
         retraction.save(force_insert=True)
+        _await_reward({event.trace_id})
     event.is_current = False
     return True
 
 
-def _append(event: Feedback) -> Rated:
-    traces = [pk for pk in (event.trace_id, event.other_trace_id) if pk is not None]
+def _append_chunk(events: Sequence[Feedback]) -> list[Rated]:
+    traces = {pk for event in events for pk in (event.trace_id, event.other_trace_id) if pk is not None}
     with transaction.atomic():
         # Locked, so that a request and its retry cannot both find that nothing is there yet.
         locked = Trace.objects.select_for_update(no_key=True).filter(pk__in=traces).order_by("pk")
         if len(locked.values_list("pk")) < len(traces):
             raise UsageError("the trace was deleted meanwhile")
-        said = Feedback.objects.filter(trace=event.trace_id, rater=event.rater, kind=event.kind, is_current=True)
-        for earlier in said:
-            if _content(earlier) == _content(event):
-                return Rated(earlier, created=False, changed=False)
-        event.save(force_insert=True)
+        said = _said(events)
+        recorded = [_unless_said(event, said) for event in events]
+        new = [one.event for one in recorded if one.changed]
+        Feedback.objects.bulk_create(new)
+        _await_reward({event.trace_id for event in new})
+    return recorded
+
+
+def _said(events: Sequence[Feedback]) -> dict[tuple[Any, ...], Feedback]:
+    """What these raters said about these traces, by what it says; retracted where it does not stand any more."""
+    history = Feedback.objects.filter(
+        trace__in={event.trace_id for event in events},
+        rater__in={event.rater for event in events},
+        kind__in={event.kind for event in events},
+    )
+    return {_statement(event): event for event in history.order_by("is_current", "rated_at")}
+
+
+def _unless_said(event: Feedback, said: dict[tuple[Any, ...], Feedback]) -> Rated:
+    first = said.get(_statement(event))
+    # What was retracted stays so, until it is said anew: importing the file again is nothing new.
+    if first is not None and (first.is_current or event.rated_at <= first.rated_at):
+        return Rated(first, created=False, changed=False)
+    said[_statement(event)] = event
     return Rated(event, created=True, changed=True)
 
 
-# --- building events ---------------------------------------------------------------------------------------------------
-
-
-def _event(
-    trace: Trace,
-    kind: Feedback.Kind,
-    *,
-    rater: str,
-    source: str,
-    tags: Sequence[str] = (),
-    notes: str = "",
-    rated_at: datetime | None = None,
-    **fields: Any,
-) -> Feedback:
-    now = timezone.now()
-    return Feedback(
-        trace=trace,
-        agent_id=trace.agent_id,
-        kind=kind,
-        rater=_checked_rater(rater),
-        source=_checked(source, "the source", 32),
-        tags=_checked_tags(tags),
-        notes=_checked(notes, "the notes", MAX_NOTES_LENGTH),
-        # A clock that runs ahead would make this rating win over all later ones.
-        rated_at=min(rated_at, now) if rated_at else now,
-        **fields,
-    )
-
-
-def _checked_rater(rater: str) -> str:
-    if not rater.strip():
-        raise UsageError("the rater must be named")
-    return _checked(rater, "the rater", MAX_RATER_LENGTH)
-
-
-def _checked_tags(tags: Sequence[str]) -> list[str]:
-    if len(tags) > MAX_TAGS:
-        raise UsageError(f"at most {MAX_TAGS} tags, not {len(tags)}")
-    return [_checked(tag, "a tag", MAX_TAG_LENGTH) for tag in tags]
-
-
-def _checked(text: str, what: str, longest: int | None = None) -> str:
-    if reason := unstorable(text):
-        raise UsageError(f"{what} {reason}")
-    if longest is not None and len(text) > longest:
-        raise UsageError(f"{what} may be at most {longest} characters long, not {len(text)}")
-    return text
+def _await_reward(traces: set[UUID]) -> None:
+    """What was said may change the rewards of these traces. Locks them all: a reward that is written at the same moment
+    either saw what was said, or waits and looks again."""
+    locked = Trace.objects.select_for_update(no_key=True).filter(pk__in=traces).order_by("pk")
+    rewarded = [pk for pk, pending in locked.values_list("pk", "reward_pending") if not pending]
+    if rewarded:
+        Trace.objects.filter(pk__in=rewarded).update(reward_pending=True)
 
 
 def _target(event: Feedback) -> tuple[Any, str]:
     return event.trace_id, event.rater
 
 
+def _statement(event: Feedback) -> tuple[Any, ...]:
+    return event.trace_id, event.rater, event.kind, *_content(event)
+
+
 def _content(event: Feedback) -> tuple[Any, ...]:
-    return tuple(getattr(event, name) for name in _CONTENT)
+    return tuple(tuple(value) if isinstance(value := getattr(event, name), list) else value for name in _CONTENT)

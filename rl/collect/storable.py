@@ -6,14 +6,14 @@ PostgreSQL refuses NUL characters and half surrogate pairs; SQLite stores them, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from math import isfinite
 
 DEEPEST = 64
 """Levels of lists and objects within each other."""
 LARGEST = 2**63 - 1
-_POISON = re.compile("[\x00\ud800-\udfff]")
+POISON = re.compile("[\x00\ud800-\udfff]")
 
 
 def unstorable(value: object) -> str:
@@ -22,7 +22,7 @@ def unstorable(value: object) -> str:
     for _ in range(DEEPEST + 1):
         if problem := next(filter(None, map(_problem, level)), ""):
             return problem
-        containers = [one for one in level if isinstance(one, (list, dict))]
+        containers = [one for one in level if isinstance(one, (list, tuple, dict))]
         if not containers:
             return ""
         level = list(chain.from_iterable(map(_contents, containers)))
@@ -46,8 +46,8 @@ def place_of_unstorable(value: object) -> str:
     return ""
 
 
-def _contents(value: list[object] | dict[str, object]) -> list[object]:
-    return value if isinstance(value, list) else [*value, *value.values()]
+def _contents(value: Sequence[object] | dict[str, object]) -> Sequence[object]:
+    return [*value, *value.values()] if isinstance(value, dict) else value
 
 
 def _named(value: object) -> Iterable[tuple[object, object]]:
@@ -58,7 +58,7 @@ def _named(value: object) -> Iterable[tuple[object, object]]:
 
 def _problem(value: object) -> str:
     if isinstance(value, str):
-        if found := _POISON.search(value):
+        if found := POISON.search(value):
             return "contains a NUL character" if found[0] == "\x00" else "contains half of a surrogate pair"
     elif isinstance(value, float):
         if not isfinite(value):

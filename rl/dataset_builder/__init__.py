@@ -5,7 +5,9 @@
 - ``freeze``, ``freeze_files``: write it, as a TrainingSet
 - ``release``, ``reclaim``: let the feedback of a failed run wait again, and undo that
 - ``is_held_out``: the split
-- ``prepare_training_dataset``, ``get_training_stats``: the same under names that users of other systems know
+- ``training_plan``: how many rows each method could use
+- ``DatasetPipeline``, ``prepare_training_dataset``, ``get_training_stats``: the same under names that users of
+  other systems know
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from __future__ import annotations
 from rl.dataset_builder.freezing import freeze, freeze_files
 from rl.dataset_builder.marking import mark, reclaim, release
 from rl.dataset_builder.options import PAIR_TYPES, DataOptions
+from rl.dataset_builder.pipeline import DatasetPipeline
+from rl.dataset_builder.plan import training_plan
 from rl.dataset_builder.preparing import prepare_training_dataset
 from rl.dataset_builder.splitting import is_held_out
 from rl.dataset_builder.stats import get_training_stats
@@ -21,6 +25,7 @@ from rl.dataset_builder.surveying import Lengths, Survey, survey, survey_files
 __all__ = [
     "PAIR_TYPES",
     "DataOptions",
+    "DatasetPipeline",
     "Lengths",
     "Survey",
     "freeze",
@@ -33,4 +38,5 @@ __all__ = [
     "release",
     "survey",
     "survey_files",
+    "training_plan",
 ]

@@ -9,27 +9,27 @@ from typing import Any
 from django.conf import settings
 from django.db import IntegrityError, transaction
 
-from rl.data_formatter import training_row
 from rl.dataset_builder import rows
 from rl.dataset_builder.file_source import FileSource
 from rl.dataset_builder.groups import Source, Tally
 from rl.dataset_builder.marking import mark
+from rl.dataset_builder.membership import Members, enroll
+from rl.dataset_builder.methods import RowBuilder, row_builder
 from rl.dataset_builder.options import DataOptions
-from rl.dataset_builder.pairing import paired_groups
 from rl.dataset_builder.selection import DatabaseSource
-from rl.dataset_builder.shortage import Shortage
-from rl.dataset_builder.splitting import is_held_out
 from rl.errors import NotEnoughData
 from rl.files import publish_directory, remove
 from rl.models import Agent, TrainingSet
 
 
 def freeze(agent: Agent, options: DataOptions, *, method: str = "dpo") -> TrainingSet:
-    """Writes the agent's current feedback as rows that never change, and takes note that it has been read.
+    """Writes what the agent's answers and the feedback on them teach as rows that never change, and takes note that the
+    feedback has been read. ``method`` says which rows: dpo, kto, grpo or reward.
 
     An equal set that exists already is returned instead. Its ``feedback_count`` is the number of current feedback items that
     took part in at least one row, train or held-out. All feedback that was read, used or not, stops waiting for the next
-    run; what arrives meanwhile keeps waiting. Raises NotEnoughData, and then leaves nothing behind.
+    run; what arrives meanwhile keeps waiting. The answers whose text is in a row become members of the set.
+    Raises NotEnoughData, and then leaves nothing behind.
     """
     return _freeze(agent, DatabaseSource(agent), options, method)
 
@@ -39,7 +39,7 @@ def freeze_files(
 ) -> TrainingSet:
     """The same from Command Center's files, which are not imported: no feedback in the database is touched.
 
-    Raises BadFile for a file that cannot be read.
+    Raises BadFile for a file that cannot be read, and UsageError for a method other than dpo.
     """
     return _freeze(agent, FileSource(data_path, ratings_path), options, method)
 
@@ -49,14 +49,16 @@ class _Written:
     train_rows: int
     heldout_rows: int
     content_hash: str
+    members: Members
 
 
 def _freeze(agent: Agent, source: Source, options: DataOptions, method: str) -> TrainingSet:
     tally = Tally()
+    builder = row_builder(method)(agent, source, options, tally)
     identifier = uuid.uuid4()
     final = settings.DATA_DIR / "training_sets" / str(identifier)
     with rows.staged(final) as folder:
-        written = _write_rows(folder, agent, source, options, tally)
+        written = _write_rows(folder, builder)
         frozen = _existing(agent, method, written.content_hash)
         if frozen is None:
             frozen = _new(identifier, agent, method, source, options, tally, written)
@@ -65,24 +67,23 @@ def _freeze(agent: Agent, source: Source, options: DataOptions, method: str) -> 
         elif not frozen.directory.exists():  # somebody tidied up; these are the same bytes
             _describe(folder, frozen, tally)
             publish_directory(folder, frozen.directory)
+    enroll(frozen, written.members)
     mark(frozen, tally.ids)
     return frozen
 
 
-def _write_rows(folder: Path, agent: Agent, source: Source, options: DataOptions, tally: Tally) -> _Written:
-    shortage = Shortage(options)
+def _write_rows(folder: Path, builder: RowBuilder) -> _Written:
+    members = Members()
     with (folder / rows.TRAIN).open("wb") as train_file, (folder / rows.HELD_OUT).open("wb") as heldout_file:
         train, held_out = rows.RowWriter(train_file), rows.RowWriter(heldout_file)
-        for group, pairs in paired_groups(source, options, tally):
-            target = held_out if is_held_out(agent.name, group.split_key, options.val_split) else train
-            shortage.saw(group, len(pairs))
-            for pair in pairs:
-                row = {**training_row(pair), "split_key": group.split_key}
-                target.write(row if source.has_ids else {**row, "feedback": []})
-    if problem := shortage.problem(train.rows, held_out.rows, tally):
+        for found in builder.prompts():
+            members.add(found.trace_ids)
+            for row in found.rows:
+                (held_out if found.held_out else train).write(row)
+    if problem := builder.problem(train.rows, held_out.rows):
         raise NotEnoughData(problem)
     digest = hashlib.sha256(train.digest() + held_out.digest()).hexdigest()
-    return _Written(train.rows, held_out.rows, digest)
+    return _Written(train.rows, held_out.rows, digest, members)
 
 
 def _existing(agent: Agent, method: str, content_hash: str) -> TrainingSet | None:
@@ -102,7 +103,7 @@ def _new(
         id=identifier,
         agent=agent,
         method=method,
-        pair_type=options.pair_type,
+        pair_type=options.pair_type if method == "dpo" else "",
         source=source.name,
         content_hash=written.content_hash,
         train_rows=written.train_rows,

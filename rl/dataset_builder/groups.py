@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from rl.models import prompt_key
 from rl.records import DirectPreference, RatedAnswer
 
-# Why a feedback item becomes no part of a pair. What the formatter leaves out has reasons of its own.
+# Why a feedback item becomes no part of a row. What the formatter leaves out has reasons of its own.
 NEUTRAL = "rating in the middle of its scale"
 TIE = "side-by-side pick: equally good"
 BOTH_BAD = "side-by-side pick: both bad"
@@ -36,6 +36,16 @@ class PromptGroup:
 
 
 @dataclass(slots=True)
+class PromptRows:
+    """Rows of one prompt, on one side of the split."""
+
+    held_out: bool
+    rows: list[dict[str, Any]]
+    trace_ids: Set[str] = frozenset()
+    """Of the stored answers whose text is in a row."""
+
+
+@dataclass(slots=True)
 class Tally:
     """The account of one pass."""
 
@@ -44,10 +54,10 @@ class Tally:
     ids: array[int] = field(default_factory=lambda: array("q"))
     """Primary keys of the feedback that was read; empty when it came from files."""
     usable: int = 0
-    """Distinct feedback items that took part in a pair."""
+    """Distinct feedback items that took part in a row."""
     prompts_read: int = 0
     prompts: int = 0
-    """Those that gave a pair."""
+    """Those that gave a row."""
     disputed: int = 0
     """Answers that some raters liked and others did not."""
     skipped: Counter[str] = field(default_factory=Counter)

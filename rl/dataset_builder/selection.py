@@ -41,6 +41,7 @@ class _Row(NamedTuple):
     prompt: str
     response: str
     details: str
+    other_trace: UUID | None
     other_key: str | None
     other_response: str | None
 
@@ -59,7 +60,7 @@ class DatabaseSource:
         return tuple(sorted(name for name in names if name and isinstance(name, str)))
 
     def groups(self, tally: Tally) -> Iterator[PromptGroup]:
-        _plan_for_all_rows()
+        plan_for_all_rows()
         rows = map(_Row._make, _current_feedback(self.agent).iterator(chunk_size=CHUNK))
         for key, of_one_prompt in groupby(rows, key=attrgetter("key")):
             group = PromptGroup(key)
@@ -86,13 +87,14 @@ def _current_feedback(agent: Agent) -> QuerySet[Feedback, tuple[Any, ...]]:
             Cast("trace__prompt", TextField()),
             "trace__response",
             Cast("trace__details", TextField()),
+            "other_trace_id",
             "other_trace__prompt_key",
             "other_trace__response",
         )
     )
 
 
-def _plan_for_all_rows() -> None:
+def plan_for_all_rows() -> None:
     """PostgreSQL plans a cursor for its first tenth. Just after an import, before it has looked at the new rows, that plan
     compares each answer with each rating: 6 s for 7,000 ratings, and growing with the square. Planned to its end: 0.2 s.
     """
@@ -134,21 +136,32 @@ def _rated_answer(row: _Row, prompt: tuple[Message, ...], up: list[int], down: l
         down=len(down),
         feedback_ids=tuple(sorted(up + down)),
         widget=widget_choice(json.loads(row.details), prompt),
+        trace_id=str(row.trace),
     )
 
 
 def _direct_preference(row: _Row, prompt: tuple[Message, ...], skipped: Counter[str]) -> DirectPreference | None:
+    left = (row.response, str(row.trace))
     if row.kind == Feedback.Kind.CORRECTION:
-        return DirectPreference(row.key, prompt, row.text, row.response, row.id)
+        return _preference(row, prompt, (row.text, ""), left)
     if row.choice in _NO_WINNER:
         skipped[_NO_WINNER[row.choice]] += 1
         return None
     if row.other_key != row.key:
         skipped[OTHER_PROMPT] += 1
         return None
-    left, right = row.response, row.other_response or ""
+    right = (row.other_response or "", str(row.other_trace))
     chosen, rejected = (left, right) if row.choice == Feedback.Choice.LEFT else (right, left)
-    return DirectPreference(row.key, prompt, chosen, rejected, row.id)
+    return _preference(row, prompt, chosen, rejected)
+
+
+def _preference(
+    row: _Row, prompt: tuple[Message, ...], chosen: tuple[str, str], rejected: tuple[str, str]
+) -> DirectPreference:
+    """``chosen`` and ``rejected``: a text, and the id of the answer that says so."""
+    return DirectPreference(
+        row.key, prompt, chosen[0], rejected[0], row.id, chosen_trace=chosen[1], rejected_trace=rejected[1]
+    )
 
 
 _NO_WINNER: dict[str, str] = {Feedback.Choice.TIE: TIE, Feedback.Choice.BOTH_BAD: BOTH_BAD}

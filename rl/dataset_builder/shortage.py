@@ -22,12 +22,14 @@ class Shortage:
         self._without_pairs: Counter[str] = Counter()
         self._one_rating_gives: Counter[int] = Counter()
         """Pairs that one opposite rating would make, to the number of prompts of which that is true."""
+        self._labelled = 0
 
     def saw(self, group: PromptGroup, pairs: int) -> None:
-        if pairs:
-            return
         verdicts = Counter(answer.verdict for answer in group.answers)
         liked, disliked = verdicts["up"], verdicts["down"]
+        self._labelled += liked + disliked
+        if pairs:
+            return
         if liked and disliked:
             self._without_pairs["mixed"] += 1
         elif liked or disliked:
@@ -42,7 +44,7 @@ class Shortage:
             return self._too_few(train + held_out, tally)
         if not train:
             return (
-                f"all {_count(held_out, 'pair')} of {_count(tally.prompts, 'prompt')} are held out for testing, none is "
+                f"all {counted(held_out, 'pair')} of {counted(tally.prompts, 'prompt')} are held out for testing, none is "
                 "left to train on: rate answers to other prompts, or lower the held-out share"
             )
         return ""
@@ -50,17 +52,21 @@ class Shortage:
     def _too_few(self, pairs: int, tally: Tally) -> str:
         wanted = self._options.min_samples
         sentences = [
-            f"{_count(tally.read, 'rating')} of {_count(tally.prompts_read, 'prompt')} "
-            f"{'gives' if tally.read == 1 else 'give'} {_count(pairs, 'pair')}, and {wanted} are needed: "
-            f"about {_count(self._missing(wanted - pairs), 'more rating')}"
+            f"{counted(tally.read, 'rating')} of {counted(tally.prompts_read, 'prompt')} "
+            f"{'gives' if tally.read == 1 else 'give'} {counted(pairs, 'pair')}, and {wanted} are needed: "
+            f"about {counted(self._missing(wanted - pairs), 'more rating')}"
         ]
         for kind, advice in _ADVICE.items():
             if number := self._without_pairs[kind]:
-                sentences.append(f"{_count(number, 'prompt')} {'has' if number == 1 else 'have'} {advice}")
+                sentences.append(f"{counted(number, 'prompt')} {'has' if number == 1 else 'have'} {advice}")
         if not tally.read:
             sentences.append("rate two answers to one prompt, one up and one down, to make the first pair")
+        if self._labelled >= wanted:
+            sentences.append(
+                f"{counted(self._labelled, 'rated answer')} need no pair in KTO: 'manage.py training_plan' compares methods"
+            )
         if tally.skipped:
-            sentences.append(f"left out: {_listed(tally.skipped.most_common(5))}")
+            sentences.append(f"left out: {listed(tally.skipped.most_common(5))}")
         return ". ".join(sentences)
 
     def _missing(self, pairs: int) -> int:
@@ -74,9 +80,9 @@ class Shortage:
         return ratings + 2 * pairs
 
 
-def _count(number: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def _listed(reasons: Iterable[tuple[str, int]]) -> str:
+def listed(reasons: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{number:,} {reason}" for reason, number in reasons)

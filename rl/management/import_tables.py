@@ -10,7 +10,7 @@ from rl.collect.importers import ImportReport
 def import_table(title: str, report: ImportReport) -> Table:
     columns = ("read", "imported", "updated", "unchanged", "skipped")
     table = Table("", *columns, title=title, title_justify="left")
-    for name, count in (("answers", report.traces), ("ratings", report.feedback)):
+    for name, count in (("answers", report.traces), ("feedback", report.feedback)):
         figures = (count.read, count.imported, count.updated, count.unchanged, count.skipped.total())
         table.add_row(name, *(f"{figure:,}" for figure in figures))
     return table

@@ -1,6 +1,6 @@
 """The database. Code outside imports from this package only; inside, imports run one way:
 
-agents <- traces <- versions <- training <- feedback, serving;  access stands alone.
+agents <- traces <- versions <- training <- feedback, serving;  traces <- labels;  agents <- spans;  access stands alone.
 """
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ from __future__ import annotations
 from rl.models.access import ApiKey
 from rl.models.agents import Agent
 from rl.models.feedback import Feedback
+from rl.models.labels import LabelModel, LabelProposal
 from rl.models.serving import Arm, Assignment, Deployment, Experiment
+from rl.models.spans import PendingSpan
 from rl.models.traces import Trace, prompt_key
-from rl.models.training import MetricPoint, TrainingRun, TrainingSet
+from rl.models.training import MetricPoint, TrainingRun, TrainingSet, TrainingSetTrace
 from rl.models.versions import Artifact, Evaluation, ModelVersion
 
 __all__ = [
@@ -23,10 +25,14 @@ __all__ = [
     "Evaluation",
     "Experiment",
     "Feedback",
+    "LabelModel",
+    "LabelProposal",
     "MetricPoint",
     "ModelVersion",
+    "PendingSpan",
     "Trace",
     "TrainingRun",
     "TrainingSet",
+    "TrainingSetTrace",
     "prompt_key",
 ]

@@ -10,6 +10,7 @@ from django.db.models.functions import Lower
 from rl.config import PRESETS, TrainingConfig, preset
 from rl.errors import UsageError
 from rl.export.levels import LEVELS, check_level
+from rl.rewards.weights import check_decision_weights, check_reward_weights
 from rl.slugs import check_slug
 
 
@@ -27,6 +28,14 @@ def validate_overrides(value: object) -> None:
     _as_validation_error(preset("default").with_overrides, value)
 
 
+def validate_reward_weights(value: object) -> None:
+    _as_validation_error(check_reward_weights, value)
+
+
+def validate_decision_weights(value: object) -> None:
+    _as_validation_error(check_decision_weights, value)
+
+
 def _as_validation_error(check: Any, *arguments: object) -> None:
     try:
         check(*arguments)
@@ -42,6 +51,12 @@ class Agent(models.Model):
         WIDGET = "widget", "widget selection"
         FIXTURE = "fixture", "fixture selection"
         BOTH = "both", "widget and fixture selection"
+
+    class AnswerFormat(models.TextChoices):
+        JSON = "json", "JSON"
+        CODE = "code", "code"
+        MARKDOWN = "markdown", "Markdown"
+        TOOL_CALL = "tool_call", "tool calls"
 
     name = models.CharField(max_length=64, validators=[validate_name], help_text="Letters, digits, '.', '_' and '-'.")
     description = models.TextField(blank=True)
@@ -70,7 +85,31 @@ class Agent(models.Model):
         validators=[validate_overrides],
         help_text="Hyper-parameters that differ from the preset.",
     )
-    reward_weights = models.JSONField(default=dict, blank=True, help_text="Reward name to weight; empty: the defaults.")
+
+    # rewards and labels
+    reward_weights = models.JSONField(
+        default=dict,
+        blank=True,
+        validators=[validate_reward_weights],
+        help_text="Reward name to weight, where it is not the default; 0 switches a reward off.",
+    )
+    decision_weights = models.JSONField(
+        default=dict,
+        blank=True,
+        validators=[validate_decision_weights],
+        help_text="Time scale to component to weight, where it is not the default of the agent's type; 0 switches it off.",
+    )
+    answer_format = models.CharField(
+        max_length=16, choices=AnswerFormat, blank=True, help_text="What its answers should be; empty: any text."
+    )
+    label_threshold = models.FloatField(
+        default=0.6, validators=[MinValueValidator(0), MaxValueValidator(1)],
+        help_text="A trace that nobody labelled counts as good from this reward on.",
+    )  # fmt: skip
+    auto_label_threshold = models.FloatField(
+        null=True, blank=True, validators=[MinValueValidator(0.5), MaxValueValidator(1)],
+        help_text="Proposed labels are trained on from this confidence on; empty: never.",
+    )  # fmt: skip
 
     # online learning
     online_learning = models.BooleanField(

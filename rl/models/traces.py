@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Sequence
 
 from django.db import models
+from django.db.models import Q
 from django.utils import timezone
 
 from rl.models.agents import Agent
@@ -36,6 +37,9 @@ class Trace(models.Model):
     )
     source = models.CharField(max_length=32, default="api")
     session_id = models.CharField(max_length=200, blank=True)
+    otel_trace_id = models.CharField(
+        max_length=32, null=True, blank=True, help_text="The OpenTelemetry trace it was seen in; hexadecimal."
+    )
 
     prompt = models.JSONField(help_text="Chat messages: a list of {role, content}.")
     prompt_key = models.CharField(max_length=200)
@@ -49,8 +53,21 @@ class Trace(models.Model):
     action = models.JSONField(null=True, blank=True)
     tokens_in = models.PositiveIntegerField(null=True, blank=True)
     tokens_out = models.PositiveIntegerField(null=True, blank=True)
+    llm_calls = models.PositiveIntegerField(null=True, blank=True)
     cost = models.FloatField(null=True, blank=True, help_text="In the currency of the source.")
     duration_ms = models.PositiveIntegerField(null=True, blank=True)
+
+    # What the rewards say; see rl/rewarding.py.
+    reward = models.FloatField(null=True, blank=True, help_text="Weighted mean of the rewards that apply, 0 … 1.")
+    rewards = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="Reward name to {value, weight, reason, details}; value null: does not apply.",
+    )
+    rewarded_at = models.DateTimeField(null=True, blank=True)
+    reward_pending = models.BooleanField(
+        default=True, help_text="Something was said about it that its reward does not know yet."
+    )
 
     occurred_at = models.DateTimeField(default=timezone.now)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -61,8 +78,23 @@ class Trace(models.Model):
             models.UniqueConstraint(fields=["agent", "external_id"], name="trace_external_id_unique"),
         ]
         indexes = [
-            # Pair building walks an agent's rated answers prompt by prompt.
-            models.Index(fields=["agent", "prompt_key"], name="trace_prompt"),
+            # Pair building walks an agent's rated answers prompt by prompt, the plan counts rewarded ones by prompt.
+            models.Index(fields=["agent", "prompt_key", "reward"], name="trace_prompt"),
+            # Which traces wait for their reward, the oldest first, and how many? SQLite counts in the index alone only
+            # if the condition's column is in it.
+            models.Index(
+                fields=["agent", "created_at", "id", "reward_pending"],
+                condition=Q(reward_pending=True),
+                name="trace_reward_pending",
+            ),
+            # The other answers of a conversation.
+            models.Index(
+                fields=["agent", "session_id", "occurred_at"], condition=~Q(session_id=""), name="trace_session"
+            ),
+            # Which model call does a tool span belong to? NULL, not "": a plain comparison then uses the index.
+            models.Index(
+                fields=["agent", "otel_trace_id"], condition=Q(otel_trace_id__isnull=False), name="trace_otel"
+            ),
             # The list pages and the cursor of the API, newest first.
             models.Index(fields=["-created_at", "id"], name="trace_newest"),
             models.Index(fields=["agent", "-created_at", "id"], name="trace_agent_newest"),

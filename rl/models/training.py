@@ -10,6 +10,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from rl.models.agents import Agent
+from rl.models.traces import Trace
 from rl.models.versions import ModelVersion
 
 
@@ -43,6 +44,19 @@ class TrainingSet(models.Model):
     def directory(self) -> Path:
         """Holds train.jsonl and heldout.jsonl."""
         return settings.DATA_DIR / "training_sets" / str(self.id)
+
+
+class TrainingSetTrace(models.Model):
+    """A trace whose text is in at least one row of a training set."""
+
+    training_set = models.ForeignKey(TrainingSet, on_delete=models.CASCADE, related_name="members")
+    trace = models.ForeignKey(Trace, on_delete=models.CASCADE, related_name="memberships")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["trace", "training_set"], name="training_set_trace_unique")]
+
+    def __str__(self) -> str:
+        return f"{self.trace_id} in {self.training_set_id}"
 
 
 class TrainingRun(models.Model):

@@ -78,9 +78,16 @@ def unrated(agent: Agent, rater: str) -> QuerySet[Trace]:
     return rateable(agent).filter(~Exists(_ratings(rater).filter(trace=OuterRef("pk"))))
 
 
-def next_trace(agent: Agent, rater: str, place: Place, showing: uuid.UUID | None = None) -> Trace | None:
-    """``showing``: an answer that is on the screen already, and so not the next one. One to three queries."""
-    left = unrated(agent, rater).exclude(pk=showing) if showing else unrated(agent, rater)
+def unlabelled(agent: Agent) -> QuerySet[Trace]:
+    """Those that nobody has rated."""
+    ratings = Feedback.objects.filter(trace=OuterRef("pk"), kind=Feedback.Kind.RATING, is_current=True)
+    return rateable(agent).filter(~Exists(ratings))
+
+
+def next_trace(left: QuerySet[Trace], place: Place, showing: uuid.UUID | None = None) -> Trace | None:
+    """``left``: what is still to do, oldest first. ``showing``: an answer that is on the screen already, and so not the
+    next one. One to three queries."""
+    left = left.exclude(pk=showing) if showing else left
     ahead = left.exclude(pk__in=place.skipped) if place.skipped else left
     if place.since:
         found = ahead.filter(created_at__gte=datetime.fromisoformat(place.since)).first()

@@ -3,12 +3,17 @@ from __future__ import annotations
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import include, path
 
-from rl.web.pages import dashboard, demo, health, rating, runs
+from rl.web.api.otlp import OtlpTraces
+from rl.web.pages import dashboard, demo, health, labelling, rating, runs, traces
 
 urlpatterns = [
     path("", dashboard.dashboard, name="home"),
     path("rate/", rating.choose_agent, name="rate"),
     path("rate/<str:name>/", rating.rate_answers, name="rate_agent"),
+    path("traces/", traces.trace_list, name="traces"),
+    path("traces/<uuid:pk>/", traces.one_trace, name="trace"),
+    path("traces/of/<str:name>/", traces.trace_statistics, name="trace_statistics"),
+    path("traces/of/<str:name>/label/", labelling.label_traces, name="label_agent"),
     path("runs/<int:pk>/progress.json", runs.progress, name="run_progress"),
     path("demo/", demo.embedded_widget, name="demo"),
     path("healthz", health.healthz, name="healthz"),
@@ -16,4 +21,5 @@ urlpatterns = [
     path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
     path("logout/", LogoutView.as_view(next_page="login"), name="logout"),
     path("api/", include("rl.web.api.urls")),
+    path("v1/traces", OtlpTraces.as_view(), name="otlp-traces"),
 ]

@@ -14,10 +14,14 @@ from rl.models import (
     Evaluation,
     Experiment,
     Feedback,
+    LabelModel,
+    LabelProposal,
     MetricPoint,
     ModelVersion,
+    PendingSpan,
     TrainingRun,
     TrainingSet,
+    TrainingSetTrace,
 )
 from tests.conftest import make_trace
 
@@ -85,6 +89,12 @@ def make_loop(agent: Agent, number: int = 1) -> TrainingRun:
         agent=agent, trace=trace, kind="rating", rater="user:alice", scale="thumb", raw_value=1, value=1,
         training_set=training_set,
     )  # fmt: skip
+    TrainingSetTrace.objects.create(training_set=training_set, trace=trace)
+    label_model = LabelModel.objects.create(
+        agent=agent, labels=80, heldout_labels=20, heldout_accuracy=0.9, majority_share=0.6
+    )
+    LabelProposal.objects.create(trace=trace, label_model=label_model, good=True, confidence=0.95)
+    PendingSpan.objects.create(agent=agent, otel_trace_id=f"{number:032x}", span_id=f"{number:016x}", payload={"n": 1})
     Deployment.objects.create(agent=agent, version=version, model_name=f"{agent.name}-v{number}")
     experiment = Experiment.objects.create(agent=agent, name=f"experiment {number}")
     arm = Arm.objects.create(experiment=experiment, version=version)

@@ -13,6 +13,7 @@ AGENT = {
     "name": "filer", "base_model": "", "system_prompt": "", "description": "", "context_length": "1024",
     "response_length": "256", "pair_type": "preference", "preset": "default", "training_overrides": "",
     "reward_weights": "", "min_samples_to_retrain": "100", "retrain_interval_hours": "24", "export_quantization": "q8_0",
+    "decision_weights": "", "answer_format": "", "label_threshold": "0.6", "auto_label_threshold": "",
 }  # fmt: skip
 
 
@@ -36,6 +37,11 @@ def test_an_agent_is_made_with_empty_boxes_as_empty_objects(staff: Client) -> No
     [
         ("training_overrides", '{"lerning_rate": 1}', "unknown hyper-parameter lerning_rate"),
         ("training_overrides", "{", "valid JSON"),
+        ("reward_weights", '{"efficency": 1}', "there is no reward &#x27;efficency&#x27;; known: code_execution"),
+        ("reward_weights", '{"efficiency": -1}', "must be a number from 0 (off) to 100, not -1"),
+        ("reward_weights", "[1]", "must be a JSON object of reward names and weights"),
+        ("decision_weights", '{"someday": {}}', "unknown time scale &#x27;someday&#x27;; known: immediate"),
+        ("decision_weights", '{"delayed": {"rework": "much"}}', "the weight of delayed.rework must be a number"),
         ("name", "../etc", "name"),
         ("export_quantization", "q9", "q9"),
     ],
@@ -45,6 +51,14 @@ def test_wrong_values_are_refused_beside_their_field(staff: Client, field: str, 
     assert answer.status_code == 200
     assert problem in str(answer.context["adminform"].form.errors[field])
     assert not Agent.objects.exists()
+
+
+def test_the_page_shows_the_default_weights_beside_the_agents_own(staff: Client) -> None:
+    agent = Agent.objects.create(name="Librarian", decision_weights={"delayed": {"conflictPrevention": 1.0}})
+    text = staff.get(f"/admin/rl/agent/{agent.pk}/change/").content.decode()
+    assert "<th>code_execution</th><td>2.0</td>" in text
+    assert "<th>delayed: conflictPrevention</th><td>2.0</td>" in text
+    assert "<th>immediate: userFeedback</th><td>1.0</td>" in text
 
 
 def test_an_agent_with_answers_cannot_be_deleted(staff: Client, agent: Agent) -> None:

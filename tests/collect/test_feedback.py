@@ -8,6 +8,7 @@ from django.db import connection
 from django.utils import timezone
 
 from rl.collect import feedback
+from rl.collect.events import normalise, rating
 from rl.errors import UsageError
 from rl.models import Agent, Feedback, Trace
 from tests.conftest import make_trace
@@ -35,7 +36,7 @@ def current() -> list[float | None]:
     ],
 )
 def test_every_scale_becomes_zero_to_one(scale: str, raw: float, value: float):
-    assert feedback.normalise(scale, raw) == value
+    assert normalise(scale, raw) == value
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_every_scale_becomes_zero_to_one(scale: str, raw: float, value: float):
 )
 def test_a_value_that_the_scale_has_not_is_refused_with_what_it_has(scale: str, raw: float, says: str):
     with pytest.raises(UsageError, match=says):
-        feedback.normalise(scale, raw)
+        normalise(scale, raw)
 
 
 def test_a_rating_is_stored_with_what_was_given_and_normalised(trace: Trace):
@@ -171,7 +172,7 @@ def test_many_ratings_are_stored_in_chunks_with_a_constant_number_of_queries(
 ):
     traces = [make_trace(agent, f"question {n}") for n in range(feedback.CHUNK + 5)]
     common = {"rater": "anna", "scale": "thumb", "source": "test"}
-    events = [feedback.rating(trace, value=n % 2, **common) for n, trace in enumerate(traces)]
+    events = [rating(trace, value=n % 2, **common) for n, trace in enumerate(traces)]
     inserts = feedback.CHUNK // connection.ops.bulk_batch_size(Feedback._meta.concrete_fields, events) + 1
     with django_assert_max_num_queries(2 * (inserts + 4)):
         rated = feedback.record(events)
@@ -182,7 +183,7 @@ def test_many_ratings_are_stored_in_chunks_with_a_constant_number_of_queries(
 
 def test_a_trace_rated_twice_in_one_list_ends_with_the_later_rating(trace: Trace):
     common = {"rater": "anna", "scale": "thumb", "source": "test"}
-    rated = feedback.record([feedback.rating(trace, value=value, **common) for value in (1, 0)])
+    rated = feedback.record([rating(trace, value=value, **common) for value in (1, 0)])
     assert [r.created for r in rated] == [True, False]
     assert current() == [0]
 

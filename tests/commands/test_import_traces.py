@@ -78,3 +78,60 @@ def test_a_wrong_argument_is_exit_code_2(files, name, value):
         imported(files, name, value)
     assert caught.value.returncode == 2
     assert value in str(caught.value)
+
+
+# --- files and folders of other formats --------------------------------------------------------------------------------
+
+
+def run(*arguments: object) -> str:
+    out = StringIO()
+    call_command("import_traces", *map(str, arguments), stdout=out, stderr=StringIO())
+    return out.getvalue()
+
+
+@pytest.fixture
+def chats(tmp_path):
+    chat = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}
+    path = tmp_path / "chats.jsonl"
+    path.write_text(f"{json.dumps(chat)}\nnot json\n")
+    return path
+
+
+@pytest.mark.django_db
+def test_it_imports_paths_of_a_format_and_names_bad_lines(chats):
+    text = run("--format", "openai_chat", "--agent", "bot", chats)
+    assert "bot: imported" in text
+    assert "skipped 1: is no JSON: expecting value (line 2)" in text
+    assert Agent.objects.get().pair_type == "preference"
+    again = json.loads(run("--format", "openai_chat", "--agent", "bot", chats.parent, "--json"))
+    assert (again["traces"]["imported"], again["traces"]["unchanged"]) == (0, 1)
+
+
+@pytest.mark.django_db
+def test_records_that_name_their_agent_need_no_other(tmp_path):
+    path = tmp_path / "decisions.json"
+    path.write_text(json.dumps([{"id": "d1", "agentType": "FILER", "state": {}, "action": {"swimlane": "Home"}}]))
+    assert "ocd_decision: imported" in run("--format", "ocd_decision", path)
+    assert Agent.objects.get().name == "FILER"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["--format", "openai_chat", "--agent", "bot"], "name the files or folders"),
+        (["--format", "openai_chat", "chats.jsonl"], "line 1 names no agent; say with --agent"),
+        (["--format", "openai_chat", "--agent", "bot", "--data-file", "x"], "belong to command_center"),
+        (["--format", "openai_chat", "--agent", "bot", "missing.jsonl"], "no such file"),
+        (["--format", "n3", "--agent", "bot", "chats.jsonl"], "nothing in it could be read: prompt is missing"),
+        (["--agent", "bot", "chats.jsonl"], "command_center takes --agent NAME --data-file FILE"),
+        (["--data-file", "x"], "command_center takes --agent NAME --data-file FILE"),
+    ],
+)
+def test_a_wrong_call_is_one_line_and_exit_code_2(chats, monkeypatch, arguments, what):
+    monkeypatch.chdir(chats.parent)
+    with pytest.raises(CommandError, match=what) as caught:
+        run(*arguments)
+    assert caught.value.returncode == 2
+    assert "\n" not in str(caught.value)
+    assert not Agent.objects.exists()

@@ -11,6 +11,7 @@ import pytest
 from rl.collect import feedback
 from rl.dataset_builder import DataOptions, freeze, is_held_out
 from rl.dataset_builder import freezing as freezing_module
+from rl.dataset_builder import pair_rows as pair_rows_module
 from rl.dataset_builder.rows import read_feedback_ids
 from rl.errors import NotEnoughData, TrainingFailed
 from rl.models import Feedback, TrainingSet
@@ -126,8 +127,8 @@ def test_feedback_that_arrives_meanwhile_keeps_waiting(agent, data_dir, monkeypa
             rate(Feedback.objects.filter(agent=agent).earliest("id").trace, 0, "bob")
         return original(pair)
 
-    original = freezing_module.training_row
-    monkeypatch.setattr(freezing_module, "training_row", training_row)
+    original = pair_rows_module.training_row
+    monkeypatch.setattr(pair_rows_module, "training_row", training_row)
     frozen = freeze(agent, ONE)
     waiting = Feedback.objects.filter(agent=agent, training_set__isnull=True)
     assert {event.rater for event in waiting} == {"alice", "bob"}
@@ -159,7 +160,7 @@ def test_the_same_feedback_gives_the_same_set(agent, data_dir):
 
 def test_another_method_gets_a_set_of_its_own(agent, data_dir):
     rate_prompts(agent, 3)
-    assert freeze(agent, ONE) != freeze(agent, ONE, method="reward_model")
+    assert freeze(agent, ONE) != freeze(agent, ONE, method="kto")
 
 
 def test_files_that_somebody_removed_are_written_again(agent, data_dir):
@@ -197,7 +198,7 @@ def test_a_disk_that_refuses_leaves_nothing_behind(agent, data_dir, monkeypatch)
     def training_row(pair):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(freezing_module, "training_row", training_row)
+    monkeypatch.setattr(pair_rows_module, "training_row", training_row)
     with pytest.raises(TrainingFailed, match="No space left on device"):
         freeze(agent, ONE)
     assert folders(data_dir) == []

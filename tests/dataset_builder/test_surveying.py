@@ -99,3 +99,9 @@ def test_a_shortage_lists_what_was_left_out(agent, data_dir):
         rate(make_trace(agent, "Torn?", "Maybe.", external_id=rater), value, rater)
     with pytest.raises(NotEnoughData, match="left out: 1 tie between raters, 1 duplicate|left out: 1 duplicate, 1 tie"):
         freeze(agent, DataOptions())
+
+
+def test_a_shortage_points_at_what_needs_no_pairs(agent):
+    for number in range(12):
+        rated(agent, f"Question {number}?", "Well.", number % 2)
+    assert "12 rated answers need no pair in KTO: 'manage.py training_plan' compares" in survey(agent, DataOptions()).shortage

@@ -1,39 +1,50 @@
-"""Files of other systems. An importer is one module whose ``run`` is an Importer."""
+"""Files of other systems, one module for each format.
+
+A module reads (``read(path)``), and ``rl.collect.importing`` stores what it yields; one whose files belong together has a
+``run`` of its own.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
-from pathlib import Path
-from typing import Protocol
+from types import ModuleType
+from typing import Any
 
 from rl.collect.importers.report import ImportReport
 from rl.errors import UsageError
-from rl.models import Agent
-from rl.records import Report, silent
 
 IMPORTERS: dict[str, str] = {
     "command_center": "rl.collect.importers.command_center",
+    "toolbox_trace": "rl.collect.importers.toolbox_trace",
+    "toolbox_checkpoint": "rl.collect.importers.toolbox_checkpoint",
+    "ocd_decision": "rl.collect.importers.ocd_decision",
+    "openai_chat": "rl.collect.importers.openai_chat",
+    "openai_preference": "rl.collect.importers.openai_preference",
+    "sharegpt": "rl.collect.importers.sharegpt",
+    "trl": "rl.collect.importers.trl",
+    "langfuse_score": "rl.collect.importers.langfuse_score",
+    "openwebui_feedback": "rl.collect.importers.openwebui_feedback",
+    "n3": "rl.collect.importers.n3",
 }
+BY_ITSELF = "command_center"
+"""The format whose module has ``run``."""
 
 
-class Importer(Protocol):
-    def __call__(
-        self,
-        agent: Agent,
-        data_file: Path | str,
-        ratings_file: Path | str | None = None,
-        *,
-        dry_run: bool = False,
-        report: Report = silent,
-    ) -> ImportReport: ...
+def importer(name: str) -> Any:
+    """The ``run`` of a module that has one. Raises UsageError that lists the known formats."""
+    return _module(name).run
 
 
-def importer(name: str) -> Importer:
-    """Raises UsageError that lists the known formats."""
+def reader(name: str) -> ModuleType:
+    """A module with ``read(path)``, which yields records; ``SUFFIXES``, where it has them, are those that it looks for in a
+    folder, and a module without takes folders itself. Raises UsageError."""
+    return _module(name)
+
+
+def _module(name: str) -> ModuleType:
     if name not in IMPORTERS:
         raise UsageError(f"unknown format {name!r}; known: {', '.join(IMPORTERS)}")
-    found: Importer = import_module(IMPORTERS[name]).run
-    return found
+    return import_module(IMPORTERS[name])
 
 
-__all__ = ["IMPORTERS", "ImportReport", "Importer", "importer"]
+__all__ = ["BY_ITSELF", "IMPORTERS", "ImportReport", "importer", "reader"]

@@ -18,6 +18,7 @@ from typing import TypeVar
 from django.db import transaction
 from django.utils import timezone
 
+from rl.collect import events as checked
 from rl.collect import feedback
 from rl.collect.command_center import (
     Entry,
@@ -221,7 +222,7 @@ class _Import:
 
     def _rating_of(self, trace: Trace, rating: Rating) -> Feedback:
         """A rating without a time is as old as its answer, whenever it is imported."""
-        return feedback.rating(
+        return checked.rating(
             trace,
             scale=Feedback.Scale.THUMB,
             value=int(rating.up),

@@ -4,30 +4,52 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from rl.collect.importers import IMPORTERS, importer
+from rl.collect.importers import BY_ITSELF, IMPORTERS, ImportReport, importer, reader
+from rl.collect.importing import import_files
+from rl.errors import UsageError
 from rl.management.base import RatchetCommand
 from rl.management.import_tables import import_table, skipped_lines
 from rl.models import Agent
 
 
 class Command(RatchetCommand):
-    help = "Bring answers and ratings of another system into the database. A second run changes nothing."
+    help = "Bring answers and feedback of another system into the database. A second run changes nothing."
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--format", default="command_center", help=f"of the files: {', '.join(IMPORTERS)}")
-        parser.add_argument(
-            "--agent", required=True, help="whose answers these are; made if there is none of this name"
-        )
-        parser.add_argument("--data-file", required=True, help="the answers: exhaustive_data.json")
-        parser.add_argument("--ratings-file", help="the ratings: ratings.json")
+        parser.add_argument("paths", nargs="*", metavar="PATH", help="files or folders of the format")
+        parser.add_argument("--format", default=BY_ITSELF, help=f"of the files: {', '.join(IMPORTERS)}")
+        parser.add_argument("--agent", help="whose answers these are, where they do not say it; made if there is none")
+        parser.add_argument("--data-file", help=f"the answers of {BY_ITSELF}: exhaustive_data.json")
+        parser.add_argument("--ratings-file", help=f"the ratings of {BY_ITSELF}: ratings.json")
         parser.add_argument("--dry-run", action="store_true", help="say what would be imported, and write nothing")
 
     def run(self, **options: Any) -> None:
-        name, dry_run = options["agent"], options["dry_run"]
-        new = Agent(name=name, pair_type=Agent.PairType.BOTH)
-        agent = Agent.objects.filter(name__iexact=name).first() or new
-        files = (options["data_file"], options["ratings_file"])
-        found = importer(options["format"])(agent, *files, dry_run=dry_run, report=self.report)
-        document = {"agent": agent.name, "dry_run": dry_run, **found.as_dict()}
-        title = f"{agent.name}: {'would be imported (dry run, nothing was written)' if dry_run else 'imported'}"
+        dry_run, by_itself = options["dry_run"], options["format"] == BY_ITSELF
+        agent = _agent(options["agent"], "both" if by_itself else "preference")
+        found = (self._together if by_itself else self._apart)(agent, options)
+        name = agent.name if agent else options["format"]
+        document = {"agent": agent.name if agent else None, "dry_run": dry_run, **found.as_dict()}
+        title = f"{name}: {'would be imported (dry run, nothing was written)' if dry_run else 'imported'}"
         self.result(document, import_table(title, found), lines=skipped_lines(found))
+
+    def _together(self, agent: Agent | None, options: dict[str, Any]) -> ImportReport:
+        if options["paths"] or not options["data_file"] or agent is None:
+            raise UsageError(f"{BY_ITSELF} takes --agent NAME --data-file FILE [--ratings-file FILE]")
+        files = (options["data_file"], options["ratings_file"])
+        found: ImportReport = importer(BY_ITSELF)(agent, *files, dry_run=options["dry_run"], report=self.report)
+        return found
+
+    def _apart(self, agent: Agent | None, options: dict[str, Any]) -> ImportReport:
+        name = options["format"]
+        reader(name)  # an unknown format is the first thing to say
+        if options["data_file"] or options["ratings_file"]:
+            raise UsageError(f"--data-file and --ratings-file belong to {BY_ITSELF}; give {name} its files as PATH")
+        if not options["paths"]:
+            raise UsageError(f"name the files or folders to import: import_traces --format {name} PATH")
+        return import_files(name, options["paths"], agent=agent, dry_run=options["dry_run"], report=self.report)
+
+
+def _agent(name: str | None, pair_type: str) -> Agent | None:
+    if name is None:
+        return None
+    return Agent.objects.filter(name__iexact=name).first() or Agent(name=name, pair_type=pair_type)

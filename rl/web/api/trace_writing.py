@@ -8,9 +8,9 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q
-from django.db.models.functions import Lower
 from rest_framework.exceptions import APIException, NotFound, ValidationError
 
+from rl.collect.lookups import agents_named, versions_named
 from rl.errors import RunConflict
 from rl.models import Agent, ApiKey, ModelVersion, Trace, prompt_key
 
@@ -37,23 +37,14 @@ def store(items: Sequence[dict[str, Any]], key: ApiKey) -> list[Stored | APIExce
 
 
 def _prepared(items: Sequence[dict[str, Any]], key: ApiKey) -> list[Trace | APIException]:
-    agents = _agents({item["agent"].lower() for item in items}, key)
-    versions = _versions({item["model_version"].lower() for item in items if item.get("model_version")}, agents)
+    agents = _agents({item["agent"] for item in items}, key)
+    versions = versions_named({item["model_version"] for item in items if item.get("model_version")}, agents.values())
     return [_unsaved(item, agents, versions) for item in items]
 
 
 def _agents(names: set[str], key: ApiKey) -> dict[str, Agent]:
-    rows = Agent.objects.annotate(lower_name=Lower("name")).filter(lower_name__in=names)
-    if key.agent_id is not None:
-        rows = rows.filter(pk=key.agent_id)
-    return {agent.name.lower(): agent for agent in rows}
-
-
-def _versions(names: set[str], agents: dict[str, Agent]) -> dict[tuple[int, str], ModelVersion]:
-    if not names:
-        return {}
-    rows = ModelVersion.objects.filter(agent__in=agents.values()).annotate(lower_name=Lower("name"))
-    return {(version.agent_id, version.name.lower()): version for version in rows.filter(lower_name__in=names)}
+    found = agents_named(names)
+    return {name: agent for name, agent in found.items() if key.agent_id in (None, agent.pk)}
 
 
 def _unsaved(

@@ -4,9 +4,12 @@ from django.urls import path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from rl.web.api.base import UnknownAddress
+from rl.web.api.decisions import DecisionBulk, DecisionFeedback, DecisionList, DecisionOutcomes
 from rl.web.api.feedback import FeedbackDetail, FeedbackList, FeedbackRetract, OwnRatingRetract
 from rl.web.api.ratings import RatingBulkSync, RatingList
 from rl.web.api.traces import TraceDetail, TraceList
+from rl.web.api.training import CalculatePending
+from rl.web.api.training_stats import TrainingStats
 
 # The stock template has an inline style, which the Content-Security-Policy forbids.
 DOCS = SpectacularSwaggerSplitView.as_view(url_name="api-schema", template_name="rl/api_docs.html")
@@ -20,6 +23,12 @@ urlpatterns = [
     path("v1/feedback/<int:pk>/retract/", FeedbackRetract.as_view(), name="api-feedback-retract"),
     path("v1/ratings/", RatingList.as_view(), name="api-ratings"),
     path("v1/ratings/sync/", RatingBulkSync.as_view(), name="api-ratings-sync"),
+    path("training/calculate-pending/", CalculatePending.as_view(), name="api-calculate-pending"),
+    path("decisions/", DecisionList.as_view(), name="api-decisions"),
+    path("decisions/bulk/", DecisionBulk.as_view(), name="api-decisions-bulk"),
+    path("decisions/<path:pk>/feedback/", DecisionFeedback.as_view(), name="api-decision-feedback"),
+    path("decisions/<path:pk>/outcomes/", DecisionOutcomes.as_view(), name="api-decision-outcomes"),
+    path("training/stats/", TrainingStats.as_view(), name="api-training-stats"),
     path("schema/", SpectacularAPIView.as_view(), name="api-schema"),
     path("docs/", DOCS, name="api-docs"),
     path("<path:address>", UnknownAddress.as_view()),

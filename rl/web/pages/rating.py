@@ -7,9 +7,10 @@ from typing import Any
 
 from django.contrib.auth.decorators import login_required, permission_required
 from django.contrib.auth.models import User
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 from django.views.decorators.vary import vary_on_headers
@@ -50,11 +51,15 @@ def rate_answers(request: HttpRequest, name: str) -> HttpResponse:
 class Desk:
     """One rater at work on one agent's queue, for one request."""
 
+    page = "rate"
+    address = "rate_agent"
+    session_key = "rating"
+
     def __init__(self, request: HttpRequest, agent: Agent) -> None:
         assert isinstance(request.user, User)  # noqa: S101  login_required saw to it
         self.request, self.agent, self.user = request, agent, request.user
         self.rater = rating_queue.rater_of(self.user.get_username())
-        self.key = f"rating:{agent.pk}"
+        self.key = f"{self.session_key}:{agent.pk}"
         self.place = Place.load(request.session.get(self.key))
         self.wants_json = request.get_preferred_type(["text/html", "application/json"]) == "application/json"
 
@@ -68,7 +73,7 @@ class Desk:
             return self._refuse(str(error))
         self.request.session[self.key] = self.place.as_dict()
         if not self.wants_json:
-            return redirect("rate_agent", name=self.agent.name)
+            return redirect(self.address, name=self.agent.name)
         return self._answer(undone or self._next(self.request.POST.get("showing", "")))
 
     def _action(self) -> str:
@@ -124,22 +129,29 @@ class Desk:
             seen = uuid.UUID(showing) if showing else None
         except ValueError:
             seen = None  # an address typed by hand: show the queue's own choice
-        return rating_queue.next_trace(self.agent, self.rater, self.place, seen)
+        return rating_queue.next_trace(self.queue(), self.place, seen)
+
+    def queue(self) -> QuerySet[Trace]:
+        """What is still to do, oldest first."""
+        return rating_queue.unrated(self.agent, self.rater)
 
     def _answer(self, trace: Trace | None) -> HttpResponse:
         context: dict[str, Any] = {
             "item": _item(trace) if trace else None,
             "progress": rating_queue.progress(self.agent, self.rater, self.place),
-            "decisions": [_decision(event) for event in rating_queue.last_decisions(self.rater, self.place)],
+            "decisions": self.decisions(),
         }
         if self.wants_json:
             return JsonResponse(context)
-        return render(self.request, "rl/rate.html", {**context, "page": "rate", "agent": self.agent, "tags": TAGS})
+        return render(self.request, "rl/rate.html", {**context, "page": self.page, "agent": self.agent, "tags": TAGS})
+
+    def decisions(self) -> list[dict[str, Any]]:
+        return [_decision(event) for event in rating_queue.last_decisions(self.rater, self.place)]
 
     def _refuse(self, problem: str) -> HttpResponse:
         if self.wants_json:
             return JsonResponse({"error": problem}, status=400)
-        context = {"agent": self.agent, "problem": problem}
+        context = {"back": reverse(self.address, args=[self.agent.name]), "problem": problem}
         return render(self.request, "rl/rate_problem.html", context, status=400)
 
 

@@ -16,7 +16,7 @@ from tests.web.api.conftest import SHOP, Caller, assert_problem, entry_of, key_f
 SECRET_ONLY = [
     ("get", "/api/v1/traces/"),
     ("post", "/api/v1/traces/"),
-    ("get", f"/api/v1/traces/{uuid.uuid4()}/"),
+    ("get", f"/api/v1/traces/{uuid.UUID(int=7)}/"),
     ("get", "/api/v1/feedback/"),
     ("get", "/api/v1/feedback/1/"),
     ("post", "/api/v1/feedback/1/retract/"),

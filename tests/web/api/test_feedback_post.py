@@ -127,11 +127,11 @@ def test_a_trace_that_is_not_there_is_not_found(server: Caller, shop: Caller, tr
         assert_problem(caller.post(URL, body(trace) | {"trace": str(uuid.uuid4())}), 404, "no trace")
 
 
-def test_a_rating_costs_six_queries_and_a_changed_one_seven(shop: Caller, trace: Trace, django_assert_num_queries):
+def test_a_rating_costs_seven_queries_and_a_changed_one_eight(shop: Caller, trace: Trace, django_assert_num_queries):
     shop.post(URL, body(trace, rater="somebody else"))  # writes when the key was used
-    with django_assert_num_queries(6):  # key, trace, begin, earlier rating, insert, commit
+    with django_assert_num_queries(7):  # key, trace, begin, earlier rating, insert, reward pending, commit
         assert shop.post(URL, body(trace)).status_code == 201
     with django_assert_num_queries(5):
         assert shop.post(URL, body(trace)).status_code == 200
-    with django_assert_num_queries(7):
+    with django_assert_num_queries(8):
         assert shop.post(URL, body(trace, value=0)).status_code == 200

@@ -20,11 +20,18 @@ SCALARS = (
 VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
 )
+DECISION = {
+    "state": {"n": 1}, "action": {"n": 2}, "itemId": "i", "opusId": "o", "userId": "u", "modelVersion": "v", "confidence": 0.5,
+    "reasoning": "r", "alternativeActions": [], "nextState": {}, "reward": 0.5, "rewardComponents": {"a": 1},
+    "userFeedback": "CONFIRMED", "userCorrection": None, "feedbackAt": "2026-01-01T00:00:00Z", "outcomeMetrics": {"m": True},
+    "outcomeObservedAt": None, "createdAt": "2026-01-01T00:00:00Z", "isTrainingData": True,
+}  # fmt: skip
 pytestmark = pytest.mark.django_db
 
 
 def valid_bodies(agent: Agent) -> dict[str, dict]:
     trace, other = make_trace(agent, external_id="e1"), make_trace(agent, response="other")
+    decided = make_trace(agent, response="1", action=1)
     who = {"trace": str(trace.pk), "rater": "anna"}
     extras = {"tags": ["a"], "notes": "n", "rated_at": "2026-01-01T00:00:00Z"}
     return {
@@ -40,6 +47,11 @@ def valid_bodies(agent: Agent) -> dict[str, dict]:
         "/api/v1/feedback/retract/": who,
         "/api/v1/ratings/": {"entry_id": "e1", "device_id": "d", "rating": "up", **extras, "agent": agent.name},
         "/api/v1/ratings/sync/": {"ratings": {"e1": {"rating": "up", **extras}}, "device_id": "d"},
+        "/api/decisions/": {**DECISION, "agentType": agent.name, "id": "d1"},
+        f"/api/decisions/{decided.pk}/feedback/": {
+            "userFeedback": "CORRECTED", "userCorrection": {}, "feedbackAt": None, "userId": "u",
+        },
+        f"/api/decisions/{decided.pk}/outcomes/": {"outcomeMetrics": {"m": 1}, "outcomeObservedAt": None},
     }  # fmt: skip
 
 

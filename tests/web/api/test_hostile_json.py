@@ -15,6 +15,8 @@ ADDRESSES = [
     "/api/v1/feedback/retract/",
     "/api/v1/ratings/",
     "/api/v1/ratings/sync/",
+    "/api/decisions/",
+    "/api/decisions/d1/feedback/",
 ]
 BODIES: dict[str, tuple[bytes, int, str]] = {
     "empty": (b"", 400, ""),

@@ -94,9 +94,9 @@ def test_what_is_wrong_is_pointed_at(shop: Caller, entry: Trace, change: dict, p
     assert pointer in [error["pointer"] for error in problem["errors"]]
 
 
-def test_it_costs_six_queries(shop: Caller, entry: Trace, django_assert_num_queries):
+def test_it_costs_seven_queries(shop: Caller, entry: Trace, django_assert_num_queries):
     shop.post(URL, RATING)
-    with django_assert_num_queries(6):  # key, entry, begin, earlier rating, insert, commit
+    with django_assert_num_queries(7):  # key, entry, begin, earlier rating, insert, reward pending, commit
         shop.post(URL, {**RATING, "device_id": "phone"})
 
 

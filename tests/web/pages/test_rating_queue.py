@@ -24,23 +24,23 @@ def rate(trace: Trace, rater: str = ALICE):
 
 def test_the_oldest_unrated_answer_comes_first(agent: Agent, answers: list[Trace]) -> None:
     rate(answers[0])
-    assert next_trace(agent, ALICE, Place()) == answers[1]
+    assert next_trace(unrated(agent, ALICE), Place()) == answers[1]
 
 
 def test_ratings_of_others_do_not_count(agent: Agent, answers: list[Trace]) -> None:
     rate(answers[0], "user:bob")
-    assert next_trace(agent, ALICE, Place()) == answers[0]
+    assert next_trace(unrated(agent, ALICE), Place()) == answers[0]
 
 
 def test_a_retracted_rating_does_not_count(agent: Agent, answers: list[Trace]) -> None:
     feedback.retract(rate(answers[0]), rater=ALICE, source="test")
-    assert next_trace(agent, ALICE, Place()) == answers[0]
+    assert next_trace(unrated(agent, ALICE), Place()) == answers[0]
 
 
 def test_empty_answers_and_other_agents_are_not_asked_about(agent: Agent) -> None:
     make_trace(agent, response="")
     make_trace(Agent.objects.create(name="other"))
-    assert next_trace(agent, ALICE, Place()) is None
+    assert next_trace(unrated(agent, ALICE), Place()) is None
 
 
 def test_what_is_skipped_comes_last_in_the_order_of_skipping(agent: Agent, answers: list[Trace]) -> None:
@@ -48,7 +48,7 @@ def test_what_is_skipped_comes_last_in_the_order_of_skipping(agent: Agent, answe
     place.skip(answers[1])
     place.skip(answers[0])
     seen = []
-    while trace := next_trace(agent, ALICE, place):
+    while trace := next_trace(unrated(agent, ALICE), place):
         place.rated(trace, rate(trace))
         seen.append(trace)
     assert seen == [answers[2], answers[3], answers[1], answers[0]]
@@ -58,22 +58,22 @@ def test_skipping_the_last_one_asks_again(agent: Agent, answers: list[Trace]) ->
     place = Place()
     for trace in answers:
         place.skip(trace)
-    assert next_trace(agent, ALICE, place) == answers[0]
+    assert next_trace(unrated(agent, ALICE), place) == answers[0]
     place.skip(answers[0])
-    assert next_trace(agent, ALICE, place) == answers[1]
+    assert next_trace(unrated(agent, ALICE), place) == answers[1]
 
 
 def test_the_skipped_answer_on_the_screen_is_not_the_next_one(agent: Agent, answers: list[Trace]) -> None:
     place = Place()
     for trace in answers:
         place.skip(trace)
-    assert next_trace(agent, ALICE, place, showing=answers[0].pk) == answers[1]
+    assert next_trace(unrated(agent, ALICE), place, showing=answers[0].pk) == answers[1]
 
 
 def test_behind_the_last_answer_the_search_starts_again(agent: Agent, answers: list[Trace]) -> None:
     place = Place(since=answers[3].created_at.isoformat())
     rate(answers[3])
-    assert next_trace(agent, ALICE, place) == answers[0]
+    assert next_trace(unrated(agent, ALICE), place) == answers[0]
 
 
 def test_an_undone_answer_is_found_again(agent: Agent, answers: list[Trace]) -> None:
@@ -84,7 +84,7 @@ def test_an_undone_answer_is_found_again(agent: Agent, answers: list[Trace]) -> 
         place.rated(trace, events[-1])
     feedback.retract(events[0], rater=ALICE, source="test")
     place.undone(answers[0], events[0])
-    assert next_trace(agent, ALICE, place) == answers[0]
+    assert next_trace(unrated(agent, ALICE), place) == answers[0]
     assert last_decisions(ALICE, place) == [events[1]]
 
 

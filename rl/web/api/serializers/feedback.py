@@ -4,7 +4,8 @@ from typing import Any
 
 from rest_framework import serializers
 
-from rl.collect.feedback import MAX_METRIC_LENGTH, MAX_RATER_LENGTH, normalise
+from rl.collect.events import normalise
+from rl.collect.limits import MAX_METRIC_LENGTH, MAX_RATER_LENGTH
 from rl.errors import UsageError
 from rl.models import Feedback
 from rl.web.api.auth import DEVICE

@@ -10,11 +10,15 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 
-from rl.collect.feedback import MAX_NOTES_LENGTH, MAX_TAG_LENGTH, MAX_TAGS
+from rl.collect.limits import (
+    MAX_MESSAGES,
+    MAX_NOTES_LENGTH,
+    MAX_TAG_LENGTH,
+    MAX_TAGS,
+    MAX_WHOLE_NUMBER,
+    ROLES,
+)
 from rl.records import Message
-
-ROLES = ("system", "user", "assistant", "tool")
-MAX_MESSAGES = 1000
 
 
 class StrictSerializer(serializers.Serializer):
@@ -47,7 +51,7 @@ class WholeNumberField(serializers.IntegerField):
     """What the database's four-byte columns hold."""
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(min_value=0, max_value=2**31 - 1, **kwargs)
+        super().__init__(min_value=0, max_value=MAX_WHOLE_NUMBER, **kwargs)
 
     def to_internal_value(self, data: Any) -> int:
         if isinstance(data, bool) or not isinstance(data, int):

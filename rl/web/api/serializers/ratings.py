@@ -6,7 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from rl.collect.feedback import MAX_NOTES_LENGTH, MAX_RATER_LENGTH, MAX_TAG_LENGTH, MAX_TAGS
+from rl.collect.limits import MAX_NOTES_LENGTH, MAX_RATER_LENGTH, MAX_TAG_LENGTH, MAX_TAGS
 from rl.models import Feedback
 from rl.web.api.auth import DEVICE
 from rl.web.api.serializers.fields import ObjectField, TextField

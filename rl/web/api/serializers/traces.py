@@ -25,7 +25,9 @@ class TraceIn(StrictSerializer):
 
     agent = TextField(max_length=64, help_text="Name of an agent that exists.")
     prompt = PromptField()
-    response = TextField(allow_blank=True, default="", help_text="May be left out where there is an action.")
+    response = TextField(
+        allow_blank=True, default="", help_text="May be left out where there is an action or a tool call."
+    )
     external_id = TextField(max_length=200, required=False, allow_null=True)
     model_version = TextField(max_length=64, required=False, allow_null=True, help_text="Name, such as v25.")
     session_id = TextField(max_length=200, required=False, allow_blank=True)
@@ -37,13 +39,14 @@ class TraceIn(StrictSerializer):
     action = AnyJSONField(required=False, allow_null=True)
     tokens_in = WholeNumberField(required=False, allow_null=True)
     tokens_out = WholeNumberField(required=False, allow_null=True)
+    llm_calls = WholeNumberField(required=False, allow_null=True)
     cost = NumberField(required=False, allow_null=True, min_value=0)
     duration_ms = WholeNumberField(required=False, allow_null=True)
     occurred_at = serializers.DateTimeField(required=False)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        if not attrs["response"] and attrs.get("action") is None:
-            raise ValidationError({"response": "must not be empty, except where there is an action"})
+        if not attrs["response"] and attrs.get("action") is None and not attrs.get("tool_calls"):
+            raise ValidationError({"response": "must not be empty, except where there is an action or a tool call"})
         return attrs
 
 
@@ -62,7 +65,7 @@ class TraceOut(serializers.ModelSerializer):
             "id", "agent", "external_id", "source", "session_id", "model_version",
             "prompt", "prompt_key", "response", "details",
             "tool_calls", "reasoning_steps", "tasks", "state", "action",
-            "tokens_in", "tokens_out", "cost", "duration_ms", "occurred_at", "created_at",
+            "tokens_in", "tokens_out", "llm_calls", "cost", "duration_ms", "occurred_at", "created_at",
         ]  # fmt: skip
         read_only_fields = fields
 

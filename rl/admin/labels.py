@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from django.contrib import admin
+from django.utils.safestring import SafeString
+
+from rl.admin.markup import change_link, list_link, percent
+from rl.admin.readonly import ReadOnlyAdmin
+from rl.models import LabelModel, LabelProposal, Trace
+
+
+@admin.register(LabelModel)
+class LabelModelAdmin(ReadOnlyAdmin):
+    list_display = ["id", "agent", "labels", "accuracy", "majority", "created_at"]
+    list_filter = ["agent"]
+    list_select_related = ["agent"]
+    search_fields = ["=id", "agent__name"]
+    fields = ["agent", "labels", "heldout_labels", "accuracy", "majority", "calibration", "proposed", "created_at"]
+    readonly_fields = ["accuracy", "majority", "proposed"]
+
+    @admin.display(description="held-out accuracy")
+    def accuracy(self, model: LabelModel) -> str:
+        return percent(model.heldout_accuracy)
+
+    @admin.display(description="always the commoner label")
+    def majority(self, model: LabelModel) -> str:
+        return percent(model.majority_share)
+
+    @admin.display(description="proposals")
+    def proposed(self, model: LabelModel) -> SafeString:
+        return list_link(LabelProposal, "proposed labels", label_model__id__exact=model.pk)
+
+
+@admin.register(LabelProposal)
+class LabelProposalAdmin(ReadOnlyAdmin):
+    """A proposal is no feedback: it is listed here and marked as proposed wherever it is used."""
+
+    list_display = ["short_id", "good", "confidence", "label_model", "created_at"]
+    list_filter = ["good", "label_model"]
+    list_select_related = ["label_model"]
+    search_fields = ["trace__id__startswith"]
+    fields = ["of", "good", "confidence", "label_model", "created_at"]
+    readonly_fields = ["of"]
+
+    @admin.display(description="trace")
+    def short_id(self, proposal: LabelProposal) -> str:
+        return str(proposal.trace_id)[:8]
+
+    @admin.display(description="trace")
+    def of(self, proposal: LabelProposal) -> SafeString | str:
+        return change_link(Trace, proposal.trace_id, proposal.trace_id)

@@ -1,0 +1,270 @@
+"""Records what an agent does, in the agent's own process, and has it delivered from there.
+
+Which run a record belongs to is known by context: each thread, asyncio task and generator sees the run that it is part
+of. A thread that the agent starts itself does not inherit it; give it ``trace=``. Nothing here raises into the agent or
+does input and output on its thread, except ``flush`` and ``close``, and what reads the files.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from contextvars import ContextVar
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rl.collect.capture.cleaning import (
+    ARGUMENT,
+    NAME,
+    REASONING,
+    TASK,
+    TEXT,
+    TOOL_RESULT,
+    Cleaner,
+    Redact,
+    finite,
+    whole,
+)
+from rl.collect.capture.delivery import Delivery
+from rl.collect.capture.execution_trace import ExecutionTrace
+from rl.collect.capture.open_trace import MOST_EVENTS, OpenTrace, now
+from rl.collect.capture.statistics import statistics
+from rl.collect.capture.trace_files import TraceFiles
+from rl.collect.capture.troubles import Troubles, guarded
+from rl.errors import UsageError
+from rl.records import ReasoningStep, ToolCall
+from rl.slugs import check_slug
+
+RUN = "run"
+"""The task that a run which raised an error is recorded as."""
+
+
+class TraceCollector:
+    """To dated files below ``data_dir``, to the API at ``api_url`` as answers of ``agent``, or both.
+
+    ``redact(name, value)`` sees every text and number before it is kept. Raises UsageError for wrong settings.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path | str | None = None,
+        api_url: str | None = None,
+        api_key: str | None = None,
+        agent: str | None = None,
+        *,
+        redact: Redact | None = None,
+        capacity: int = 1000,
+        timeout: float = 10.0,
+        exit_timeout: float = 5.0,
+    ) -> None:
+        """``capacity``: traces that wait at most; ``timeout``: seconds for one answer of the server; ``exit_timeout``:
+        seconds that the end of the process may take."""
+        if agent is not None:
+            check_slug(agent, "agent name")
+        self.agent, self.troubles = agent, Troubles()
+        self.clean = Cleaner(redact, self.troubles)
+        self.context: ContextVar[OpenTrace | None] = ContextVar("run", default=None)
+        self.tool_at_work: ContextVar[str] = ContextVar("tool", default="")
+        self.llm_at_work: ContextVar[object] = ContextVar("llm call", default=None)
+        self._delivery = Delivery(data_dir, api_url, api_key, agent, self.troubles, capacity, timeout, exit_timeout)
+
+    @guarded
+    def start_trace(
+        self, user_query: str, session_id: str = "default", *, trace_id: str | None = None
+    ) -> OpenTrace | None:
+        """The run that this context, and what it starts, is part of until ``finish_trace``."""
+        trace = self.open_trace(user_query, session_id, trace_id=trace_id)
+        self.context.set(trace)
+        return trace
+
+    def open_trace(
+        self, user_query: Any, session_id: str, *, trace_id: str | None = None, owner: object = None
+    ) -> OpenTrace:
+        return OpenTrace(
+            trace_id=uuid.uuid4().hex if trace_id is None else check_slug(trace_id, "trace id"),
+            session_id=self.clean.text(session_id, NAME, "session_id"),
+            user_query=self.clean.text(user_query, TEXT, "user_query"),
+            outer=self.current(),
+            owner=owner,
+        )
+
+    def current(self) -> OpenTrace | None:
+        """The run that goes on in this context."""
+        trace = self.context.get()
+        while trace is not None and trace.finished:
+            trace = trace.outer
+        return trace
+
+    @guarded
+    def record_tool_call(
+        self,
+        tool_name: str,
+        arguments: Any = None,
+        result: Any = None,
+        success: bool = True,
+        duration_ms: float | None = None,
+        error: object = None,
+        *,
+        timestamp: str = "",
+        trace: OpenTrace | None = None,
+    ) -> None:
+        if run := self.run_of(trace, "a tool call"):
+            kept = self.clean.value(arguments, ARGUMENT, "arguments")
+            self.add_tool_call(run, tool_name, kept, result, success, duration_ms, error, timestamp)
+
+    def add_tool_call(
+        self,
+        run: OpenTrace,
+        tool_name: str,
+        cleaned: Any,
+        result: Any,
+        success: bool,
+        duration_ms: float | None,
+        error: object,
+        timestamp: str,
+    ) -> None:
+        """``cleaned``: the arguments, which were looked at before the tool could change them."""
+        call = ToolCall(
+            tool_name=self.clean.text(tool_name, NAME, "tool_name"),
+            arguments=cleaned,
+            result=self.clean.sized(result, TOOL_RESULT, "result"),
+            success=bool(success),
+            duration_ms=finite(duration_ms),
+            error="" if error is None else self.clean.text(said(error), TASK, "error"),
+            timestamp=timestamp or now(),
+        )
+        self._add(run, run.tool_calls, call)
+
+    @guarded
+    def record_reasoning_step(
+        self,
+        step_type: str,
+        content: str,
+        confidence: float | None = None,
+        insights: Iterable[str] = (),
+        issues: Iterable[str] = (),
+        *,
+        trace: OpenTrace | None = None,
+    ) -> None:
+        if run := self.run_of(trace, "a reasoning step"):
+            step = ReasoningStep(
+                content=self.clean.text(content, REASONING, "content"),
+                step_type=self.clean.text(step_type, NAME, "step_type"),
+                confidence=finite(confidence),
+                insights=tuple(self.clean.text(text, REASONING, "insights") for text in insights),
+                issues=tuple(self.clean.text(text, REASONING, "issues") for text in issues),
+            )
+            self._add(run, run.reasoning_steps, step)
+
+    @guarded
+    def record_task(
+        self,
+        status: str,
+        task_id: object,
+        type: str = "",
+        description: str = "",
+        result: object = None,
+        error: object = None,
+        *,
+        trace: OpenTrace | None = None,
+    ) -> None:
+        """``status``: created, completed or failed."""
+        if run := self.run_of(trace, "a task"):
+            task = {
+                "task_id": self.clean.text(str(task_id), NAME, "task_id"),
+                "type": self.clean.text(type, NAME, "type"),
+                "description": self.clean.text(description, TASK, "description"),
+                "timestamp": now(),
+            }
+            if status == "completed":
+                task["result"] = self.clean.text(result, TASK, "result")
+            if status == "failed":
+                task["error"] = self.clean.text(said(error), TASK, "error")
+            self._add(run, run.tasks[status], task)
+
+    @guarded
+    def record_llm_call(
+        self, tokens_in: int = 0, tokens_out: int = 0, cost: float = 0.0, *, trace: OpenTrace | None = None
+    ) -> None:
+        """``cost`` in whatever currency you count."""
+        if run := self.run_of(trace, "a call of the model"):
+            self._add(run, run.llm_calls, (whole(tokens_in), whole(tokens_out), max(finite(cost) or 0.0, 0.0)))
+
+    @guarded
+    def finish_trace(
+        self, final_response: str = "", *, error: object = None, trace: OpenTrace | None = None
+    ) -> ExecutionTrace | None:
+        """With an ``error`` the run is a failed task too, and the error its answer if it gave none."""
+        run = self.run_of(trace, "the end of a run")
+        if run is None:
+            return None
+        response = self.clean.text(final_response, TEXT, "final_response")
+        if error is not None:
+            what = self.clean.text(said(error), TASK, "error")
+            run.tasks["failed"].append(
+                {"task_id": RUN, "type": RUN, "description": run.user_query[:TASK], "timestamp": now(), "error": what}
+            )
+            response = response or f"Error: {what}"
+        if self.context.get() is run:
+            self.context.set(run.outer)
+        finished = run.finish(response)
+        self._delivery.put(finished)
+        return finished
+
+    def get_unlabeled_traces(self, limit: int = 100) -> list[ExecutionTrace]:
+        """Newest first."""
+        found = (trace for trace in self._stored().all() if trace.label is None)
+        return list(islice(found, limit))
+
+    def label_trace(self, trace_id: str, label: bool | None, notes: str = "") -> ExecutionTrace:
+        """True good, False bad. Raises UsageError when there is no such trace."""
+        return self._stored().label(trace_id, label, self.clean.text(notes, REASONING, "review_notes"))
+
+    def get_statistics(self) -> dict[str, Any]:
+        """Under the names that ToolBoxV2 has for them."""
+        agent = self.agent or ""
+        return statistics(((agent, trace) for trace in self._stored().all()), [agent] if agent else [])
+
+    def flush(self, timeout: float = 10.0) -> bool:
+        """Waits until all is written and sent, or given up; False when the time is over first."""
+        return self._delivery.flush(timeout)
+
+    def close(self, timeout: float | None = None) -> bool:
+        """Flushes, ends the threads; what is not sent then waits in the outbox. Called at the end of the process."""
+        return self._delivery.close(timeout)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Traces that were ``written``, ``sent``, ``refused``, ``kept`` in the outbox, ``lost``, or are ``waiting``."""
+        return self._delivery.counted()
+
+    def run_of(self, trace: OpenTrace | None, what: str) -> OpenTrace | None:
+        """``trace``, else the run of this context; None when there is none, or it is over."""
+        run = trace if trace is not None else self.current()
+        if run is None or run.finished:
+            self.troubles.once(f"outside:{what}", "%s belongs to no run and is not recorded; a thread that the agent "
+                               "starts needs trace=, or contextvars.copy_context().run", what)  # fmt: skip
+            return None
+        return run
+
+    def _add(self, run: OpenTrace, events: list[Any], event: object) -> None:
+        if not run.add(events, event):
+            self.troubles.once("too many", "a run has more than %d events of a kind; the rest is left out", MOST_EVENTS)
+
+    def _stored(self) -> TraceFiles:
+        if self._delivery.files is None:
+            raise UsageError("traces that only go to the API are looked at and labelled in the site; give data_dir too")
+        self._delivery.flush_disk()
+        return self._delivery.files
+
+
+def said(error: object) -> str:
+    """An exception with its type; anything else as text."""
+    if not isinstance(error, BaseException):
+        return "" if error is None else str(error)
+    try:
+        text = str(error)
+    except Exception:
+        text = ""
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

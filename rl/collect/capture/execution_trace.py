@@ -1,0 +1,86 @@
+"""One run of an agent as its trace file holds it: ``{data_dir}/rl_traces/YYYY-MM-DD/{trace_id}.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from rl.errors import UsageError
+from rl.records import ReasoningStep, ToolCall
+from rl.slugs import check_slug
+
+
+@dataclass
+class ExecutionTrace:
+    trace_id: str
+    session_id: str = ""
+    timestamp: str = ""
+    """When the run began: ISO 8601, UTC."""
+    user_query: str = ""
+    tool_calls: list[ToolCall] = field(default_factory=list)
+    reasoning_steps: list[ReasoningStep] = field(default_factory=list)
+    tasks_created: list[dict[str, Any]] = field(default_factory=list)
+    """Each {task_id, type, description, timestamp}; those completed also have ``result``, those failed ``error``."""
+    tasks_completed: list[dict[str, Any]] = field(default_factory=list)
+    tasks_failed: list[dict[str, Any]] = field(default_factory=list)
+    final_response: str = ""
+    total_tokens_in: int = 0
+    total_tokens_out: int = 0
+    total_cost: float = 0.0
+    execution_duration_ms: float = 0.0
+    llm_calls_count: int = 0
+    label: bool | None = None
+    reward_score: float | None = None
+    """0 to 1."""
+    manual_review: bool = False
+    review_notes: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Shares its values with the trace: ``dataclasses.asdict`` would copy them, which takes ten times as long."""
+        stored = {name: getattr(self, name) for name in _NAMES[type(self)]}
+        stored["tool_calls"] = [_shallow(call) for call in self.tool_calls]
+        stored["reasoning_steps"] = [_shallow(step) for step in self.reasoning_steps]
+        return stored
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> ExecutionTrace:
+        """Names that a trace does not have are left out. Raises UsageError for what is no trace."""
+        if not isinstance(stored, Mapping):
+            raise UsageError("a trace is a JSON object")
+        known = _known(cls, stored)
+        check_slug(known.get("trace_id", ""), "trace id")
+        for name, record in (("tool_calls", ToolCall), ("reasoning_steps", ReasoningStep)):
+            known[name] = [_record(record, item, name) for item in _objects(known, name)]
+        for name in ("tasks_created", "tasks_completed", "tasks_failed"):
+            known[name] = [dict(item) for item in _objects(known, name)]
+        return cls(**known)
+
+
+_NAMES: dict[type, tuple[str, ...]] = {
+    cls: tuple(each.name for each in fields(cls)) for cls in (ExecutionTrace, ToolCall, ReasoningStep)
+}
+
+
+def _shallow(record: ToolCall | ReasoningStep) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in _NAMES[type(record)]}
+
+
+def _known(cls: type, stored: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: stored[name] for name in _NAMES[cls] if name in stored}
+
+
+def _objects(stored: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    items = stored.get(name) or []
+    if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
+        raise UsageError(f"{name} must be a list of objects")
+    return items
+
+
+def _record(cls: type, item: Mapping[str, Any], name: str) -> Any:
+    known = {key: tuple(value) if isinstance(value, list) and cls is ReasoningStep else value
+             for key, value in _known(cls, item).items()}  # fmt: skip
+    try:
+        return cls(**known)
+    except TypeError as error:
+        raise UsageError(f"{name}: {error}") from error

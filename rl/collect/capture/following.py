@@ -1,0 +1,195 @@
+"""Functions wrapped so that an observer sees each call to its end, whatever kind of function it is.
+
+The wrapper is of the same kind as the function (``inspect`` cannot tell them apart), gives back what it gives back and
+raises the very exception that it raises. Generators are driven step by step, and the observer is entered for each step
+alone: between the steps the code of whoever iterates runs, which is no part of the call.
+"""
+
+from __future__ import annotations
+
+import inspect
+from asyncio import CancelledError
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any, Protocol
+
+
+class Observer(Protocol):
+    """Of one call. None of its methods raises."""
+
+    def __enter__(self) -> object:
+        """From here to ``__exit__`` the function's own code runs."""
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def item(self, value: Any) -> None:
+        """The function yielded it."""
+
+    def end(self, result: Any) -> None: ...
+
+    def fail(self, error: BaseException) -> None: ...
+
+
+Begin = Callable[[tuple[Any, ...], dict[str, Any]], Observer | None]
+"""Called with the arguments of each call, before it; None: this call is not observed. Must not raise."""
+
+
+def observed(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
+    of_object = inspect.getattr_static(type(function), "__call__", None)
+    for is_kind, wrap in _KINDS:
+        if is_kind(function) or is_kind(of_object):
+            return wraps(function)(wrap(function, begin))
+    return wraps(function)(_plain(function, begin))
+
+
+def _plain(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        observer = begin(args, kwargs)
+        if observer is None:
+            return function(*args, **kwargs)
+        try:
+            with observer:
+                result = function(*args, **kwargs)
+        except BaseException as error:
+            observer.fail(error)
+            raise
+        return _followed(result, observer)
+
+    return wrapper
+
+
+def _coroutine(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
+    async def wrapper(*args: Any, **kwargs: Any) -> Any:
+        observer = begin(args, kwargs)
+        if observer is None:
+            return await function(*args, **kwargs)
+        try:
+            with observer:
+                result = await function(*args, **kwargs)
+        except BaseException as error:
+            observer.fail(error)
+            raise
+        observer.end(result)
+        return result
+
+    return wrapper
+
+
+def _generator(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        observer = begin(args, kwargs) or _Nobody()
+        inner = function(*args, **kwargs)
+        step: Callable[[], Any] = partial(next, inner)
+        while True:
+            try:
+                with observer:
+                    item = step()
+            except StopIteration as stop:
+                observer.end(stop.value)
+                return stop.value
+            except BaseException as error:
+                observer.fail(error)
+                raise
+            observer.item(item)
+            try:
+                sent = yield item
+            except GeneratorExit:
+                try:
+                    with observer:
+                        inner.close()
+                except BaseException as error:
+                    observer.fail(error)
+                    raise
+                observer.end(None)
+                raise
+            except BaseException as error:
+                step = partial(inner.throw, error)
+            else:
+                step = partial(inner.send, sent)
+
+    return wrapper
+
+
+def _async_generator(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
+    async def wrapper(*args: Any, **kwargs: Any) -> Any:
+        observer = begin(args, kwargs) or _Nobody()
+        inner = function(*args, **kwargs)
+        step: Callable[[], Any] = inner.__anext__
+        while True:
+            try:
+                with observer:
+                    item = await step()
+            except StopAsyncIteration:
+                observer.end(None)
+                return
+            except BaseException as error:
+                observer.fail(error)
+                raise
+            observer.item(item)
+            try:
+                sent = yield item
+            except GeneratorExit:
+                try:
+                    with observer:
+                        await inner.aclose()
+                except BaseException as error:
+                    observer.fail(error)
+                    raise
+                observer.end(None)
+                raise
+            except BaseException as error:
+                step = partial(inner.athrow, error)
+            else:
+                step = partial(inner.asend, sent)
+
+    return wrapper
+
+
+def _followed(result: Any, observer: Observer) -> Any:
+    """What a function that is none of the other kinds gave back may still have its work before it."""
+
+    def same(*args: object, **kwargs: object) -> Any:
+        return result
+
+    def begun(args: object, kwargs: object) -> Observer:
+        return observer
+
+    if inspect.iscoroutine(result):
+        return _coroutine(same, begun)()
+    if inspect.isgenerator(result):
+        return _generator(same, begun)()
+    if inspect.isasyncgen(result):
+        return _async_generator(same, begun)()
+    if callable(getattr(type(result), "add_done_callback", None)):
+        result.add_done_callback(partial(_settled, observer))
+    else:
+        observer.end(result)
+    return result
+
+
+def _settled(observer: Observer, future: Any) -> None:
+    if future.cancelled():
+        observer.fail(CancelledError())
+    elif error := future.exception():
+        observer.fail(error)
+    else:
+        observer.end(future.result())
+
+
+class _Nobody:
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def item(self, value: Any) -> None: ...
+
+    def end(self, result: Any) -> None: ...
+
+    def fail(self, error: BaseException) -> None: ...
+
+
+_KINDS: tuple[tuple[Callable[[Any], bool], Callable[..., Any]], ...] = (
+    (inspect.iscoroutinefunction, _coroutine),
+    (inspect.isasyncgenfunction, _async_generator),
+    (inspect.isgeneratorfunction, _generator),
+)

@@ -1,0 +1,193 @@
+"""Puts an observed function in the place of another, for one object, and back.
+
+A method that a class defines is observed in the class, for the objects that were hooked and no other: the object
+itself stays as it is, so it can be copied, pickled and compared, may have ``__slots__``, and ``__call__`` works too. A
+function that the object, a mapping or a list holds is replaced there.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import weakref
+from collections.abc import Callable, MutableMapping, MutableSequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from rl.collect.capture.following import Begin, Observer, observed
+from rl.errors import UsageError
+
+_MISSING = object()
+_LAYER = "_ratchet_layer"
+_lock = threading.RLock()
+
+
+class Place:
+    """Where a function is found."""
+
+    def get(self) -> Any:
+        """What is there; ``_MISSING`` if nothing is."""
+
+    def put(self, value: Any) -> None: ...
+
+    def remove(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class InClass(Place):
+    owner: type
+    name: str
+
+    def get(self) -> Any:
+        return vars(self.owner).get(self.name, _MISSING)
+
+    def put(self, value: Any) -> None:
+        setattr(self.owner, self.name, value)
+
+    def remove(self) -> None:
+        delattr(self.owner, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class InMapping(Place):
+    owner: MutableMapping[Any, Any]
+    """Also the ``__dict__`` of an object."""
+    name: Any
+
+    def get(self) -> Any:
+        return self.owner.get(self.name, _MISSING)
+
+    def put(self, value: Any) -> None:
+        self.owner[self.name] = value
+
+    def remove(self) -> None:
+        del self.owner[self.name]
+
+
+class InList(Place):
+    """An item, wherever it is moved to."""
+
+    def __init__(self, owner: MutableSequence[Any], item: Any) -> None:
+        self.owner, self.item = owner, item
+
+    def get(self) -> Any:
+        return next((item for item in self.owner if item is self.item), _MISSING)
+
+    def put(self, value: Any) -> None:
+        index = next(index for index, item in enumerate(self.owner) if item is self.item)
+        self.owner[index] = self.item = value
+
+
+class Layer:
+    """One observed function. ``key`` says who observes: the same key is not put on top of itself."""
+
+    def __init__(self, place: Place, key: object, function: Callable[..., Any]) -> None:
+        self.place, self.key, self.before = place, key, place.get()
+        self.observers: dict[int, Begin] = {}
+        """By the id of the object; 0 where the place belongs to one object."""
+        self.users: dict[int, int] = {}
+        self.owners: dict[int, object] = {}
+        self.wrapper = observed(function, self._begin_for_method if isinstance(place, InClass) else self._begin)
+        setattr(self.wrapper, _LAYER, self)
+        place.put(self.wrapper)
+
+    def _begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Observer | None:
+        begin = self.observers.get(0)
+        return begin(args, kwargs) if begin else None
+
+    def _begin_for_method(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Observer | None:
+        begin = self.observers.get(id(args[0])) if args else None
+        return begin(args[1:], kwargs) if begin else None
+
+    def add(self, target: int, begin: Begin) -> None:
+        self.users[target] = self.users.get(target, 0) + 1
+        self.observers.setdefault(target, begin)
+
+    def watch(self, owner: object) -> None:
+        """An object that is gone leaves its id to another."""
+        target = id(owner)
+        try:
+            self.owners.setdefault(target, weakref.ref(owner, lambda _: self.forget(target)))
+        except TypeError:  # its class has no room for weak references, so it has to stay
+            self.owners[target] = owner
+
+    def release(self, target: int) -> None:
+        with _lock:
+            self.users[target] = self.users.get(target, 1) - 1
+            if self.users[target] <= 0:
+                self.forget(target)
+
+    def forget(self, target: int) -> None:
+        with _lock:
+            self.users.pop(target, None)
+            self.observers.pop(target, None)
+            self.owners.pop(target, None)
+            layer: Layer | None = self
+            # Also those below that were released earlier and could not leave from under this one.
+            while layer and not layer.observers and layer.place.get() is layer.wrapper:
+                layer._restore()
+                layer = getattr(layer.before, _LAYER, None)
+
+    def _restore(self) -> None:
+        if self.before is _MISSING:
+            self.place.remove()
+        else:
+            self.place.put(self.before)
+
+
+Release = Callable[[], None]
+
+
+def patch_attribute(owner: Any, name: str, key: object, begin: Begin) -> Release:
+    """Raises UsageError where the attribute cannot be replaced without changing what the object is."""
+    own: dict[str, Any] | None = getattr(owner, "__dict__", None)
+    static = inspect.getattr_static(type(owner), name, None)
+    with _lock:
+        if isinstance(own, dict) and (name in own or (name != "__call__" and not inspect.isfunction(static))):
+            if hasattr(type(static), "__set__") or not callable(getattr(owner, name, None)):
+                raise UsageError(f"{name} of {_named(owner)} is not a method or function that can be replaced")
+            return _patch(InMapping(own, name), getattr(owner, name), key, begin, None)
+        if not inspect.isfunction(static):
+            raise UsageError(f"{name} of {_named(owner)} is not a method or function that can be replaced")
+        try:
+            return _patch(InClass(type(owner), name), static, key, begin, owner)
+        except (TypeError, AttributeError) as error:
+            raise UsageError(f"{name} of {_named(owner)} cannot be replaced: {error}") from error
+
+
+def patch_item(place: Place, key: object, begin: Begin) -> Release:
+    with _lock:
+        return _patch(place, place.get(), key, begin, None)
+
+
+def _patch(place: Place, function: Callable[..., Any], key: object, begin: Begin, owner: Any) -> Release:
+    layer = _existing(place, key) or Layer(place, key, function)
+    target = id(owner) if owner is not None else 0
+    layer.add(target, begin)
+    if owner is not None:
+        layer.watch(owner)
+    return _Once(layer, target)
+
+
+def _existing(place: Place, key: object) -> Layer | None:
+    found = place.get()
+    while layer := getattr(found, _LAYER, None):
+        if layer.key == key:
+            return cast(Layer, layer)
+        found = layer.before
+    return None
+
+
+class _Once:
+    def __init__(self, layer: Layer, target: int) -> None:
+        self.layer: Layer | None = layer
+        self.target = target
+
+    def __call__(self) -> None:
+        layer, self.layer = self.layer, None
+        if layer:
+            layer.release(self.target)
+
+
+def _named(owner: object) -> str:
+    return f"the {type(owner).__name__}"

@@ -1,0 +1,40 @@
+"""A finished trace as ``POST /api/v1/traces/`` takes it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Literal
+
+from rl.collect.capture.execution_trace import ExecutionTrace
+from rl.collect.limits import MAX_ID_LENGTH, MAX_WHOLE_NUMBER
+from rl.records import TaskEvent
+
+_STATUSES: tuple[Literal["created", "completed", "failed"], ...] = ("created", "completed", "failed")
+
+
+def payload(trace: ExecutionTrace, agent: str) -> dict[str, Any]:
+    """The trace id becomes the external id: sending the same trace again changes nothing. A count of 0 is one that
+    nobody took: it is left open."""
+    stored = trace.to_dict()
+    return {
+        "agent": agent,
+        "external_id": trace.trace_id,
+        "session_id": trace.session_id[:MAX_ID_LENGTH],
+        "prompt": [{"role": "user", "content": trace.user_query}],
+        "response": trace.final_response,
+        "tool_calls": stored["tool_calls"],
+        "reasoning_steps": stored["reasoning_steps"],
+        "tasks": task_events(trace),
+        "tokens_in": min(trace.total_tokens_in, MAX_WHOLE_NUMBER) or None,
+        "tokens_out": min(trace.total_tokens_out, MAX_WHOLE_NUMBER) or None,
+        "llm_calls": trace.llm_calls_count or None,
+        "cost": trace.total_cost or None,
+        "duration_ms": min(round(trace.execution_duration_ms), MAX_WHOLE_NUMBER),
+        "occurred_at": trace.timestamp,
+    }
+
+
+def task_events(trace: ExecutionTrace) -> list[dict[str, Any]]:
+    """In the order in which they happened."""
+    events = [TaskEvent(status=status, **task) for status in _STATUSES for task in getattr(trace, f"tasks_{status}")]
+    return [asdict(event) for event in sorted(events, key=lambda event: event.timestamp)]

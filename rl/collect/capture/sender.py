@@ -1,0 +1,186 @@
+"""Delivers traces to Ratchet, in batches, until each is stored or refused.
+
+- No answer, 408, 409, 425, 429, 5xx, or an answer that is not Ratchet's: the same traces again, later and later (at
+  most a minute apart, or when ``Retry-After`` says). Their external ids make that safe.
+- 400, 413, 422, 500 for a batch: smaller batches, down to the one trace that is at fault. That one is given up.
+- 401, 403, 404 and other refusals, and 500 time and again, are not the trace's fault: it goes to the outbox, from where
+  the next process sends it, with the right key, to a server that knows the agent.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from rl.collect.capture.api_client import Answer, ApiClient, said
+from rl.collect.capture.execution_trace import ExecutionTrace
+from rl.collect.capture.outbox import Outbox
+from rl.collect.capture.payload import payload
+from rl.collect.capture.troubles import Troubles
+from rl.collect.capture.worker import Outcome
+
+LARGEST_BATCH = 100
+MOST_BYTES = 1024 * 1024
+"""Of a batch of more than one; a server takes 2.5 MiB unless it is told otherwise."""
+MOST_TRIES = 5
+"""Of a trace that alone breaks the server."""
+FIRST_WAIT, LONGEST_WAIT, LONGEST_RETRY_AFTER = 0.5, 60.0, 600.0
+"""Seconds."""
+_LATER = {0, 408, 409, 425, 429}
+_AT_FAULT = {400, 413, 422}
+
+
+@dataclass(eq=False, slots=True)
+class Parcel:
+    trace_id: str
+    content: ExecutionTrace | bytes
+    """Becomes bytes when it is first sent, off the agent's thread."""
+    tries: int = 0
+    in_outbox: bool = False
+
+
+class Sender:
+    def __init__(
+        self, client: ApiClient, agent: str, outbox: Outbox | None, troubles: Troubles, counts: Counter[str]
+    ) -> None:
+        self._client, self._agent, self._outbox = client, agent, outbox
+        self._troubles, self._counts = troubles, counts
+        self._size, self._failures = LARGEST_BATCH, 0
+        self._stored: Iterator[Parcel] = self._waiting()
+
+    def batch(self) -> int:
+        return self._size
+
+    def work(self, parcels: list[Parcel]) -> Outcome[Parcel]:
+        batch, rest = self._fitting(parcels)
+        answer = self._client.post(b"[" + b",".join(map(self.body, batch)) + b"]")
+        if answer.status == 207 and (results := _results(answer, len(batch))) is not None:
+            again = self._each(batch, results)
+            self._reached()
+            # While the server takes what is new, it may take what is old.
+            old = islice(self._stored, self._size if any(map(_is_stored, results)) else 0)
+            return Outcome([*again, *rest, *old], self._wait(answer) if again else 0)
+        return self._not_stored(answer, batch, rest)
+
+    def body(self, parcel: Parcel) -> bytes:
+        if isinstance(parcel.content, ExecutionTrace):
+            parcel.content = json.dumps(payload(parcel.content, self._agent), ensure_ascii=False).encode("utf-8")
+        return parcel.content
+
+    def keep(self, parcel: Parcel) -> None:
+        """Into the outbox, or counted as lost."""
+        try:
+            if self._outbox is not None:
+                if not parcel.in_outbox:
+                    self._outbox.keep(parcel.trace_id, self.body(parcel))
+                self._counts["kept"] += 1
+                return
+        except OSError as error:
+            self._troubles.failed("writing the outbox", error)
+        self.lose(parcel)
+
+    def lose(self, parcel: Parcel) -> None:
+        self._counts["lost"] += 1
+        self._troubles.counted("lost", "traces that could not be delivered and are lost: %d")
+
+    def _fitting(self, parcels: list[Parcel]) -> tuple[list[Parcel], list[Parcel]]:
+        size = 0
+        for count, parcel in enumerate(parcels):
+            size += len(self.body(parcel))
+            if count and size > MOST_BYTES:
+                return parcels[:count], parcels[count:]
+        return parcels, []
+
+    def _each(self, batch: list[Parcel], results: list[dict[str, Any]]) -> list[Parcel]:
+        """The ones to try again."""
+        again = []
+        for parcel, result in zip(batch, results, strict=True):
+            status = result["status"]
+            if _is_stored(result):
+                self._stored_one(parcel)
+            elif status in _LATER or status >= 500:
+                again += self._unless_hopeless(parcel, said(result.get("problem")))
+            else:
+                self._refused(parcel, status, said(result.get("problem")))
+        return again
+
+    def _not_stored(self, answer: Answer, batch: list[Parcel], rest: list[Parcel]) -> Outcome[Parcel]:
+        if answer.status in _AT_FAULT or answer.status == 500:
+            if len(batch) > 1:
+                self._size = max(len(batch) // 2, 1)
+                return Outcome([*batch, *rest], 0 if answer.status in _AT_FAULT else self._wait(answer))
+            if answer.status == 500:
+                return Outcome([*self._unless_hopeless(batch[0], answer.reason), *rest], self._wait(answer))
+        if answer.status in _LATER or answer.status >= 500 or 200 <= answer.status < 300:
+            self._troubles.once("delivery", "%s answers: %s; trying again", self._client.url, _reason(answer))
+            return Outcome([*batch, *rest], self._wait(answer))
+        for parcel in batch:
+            self._refused(parcel, answer.status, _reason(answer))
+        return Outcome(rest, 0)
+
+    def _unless_hopeless(self, parcel: Parcel, reason: str) -> list[Parcel]:
+        parcel.tries += 1
+        if parcel.tries < MOST_TRIES:
+            return [parcel]
+        self._refused(parcel, 500, reason)
+        return []
+
+    def _refused(self, parcel: Parcel, status: int, reason: str) -> None:
+        """``reason`` is told once for each status and text."""
+        self._counts["refused"] += 1
+        if status not in _AT_FAULT:
+            self._troubles.once(f"refused:{status}:{reason}", "Ratchet does not take traces: %s", reason)
+            self.keep(parcel)
+            parcel.in_outbox = True
+            return
+        self._troubles.once(f"refused:{status}:{reason}", "Ratchet refuses trace %s: %s", parcel.trace_id, reason)
+        self._out_of_box(parcel)
+
+    def _stored_one(self, parcel: Parcel) -> None:
+        self._counts["sent"] += 1
+        self._out_of_box(parcel)
+
+    def _out_of_box(self, parcel: Parcel) -> None:
+        if parcel.in_outbox and self._outbox is not None:
+            self._outbox.remove(parcel.trace_id)
+
+    def _reached(self) -> None:
+        self._size = min(self._size * 2, LARGEST_BATCH)
+        if self._failures:
+            self._failures = 0
+            self._troubles.over("delivery", f"{self._client.url} takes traces again")
+            self._stored = self._waiting()
+
+    def _waiting(self) -> Iterator[Parcel]:
+        """What earlier processes, and this one while the server was away, have put aside; looked up when asked."""
+        if self._outbox is not None:
+            for trace_id, body in self._outbox.waiting():
+                yield Parcel(trace_id, body, in_outbox=True)
+
+    def _wait(self, answer: Answer) -> float:
+        self._failures += 1
+        if answer.retry_after is not None:
+            return min(answer.retry_after, LONGEST_RETRY_AFTER)
+        longest = min(FIRST_WAIT * 2 ** min(self._failures - 1, 20), LONGEST_WAIT)
+        return longest * random.uniform(0.5, 1)  # noqa: S311  not all clients of a server that was away at once
+
+
+def _results(answer: Answer, count: int) -> list[dict[str, Any]] | None:
+    results = answer.document.get("results") if isinstance(answer.document, dict) else None
+    if not isinstance(results, list) or len(results) != count:
+        return None
+    whole = all(isinstance(result, dict) and isinstance(result.get("status"), int) for result in results)
+    return results if whole else None
+
+
+def _is_stored(result: dict[str, Any]) -> bool:
+    return result["status"] in (200, 201)
+
+
+def _reason(answer: Answer) -> str:
+    return f"{answer.reason} (status {answer.status})" if answer.status else answer.reason

@@ -1,0 +1,140 @@
+"""The checkpoints of one agent tell the same conversations again and again, each time a few more. Here they become one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from rl.collect.capture.execution_trace import ExecutionTrace
+from rl.collect.checkpoints.lenient import moment
+from rl.records import ReasoningStep
+
+_COUNTS = ("total_tokens_in", "total_tokens_out", "llm_calls_count")
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What one file tells."""
+
+    filename: str
+    at: datetime
+    about: Mapping[str, Any]
+    """As ``rl.collect.checkpoints.extraction`` gives it."""
+    traces: tuple[ExecutionTrace, ...]
+
+
+@dataclass(slots=True)
+class Found:
+    trace: ExecutionTrace
+    filename: str
+    """The newest checkpoint that tells it."""
+    at: datetime
+
+
+@dataclass(slots=True)
+class _Said:
+    """A task or a step of reasoning: its newest words, and the conversation it belongs to."""
+
+    what: Any
+    owner: Found
+    first: datetime
+    newest: datetime
+
+
+@dataclass(slots=True)
+class _Agent:
+    found: dict[str, Found] = field(default_factory=dict)
+    tasks: dict[str, _Said] = field(default_factory=dict)
+    steps: dict[tuple[str, str], _Said] = field(default_factory=dict)
+    totals: Mapping[str, float] = field(default_factory=dict)
+    totals_at: datetime = _LONG_AGO
+
+
+def combined(checkpoints: Iterable[Checkpoint]) -> list[Found]:
+    """Each conversation once, in the order of time. Checkpoints may come in any order, and one is looked at at a time.
+
+    The newest checkpoint's words count. A list of tool calls that an older one has more of stays as it was there, because
+    histories are shortened with time. A task belongs to the conversation during which it was made; a task without a time,
+    and reasoning, to the last conversation of the first checkpoint that knows of it. The newest totals, which count from
+    the agent's beginning, are spread evenly.
+    """
+    agent = _Agent()
+    for checkpoint in checkpoints:
+        for trace in checkpoint.traces:
+            _take(agent.found, Found(trace, checkpoint.filename, checkpoint.at))
+        _take_about(agent, checkpoint)
+    _attach(agent)
+    found = sorted(agent.found.values(), key=_time)
+    _spread(agent.totals, [one.trace for one in found])
+    return found
+
+
+def _take(found: dict[str, Found], newcomer: Found) -> None:
+    here = found.setdefault(newcomer.trace.trace_id, newcomer)
+    if here is newcomer:
+        return
+    calls = max(here.trace.tool_calls, newcomer.trace.tool_calls, key=len)
+    if newcomer.at >= here.at:
+        here.trace, here.filename, here.at = newcomer.trace, newcomer.filename, newcomer.at
+    here.trace.tool_calls = calls
+
+
+def _take_about(agent: _Agent, checkpoint: Checkpoint) -> None:
+    if checkpoint.at >= agent.totals_at:
+        agent.totals, agent.totals_at = checkpoint.about["totals"], checkpoint.at
+    here = sorted((agent.found[trace.trace_id] for trace in checkpoint.traces), key=_time)
+    if not here:
+        return
+    for task in checkpoint.about["tasks"]:
+        owner = _during(here, moment(task["created_at"]))
+        _say(agent.tasks, task["task_id"], _Said(task, owner, checkpoint.at, checkpoint.at))
+    for step in checkpoint.about["reasoning_steps"]:
+        key = (step["step_type"], step["content"])
+        _say(agent.steps, key, _Said(ReasoningStep(**step), here[-1], checkpoint.at, checkpoint.at))
+
+
+def _say(said: dict[Any, _Said], key: Any, newcomer: _Said) -> None:
+    here = said.setdefault(key, newcomer)
+    if newcomer.first < here.first:
+        here.owner, here.first = newcomer.owner, newcomer.first
+    if newcomer.newest >= here.newest:
+        here.what, here.newest = newcomer.what, newcomer.newest
+
+
+def _during(found: list[Found], created: datetime | None) -> Found:
+    """The last one that had begun by then."""
+    begun = [one for one in found if created and _LONG_AGO < _time(one) <= created]
+    return (begun or found)[-1]
+
+
+def _attach(agent: _Agent) -> None:
+    for said in agent.tasks.values():
+        _attach_task(said.owner.trace, said.what)
+    for said in agent.steps.values():
+        said.owner.trace.reasoning_steps.append(said.what)
+
+
+def _attach_task(trace: ExecutionTrace, task: Mapping[str, Any]) -> None:
+    event = {name: task[name] for name in ("task_id", "type", "description")}
+    trace.tasks_created.append({**event, "timestamp": task["created_at"]})
+    if task["status"] == "completed":
+        trace.tasks_completed.append({**event, "timestamp": task["ended_at"], "result": task["result"]})
+    elif task["status"] == "failed":
+        trace.tasks_failed.append({**event, "timestamp": task["ended_at"], "error": task["error"]})
+
+
+def _spread(totals: Mapping[str, float], traces: list[ExecutionTrace]) -> None:
+    """Whole numbers stay whole and add up to the total: the first ones have one more."""
+    for name in _COUNTS:
+        share, rest = divmod(int(totals.get(name, 0)), len(traces) or 1)
+        for place, trace in enumerate(traces):
+            setattr(trace, name, share + (place < rest))
+    for trace in traces:
+        trace.total_cost = totals.get("total_cost", 0) / len(traces)
+
+
+def _time(found: Found) -> datetime:
+    return moment(found.trace.timestamp) or _LONG_AGO

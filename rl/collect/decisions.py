@@ -1,0 +1,192 @@
+"""OCD's decision records (camelCase): a state, the action that an agent chose in it, and what came of it later.
+
+A decision is a trace: the state as canonical JSON is the user's message, the action as canonical JSON is the response.
+What people and systems said of it becomes feedback; every other field stays as it is in ``details["decision"]``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from rl.collect.imported import ImportedFeedback, ImportedTrace, Rejected
+from rl.collect.storable import unstorable
+from rl.errors import UsageError
+from rl.records import Message
+from rl.slugs import check_slug
+
+SCORES: Mapping[str, float] = {"CONFIRMED": 1.0, "CORRECTED": 0.0, "OVERRIDDEN": 0.0, "IGNORED": 0.5}
+"""What a person did with the decision, as a rating from 0 to 1."""
+RATER, OUTCOME_RATER = "decision", "system:decision"
+LONGEST_ID, LONGEST_USER, LONGEST_METRIC = 200, 190, 100
+_READ = ("id", "agentType", "state", "action", "userFeedback", "userCorrection", "feedbackAt", "outcomeObservedAt")
+"""Fields that have a place of their own in a trace or its feedback."""
+_IDENTITY = ("agentType", "state", "action", "itemId", "opusId", "userId", "modelVersion", "createdAt")
+_TEXTS = ("itemId", "opusId", "userId", "modelVersion", "reasoning")
+
+
+def read_decision(mapping: object, where: str) -> ImportedTrace | Rejected:
+    """One record. Its external id is ``id`` or ``decisionId``, else a hash of what never changes in it."""
+    try:
+        return _decision(_object(mapping), where)
+    except UsageError as error:
+        return Rejected(where, str(error))
+
+
+def canonical(value: object) -> str:
+    """The same JSON value is always the same text."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def user_feedback(mapping: Mapping[str, Any], action: object) -> tuple[ImportedFeedback, ...]:
+    """The rating of ``userFeedback`` and the correction of ``userCorrection``; a correction that is the action itself
+    corrects nothing. Raises UsageError."""
+    rater, rated_at = rater_of(mapping.get("userId")), _moment(mapping, "feedbackAt")
+    found = []
+    if word := _feedback_word(mapping.get("userFeedback")):
+        found.append(
+            ImportedFeedback(
+                kind="rating", rater=rater, scale="score", value=SCORES[word], tags=(word,), rated_at=rated_at
+            )
+        )
+    correction = mapping.get("userCorrection")
+    if correction is not None and canonical(correction) != canonical(action):
+        text = canonical(correction)
+        found.append(ImportedFeedback(kind="correction", rater=rater, text=text, rated_at=rated_at))
+    return tuple(found)
+
+
+def outcomes(mapping: Mapping[str, Any]) -> tuple[ImportedFeedback, ...]:
+    """One for each number or truth value in ``outcomeMetrics``. Raises UsageError."""
+    observed_at = _moment(mapping, "outcomeObservedAt")
+    return tuple(
+        ImportedFeedback(kind="outcome", rater=OUTCOME_RATER, metric=name, value=value, rated_at=observed_at)
+        for name, value in _measured(mapping)
+    )
+
+
+def unmeasured(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``outcomeMetrics`` holds beside numbers and truth values: kept, but no outcome."""
+    return {name: value for name, value in _metrics(mapping).items() if not isinstance(value, (bool, int, float))}
+
+
+def rater_of(user: object) -> str:
+    """Apart from the names of the people who sign in here, whatever a log calls its users. Raises UsageError."""
+    if user is None or user == "":
+        return RATER
+    if not isinstance(user, str) or len(user) > LONGEST_USER:
+        raise UsageError(f"userId must be text of at most {LONGEST_USER} characters")
+    return f"{RATER}:{user}"
+
+
+def _decision(given: Mapping[str, Any], where: str) -> ImportedTrace:
+    state, action = _required(given, "state"), _required(given, "action")
+    _check_numbers(given)
+    _check_texts(given)
+    agent = given.get("agentType") or ""
+    return ImportedTrace(
+        where=where,
+        external_id=_external_id(given),
+        prompt=(Message(role="user", content=canonical(state)),),
+        response=canonical(action),
+        agent=check_slug(agent, "agentType") if agent else "",
+        model_version=given.get("modelVersion") or "",
+        state=state,
+        action=action,
+        details={"decision": _rest(given)},
+        occurred_at=_moment(given, "createdAt"),
+        feedback=(*user_feedback(given, action), *outcomes(given)),
+    )
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise UsageError("must be a JSON object")
+    if problem := unstorable(value):
+        raise UsageError(problem)
+    return value
+
+
+def _required(given: Mapping[str, Any], name: str) -> Any:
+    if (value := given.get(name)) is None:
+        raise UsageError(f"{name} is missing")
+    return value
+
+
+def _check_numbers(given: Mapping[str, Any]) -> None:
+    for name in ("reward", "confidence"):
+        if (value := given.get(name)) is not None and not _is_number(value):
+            raise UsageError(f"{name} must be a number")
+    if not 0 <= (given.get("confidence") or 0) <= 1:
+        raise UsageError("confidence must be between 0 and 1")
+    components = given.get("rewardComponents")
+    if components is not None and not isinstance(components, Mapping):
+        raise UsageError("rewardComponents must be an object")
+
+
+def _check_texts(given: Mapping[str, Any]) -> None:
+    for name in _TEXTS:
+        if not isinstance(given.get(name) or "", str):
+            raise UsageError(f"{name} must be text")
+
+
+def _external_id(given: Mapping[str, Any]) -> str:
+    named = given.get("id") or given.get("decisionId")
+    if named:
+        if not isinstance(named, str) or len(named) > LONGEST_ID:
+            raise UsageError(f"id must be text of at most {LONGEST_ID} characters")
+        return named
+    identity = canonical([given.get(name) for name in _IDENTITY])
+    return "decision-" + hashlib.sha256(identity.encode()).hexdigest()
+
+
+def _rest(given: Mapping[str, Any]) -> dict[str, Any]:
+    rest = {name: value for name, value in given.items() if name not in _READ and value is not None}
+    if metrics := unmeasured(given):
+        return {**rest, "outcomeMetrics": metrics}
+    rest.pop("outcomeMetrics", None)
+    return rest
+
+
+def _feedback_word(value: object) -> str:
+    if value is None or value == "":
+        return ""
+    word = value.upper() if isinstance(value, str) else ""
+    if word not in SCORES:
+        raise UsageError(f"userFeedback must be one of {', '.join(SCORES)}")
+    return word
+
+
+def _metrics(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
+    metrics = mapping.get("outcomeMetrics")
+    if metrics is not None and not isinstance(metrics, Mapping):
+        raise UsageError("outcomeMetrics must be an object of metric names and numbers")
+    return metrics or {}
+
+
+def _measured(mapping: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    for name, value in _metrics(mapping).items():
+        if isinstance(value, (bool, int, float)):
+            if not name.strip() or len(name) > LONGEST_METRIC:
+                raise UsageError(f"outcomeMetrics: a name has 1 to {LONGEST_METRIC} characters, not {name[:120]!r}")
+            yield name.strip(), float(value)
+
+
+def _moment(given: Mapping[str, Any], name: str) -> datetime | None:
+    """In UTC; a time without a zone is taken as UTC."""
+    value = given.get(name)
+    if value is None or value == "":
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):
+        raise UsageError(f"{name} must be a time in ISO 8601, such as 2026-02-01T12:00:00Z") from None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

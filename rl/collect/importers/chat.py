@@ -1,0 +1,194 @@
+"""Chat messages as OpenAI and TRL write them: what was asked, what was answered, and which tools were called on the way.
+
+The prompt goes to the last user message before the last answer. What comes after it is what the model did: tool calls with
+their results, thoughts, remarks, the answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from rl.collect.imported import ImportedFeedback, ImportedTrace
+from rl.collect.importers.fields import Refused, content_hash
+from rl.records import Message, ReasoningStep, ToolCall
+
+RATER = "import"
+"""Of what a file says without saying who said it."""
+_ROLES = {"developer": "system", "function": "tool", **{name: name for name in ("system", "user", "assistant", "tool")}}
+_DONE = frozenset({"role", "content", "tool_calls", "function_call", "tool_call_id", "name", "reasoning_content"})
+"""What the messages after the prompt may say without a loss."""
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    prompt: tuple[Message, ...]
+    response: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    reasoning_steps: tuple[ReasoningStep, ...] = ()
+    original: list[Any] | None = None
+    """The messages as they were, where they say more than these fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    role: str
+    content: str
+    given: Mapping[str, Any]
+
+    def says_only(self, names: Iterable[str]) -> bool:
+        said = {name for name, value in self.given.items() if value not in (None, [], "")}
+        as_text = not isinstance(self.given.get("content"), list)
+        return as_text and said <= frozenset(names) and self.given["role"] == self.role
+
+
+def talk(messages: object, field: str = "messages") -> Talk:
+    """Raises Refused."""
+    turns = _turns(messages, field)
+    answers = [place for place, turn in enumerate(turns) if turn.role == "assistant"]
+    if not answers:
+        raise Refused(f"{field} has no message of the assistant")
+    asked = [place for place, turn in enumerate(turns[: answers[-1]]) if turn.role == "user"]
+    start = asked[-1] + 1 if asked else _leading_system(turns)
+    if start == 0:
+        raise Refused(f"{field} has nothing before the answer")
+    prompt, work = turns[:start], [turn for turn in turns[start:] if turn.role in ("assistant", "tool")]
+    lossless = (
+        all(turn.says_only(("role", "content")) for turn in prompt)
+        and all(turn.says_only(_DONE) for turn in work)
+        and len(prompt) + len(work) == len(turns)
+    )
+    return Talk(
+        prompt=tuple(Message(role=turn.role, content=turn.content) for turn in prompt),
+        response=turns[answers[-1]].content,
+        tool_calls=tuple(_calls(work)),
+        reasoning_steps=tuple(_steps(work, turns[answers[-1]])),
+        original=None if lossless else list(messages),  # type: ignore[call-overload]
+    )
+
+
+def trace(
+    where: str,
+    said: Talk,
+    details: Mapping[str, Any] | None = None,
+    feedback: tuple[ImportedFeedback, ...] = (),
+    external_id: str = "",
+) -> ImportedTrace:
+    """Without an id of its own a record is known by its content, so that the order of the file does not matter."""
+    known = {**(details or {}), **({"messages": said.original} if said.original else {})}
+    did = [[asdict(call) for call in said.tool_calls], [asdict(step) for step in said.reasoning_steps]]
+    return ImportedTrace(
+        where=where,
+        external_id=external_id or content_hash(said.prompt, said.response, did, known),
+        prompt=said.prompt,
+        response=said.response,
+        tool_calls=said.tool_calls,
+        reasoning_steps=said.reasoning_steps,
+        details=known,
+        feedback=feedback,
+    )
+
+
+def pair(
+    where: str, better: Talk, worse: Talk, details: Mapping[str, Any] | None = None, external_id: str = ""
+) -> list[ImportedTrace]:
+    """Two answers, and that the first is the better one. Raises Refused."""
+    if better.prompt != worse.prompt:
+        raise Refused("the two answers belong to different prompts")
+    ids = (f"{external_id}/chosen", f"{external_id}/rejected") if external_id else ("", "")
+    right = trace(where, worse, details, external_id=ids[1])
+    left = trace(where, better, details, external_id=ids[0])
+    if (left.response, left.tool_calls) == (right.response, right.tool_calls):
+        raise Refused("the two answers are the same")
+    picked = ImportedFeedback(kind="comparison", rater=RATER, choice="left", other_external_id=right.external_id)
+    return [right, replace(left, feedback=(picked,))]
+
+
+# --- messages ----------------------------------------------------------------------------------------------------------
+
+
+def _turns(messages: object, field: str) -> list[_Turn]:
+    if not isinstance(messages, list) or not messages:
+        raise Refused(f"{field} must be a list of messages" if messages is not None else f"{field} is missing")
+    return [_turn(message, f"{field}[{place}]") for place, message in enumerate(messages)]
+
+
+def _turn(message: object, field: str) -> _Turn:
+    if not isinstance(message, dict):
+        raise Refused(f"{field} is no object")
+    role = message.get("role")
+    if not isinstance(role, str) or role not in _ROLES:
+        raise Refused(f"{field}.role must be one of {', '.join(_ROLES)}, not {role!r:.50}")
+    return _Turn(_ROLES[role], _content(message.get("content"), field), message)
+
+
+def _content(value: object, field: str) -> str:
+    """Text, or the texts among the parts."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(part, (dict, str)) for part in value):
+        texts = (part if isinstance(part, str) else part.get("text") or part.get("refusal") for part in value)
+        return "\n".join(part for part in texts if isinstance(part, str))
+    raise Refused(f"{field}.content must be text or a list of parts, not {value!r:.50}")
+
+
+def _leading_system(turns: Sequence[_Turn]) -> int:
+    return next((place for place, turn in enumerate(turns) if turn.role != "system"), len(turns))
+
+
+# --- what the model did ------------------------------------------------------------------------------------------------
+
+
+def _steps(work: Iterable[_Turn], answer: _Turn) -> Iterator[ReasoningStep]:
+    for turn in work:
+        if turn.role == "assistant":
+            if isinstance(thought := turn.given.get("reasoning_content"), str) and thought:
+                yield ReasoningStep(thought, step_type="reasoning")
+            if turn is not answer and turn.content:
+                yield ReasoningStep(turn.content, step_type="message")
+
+
+def _calls(work: Iterable[_Turn]) -> list[ToolCall]:
+    """A result goes to the call with its id, else to the first that has none yet."""
+    calls: list[tuple[object, ToolCall]] = []
+    waiting: list[int] = []
+    for turn in work:
+        if turn.role == "assistant":
+            for call in _asked(turn):
+                waiting.append(len(calls))
+                calls.append(call)
+            continue
+        wanted = turn.given.get("tool_call_id")
+        place = next((one for one in waiting if wanted is not None and calls[one][0] == wanted), None)
+        place = waiting[0] if place is None and waiting else place
+        if place is None:
+            name = turn.given.get("name")
+            calls.append((wanted, ToolCall(name if isinstance(name, str) and name else "tool", result=turn.content)))
+        else:
+            waiting.remove(place)
+            calls[place] = (calls[place][0], replace(calls[place][1], result=turn.content))
+    return [call for _, call in calls]
+
+
+def _asked(turn: _Turn) -> Iterator[tuple[object, ToolCall]]:
+    given = turn.given.get("tool_calls") or []
+    old = turn.given.get("function_call")
+    for call in [*given, *([{"function": old}] if old else [])] if isinstance(given, list) else [given]:
+        function = call.get("function", call) if isinstance(call, dict) else None
+        if not isinstance(function, dict) or not isinstance(name := function.get("name"), str) or not name:
+            raise Refused(f"a tool call must name its function, not {call!r:.80}")
+        yield call.get("id"), ToolCall(name, arguments=_arguments(function.get("arguments")))
+
+
+def _arguments(value: object) -> object:
+    """OpenAI writes them as JSON text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value

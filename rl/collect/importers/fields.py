@@ -1,0 +1,121 @@
+"""Fields of records from outside. What is missing or of the wrong type is refused with the name of the field."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from hashlib import blake2b
+from math import isfinite
+from typing import Any
+
+from rl.collect.limits import MAX_ID_LENGTH, MAX_NOTES_LENGTH, MAX_TAG_LENGTH, MAX_TAGS, MAX_WHOLE_NUMBER
+
+_MILLISECONDS = 1e11
+"""Seconds since 1970 are smaller for the next 3,000 years, milliseconds have been larger since 1973."""
+
+
+class Refused(ValueError):
+    """Why a record is not taken."""
+
+
+class NotForUs(Refused):
+    """A record that is as the format has it, and says nothing that can be stored."""
+
+
+def obj(row: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """An object; empty where there is none."""
+    value = row.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise Refused(f"{name} must be an object, not {value!r:.50}")
+    return value
+
+
+def text(row: Mapping[str, Any], name: str) -> str:
+    """Text; empty where there is none. A number that stands for a name is taken as text."""
+    value = row.get(name)
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise Refused(f"{name} must be text, not {value!r:.50}")
+    return str(value)
+
+
+def required(row: Mapping[str, Any], name: str) -> str:
+    found = text(row, name)
+    if not found.strip():
+        raise Refused(f"{name} is missing or empty")
+    return found
+
+
+def identity(row: Mapping[str, Any], name: str) -> str:
+    """A name that fits the columns of ids; empty where there is none."""
+    found = text(row, name)
+    if len(found) > MAX_ID_LENGTH:
+        raise Refused(f"{name} is longer than {MAX_ID_LENGTH} characters")
+    return found
+
+
+def number(row: Mapping[str, Any], name: str) -> float | None:
+    """Also written as text, as in CSV."""
+    value = row.get(name)
+    if value is None or value == "":
+        return None
+    try:
+        found = float(value) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else float("nan")
+    except (ValueError, OverflowError):
+        found = float("nan")
+    if not isfinite(found):
+        raise Refused(f"{name} must be a number, not {value!r:.50}")
+    return found
+
+
+def count(row: Mapping[str, Any], name: str) -> int | None:
+    """A whole number from 0; anything else is not known: figures beside an answer are no reason to lose it."""
+    value = row.get(name)
+    if isinstance(value, str) and re.fullmatch("[0-9]{1,10}", value):
+        value = int(value)
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_WHOLE_NUMBER
+    return value if is_count else None
+
+
+def moment(row: Mapping[str, Any], name: str) -> datetime | None:
+    """ISO 8601, or seconds or milliseconds since 1970; without a zone it is UTC."""
+    value = row.get(name)
+    if value is None or value == "":
+        return None
+    try:
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return datetime.fromtimestamp(value / 1000 if abs(value) > _MILLISECONDS else value, UTC)
+        time = datetime.fromisoformat(value)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+    except (TypeError, ValueError, OverflowError, OSError):
+        raise Refused(f"{name} must be a time in ISO 8601, or seconds since 1970, not {value!r:.50}") from None
+
+
+def notes(*parts: str) -> str:
+    """Longer ones are cut: a judge's endless reasoning is no reason to lose the rating."""
+    joined = "\n".join(filter(None, parts))
+    return joined if len(joined) <= MAX_NOTES_LENGTH else joined[: MAX_NOTES_LENGTH - 1] + "…"
+
+
+def tags(*values: object) -> tuple[str, ...]:
+    """Texts, and texts in lists: each once, the first of them, cut to what a tag may be."""
+    flat = (one for value in values for one in (value if isinstance(value, list) else [value]))
+    found = {one.strip()[:MAX_TAG_LENGTH]: None for one in flat if isinstance(one, str) and one.strip()}
+    return tuple(found)[:MAX_TAGS]
+
+
+def content_hash(*parts: object) -> str:
+    """The same JSON values have the same one, in whatever order their keys are."""
+    canonical = json.dumps(parts, sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str)
+    return "content-" + blake2b(canonical.encode(), digest_size=20).hexdigest()
+
+
+def others(row: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    """The fields that have no place of their own, for the details."""
+    taken = frozenset(known)
+    return {name: value for name, value in row.items() if name not in taken and value is not None}

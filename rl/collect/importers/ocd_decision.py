@@ -1,0 +1,50 @@
+"""OCD's decisions: its records as they are (see ``rl.collect.decisions``), or the rows that it exports for training.
+
+An exported row is ``{"prompt", "completion": JSON text of the action, "reward", "confidence", "metadata": {decisionId}}``;
+it has lost its state and its agent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rl.collect.decisions import read_decision
+from rl.collect.imported import ImportedTrace
+from rl.collect.importers.fields import Refused, obj, others, required
+from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
+from rl.records import Message
+
+__all__ = ["SUFFIXES", "read"]
+_ROW = ("prompt", "completion", "metadata")
+
+
+def read(path: Path) -> Iterator[Record | Rejected]:
+    """Raises BadFile."""
+    return records(path, _decision, lists=("decisions", "data"))
+
+
+def _decision(row: dict[str, Any], where: str) -> list[ImportedTrace]:
+    if "completion" in row and "state" not in row:
+        return [_exported(row, where)]
+    return [_read(row, where)]
+
+
+def _read(mapping: Mapping[str, Any], where: str) -> ImportedTrace:
+    found = read_decision(mapping, where)
+    if isinstance(found, Rejected):
+        raise Refused(found.reason)
+    return found
+
+
+def _exported(row: dict[str, Any], where: str) -> ImportedTrace:
+    prompt, completion = required(row, "prompt"), required(row, "completion")
+    try:
+        action = json.loads(completion)
+    except (ValueError, RecursionError):
+        raise Refused("completion must be the JSON text of the action") from None
+    found = _read({**others(row, _ROW), **obj(row, "metadata"), "state": prompt, "action": action}, where)
+    return replace(found, prompt=(Message(role="user", content=prompt),), response=completion, state=None)

@@ -1,0 +1,28 @@
+"""OpenAI's fine-tuning chats: ``{"messages": [...], "tools": [...]}``, one to a line. The last answer is the response.
+
+A ``weight`` on a message, and whatever else one says beside role and content, is kept with the messages in the details.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rl.collect.imported import ImportedTrace
+from rl.collect.importers import chat
+from rl.collect.importers.fields import Refused, others
+from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
+
+__all__ = ["SUFFIXES", "read"]
+
+
+def read(path: Path) -> Iterator[Record | Rejected]:
+    """Raises BadFile."""
+    return records(path, _chat)
+
+
+def _chat(row: dict[str, Any], where: str) -> list[ImportedTrace]:
+    if "messages" not in row:
+        raise Refused("has no messages")
+    return [chat.trace(where, chat.talk(row["messages"]), others(row, ("messages",)))]

@@ -1,0 +1,41 @@
+"""OpenAI's preference data: ``{"input": {"messages", "tools"}, "preferred_output": [...], "non_preferred_output": [...]}``.
+
+Two answers to one prompt, and a comparison of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rl.collect.imported import ImportedTrace
+from rl.collect.importers import chat
+from rl.collect.importers.fields import Refused, obj, others
+from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
+
+__all__ = ["SUFFIXES", "read"]
+_BETTER, _WORSE = "preferred_output", "non_preferred_output"
+
+
+def read(path: Path) -> Iterator[Record | Rejected]:
+    """Raises BadFile."""
+    return records(path, _preference)
+
+
+def _preference(row: dict[str, Any], where: str) -> list[ImportedTrace]:
+    for name in ("input", _BETTER, _WORSE):
+        if name not in row:
+            raise Refused(f"has no {name}")
+    given = obj(row, "input")
+    details = {**others(given, ("messages",)), **others(row, ("input", _BETTER, _WORSE))}
+    better, worse = (chat.talk(_whole(given.get("messages"), row[name], name), name) for name in (_BETTER, _WORSE))
+    return chat.pair(where, better, worse, details)
+
+
+def _whole(asked: object, answered: object, name: str) -> list[Any]:
+    if not isinstance(asked, list) or not asked:
+        raise Refused("input.messages must be a list of messages")
+    if not isinstance(answered, list) or not answered:
+        raise Refused(f"{name} must be a list of messages")
+    return [*asked, *answered]

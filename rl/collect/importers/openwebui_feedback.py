@@ -1,0 +1,148 @@
+"""Open WebUI's feedback export: a list of ratings, each with a snapshot of the chat that it was given in.
+
+The rated message is the answer, what leads to it in the tree of messages is the prompt. Where several models answered side
+by side, the rating is a comparison with the others too, as on Open WebUI's leaderboard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rl.collect.imported import ImportedFeedback, ImportedTrace
+from rl.collect.importers.fields import NotForUs, Refused, count, identity, moment, notes, obj, tags, text
+from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
+from rl.records import Message
+
+__all__ = ["SUFFIXES", "read"]
+LONGEST_CHAT = 500
+"""Messages from the first one to the answer."""
+_THUMBS = {"1": 1.0, "-1": 0.0}
+
+
+def read(path: Path) -> Iterator[Record | Rejected]:
+    """Raises BadFile."""
+    return records(path, _feedback, lists=("data", "items"))
+
+
+def _feedback(row: dict[str, Any], where: str) -> list[ImportedTrace]:
+    data, meta = obj(row, "data"), obj(row, "meta")
+    if row.get("type") != "rating" or "rating" not in data:
+        raise NotForUs("is no rating") if "snapshot" in row else Refused("is no feedback of the type rating")
+    thumb = _THUMBS.get(text(data, "rating"))
+    if thumb is None:
+        raise Refused(f"data.rating must be 1 or -1, not {data['rating']!r:.50}")
+    messages = _messages(row)
+    message_id = identity(meta, "message_id")
+    if message_id not in messages:
+        raise Refused("the snapshot does not hold the rated message")
+    rivals = _rivals(messages, message_id, data)
+    said = (_rating(row, data, thumb), *(_comparison(row, rival, thumb) for rival in rivals))
+    others = [_trace(where, row, messages, rival, ()) for rival in rivals]
+    return [*others, _trace(where, row, messages, message_id, said)]
+
+
+def _messages(row: Mapping[str, Any]) -> dict[str, Any]:
+    """By id. Versions of Open WebUI put the history at different depths."""
+    place = obj(row, "snapshot")
+    for _ in range(3):
+        history = place.get("history")
+        if isinstance(history, dict):
+            found = history.get("messages")
+            if isinstance(found, list):
+                return {one["id"]: one for one in found if isinstance(one, dict) and isinstance(one.get("id"), str)}
+            return found if isinstance(found, dict) else {}
+        place = obj(place, "chat")
+    raise Refused("the snapshot holds no history of messages")
+
+
+def _trace(
+    where: str, row: Mapping[str, Any], messages: Mapping[str, Any], message_id: str, said: tuple[ImportedFeedback, ...]
+) -> ImportedTrace:
+    meta, message = obj(row, "meta"), obj(messages, message_id)
+    if message.get("role") != "assistant" or not text(message, "content"):
+        raise Refused("the rated message is no answer of the assistant")
+    usage = obj(message, "usage")
+    return ImportedTrace(
+        where=where,
+        external_id=message_id,
+        session_id=identity(meta, "chat_id"),
+        prompt=_prompt(row, messages, message),
+        response=text(message, "content"),
+        model_version=text(message, "model")[:200] or text(obj(row, "data"), "model_id")[:200],
+        tokens_in=count(usage, "prompt_tokens"),
+        tokens_out=count(usage, "completion_tokens"),
+        occurred_at=moment(message, "timestamp"),
+        feedback=said,
+    )
+
+
+def _prompt(row: Mapping[str, Any], messages: Mapping[str, Any], answer: Mapping[str, Any]) -> tuple[Message, ...]:
+    """From the first message to the one before the answer."""
+    found: list[Message] = []
+    parent = answer.get("parentId")
+    while parent is not None:
+        message = messages.get(parent) if isinstance(parent, str) else None
+        if not isinstance(message, dict) or message.get("role") not in ("system", "user", "assistant"):
+            raise Refused("the messages before the rated one are not all in the snapshot")
+        if len(found) == LONGEST_CHAT:
+            raise Refused(f"the chat has more than {LONGEST_CHAT} messages, or runs in a circle")
+        found.append(Message(role=message["role"], content=text(message, "content")))
+        parent = message.get("parentId")
+    system = text(obj(_chat(row), "params"), "system")
+    start = [Message(role="system", content=system)] if system else []
+    return (*start, *reversed(found))
+
+
+def _chat(row: Mapping[str, Any]) -> dict[str, Any]:
+    chat = obj(obj(row, "snapshot"), "chat")
+    return obj(chat, "chat") or chat
+
+
+# --- what was said -----------------------------------------------------------------------------------------------------
+
+
+def _rating(row: Mapping[str, Any], data: Mapping[str, Any], thumb: float) -> ImportedFeedback:
+    """The score from 1 to 10 says more than the thumb, unless it contradicts it."""
+    details = obj(data, "details") or obj(row, "details")
+    score = count(details, "rating") or 0
+    fine = (score - 1) / 9 if 1 <= score <= 10 else None
+    agrees = fine is not None and (fine > 0.5) == (thumb == 1)
+    return ImportedFeedback(
+        kind="rating",
+        scale="score" if agrees else "thumb",
+        value=fine if agrees else thumb,
+        tags=tags(data.get("tags"), data.get("reason")),
+        notes=notes(text(data, "comment")),
+        **_common(row),
+    )
+
+
+def _rivals(messages: Mapping[str, Any], message_id: str, data: Mapping[str, Any]) -> list[str]:
+    """The answers of the other models to the same message."""
+    models, rated = data.get("sibling_model_ids"), obj(messages, message_id)
+    if not isinstance(models, list):
+        return []
+    return [
+        other_id
+        for other_id, other in messages.items()
+        if isinstance(other, dict)
+        and other_id != message_id
+        and other.get("parentId") == rated.get("parentId")
+        and other.get("role") == "assistant"
+        and other.get("model") in models
+        and isinstance(other.get("content"), str)
+        and other["content"].strip()
+        and len(other_id) <= 200
+    ]
+
+
+def _comparison(row: Mapping[str, Any], rival: str, thumb: float) -> ImportedFeedback:
+    choice: Any = "left" if thumb else "right"
+    return ImportedFeedback(kind="comparison", choice=choice, other_external_id=rival, **_common(row))
+
+
+def _common(row: Mapping[str, Any]) -> dict[str, Any]:
+    user = identity(row, "user_id")[:180]
+    return {"rater": f"openwebui:{user}" if user else "openwebui", "rated_at": moment(row, "updated_at")}

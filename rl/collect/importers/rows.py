@@ -1,0 +1,233 @@
+"""The records of a file, one at a time and in constant memory: JSON lines, JSON, CSV, each also packed with gzip; Parquet.
+
+What a file is shows in its first character; only CSV and Parquet go by the ending. A file that cannot be read
+raises BadFile, a damaged line is Rejected.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from io import BufferedReader, TextIOWrapper
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from rl.collect.imported import ImportedRemark, ImportedTrace, Rejected
+from rl.collect.importers.fields import NotForUs, Refused
+from rl.collect.importers.inflating import Inflated
+from rl.collect.json_stream import LONGEST, JsonReader
+from rl.collect.storable import place_of_unstorable, unstorable
+from rl.errors import BadFile
+from rl.leaves import leaf
+
+PACKED = ".gz"
+_PLAIN = (".jsonl", ".ndjson", ".json")
+SUFFIXES = (*_PLAIN, *(suffix + PACKED for suffix in _PLAIN), ".parquet")
+TABLES = (*SUFFIXES, ".csv", ".csv" + PACKED)
+FIRST = 20
+"""Records that may all be wrong before the whole file is taken for one of another format."""
+BUFFER = 2**18
+"""Bytes that are looked at to see what a file is."""
+Record = ImportedTrace | ImportedRemark
+Parser = Callable[[dict[str, Any], str], Iterable[Record]]
+"""A record and its place to what it says. Raises Refused."""
+_Row = tuple[str, Any]
+
+
+def records(path: Path, parse: Parser, *, lists: tuple[str, ...] = ()) -> Iterator[Record | Rejected]:
+    """What ``parse`` makes of each record. A JSON object with one of ``lists`` in it is a file of that list's elements.
+
+    Raises BadFile, also where none of the first records could be read.
+    """
+    found = (_parsed(row, where, parse) for where, row in rows(path, lists))
+    wrong: list[Rejected] = []
+    for one in found:
+        if not isinstance(one, Rejected):
+            yield from wrong
+            yield from one
+            break
+        wrong.append(one)
+        if len(wrong) == FIRST:
+            raise _unreadable(path, wrong)
+    else:
+        if wrong:
+            raise _unreadable(path, wrong)
+    for one in found:
+        yield from [one] if isinstance(one, Rejected) else one
+
+
+def _parsed(row: Any, where: str, parse: Parser) -> list[Record | Rejected] | Rejected:
+    """All that a record says; Rejected where it is none of this format."""
+    try:
+        if isinstance(row, Rejected):
+            return row
+        if not isinstance(row, dict):
+            raise Refused("is no JSON object")
+        if reason := unstorable(row):
+            raise Refused(f"{place_of_unstorable(row)} {reason}".strip())
+        return list(parse(row, where))
+    except NotForUs as refused:
+        return [Rejected(where, str(refused))]
+    except Refused as refused:
+        return Rejected(where, str(refused))
+
+
+def _unreadable(path: Path, wrong: list[Rejected]) -> BadFile:
+    return BadFile(path, f"nothing in it could be read: {wrong[0].reason}", wrong[0].where)
+
+
+def rows(path: Path, lists: tuple[str, ...] = ()) -> Iterator[_Row]:
+    """The place and the parsed value of each record; the value of a damaged line is a Rejected."""
+    name = path.name.lower().removesuffix(PACKED)
+    if name.endswith(".parquet"):
+        yield from leaf("rl.collect.importers.parquet").rows(path)
+        return
+    with opened(path) as file:
+        start = file.peek(4)[:4]
+        if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise BadFile(path, "not UTF-8 (it begins as UTF-16 does); save it as UTF-8")
+        if name.endswith(".csv"):
+            yield from _table(path, file)
+        else:
+            yield from _json(path, file, lists)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BufferedReader]:
+    """Unpacked where it is packed. Raises BadFile, from within the block too."""
+    try:
+        with path.open("rb", BUFFER) as raw:
+            if not path.name.lower().endswith(PACKED):
+                yield cast(BufferedReader, raw)
+                return
+            with gzip.GzipFile(fileobj=raw) as packed:
+                inflated = Inflated(cast(BinaryIO, packed), path, packed_size=path.stat().st_size)
+                yield BufferedReader(inflated, BUFFER)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise BadFile(path, f"a damaged gzip file: {error}") from error
+    except OSError as error:
+        raise BadFile(path, f"cannot be read: {error.strerror or error}") from error
+
+
+# --- JSON --------------------------------------------------------------------------------------------------------------
+
+
+def _json(path: Path, file: BufferedReader, lists: tuple[str, ...]) -> Iterator[_Row]:
+    first = _first_character(file)
+    if first == b"[":
+        reader = JsonReader(path, file)
+        yield from _elements(reader)
+        reader.end()
+    elif first == b"{" and not _is_lines(path, file):
+        reader = JsonReader(path, file)
+        yield from _document(reader, lists)
+        reader.end()
+    else:
+        yield from _lines(file)
+
+
+def _first_character(file: BufferedReader) -> bytes:
+    """The file stays where it is."""
+    return file.peek(BUFFER).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+
+
+def _is_lines(path: Path, file: BufferedReader) -> bool:
+    """One whole object on the first line, and more after it; or the ending says so."""
+    name = path.name.lower().removesuffix(PACKED)
+    if name.endswith((".jsonl", ".ndjson")):
+        return True
+    line, _, rest = file.peek(BUFFER).removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")
+    try:
+        return isinstance(json.loads(line), dict) and bool(rest.strip())
+    except (ValueError, RecursionError):
+        return False
+
+
+def _elements(reader: JsonReader) -> Iterator[_Row]:
+    reader.place = "at the first record"
+    for place, value in enumerate(reader.elements(), start=1):
+        reader.place = f"after record {place}"
+        yield f"record {place}", value
+
+
+def _document(reader: JsonReader, lists: tuple[str, ...]) -> Iterator[_Row]:
+    beside: dict[str, Any] = {}
+    found = False
+    for key in reader.members():
+        if key in lists and reader.peek() == "[":
+            found = True
+            yield from _elements(reader)
+        else:
+            beside[key] = reader.value()
+    if not found:
+        yield "record 1", beside
+
+
+def _lines(file: BufferedReader) -> Iterator[_Row]:
+    for place, line in enumerate(_cut(file), start=1):
+        if line is None:
+            yield f"line {place}", Rejected(f"line {place}", f"is longer than {LONGEST // 2**20} MiB")
+        elif line.strip():
+            yield f"line {place}", _value(line, f"line {place}", first=place == 1)
+
+
+def _cut(file: BufferedReader) -> Iterator[bytes | None]:
+    """The lines; None for one that is too long to be read."""
+    while line := file.readline(LONGEST + 1):
+        if len(line) <= LONGEST:
+            yield line
+            continue
+        while line and not line.endswith(b"\n"):
+            line = file.readline(LONGEST)
+        yield None
+
+
+def _value(line: bytes, where: str, *, first: bool) -> Any:
+    try:
+        return json.loads(line.decode("utf-8-sig" if first else "utf-8"))
+    except UnicodeDecodeError:
+        return Rejected(where, "is not UTF-8")
+    except json.JSONDecodeError as error:
+        return Rejected(where, f"is no JSON: {error.msg[0].lower()}{error.msg[1:]}")
+    except RecursionError:
+        return Rejected(where, "is nested too deeply")
+    except ValueError:
+        return Rejected(where, "contains a number of thousands of digits")
+
+
+# --- tables ------------------------------------------------------------------------------------------------------------
+
+
+def _table(path: Path, file: BufferedReader) -> Iterator[_Row]:
+    """Rows of a CSV file with a head; JSON in a cell is read as such."""
+    csv.field_size_limit(LONGEST)
+    lines = csv.DictReader(_bounded(path, TextIOWrapper(file, encoding="utf-8-sig", newline="")), strict=True)
+    try:
+        for row in lines:
+            where = f"line {lines.line_num}"
+            if None in row:
+                yield where, Rejected(where, "has more cells than the head of the table")
+            else:
+                yield where, {name: _cell(value) for name, value in row.items() if value}
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise BadFile(path, f"not valid CSV in UTF-8: {error}", f"line {lines.line_num}") from error
+
+
+def _bounded(path: Path, text: TextIOWrapper) -> Iterator[str]:
+    while line := text.readline(LONGEST + 1):
+        if len(line) > LONGEST:
+            raise BadFile(path, f"not valid CSV: a line is longer than {LONGEST // 2**20} million characters")
+        yield line
+
+
+def _cell(value: str) -> Any:
+    if value[:1] not in ("{", "[", '"'):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value

@@ -1,0 +1,56 @@
+"""ToolBoxV2's checkpoints: a folder of agents, the folder of one agent, or one file. See ``rl.collect.checkpoints``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rl.collect.checkpoints.folders import SUFFIX, named_file
+from rl.collect.checkpoints.lenient import printable
+from rl.collect.checkpoints.loader import CheckpointLoader, read_checkpoint
+from rl.collect.checkpoints.overlap import Found, combined
+from rl.collect.imported import ImportedTrace, Rejected
+from rl.collect.importers.fields import Refused
+from rl.collect.importers.toolbox_trace import trace
+from rl.errors import BadFile, UsageError
+
+ESTIMATED = {"estimated": ["tokens_in", "tokens_out", "cost", "llm_calls"]}
+"""A checkpoint knows the agent's totals only, so each conversation got an even share."""
+
+
+def read(path: Path) -> Iterator[ImportedTrace | Rejected]:
+    """Each conversation once. Records of a folder name the agent by the name of its folder; those of one file name none."""
+    if not path.is_dir():
+        yield from _records(combined([read_checkpoint(named_file(path))]), "")
+        return
+    folder = path.resolve()
+    if any(folder.glob(f"*{SUFFIX}")):
+        loader, agents = CheckpointLoader(folder.parent), [folder.name]
+    else:
+        loader = CheckpointLoader(folder)
+        agents = loader.discover_all_agents()
+    yield from _agents(loader, agents, path)
+
+
+def _agents(loader: CheckpointLoader, agents: list[str], path: Path) -> Iterator[ImportedTrace | Rejected]:
+    if not agents:
+        raise BadFile(path, f"holds no checkpoints; they are files like Agents/checkpoint/my-agent/checkpoint{SUFFIX}")
+    for agent in agents:
+        try:
+            yield from _records(loader.found(agent), agent)
+        except UsageError as error:
+            yield Rejected(agent, str(error))
+    yield from loader.rejected
+
+
+def _records(found: list[Found], agent: str) -> Iterator[ImportedTrace | Rejected]:
+    for place, one in enumerate(found, start=1):
+        where = f"{agent}/{one.filename}" if agent else one.filename
+        yield _record(one, f"{printable(where)}, conversation {place}", agent)
+
+
+def _record(found: Found, where: str, agent: str) -> ImportedTrace | Rejected:
+    try:
+        return trace(found.trace.to_dict(), where, agent=agent, details=ESTIMATED)
+    except Refused as refused:
+        return Rejected(where, str(refused))

@@ -1,0 +1,11 @@
+"""How much a column or an event takes; the checks of the API, of the importers and of the one writer agree on it."""
+
+from __future__ import annotations
+
+ROLES = ("system", "user", "assistant", "tool")
+MAX_MESSAGES = 1000
+MAX_TAGS, MAX_TAG_LENGTH, MAX_NOTES_LENGTH, MAX_RATER_LENGTH, MAX_METRIC_LENGTH = 20, 60, 4000, 200, 100
+MAX_ID_LENGTH = 200
+"""Of external ids, prompt keys and session ids."""
+MAX_WHOLE_NUMBER = 2**31 - 1
+"""What the database's four-byte columns hold."""

@@ -1,0 +1,9 @@
+"""OpenTelemetry spans as answers, tool calls and feedback. Knows the two dialects that instrumentations speak:
+OpenTelemetry's own ``gen_ai.*`` and OpenInference's ``llm.*``."""
+
+from __future__ import annotations
+
+from rl.collect.otlp.mapping import NO_CONTENT, FoundAnswer, LooseSpan, Mapped, map_spans, slug
+from rl.collect.otlp.wire import JSON, PROTOBUF, decode
+
+__all__ = ["JSON", "NO_CONTENT", "PROTOBUF", "FoundAnswer", "LooseSpan", "Mapped", "decode", "map_spans", "slug"]

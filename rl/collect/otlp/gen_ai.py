@@ -1,0 +1,120 @@
+"""OpenTelemetry's own conventions for generative AI: ``gen_ai.*`` attributes.
+
+https://github.com/open-telemetry/semantic-conventions-genai
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rl.collect.otlp.messages import as_text, as_value, message, with_calls
+from rl.collect.otlp.spans import Answer, Requested, Span, ToolRun
+from rl.collect.otlp.values import count, number, text
+from rl.errors import UsageError
+from rl.records import Message
+
+MODEL_CALLS = ("chat", "text_completion", "generate_content")
+CONTENT = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.system_instructions", "gen_ai.tool.definitions")
+"""Attributes that hold texts."""
+_TEXT_PARTS = ("content", "text")
+
+
+def read(span: Span) -> Answer | ToolRun | None:
+    """None: a span of another dialect, or one that says nothing to learn from. Raises UsageError for messages that are
+    none."""
+    operation = span.attributes.get("gen_ai.operation.name")
+    if operation in MODEL_CALLS:
+        return _answer(span, "model")
+    if operation == "invoke_agent":
+        return _answer(span, "agent")
+    return _tool_run(span) if operation == "execute_tool" else None
+
+
+def _answer(span: Span, kind: Any) -> Answer:
+    given = span.attributes
+    said = _messages(given, "gen_ai.output.messages")
+    first = said[0] if said else {}  # the others are alternatives
+    requested = tuple(_requested(first))
+    return Answer(
+        kind=kind,
+        prompt=_prompt(given),
+        response=with_calls(_content(first), requested),
+        requested=requested,
+        reasoning=tuple(_reasoning(first)),
+        model=text(given, "gen_ai.response.model", "gen_ai.request.model"),
+        response_id=text(given, "gen_ai.response.id"),
+        session_id=text(given, "gen_ai.conversation.id", "session.id"),
+        agent_name=text(given, "gen_ai.agent.name"),
+        tokens_in=count(given, "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
+        tokens_out=count(given, "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+        cost=number(given, "gen_ai.usage.cost"),
+    )
+
+
+def _prompt(given: Mapping[str, Any]) -> tuple[Message, ...]:
+    rules = _content({"parts": _list(given, "gen_ai.system_instructions")})
+    asked = [message(one.get("role"), _content(one), _requested(one)) for one in _messages(given, CONTENT[0])]
+    return (*([message("system", rules)] if rules else []), *asked)
+
+
+def _messages(given: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    return [one for one in _list(given, name) if isinstance(one, dict)]
+
+
+def _list(given: Mapping[str, Any], name: str) -> list[Any]:
+    """Structured, or JSON text where the client's attributes cannot be structured."""
+    value = given.get(name)
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            raise UsageError(
+                f"{name} is no JSON; was it cut off? OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT must not be set"
+            ) from None
+    return value if isinstance(value, list) else [value] if isinstance(value, dict) else []
+
+
+def _parts(one: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    parts = one.get("parts")
+    yield from (part for part in (parts if isinstance(parts, list) else ()) if isinstance(part, dict))
+
+
+def _content(one: Mapping[str, Any]) -> str:
+    """The text of all parts; what is no text is named in brackets."""
+    return "\n".join(filter(None, map(_part, _parts(one))))
+
+
+def _part(part: Mapping[str, Any]) -> str:
+    kind = part.get("type", "text")
+    if kind == "text":
+        return as_text(next((part[name] for name in _TEXT_PARTS if name in part), None))
+    if kind == "tool_call_response":
+        return as_text(part.get("response", part.get("result")))
+    if kind in ("tool_call", "reasoning"):
+        return ""
+    return f"[{as_text(part.get('modality')) or as_text(kind)}]"
+
+
+def _requested(one: Mapping[str, Any]) -> Iterator[Requested]:
+    for part in _parts(one):
+        if part.get("type") == "tool_call":
+            yield Requested(as_text(part.get("name")), as_value(part.get("arguments")), as_text(part.get("id")))
+
+
+def _reasoning(one: Mapping[str, Any]) -> Iterator[str]:
+    yield from (as_text(part.get("content")) for part in _parts(one) if part.get("type") == "reasoning")
+
+
+def _tool_run(span: Span) -> ToolRun:
+    given = span.attributes
+    error = text(given, "error.type")
+    return ToolRun(
+        name=text(given, "gen_ai.tool.name") or span.name.removeprefix("execute_tool "),
+        call_id=text(given, "gen_ai.tool.call.id"),
+        arguments=as_value(given.get("gen_ai.tool.call.arguments")),
+        result=as_value(given.get("gen_ai.tool.call.result")),
+        failed=span.failed or bool(error),
+        error=span.status_message or error,
+    )

@@ -1,0 +1,143 @@
+"""OpenInference's conventions: flat attributes such as ``llm.input_messages.0.message.content``.
+
+https://arize-ai.github.io/openinference/spec/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rl.collect.otlp.messages import as_text, as_value, message, with_calls
+from rl.collect.otlp.spans import Answer, Requested, Span, ToolRun
+from rl.collect.otlp.values import count, number, text
+from rl.errors import UsageError
+from rl.records import Message
+
+CONTENT = ("llm.input_messages.", "llm.output_messages.", "llm.tools.", "input.value", "output.value")
+"""Beginnings of attributes that hold texts."""
+Tree = dict[str, Any]
+
+
+def read(span: Span) -> Answer | ToolRun | None:
+    """None: a span of another dialect, or one that says nothing to learn from. Raises UsageError where the client left out
+    a part of the messages."""
+    kind = span.attributes.get("openinference.span.kind")
+    if kind == "LLM":
+        return _answer(span)
+    return _tool_run(span) if kind == "TOOL" else None
+
+
+def _answer(span: Span) -> Answer:
+    if span.dropped_attributes:
+        raise UsageError(
+            f"the client left out {span.dropped_attributes} attributes, so that messages may be missing: "
+            "set OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT=10000"
+        )
+    given = span.attributes
+    prompt = tuple(message(*parts) for parts in _messages(given, "llm.input_messages."))
+    said = list(_messages(given, "llm.output_messages."))
+    requested = tuple(call for _, _, calls in said for call in calls)
+    words = next((words for _, words, _ in said if words), "")  # others are alternatives
+    return Answer(
+        prompt=prompt or _plain_prompt(given),
+        response=with_calls(words, requested) or _plain(given, "output"),
+        requested=requested,
+        model=text(given, "llm.model_name"),
+        session_id=text(given, "session.id"),
+        agent_name=text(given, "agent.name"),
+        tokens_in=count(given, "llm.token_count.prompt"),
+        tokens_out=count(given, "llm.token_count.completion"),
+        cost=number(given, "llm.cost.total"),
+    )
+
+
+def _plain_prompt(given: Mapping[str, Any]) -> tuple[Message, ...]:
+    words = _plain(given, "input")
+    return (message("user", words),) if words else ()
+
+
+def _plain(given: Mapping[str, Any], side: str) -> str:
+    """Of spans that were made by hand. JSON there is the provider's own request, not a text."""
+    return "" if given.get(f"{side}.mime_type") == "application/json" else text(given, f"{side}.value")
+
+
+def _messages(given: Mapping[str, Any], prefix: str) -> Iterator[tuple[object, str, list[Requested]]]:
+    """Role, text and tool calls of each."""
+    for one in _items(_tree(given, prefix)):
+        found = one.get("message")
+        if isinstance(found, dict):
+            yield found.get("role"), _content(found), [_request(call) for call in _items(found.get("tool_calls"))]
+
+
+def _content(found: Tree) -> str:
+    if isinstance(found.get("content"), str):
+        return str(found["content"])
+    parts = (one.get("message_content") for one in _items(found.get("contents")))
+    return "\n".join(_part(part) for part in parts if isinstance(part, dict))
+
+
+def _part(part: Tree) -> str:
+    return as_text(part["text"]) if "text" in part else f"[{as_text(part.get('type')) or 'content'}]"
+
+
+def _request(call: Tree) -> Requested:
+    found = call.get("tool_call")
+    found = found if isinstance(found, dict) else {}
+    function = found.get("function")
+    function = function if isinstance(function, dict) else {}
+    return Requested(as_text(function.get("name")), as_value(function.get("arguments")), as_text(found.get("id")))
+
+
+def _tree(given: Mapping[str, Any], prefix: str) -> Tree:
+    """``0.message.role`` and its like as nested objects."""
+    root: Tree = {}
+    for name, value in given.items():
+        if not name.startswith(prefix):
+            continue
+        *path, leaf = name.removeprefix(prefix).split(".")[:10]
+        place: Any = root
+        for part in path:
+            place = place.setdefault(part, {}) if isinstance(place, dict) else None
+        if isinstance(place, dict):
+            place.setdefault(leaf, value)
+    return root
+
+
+def _items(tree: Any) -> list[Tree]:
+    """What stands under 0, 1, 2 …, in this order."""
+    if not isinstance(tree, dict):
+        return []
+    indices = sorted(int(name) for name in tree if name.isascii() and name.isdigit() and len(name) < 6)
+    return [tree[str(index)] for index in indices if isinstance(tree.get(str(index)), dict)]
+
+
+def _tool_run(span: Span) -> ToolRun:
+    given = span.attributes
+    output = as_value(given.get("output.value"))
+    wrapped = _langchain_message(output)
+    return ToolRun(
+        name=text(given, "tool.name") or span.name,
+        call_id=text(given, "tool_call.id", "tool.id") or text(wrapped, "tool_call_id"),
+        arguments=_arguments(as_value(given.get("tool_call.function.arguments", given.get("input.value")))),
+        result=wrapped.get("content") if wrapped else output,
+        failed=span.failed or wrapped.get("status") == "error",
+        error=span.status_message or _exception(span),
+    )
+
+
+def _langchain_message(output: Any) -> Tree:
+    """LangChain wraps what its tools return in a message of its own."""
+    data = output.get("data") if isinstance(output, dict) and output.get("type") == "tool" else None
+    return data if isinstance(data, dict) and "content" in data else {}
+
+
+def _arguments(given: Any) -> Any:
+    """Smolagents records how its tool objects were called: ``{"args": [], "kwargs": {…}, …}``."""
+    if isinstance(given, dict) and isinstance(given.get("kwargs"), dict) and isinstance(given.get("args"), list):
+        return {**given["kwargs"], **({"args": given["args"]} if given["args"] else {})}
+    return given
+
+
+def _exception(span: Span) -> str:
+    return next((text(event.attributes, "exception.message") for event in span.events if event.name == "exception"), "")

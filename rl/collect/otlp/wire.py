@@ -1,0 +1,140 @@
+"""OTLP/HTTP bodies (protobuf, or JSON with hexadecimal ids) to spans.
+
+https://opentelemetry.io/docs/specs/otlp/#otlphttp
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from google.protobuf.json_format import ParseDict, ParseError
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import Span as WireSpan
+from opentelemetry.proto.trace.v1.trace_pb2 import Status
+
+from rl.collect.imported import Rejected
+from rl.collect.otlp.spans import Span, SpanEvent
+from rl.errors import UsageError
+
+PROTOBUF, JSON = "application/x-protobuf", "application/json"
+MOST_SPANS = 10_000
+"""In one request; exporters send some hundred."""
+MOST_ATTRIBUTES = 10_000
+"""Of one span, and of all its events together."""
+DEEPEST_VALUE = 32
+_IDS = ("traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id")
+_HEXADECIMAL = re.compile(r"(?:[0-9a-fA-F]{16}){1,2}")
+
+
+def decode(body: bytes, media_type: str) -> list[Span | Rejected]:
+    """Raises UsageError for a body that is no ExportTraceServiceRequest, or has more than MOST_SPANS."""
+    request = _from_json(body) if media_type == JSON else _from_protobuf(body)
+    count = sum(len(scope.spans) for resource in request.resource_spans for scope in resource.scope_spans)
+    if count > MOST_SPANS:
+        raise UsageError(f"the request has {count} spans; send at most {MOST_SPANS} at a time")
+    return list(_spans(request))
+
+
+def _from_protobuf(body: bytes) -> ExportTraceServiceRequest:
+    try:
+        return ExportTraceServiceRequest.FromString(body)
+    except DecodeError as error:
+        raise UsageError(f"the body is no protobuf ExportTraceServiceRequest: {error}") from None
+
+
+def _from_json(body: bytes) -> ExportTraceServiceRequest:
+    try:
+        document = json.loads(body)
+        if not isinstance(document, dict):
+            raise ValueError("it is no object")
+        for span in _span_objects(document):
+            _ids_to_base64(span)
+        return ParseDict(document, ExportTraceServiceRequest(), ignore_unknown_fields=True)
+    except RecursionError:
+        raise UsageError("the body is nested too deeply") from None
+    except (ParseError, ValueError, TypeError, AttributeError) as error:  # the parser raises them all for odd shapes
+        reason = str(error).rsplit("field: ", 1)[-1]  # the parser names each field on the way to the wrong one
+        raise UsageError(f"the body is no JSON ExportTraceServiceRequest: {reason[:300]}") from None
+
+
+def _span_objects(document: Any) -> Iterator[dict[str, Any]]:
+    """The spans and links of a JSON document, which may have any shape."""
+    level = [document]
+    for names in (("resourceSpans", "resource_spans"), ("scopeSpans", "scope_spans"), ("spans",)):
+        level = [inner for one in level for inner in _members(one, names)]
+    yield from level
+    yield from (link for span in level for link in _members(span, ("links",)))
+
+
+def _members(value: Any, names: Iterable[str]) -> Iterator[dict[str, Any]]:
+    for name in names:
+        found = value.get(name) if isinstance(value, dict) else None
+        yield from (one for one in (found if isinstance(found, list) else ()) if isinstance(one, dict))
+
+
+def _ids_to_base64(span: dict[str, Any]) -> None:
+    """OTLP/JSON writes ids in hexadecimal, protobuf's own JSON in base64, which stays as it is."""
+    for name in _IDS:
+        value = span.get(name)
+        if isinstance(value, str) and _HEXADECIMAL.fullmatch(value):
+            span[name] = base64.b64encode(bytes.fromhex(value)).decode()
+
+
+def _spans(request: ExportTraceServiceRequest) -> Iterator[Span | Rejected]:
+    for resource_spans in request.resource_spans:
+        resource = _attributes(resource_spans.resource.attributes[:MOST_ATTRIBUTES])
+        for scope_spans in resource_spans.scope_spans:
+            for span in scope_spans.spans:
+                reason = _refusal(span)
+                where = f"span {span.span_id.hex()[:16]}"
+                yield Rejected(where, reason) if reason else _span(span, resource, scope_spans.scope.name)
+
+
+def _refusal(span: WireSpan) -> str:
+    if len(span.trace_id) != 16 or len(span.span_id) != 8 or not any(span.trace_id) or not any(span.span_id):
+        return "a trace id has 16 bytes, a span id 8, and neither is zero"
+    if len(span.attributes) > MOST_ATTRIBUTES or sum(len(event.attributes) for event in span.events) > MOST_ATTRIBUTES:
+        return f"it has more than {MOST_ATTRIBUTES} attributes"
+    return ""
+
+
+def _span(span: WireSpan, resource: dict[str, Any], scope: str) -> Span:
+    return Span(
+        trace_id=span.trace_id.hex(),
+        span_id=span.span_id.hex(),
+        parent_id=span.parent_span_id.hex(),
+        name=span.name,
+        attributes=_attributes(span.attributes),
+        resource=resource,
+        events=tuple(SpanEvent(one.name, _attributes(one.attributes), one.time_unix_nano) for one in span.events),
+        scope=scope,
+        start=span.start_time_unix_nano,
+        end=span.end_time_unix_nano,
+        failed=span.status.code == Status.STATUS_CODE_ERROR,
+        status_message=span.status.message,
+        dropped_attributes=span.dropped_attributes_count,
+    )
+
+
+def _attributes(pairs: Iterable[KeyValue]) -> dict[str, Any]:
+    return {pair.key: _value(pair.value) for pair in pairs}
+
+
+def _value(value: AnyValue, depth: int = 0) -> Any:
+    """Plain JSON; None for bytes, for numbers that are not finite, and for what lies too deep."""
+    kind = value.WhichOneof("value")
+    if depth > DEEPEST_VALUE or kind is None or kind == "bytes_value":
+        return None
+    if kind == "array_value":
+        return [_value(one, depth + 1) for one in value.array_value.values]
+    if kind == "kvlist_value":
+        return {pair.key: _value(pair.value, depth + 1) for pair in value.kvlist_value.values}
+    plain = getattr(value, kind)
+    return plain if not isinstance(plain, float) or math.isfinite(plain) else None

@@ -1,0 +1,94 @@
+"""Groups of rewarded answers to one prompt, for GRPO.
+
+GRPO learns from how much better than its group an answer is. A group whose rewards are all equal teaches nothing, so it is
+left out; answers with the same text are one answer with the mean of their rewards.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from rl.data_formatter.labelled import completion, feedback_behind_reward
+from rl.data_formatter.pairing import DUPLICATE, OVER_LIMIT, stable_hash
+from rl.data_formatter.scored import DIGITS, usable_reward
+from rl.records import JudgedAnswer
+
+ONE_ANSWER = "only one answer with a reward"
+EQUAL_REWARDS = "all answers have the same reward"
+MOST_ANSWERS = 64
+"""In one group; more would make a row of any size, and add little to the mean and the spread."""
+
+
+@dataclass(slots=True)
+class _Text:
+    """All that was answered in the same words."""
+
+    answer: JudgedAnswer
+    rewards: list[float] = field(default_factory=list)
+    trace_ids: list[str] = field(default_factory=list)
+    feedback_ids: list[int] = field(default_factory=list)
+
+    @property
+    def reward(self) -> float:
+        return round(sum(self.rewards) / len(self.rewards), DIGITS)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    row: dict[str, Any]
+    trace_ids: frozenset[str]
+
+
+class RewardGroup:
+    """Takes the answers to one prompt one by one; a small multiple of MOST_ANSWERS of them is held in memory.
+
+    Of more texts, those with the smallest hash are kept: a choice that knows neither time nor reward.
+    """
+
+    def __init__(self, skipped: Counter[str]) -> None:
+        self._skipped = skipped
+        self._texts: dict[str, _Text] = {}
+
+    def take(self, answer: JudgedAnswer) -> None:
+        reward = usable_reward(answer, self._skipped)
+        if reward is None:
+            return
+        key = answer.response.strip()
+        if key in self._texts:
+            self._skipped[DUPLICATE] += 1
+        text = self._texts.setdefault(key, _Text(answer))
+        text.rewards.append(reward)
+        text.trace_ids.append(answer.trace_id)
+        text.feedback_ids += feedback_behind_reward(answer)
+        if len(self._texts) >= 4 * MOST_ANSWERS:
+            self._trim()
+
+    def finish(self) -> Group | None:
+        """None: the group teaches nothing, and the reason is counted."""
+        self._trim()
+        kept = [self._texts[key] for key in sorted(self._texts, key=stable_hash)]
+        if len({text.reward for text in kept}) < 2:
+            if kept:
+                self._skipped[ONE_ANSWER if len(kept) == 1 else EQUAL_REWARDS] += 1
+            return None
+        return Group(_row(kept), frozenset(number for text in kept for number in text.trace_ids))
+
+    def _trim(self) -> None:
+        """A text that stays in the end was never dropped before: what comes only lowers the largest hash that is kept."""
+        for key in sorted(self._texts, key=stable_hash)[MOST_ANSWERS:]:
+            del self._texts[key]
+            self._skipped[OVER_LIMIT] += 1
+
+
+def _row(kept: list[_Text]) -> dict[str, Any]:
+    first = kept[0].answer
+    return {
+        "prompt": list(first.prompt),
+        "completions": [completion(text.answer.response) for text in kept],
+        "rewards": [text.reward for text in kept],
+        "prompt_key": first.prompt_key,
+        "feedback": sorted(number for text in kept for number in text.feedback_ids),
+        "split_key": first.split_key,
+    }

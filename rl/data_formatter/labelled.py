@@ -1,0 +1,91 @@
+"""Labelled answers for KTO: single answers that are good or bad, without a counterpart.
+
+Whoever knows best decides: people, else a label that a model proposed and that is sure enough, else the reward.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, Literal
+
+from rl.data_formatter.pairing import EMPTY_ANSWER, LOW_CONFIDENCE
+from rl.records import JudgedAnswer, Message
+
+NEUTRAL = "mean rating in the middle of the scale"
+NO_LABEL = "neither rated nor rewarded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelRule:
+    reward_threshold: float = 0.6
+    """The least reward of a good answer."""
+    proposal_threshold: float | None = None
+    """The least confidence of a proposed label that counts; None: none counts."""
+    min_confidence: float = 0.5
+    """How far people's mean rating must be from the other end of the scale, 0.5 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    good: bool
+    source: Literal["person", "proposed", "reward"]
+    feedback_ids: tuple[int, ...] = ()
+    """That it rests on."""
+
+
+def label_of(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> Label | None:
+    """None where nothing tells; the reason is counted.
+
+    A mean rating in the middle of the scale says nothing, whether everybody was undecided or people disagree evenly. Nor does
+    a reward that only repeats it.
+    """
+    values = [value for _, value in answer.ratings]
+    if values and (mean := fmean(values)) != 0.5:
+        return _by_people(answer, mean, rule, skipped)
+    if answer.proposed and _is_sure(answer.proposed[1], rule):
+        return Label(answer.proposed[0], "proposed")
+    if answer.reward is not None and not (values and answer.reward == 0.5):
+        return Label(answer.reward >= rule.reward_threshold, "reward", feedback_behind_reward(answer))
+    skipped[NEUTRAL if values else NO_LABEL] += 1
+    return None
+
+
+def labelled_row(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> dict[str, Any] | None:
+    """TRL's conversational unpaired preference format, and where the label came from. None: left out, counted."""
+    if not answer.response.strip():
+        skipped[EMPTY_ANSWER] += 1
+        return None
+    label = label_of(answer, rule, skipped)
+    if label is None:
+        return None
+    return {
+        "prompt": list(answer.prompt),
+        "completion": completion(answer.response),
+        "label": label.good,
+        "label_source": label.source,
+        "prompt_key": answer.prompt_key,
+        "feedback": sorted(label.feedback_ids),
+        "split_key": answer.split_key,
+    }
+
+
+def completion(text: str) -> list[Message]:
+    return [Message(role="assistant", content=text)]
+
+
+def feedback_behind_reward(answer: JudgedAnswer) -> tuple[int, ...]:
+    """What a reward looks at: ratings and outcomes."""
+    return (*(number for number, _ in answer.ratings), *answer.outcomes)
+
+
+def _by_people(answer: JudgedAnswer, mean: float, rule: LabelRule, skipped: Counter[str]) -> Label | None:
+    if max(mean, 1 - mean) < rule.min_confidence:
+        skipped[LOW_CONFIDENCE] += 1
+        return None
+    return Label(mean > 0.5, "person", tuple(number for number, _ in answer.ratings))
+
+
+def _is_sure(confidence: float, rule: LabelRule) -> bool:
+    return rule.proposal_threshold is not None and confidence >= rule.proposal_threshold

@@ -1,0 +1,28 @@
+"""Training data as files for other tools. A format is one class of a small file: a RowFormat."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from rl.dataset_builder.exporting.base import RowFormat
+from rl.errors import UsageError
+
+FORMATS: dict[str, str] = {
+    "kto": "rl.dataset_builder.exporting.method_rows.KTO",
+    "grpo": "rl.dataset_builder.exporting.method_rows.GRPO",
+    "dpo": "rl.dataset_builder.exporting.method_rows.DPO",
+    "reward": "rl.dataset_builder.exporting.method_rows.Reward",
+    "openai": "rl.dataset_builder.exporting.openai.OpenAI",
+    "sharegpt": "rl.dataset_builder.exporting.sharegpt.ShareGPT",
+    "trl": "rl.dataset_builder.exporting.trl.TRL",
+    "decision": "rl.dataset_builder.exporting.decision.Decision",
+}
+
+
+def row_format(name: str) -> type[RowFormat]:
+    """Raises UsageError that lists the known formats."""
+    if name not in FORMATS:
+        raise UsageError(f"unknown format {name!r}; known: {', '.join(FORMATS)}")
+    module, _, attribute = FORMATS[name].rpartition(".")
+    found: type[RowFormat] = getattr(import_module(module), attribute)
+    return found

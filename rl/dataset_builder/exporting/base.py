@@ -1,0 +1,62 @@
+"""What every format of exported rows shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from rl.dataset_builder.groups import Tally
+from rl.dataset_builder.options import DataOptions
+from rl.dataset_builder.splitting import is_held_out
+from rl.models import Agent
+from rl.records import JudgedAnswer
+
+Column = Literal["text", "number", "true or false", "messages", "lists of messages", "numbers", "chat", "turns", "json"]
+"""What a column of Parquet holds. ``chat``: messages with OpenAI's tool calls; ``turns``: ShareGPT's; ``json``: any value,
+as JSON text. JSON lines hold the values as they are."""
+
+BELOW = "reward below the least one asked for"
+SILENT = "nobody said anything of it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """Which answers. ``data`` says how pairs are built and what is held out."""
+
+    data: DataOptions
+    min_reward: float | None = None
+    """Answers without a reward do not reach it."""
+    require_feedback: bool = False
+    """Only what a person rated, compared or edited."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedRow:
+    held_out: bool
+    values: dict[str, Any]
+
+
+class RowFormat:
+    columns: ClassVar[dict[str, Column]]
+
+    def __init__(self, agent: Agent, filters: Filters, tally: Tally) -> None:
+        """What is read and what is left out goes into the tally. Raises UsageError for a filter that makes no sense here."""
+        self._agent, self._filters, self._tally = agent, filters, tally
+
+    def rows(self) -> Iterator[ExportedRow]:
+        """In the order of the prompts' keys."""
+        raise NotImplementedError
+
+    def _keeps(self, answer: JudgedAnswer) -> bool:
+        least = self._filters.min_reward
+        if self._filters.require_feedback and not (answer.ratings or answer.preferences):
+            self._tally.skipped[SILENT] += 1
+        elif least is not None and (answer.reward is None or answer.reward < least):
+            self._tally.skipped[BELOW] += 1
+        else:
+            return True
+        return False
+
+    def _row(self, split_key: str, values: dict[str, Any]) -> ExportedRow:
+        return ExportedRow(is_held_out(self._agent.name, split_key, self._filters.data.val_split), values)

@@ -1,0 +1,43 @@
+"""Answers worth imitating, for supervised fine-tuning: all that are not known to be bad, edited ones as they were edited."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from rl.data_formatter.labelled import LabelRule, label_of
+from rl.data_formatter.pairing import EMPTY_ANSWER
+from rl.dataset_builder.exporting.base import ExportedRow, RowFormat
+from rl.dataset_builder.judged import Wanted, judged_answers
+from rl.dataset_builder.judged_rows import label_rule
+from rl.records import JudgedAnswer
+
+BAD = "labelled bad"
+
+
+class ImitatedRows(RowFormat):
+    def rows(self) -> Iterator[ExportedRow]:
+        proposals = self._agent.auto_label_threshold is not None
+        wanted = Wanted(everything=True, proposals=proposals, tool_calls=True)
+        rule = label_rule(self._agent)
+        for answer in filter(self._keeps, judged_answers(self._agent, self._tally, wanted)):
+            if text := self._text(answer, rule):
+                yield self._row(answer.split_key, self._values(answer, text))
+
+    def _values(self, answer: JudgedAnswer, text: str) -> dict[str, Any]:
+        """``text``: what the agent should have answered."""
+        raise NotImplementedError
+
+    def _text(self, answer: JudgedAnswer, rule: LabelRule) -> str:
+        """Empty: left out, and counted."""
+        if answer.correction.strip():
+            return answer.correction
+        if not answer.response.strip():
+            self._tally.skipped[EMPTY_ANSWER] += 1
+            return ""
+        label = label_of(answer, rule, Counter())
+        if label and not label.good:
+            self._tally.skipped[BAD] += 1
+            return ""
+        return answer.response

@@ -1,0 +1,57 @@
+"""The rows that training sets hold, with nothing but the columns that TRL's trainers know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from rl.dataset_builder.exporting.base import Column, ExportedRow, RowFormat
+from rl.dataset_builder.groups import PromptRows
+from rl.dataset_builder.judged_rows import GroupRows, JudgedRows, LabelledRows, RewardRows
+from rl.dataset_builder.pair_rows import PairRows
+from rl.dataset_builder.selection import DatabaseSource
+from rl.errors import UsageError
+
+
+class _MethodRows(RowFormat):
+    def rows(self) -> Iterator[ExportedRow]:
+        for found in self._prompts():
+            for row in found.rows:
+                yield ExportedRow(found.held_out, {name: row[name] for name in self.columns})
+
+    def _prompts(self) -> Iterator[PromptRows]:
+        raise NotImplementedError
+
+
+class DPO(_MethodRows):
+    columns: ClassVar[dict[str, Column]] = {"prompt": "messages", "chosen": "messages", "rejected": "messages"}
+
+    def _prompts(self) -> Iterator[PromptRows]:
+        if self._filters.min_reward is not None:
+            raise UsageError("--min-reward is about single answers: pairs come from what people said, not from rewards")
+        return PairRows(self._agent, DatabaseSource(self._agent), self._filters.data, self._tally).prompts()
+
+
+class _Judged(_MethodRows):
+    builder: ClassVar[type[JudgedRows]]
+
+    def _prompts(self) -> Iterator[PromptRows]:
+        source = DatabaseSource(self._agent)
+        return self.builder(self._agent, source, self._filters.data, self._tally, self._keeps).prompts()
+
+
+class KTO(_Judged):
+    builder = LabelledRows
+    columns: ClassVar[dict[str, Column]] = {"prompt": "messages", "completion": "messages", "label": "true or false"}
+
+
+class GRPO(_Judged):
+    builder = GroupRows
+    columns: ClassVar[dict[str, Column]] = {
+        "prompt": "messages", "completions": "lists of messages", "rewards": "numbers",
+    }  # fmt: skip
+
+
+class Reward(_Judged):
+    builder = RewardRows
+    columns: ClassVar[dict[str, Column]] = {"prompt": "messages", "completion": "messages", "reward": "number"}

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from typing import Any
+
+from rl.dataset_builder.freezing import freeze
+from rl.dataset_builder.options import DataOptions
+from rl.dataset_builder.plan import TrainingPlan, training_plan
+from rl.models import Agent, TrainingSet
+
+
+class DatasetPipeline:
+    """An agent's feedback and rewards as frozen training sets, one kind of rows for each method.
+
+    Keyword arguments are those of DataOptions: ``min_samples``, ``val_split``, ``min_confidence``, and for pairs
+    ``pair_type`` and ``max_pairs_per_question``. All raise NotEnoughData and UsageError.
+    """
+
+    def __init__(self, agent: Agent | str) -> None:
+        self.agent = agent if isinstance(agent, Agent) else Agent.named(agent)
+
+    def build_dpo_dataset(self, **options: Any) -> TrainingSet:
+        """Rows ``{prompt, chosen, rejected}``."""
+        return self._frozen("dpo", options)
+
+    def build_kto_dataset(self, **options: Any) -> TrainingSet:
+        """Rows ``{prompt, completion, label}``."""
+        return self._frozen("kto", options)
+
+    def build_grpo_dataset(self, **options: Any) -> TrainingSet:
+        """Rows ``{prompt, completions, rewards}``."""
+        return self._frozen("grpo", options)
+
+    def build_reward_dataset(self, **options: Any) -> TrainingSet:
+        """Rows ``{prompt, completion, reward}``."""
+        return self._frozen("reward", options)
+
+    def plan(self) -> TrainingPlan:
+        """How many rows each method could use now."""
+        return training_plan(self.agent)
+
+    def _frozen(self, method: str, options: dict[str, Any]) -> TrainingSet:
+        return freeze(self.agent, DataOptions(**{"pair_type": self.agent.pair_type, **options}), method=method)

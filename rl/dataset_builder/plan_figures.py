@@ -1,0 +1,149 @@
+"""What an agent has to learn from, counted by the database: a few aggregates over indexes, however many answers there are.
+
+Of more than REWARDED rewarded answers and RATINGS ratings only so many are looked at, so that the time stays under a second.
+Rows are never read here; so equal texts, which only reading finds, are not known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+
+from rl.models import Agent
+
+REWARDED = 250_000
+"""Rewarded answers that are looked at, by their prompt's key."""
+RATINGS = 20_000
+"""Ratings that are looked at, the newest first."""
+PAIRS_PER_PROMPT = 5
+"""The default of DataOptions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    traces: int
+    # of the ratings that were looked at
+    ratings: int
+    rated_prompts: int
+    good: int
+    """Answers whose mean rating is above the middle."""
+    bad: int
+    rated_and_rewarded: int
+    """Of the good and the bad ones."""
+    rated_pairs: int
+    """Liked against disliked answers to one prompt, at most PAIRS_PER_PROMPT."""
+    one_sided_prompts: int
+    """Prompts whose answers were all liked, or all disliked."""
+    # of the rewarded answers that were looked at
+    rewarded: int
+    rewarded_good: int
+    """From the agent's threshold on."""
+    differing_prompts: int
+    """Prompts with answers whose rewards differ."""
+    equal_prompts: int
+    single_prompts: int
+    """Prompts with one rewarded answer."""
+    # all of them
+    picks: int
+    """Side-by-side picks that have a winner."""
+    corrections: int
+    """Answers that somebody edited."""
+    proposed: int
+    """Labels that a model proposed and that are sure enough."""
+    proposed_good: int
+
+    @property
+    def all_ratings_seen(self) -> bool:
+        return self.ratings < RATINGS
+
+    @property
+    def all_rewards_seen(self) -> bool:
+        return self.rewarded < REWARDED
+
+
+def figures(agent: Agent) -> Figures:
+    """Five queries."""
+    threshold = agent.label_threshold
+    return Figures(
+        **_row("SELECT count(*) AS traces FROM rl_trace WHERE agent_id = %s", agent.pk),
+        **_row(_RATED, PAIRS_PER_PROMPT, PAIRS_PER_PROMPT, agent.pk, RATINGS),
+        **_row(_REWARDED, threshold, agent.pk, REWARDED),
+        **_row(_DIRECT, agent.pk),
+        **_proposed(agent),
+    )
+
+
+def _proposed(agent: Agent) -> dict[str, int]:
+    if agent.auto_label_threshold is None:
+        return {"proposed": 0, "proposed_good": 0}
+    return _row(_PROPOSED, agent.pk, agent.auto_label_threshold)
+
+
+def _row(query: str, *parameters: Any) -> dict[str, int]:
+    with connection.cursor() as cursor:
+        cursor.execute(query, parameters)
+        names = [column[0] for column in cursor.description]
+        return {name: int(value or 0) for name, value in zip(names, cursor.fetchone(), strict=True)}
+
+
+# Votes decide what is liked, as for pairs; the mean decides what is good, as for labels. Conditions on feedback are
+# written like those of its partial index.
+_RATED = """
+SELECT sum(ratings) AS ratings, count(*) AS rated_prompts, sum(good) AS good, sum(bad) AS bad,
+       sum(rewarded) AS rated_and_rewarded,
+       sum(CASE WHEN liked * disliked < %s THEN liked * disliked ELSE %s END) AS rated_pairs,
+       sum(CASE WHEN (liked = 0) <> (disliked = 0) THEN 1 ELSE 0 END) AS one_sided_prompts
+FROM (
+    SELECT t.prompt_key, sum(a.ratings) AS ratings,
+           sum(CASE WHEN t.response <> '' AND a.up > a.down THEN 1 ELSE 0 END) AS liked,
+           sum(CASE WHEN t.response <> '' AND a.down > a.up THEN 1 ELSE 0 END) AS disliked,
+           sum(CASE WHEN t.response <> '' AND a.mean > 0.5 THEN 1 ELSE 0 END) AS good,
+           sum(CASE WHEN t.response <> '' AND a.mean < 0.5 THEN 1 ELSE 0 END) AS bad,
+           sum(CASE WHEN t.response <> '' AND a.mean <> 0.5 AND t.reward IS NOT NULL THEN 1 ELSE 0 END) AS rewarded
+    FROM (
+        SELECT trace_id, count(*) AS ratings, avg(value) AS mean,
+               sum(CASE WHEN value > 0.5 THEN 1 ELSE 0 END) AS up,
+               sum(CASE WHEN value < 0.5 THEN 1 ELSE 0 END) AS down
+        FROM (
+            SELECT trace_id, value FROM rl_feedback
+            WHERE agent_id = %s AND is_current AND NOT (kind = 'retraction') AND kind = 'rating'
+            ORDER BY created_at DESC, id LIMIT %s
+        ) newest
+        GROUP BY trace_id
+    ) a
+    JOIN rl_trace t ON t.id = a.trace_id
+    GROUP BY t.prompt_key
+) by_prompt
+"""
+
+_REWARDED = """
+SELECT sum(rewarded) AS rewarded, sum(good) AS rewarded_good,
+       sum(CASE WHEN low < high THEN 1 ELSE 0 END) AS differing_prompts,
+       sum(CASE WHEN low = high AND rewarded > 1 THEN 1 ELSE 0 END) AS equal_prompts,
+       sum(CASE WHEN rewarded = 1 THEN 1 ELSE 0 END) AS single_prompts
+FROM (
+    SELECT count(*) AS rewarded, min(reward) AS low, max(reward) AS high,
+           sum(CASE WHEN reward >= %s THEN 1 ELSE 0 END) AS good
+    FROM (
+        SELECT prompt_key, reward FROM rl_trace
+        WHERE agent_id = %s AND reward IS NOT NULL
+        ORDER BY prompt_key LIMIT %s
+    ) first_ones
+    GROUP BY prompt_key
+) by_prompt
+"""
+
+_DIRECT = """
+SELECT sum(CASE WHEN kind = 'comparison' AND choice IN ('left', 'right') THEN 1 ELSE 0 END) AS picks,
+       count(DISTINCT CASE WHEN kind = 'correction' THEN trace_id END) AS corrections
+FROM rl_feedback
+WHERE agent_id = %s AND is_current AND NOT (kind = 'retraction')
+"""
+
+_PROPOSED = """
+SELECT count(*) AS proposed, sum(CASE WHEN p.good THEN 1 ELSE 0 END) AS proposed_good
+FROM rl_labelproposal p JOIN rl_labelmodel m ON m.id = p.label_model_id
+WHERE m.agent_id = %s AND p.confidence >= %s
+"""

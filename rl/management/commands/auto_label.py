@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+from rich.table import Table
+
+from rl import auto_labels
+from rl.errors import UsageError
+from rl.management.base import RatchetCommand, two_columns
+from rl.models import Agent, LabelModel
+
+
+class Command(RatchetCommand):
+    help = "Learn from people's labels, measure it, and propose labels for the traces that nobody has labelled."
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("--agent", required=True, help="whose traces")
+        parser.add_argument("--learn-only", action="store_true", help="learn and measure, propose nothing")
+        parser.add_argument("--limit", type=int, help="propose for this many traces, the newest first")
+        parser.add_argument(
+            "--threshold", type=float, help="train on proposals from this confidence on, 0.5 to 1; kept for the agent"
+        )
+        parser.add_argument("--dry-run", action="store_true", help="learn, measure and judge, and keep nothing of it")
+
+    def run(self, **options: Any) -> None:
+        agent = Agent.named(options["agent"])
+        if options["limit"] is not None and options["limit"] < 1:
+            raise UsageError("--limit must be 1 or more")
+        if options["threshold"] is not None:
+            agent.auto_label_threshold = options["threshold"]
+            agent.full_clean()
+        learned = auto_labels.learn(agent, dry_run=options["dry_run"], report=self.report)
+        model = learned.model
+        document: dict[str, Any] = {
+            "agent": agent.name,
+            "threshold": agent.auto_label_threshold,
+            "model": _about(model),
+        }
+        tables = [two_columns(f"{agent}: learned from people's labels", _figures(model)), _calibration(model)]
+        if not options["learn_only"]:
+            found = auto_labels.propose(learned, limit=options["limit"], dry_run=options["dry_run"], report=self.report)
+            document["proposed"] = found.as_dict()
+            tables.append(_proposals(found))
+        if options["threshold"] is not None and not options["dry_run"]:
+            agent.save(update_fields=["auto_label_threshold"])
+        self.result(document, *tables, lines=[_use(agent)])
+
+
+def _about(model: LabelModel) -> dict[str, Any]:
+    names = ("labels", "heldout_labels", "heldout_accuracy", "majority_share", "calibration")
+    return {"id": model.pk, **{name: getattr(model, name) for name in names}}
+
+
+def _figures(model: LabelModel) -> dict[str, Any]:
+    return {
+        "labels learned from": model.labels,
+        "held-out labels": model.heldout_labels,
+        "right on the held-out labels": f"{model.heldout_accuracy:.0%}",
+        "always the commoner label": f"{model.majority_share:.0%}",
+    }
+
+
+def _calibration(model: LabelModel) -> Table:
+    table = Table("confidence", "held-out labels", "right", title="How far to trust it", title_justify="left")
+    for one in model.calibration:
+        table.add_row(f"{one['from']:.1f} to {one['to']:.1f}", str(one["count"]), f"{one['accuracy']:.0%}")
+    return table
+
+
+def _proposals(found: auto_labels.Proposed) -> Table:
+    title = f"Proposed: {found.good:,} good, {found.bad:,} bad"
+    table = Table("confidence", "proposals", title=title, title_justify="left")
+    for step, count in sorted(found.at_least.items()):
+        table.add_row(f"{step:g} or more", f"{count:,}")
+    return table
+
+
+def _use(agent: Agent) -> str:
+    if agent.auto_label_threshold is None:
+        return (
+            "Proposals are not trained on. Choose a confidence with --threshold, or on the agent's page in the admin."
+        )
+    return f"Proposals from a confidence of {agent.auto_label_threshold:g} on are trained on."

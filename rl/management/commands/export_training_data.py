@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandParser
+from rich.table import Table
+
+from rl.dataset_builder import DataOptions
+from rl.dataset_builder.exporting import FORMATS
+from rl.dataset_builder.exporting.base import Filters
+from rl.dataset_builder.exporting.export import SPLITS, ExportReport, ExportRequest, export
+from rl.dataset_builder.exporting.writers import FILE_FORMATS, file_format
+from rl.errors import UsageError
+from rl.management.base import RatchetCommand, two_columns
+from rl.models import Agent
+
+
+class Command(RatchetCommand):
+    help = "Write an agent's answers, labels and rewards as a file that other training tools read."
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("--agent-type", "--agent", dest="agent", required=True, help="whose answers")
+        parser.add_argument("--format", choices=list(FORMATS), required=True)
+        parser.add_argument("--output", default="", help="the file; one that is there is replaced")
+        parser.add_argument("--file-format", choices=FILE_FORMATS, help="default: by the suffix of the file")
+        parser.add_argument("--limit", type=int, help="most rows to write")
+        parser.add_argument(
+            "--min-reward", type=float, help="leave out answers with a smaller reward, or none (0 to 1)"
+        )
+        parser.add_argument("--require-feedback", action="store_true", help="only answers that somebody judged")
+        parser.add_argument(
+            "--split", choices=SPLITS, default="train", help="the prompts to train on, those held out, or all"
+        )
+        parser.add_argument("--val-split", type=float, default=0.2, help="share of the prompts held out (0.2)")
+        parser.add_argument("--dry-run", action="store_true", help="count the rows, and write nothing")
+
+    def run(self, **options: Any) -> None:
+        agent, path = Agent.named(options["agent"]), _path(options)
+        filters = Filters(
+            data=DataOptions(pair_type=agent.pair_type, val_split=options["val_split"]),
+            min_reward=options["min_reward"],
+            require_feedback=options["require_feedback"],
+        )
+        names = ("format", "split", "limit")
+        request = ExportRequest(filters=filters, **{name: options[name] for name in names})
+        kind = file_format(path, options["file_format"])
+        done = export(agent, request, None if options["dry_run"] else path, kind, self.report)
+        document = {
+            "agent": agent.name, "format": request.format, "path": str(path) if path else None, "file_format": kind,
+            "dry_run": options["dry_run"], "rows": done.rows, "split": request.split, "other_side": done.other_side,
+            "skipped": dict(done.skipped.most_common()),
+        }  # fmt: skip
+        self.result(document, *_tables(done), lines=[_line(done, options, path)])
+
+
+def _path(options: dict[str, Any]) -> Path | None:
+    if not options["output"]:
+        if not options["dry_run"]:
+            raise UsageError("--output is missing: name a file .jsonl or .parquet, or count first with --dry-run")
+        return None
+    return Path(options["output"]).expanduser()
+
+
+def _tables(done: ExportReport) -> list[Table]:
+    return [two_columns("Left out", dict(done.skipped.most_common()))] if done.skipped else []
+
+
+def _line(done: ExportReport, options: dict[str, Any], path: Path | None) -> str:
+    what = f"{done.rows:,} row{'' if done.rows == 1 else 's'} of format {options['format']}"
+    where = "would be written" if options["dry_run"] else f"in {path}"
+    sides = {"train": "held out for testing: --split all takes them too", "heldout": "to train on"}
+    more = f"; {done.other_side:,} more {sides[options['split']]}" if done.other_side else ""
+    return f"{what} {where}{more}"

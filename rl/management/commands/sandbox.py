@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from rich.table import Table
+
+from rl import sandbox
+from rl.errors import BadFile, SandboxUnavailable
+from rl.management.base import RatchetCommand
+from rl.sandbox.attacks import ATTACKS, Tried
+from rl.sandbox.attacks.checking import try_all
+
+
+class Command(RatchetCommand):
+    help = "Try the sandbox on this machine, or run a program in it."
+
+    def add_options(self, parser: CommandParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True)
+        check = actions.add_parser("check", help="try every attack with every backend that works here")
+        check.add_argument("--backend", choices=list(sandbox.BACKENDS), help="only this one")
+        run = actions.add_parser("run", help="run a program and end as it did")
+        run.add_argument("file", type=Path, help="the program")
+        run.add_argument("--language", choices=list(sandbox.LANGUAGES), default="python")
+        run.add_argument("--stdin", type=Path, help="a file that the program reads; nothing if left out")
+        run.add_argument("--backend", choices=list(sandbox.BACKENDS), help="only this one")
+        for each in (check, run):  # people write options last
+            each.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+
+    def run(self, **options: Any) -> None:
+        getattr(self, f"_{options['action']}")(options)
+
+    def _check(self, options: dict[str, Any]) -> None:
+        found = sandbox.available()
+        chosen = {options["backend"]: found[options["backend"]]} if options["backend"] else found
+        usable = [name for name, complaint in chosen.items() if not complaint]
+        unusable = [f"{name} cannot be used here: {complaint}" for name, complaint in chosen.items() if complaint]
+        if not usable:
+            raise SandboxUnavailable("untrusted code cannot be run on this machine. " + "; ".join(unusable))
+        tried = [each for name in usable for each in self._tried(name)]
+        lost = sum(not each.held for each in tried)
+        summary = f"{len(tried) - lost} of {len(tried)} attacks held, with {', '.join(usable)}."
+        document = {"backends": chosen, "lost": lost, "attacks": [each.as_dict() for each in tried]}
+        self.result(document, _table(tried), lines=(*unusable, summary))
+        if lost:
+            raise CommandError(f"{lost} attacks were won: do not run untrusted code on this machine", returncode=1)
+
+    def _tried(self, backend: str) -> list[Tried]:
+        self.report("stage", {"name": f"{len(ATTACKS)} attacks with {backend}"})
+        return list(try_all(backend))
+
+    def _run(self, options: dict[str, Any]) -> None:
+        stdin = _text(options["stdin"]) if options["stdin"] else ""
+        result = sandbox.run(_text(options["file"]), options["language"], stdin, backend=options["backend"])
+        if self.as_json:
+            self.result(asdict(result))
+            return
+        self.stdout.write(result.stdout, ending="")
+        self.stderr.write(result.stderr, ending="")
+        if result.stopped:
+            self.stderr.write(f"ended: it reached the {result.stopped} limit")
+        if result.exit:
+            sys.exit(result.exit if result.exit > 0 else 128 - result.exit)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadFile(path, f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BadFile(path, "is not UTF-8 text", f"byte {error.start}") from error
+
+
+def _table(tried: list[Tried]) -> Table:
+    table = Table("attack", "backend", "result", "what was seen")
+    for each in tried:
+        table.add_row(each.attack.name, each.backend, "held" if each.held else "LOST", each.evidence)
+    return table

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+from rich.table import Table
+
+from rl.dataset_builder.plan import TrainingPlan, training_plan
+from rl.errors import UsageError
+from rl.management.base import RatchetCommand
+from rl.models import Agent
+
+
+class Command(RatchetCommand):
+    help = "How many rows each training method could use today, what is missing for the next, and which one to take."
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("--agent", help="default: every agent")
+
+    def run(self, **options: Any) -> None:
+        agents = [Agent.named(options["agent"])] if options["agent"] else list(Agent.objects.all())
+        if not agents:
+            raise UsageError("there are no agents yet; import_traces or the admin makes one")
+        found = [training_plan(agent) for agent in agents]
+        remarks = {how: text for plan in found for how, text in plan.remarks.items()}
+        lines = [_advice(plan) for plan in found] + [f"{how}: {text}" for how, text in remarks.items()]
+        self.result({"agents": [plan.as_dict() for plan in found]}, *map(_table, found), lines=lines)
+
+
+def _table(plan: TrainingPlan) -> Table:
+    table = Table("method", "rows", "made of", "missing", title=plan.agent, title_justify="left")
+    for one in plan.methods:
+        how = f"{one.how} " if one.rows and one.how != "exactly" else ""
+        table.add_row(one.method, f"{how}{one.rows:,}", one.made_of, one.missing or "-")
+    return table
+
+
+def _advice(plan: TrainingPlan) -> str:
+    method = f"train with {plan.advice.method}: " if plan.advice.method else ""
+    return f"{plan.agent}: {method}{plan.advice.reason}"

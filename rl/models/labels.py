@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from rl.models.agents import Agent
+from rl.models.traces import Trace
+
+
+class LabelModel(models.Model):
+    """A small classifier that learned from people's labels of one agent's traces."""
+
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="label_models")
+    labels = models.PositiveIntegerField(help_text="People's labels that it learned from.")
+    heldout_labels = models.PositiveIntegerField(help_text="People's labels that it was measured on.")
+    heldout_accuracy = models.FloatField(help_text="Share of the held-out labels that it gets right, 0 … 1.")
+    majority_share = models.FloatField(help_text="What always saying the commoner label would get right, 0 … 1.")
+    calibration = models.JSONField(
+        default=list, help_text="Of the held-out labels, by confidence: [{from, to, count, confidence, accuracy}]."
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-created_at", "-id"]
+
+    def __str__(self) -> str:
+        return f"label model {self.pk} of {self.agent_id}"
+
+    @property
+    def is_informative(self) -> bool:
+        """Better on held-out labels than always saying the commoner one."""
+        return self.heldout_accuracy > self.majority_share
+
+    @property
+    def path(self) -> Path:
+        """Its weights; plain numbers, never a pickle."""
+        return settings.DATA_DIR / "label_models" / f"{self.pk}.npz"
+
+
+class LabelProposal(models.Model):
+    """A label that a model proposes for a trace. It is no feedback: a person's label always goes before it."""
+
+    trace = models.OneToOneField(Trace, on_delete=models.CASCADE, related_name="label_proposal")
+    label_model = models.ForeignKey(LabelModel, on_delete=models.CASCADE, related_name="proposals")
+    good = models.BooleanField()
+    confidence = models.FloatField(help_text="0.5 … 1.")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(confidence__gte=0.5, confidence__lte=1), name="label_proposal_confidence"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{'good' if self.good else 'bad'} ({self.confidence:.2f}) for {self.trace_id}"

@@ -1,0 +1,71 @@
+"""What can be said about an answer without asking a person again: one number from 0 to 1 a reward, and their weighted mean.
+
+``REWARDS`` names one class for each reward. A reward that does not apply to an answer gives None and is left out of the
+mean; one that breaks raises RewardFailed. Classes are imported on first use, parser libraries only when a text needs them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from rl.errors import UsageError
+
+if TYPE_CHECKING:
+    from rl.rewards.base import BaseReward
+
+REWARDS: Final[dict[str, str]] = {
+    "code_execution": "rl.rewards.code_execution.CodeExecutionReward",
+    "syntax_validation": "rl.rewards.syntax_validation.SyntaxValidationReward",
+    "tool_success": "rl.rewards.tool_success.ToolSuccessReward",
+    "task_completion": "rl.rewards.task_completion.TaskCompletionReward",
+    "efficiency": "rl.rewards.efficiency.EfficiencyReward",
+    "format_compliance": "rl.rewards.format_compliance.FormatComplianceReward",
+    "learned_reward": "rl.rewards.learned.LearnedReward",
+    "decision": "rl.rewards.decision.DecisionReward",
+    "feedback": "rl.rewards.feedback.FeedbackReward",
+}
+_OTHERS: Final = ("rl.rewards.base.BaseReward", "rl.rewards.base.RewardResult", "rl.rewards.engine.RewardEngine")
+_EXPORTED: Final = {path.rpartition(".")[2]: path for path in (*_OTHERS, *REWARDS.values())}
+
+__all__ = [
+    "REWARDS",
+    "BaseReward",
+    "CodeExecutionReward",
+    "DecisionReward",
+    "EfficiencyReward",
+    "FeedbackReward",
+    "FormatComplianceReward",
+    "LearnedReward",
+    "RewardEngine",
+    "RewardResult",
+    "SyntaxValidationReward",
+    "TaskCompletionReward",
+    "ToolSuccessReward",
+    "default_weights",
+    "reward_class",
+]
+
+
+def reward_class(name: str) -> type[BaseReward]:
+    """Raises UsageError that lists the known names."""
+    if name not in REWARDS:
+        raise UsageError(f"unknown reward {name!r}; known: {', '.join(REWARDS)}")
+    found: type[BaseReward] = _imported(REWARDS[name])
+    return found
+
+
+def default_weights() -> dict[str, float]:
+    return {name: reward_class(name).weight for name in REWARDS}
+
+
+def __getattr__(name: str) -> Any:
+    """The classes, without paying for those that nobody asks for."""
+    if name in _EXPORTED:
+        return _imported(_EXPORTED[name])
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _imported(path: str) -> Any:
+    module, _, attribute = path.rpartition(".")
+    return getattr(import_module(module), attribute)

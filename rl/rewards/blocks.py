@@ -1,0 +1,76 @@
+"""The fenced code blocks of an answer in Markdown (CommonMark)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+
+LONGEST = 200_000
+"""Characters of an answer that is looked at; a longer one is not judged, because a cut block looks broken."""
+LANGUAGES = {
+    "py": "python", "python3": "python", "py3": "python",
+    "sh": "shell", "bash": "shell", "zsh": "shell",
+    "yml": "yaml",
+    "postgres": "sql", "postgresql": "sql", "mysql": "sql", "sqlite": "sql", "sqlite3": "sql", "tsql": "sql",
+}  # fmt: skip
+
+
+_NEW_LINE = re.compile(r"\r\n?|\n")
+"""As markdown-it counts lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    language: str
+    """In small letters, aliases resolved; empty where the fence names none."""
+    code: str
+    lines: tuple[int, int]
+    """The first line of the block and the first after it, fences included, counted from 0."""
+    closed: bool
+
+
+def fenced_blocks(text: str) -> list[Block] | None:
+    """In their order; None for a text that is too long to look at."""
+    if len(text) > LONGEST:
+        return None
+    if "```" not in text and "~~~" not in text:
+        return []
+    lines = _NEW_LINE.split(text)
+    fences = [token for token in _parser().parse(text) if token.type == "fence"]
+    places = [(token.map or [0, 0]) for token in fences]
+    return [
+        Block(_language(token.info), token.content, (start, end), _closes(lines[start:end], token.markup))
+        for token, (start, end) in zip(fences, places, strict=True)
+    ]
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt  # answers without a code block do not pay for it
+
+    return MarkdownIt("commonmark", {"maxNesting": 20}).disable("inline")
+
+
+def outside(text: str, blocks: Sequence[Block]) -> str:
+    """What is in none of the blocks."""
+    lines = _NEW_LINE.split(text)
+    inside = {number for block in blocks for number in range(*block.lines)}
+    return "\n".join(line for number, line in enumerate(lines) if number not in inside)
+
+
+def _language(info: str) -> str:
+    found = re.match(r"[\w+#.-]+", info.strip().lstrip("{."))
+    name = found[0].lower() if found else ""
+    return LANGUAGES.get(name, name)
+
+
+def _closes(lines: list[str], markup: str) -> bool:
+    """A fence that nothing closes ends with the text."""
+    last = lines[-1].strip(" \t>") if len(lines) > 1 else ""
+    return len(last) >= len(markup) and set(last) == {markup[0]}

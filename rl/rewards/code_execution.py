@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rl.records import TraceRecord
+from rl.rewards.base import BaseReward, RewardResult
+from rl.rewards.blocks import Block, fenced_blocks
+from rl.sandbox import LANGUAGES, Limits, Result, TestCase, grade, run
+
+MOST_BLOCKS, MOST_TESTS = 8, 100
+TEST_SECONDS = 5.0
+"""Of a test that names no timeout, and of a block."""
+BUDGET_SECONDS = 30.0
+"""Of running all code of one answer; what is left then counts as failed."""
+
+
+class CodeExecutionReward(BaseReward):
+    """Runs the answer's code in the sandbox; abstains where there is none.
+
+    With tests (``details["tests"]``: [{input, output, timeout?}], Miniagent's) the last python block, or the whole answer
+    where it has no block, is the program, and the value is the share of the tests whose output it prints.
+
+    Without tests the value is the share of the python and shell blocks that end with exit code 0. That is weak: it shows
+    that code runs, not that it does what was asked, and ``pass`` earns 1. Give tests wherever there are some.
+    """
+
+    name = "code_execution"
+    weight = 2.0
+
+    def compute(self, trace: TraceRecord) -> RewardResult:
+        blocks = fenced_blocks(trace.response)
+        if blocks is None:
+            return self.abstains("the answer is too long to look at")
+        if tests := trace.details.get("tests"):
+            return self._tested(_program(blocks, trace.response), tests)
+        code = [block for block in blocks if block.language in LANGUAGES and block.code.strip()][:MOST_BLOCKS]
+        if not code:
+            return self.abstains("it has no python or shell block")
+        return self._run(code)
+
+    def _tested(self, program: str, tests: object) -> RewardResult:
+        cases = _cases(tests)
+        if isinstance(cases, str):
+            return self.abstains(cases)
+        outcomes = list(_graded(program, cases))
+        passed = outcomes.count("")
+        reason = f"{passed} of {len(cases)} tests passed"
+        return self.gives(passed / len(cases), reason, tests=len(cases), passed=passed, failures=_first(outcomes))
+
+    def _run(self, blocks: Sequence[Block]) -> RewardResult:
+        runs = list(_run_blocks(blocks))
+        good = sum(one["exit"] == 0 for one in runs)
+        return self.gives(good / len(runs), f"{good} of {len(runs)} code blocks end with exit code 0", blocks=runs)
+
+
+def _program(blocks: Sequence[Block], answer: str) -> str:
+    python = [block.code for block in blocks if block.language == "python"]
+    return python[-1] if python else answer
+
+
+def _cases(tests: object) -> list[tuple[TestCase, Limits]] | str:
+    """The tests, or what is wrong with them."""
+    if not isinstance(tests, list) or len(tests) > MOST_TESTS:
+        return f"its tests are no list of at most {MOST_TESTS}"
+    cases = []
+    for number, test in enumerate(tests, start=1):
+        given = test if isinstance(test, Mapping) else {}
+        stdin, output, timeout = given.get("input") or "", given.get("output"), given.get("timeout") or TEST_SECONDS
+        if not (isinstance(stdin, str) and isinstance(output, str) and _is_time(timeout)):
+            return f"test {number} is no object of input and output (text) and timeout (seconds)"
+        cases.append((TestCase(output, stdin=stdin), _limits(timeout)))
+    return cases
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+
+
+def _limits(seconds: float) -> Limits:
+    seconds = min(seconds, 2 * TEST_SECONDS)
+    return Limits(wall_seconds=seconds, cpu_seconds=max(1, round(seconds)))
+
+
+def _graded(program: str, cases: Sequence[tuple[TestCase, Limits]]) -> Iterator[str]:
+    """Why each test failed; empty for one that passed."""
+    spent = 0.0
+    for case, limits in cases:
+        if spent > BUDGET_SECONDS:
+            yield "the time for all tests was used up"
+            continue
+        (outcome,) = grade(program, [case], limits=limits).outcomes
+        spent += outcome.result.duration
+        yield outcome.reason
+
+
+def _first(outcomes: Sequence[str]) -> list[dict[str, Any]]:
+    return [{"test": number, "reason": reason} for number, reason in enumerate(outcomes, start=1) if reason][:5]
+
+
+def _run_blocks(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:
+    """A block that fails alone is run once more after the earlier ones of its language: many answers go on step by step."""
+    earlier: dict[str, str] = {}
+    spent = 0.0
+    for block in blocks:
+        before = earlier.get(block.language, "")
+        earlier[block.language] = f"{before}{block.code}\n"
+        if spent > BUDGET_SECONDS:
+            yield {"language": block.language, "exit": None, "error": "the time for all blocks was used up"}
+            continue
+        result = _run(block.code, block.language)
+        spent += result.duration
+        if result.exit and before and not result.stopped:
+            result = _run(earlier[block.language], block.language)
+            spent += result.duration
+        yield {"language": block.language, "exit": result.exit, "error": _error(result)}
+
+
+def _run(code: str, language: str) -> Result:
+    return run(code, language, limits=_limits(TEST_SECONDS))
+
+
+def _error(result: Result) -> str:
+    """The last words of a program that failed, fit for a database."""
+    if result.exit == 0:
+        return ""
+    if result.stopped:
+        return f"it reached the {result.stopped} limit"
+    lines = result.stderr.replace("\x00", "").strip().splitlines()
+    return lines[-1][:200] if lines else ""

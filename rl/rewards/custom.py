@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+
+from rl.errors import UsageError
+from rl.rewards.base import BaseReward
+from rl.slugs import check_slug
+
+
+def load_rewards(paths: Mapping[str, str]) -> list[BaseReward]:
+    """An object of each class, under the name that it is given here. Raises UsageError that says which is wrong."""
+    return [_load(name, path) for name, path in paths.items()]
+
+
+def _load(name: str, path: str) -> BaseReward:
+    check_slug(name, "reward name")
+    module, _, attribute = path.rpartition(".")
+    try:
+        found = getattr(import_module(module), attribute)
+    except Exception as error:  # whatever somebody else's module does when it is imported
+        raise UsageError(f"the reward {name}={path} cannot be loaded: {type(error).__name__}: {error}") from error
+    if not (isinstance(found, type) and issubclass(found, BaseReward)):
+        raise UsageError(f"the reward {name}={path} is no subclass of rl.rewards.BaseReward")
+    try:
+        reward = found()
+    except Exception as error:
+        raise UsageError(f"the reward {name}={path} cannot be made without arguments: {error}") from error
+    reward.name = name
+    return reward

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import Any
+
+from rl.errors import Interrupted, RewardFailed, SandboxUnavailable, UsageError
+from rl.records import TraceRecord
+from rl.rewards import REWARDS, reward_class
+from rl.rewards.base import BaseReward, RewardResult
+from rl.rewards.feedback import mean_rating
+from rl.rewards.summary import RewardSummary
+from rl.rewards.weights import check_reward_weights
+
+LABEL_THRESHOLD = 0.6
+EQUAL = 1e-9
+"""Rewards of a group that differ by less are equal: their tiny spread is rounding, and would be blown up to 1."""
+
+
+class RewardEngine:
+    """The registry's rewards, each under its weight.
+
+    ``weights`` replaces single defaults; 0 switches a reward off. ``rewards`` are further ones, or stand in for those of
+    their name. Raises UsageError for a weight that no reward has or that is none.
+    """
+
+    def __init__(
+        self,
+        weights: Mapping[str, float] | None = None,
+        *,
+        rewards: Iterable[BaseReward] = (),
+        label_threshold: float = LABEL_THRESHOLD,
+    ) -> None:
+        given = {reward.name: reward for reward in rewards}
+        built_in = {name: given.get(name) or reward_class(name)() for name in REWARDS}
+        self.rewards: dict[str, BaseReward] = {**built_in, **given}
+        self.weights = self._weights(weights or {})
+        self.label_threshold = label_threshold
+
+    def compute_all(self, trace: TraceRecord) -> list[RewardResult]:
+        """One result for each reward that is not switched off. Raises RewardFailed for the first that breaks."""
+        results = []
+        for result in self.attempt_all(trace):
+            if isinstance(result, RewardFailed):
+                raise result
+            results.append(result)
+        return results
+
+    def attempt_all(self, trace: TraceRecord) -> list[RewardResult | RewardFailed]:
+        """As ``compute_all``, but those that break do not hide the others."""
+        return [self._attempt(name, trace) for name, weight in self.weights.items() if weight]
+
+    def compute_combined(self, trace: TraceRecord) -> float | None:
+        """0 … 1, or None when nothing applies. Raises RewardFailed."""
+        return self.combine(self.compute_all(trace))
+
+    def combine(self, results: Iterable[RewardResult]) -> float | None:
+        """The weighted mean of the rewards that apply; None when none of them is evidence by itself."""
+        applying = [(result, result.value) for result in results if result.value is not None]
+        if all(self._supports_only(result.name) for result, _ in applying):
+            return None
+        total = math.fsum(result.weight for result, _ in applying)
+        mean = math.fsum(result.weight * value for result, value in applying) / total
+        return min(1.0, max(0.0, mean))
+
+    def compute_for_group(self, traces: Sequence[TraceRecord]) -> list[float | None]:
+        """Combined rewards of answers to one prompt, as (r - mean) / std of the group (population); None where nothing
+        applies. Raises RewardFailed."""
+        return normalised([self.compute_combined(trace) for trace in traces])
+
+    def get_binary_label(self, trace: TraceRecord) -> bool | None:
+        """What people say, else whether the combined reward reaches the threshold; None: nobody and nothing says."""
+        person = person_label(trace)
+        return person if person is not None else self.label_of(self.compute_combined(trace))
+
+    def label_of(self, combined: float | None) -> bool | None:
+        return None if combined is None else combined >= self.label_threshold
+
+    def summary(self, traces: Iterable[TraceRecord]) -> dict[str, Any]:
+        """Counts, mean and spread of each reward and of the combined one, and the labels; needs memory for one trace."""
+        summary = RewardSummary()
+        for trace in traces:
+            results = self.attempt_all(trace)
+            summary.add(results, *self.verdict(trace, results))
+        return summary.as_dict()
+
+    def verdict(
+        self, trace: TraceRecord, results: Sequence[RewardResult | RewardFailed]
+    ) -> tuple[float | None, bool | None]:
+        """Combined reward and label. A broken reward leaves no combined one: a mean of the others would mislead."""
+        whole = [result for result in results if isinstance(result, RewardResult)]
+        combined = self.combine(whole) if len(whole) == len(results) else None
+        person = person_label(trace)
+        return combined, person if person is not None else self.label_of(combined)
+
+    def _attempt(self, name: str, trace: TraceRecord) -> RewardResult | RewardFailed:
+        reward = self.rewards[name]
+        try:
+            return self._checked(name, reward.compute(trace))
+        except SandboxUnavailable as error:
+            return self._checked(name, reward.abstains(str(error)))
+        except (Interrupted, RewardFailed) as error:
+            if isinstance(error, Interrupted):
+                raise
+            return error
+        except Exception as error:  # a reward may be anybody's code: whatever it raises is its own failure
+            failed = RewardFailed(name, f"{type(error).__name__}: {error}"[:500])
+            failed.__cause__ = error
+            return failed
+
+    def _checked(self, name: str, result: RewardResult) -> RewardResult | RewardFailed:
+        if result.value is not None and not 0 <= result.value <= 1:  # also refuses NaN
+            return RewardFailed(name, f"gave {result.value!r}; a reward is a number from 0 to 1, or None")
+        return replace(result, name=name, weight=self.weights[name])
+
+    def _supports_only(self, name: str) -> bool:
+        return name in self.rewards and self.rewards[name].supporting
+
+    def _weights(self, given: Mapping[str, float]) -> dict[str, float]:
+        check_reward_weights(given)
+        if unknown := sorted(set(given) - set(self.rewards)):
+            raise UsageError(f"there is no reward {unknown[0]!r}; known: {', '.join(self.rewards)}")
+        return {name: float(given.get(name, reward.weight)) for name, reward in self.rewards.items()}
+
+
+def person_label(trace: TraceRecord) -> bool | None:
+    """Good above the middle of the mean rating, bad below; None where nobody rated or the mean is in the middle."""
+    rating = mean_rating(trace)
+    return None if rating is None or rating == 0.5 else rating > 0.5
+
+
+def normalised(rewards: Sequence[float | None]) -> list[float | None]:
+    """(r - mean) / std over those that are not None; 0 where all are equal."""
+    known = [reward for reward in rewards if reward is not None]
+    if not known or max(known) - min(known) < EQUAL:
+        return [None if reward is None else 0.0 for reward in rewards]
+    mean = fmean(known)
+    spread = math.sqrt(fmean((reward - mean) ** 2 for reward in known))
+    return [None if reward is None else (reward - mean) / spread for reward in rewards]

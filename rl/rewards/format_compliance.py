@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from rl.records import TraceRecord
+from rl.rewards.base import BaseReward, RewardResult
+from rl.rewards.blocks import LONGEST, fenced_blocks, outside
+from rl.rewards.syntax import is_json
+
+_STRUCTURE = re.compile(r"^ {0,3}(?:#{1,6} |[-*+] |\d{1,9}[.)] |> |```|~~~|\|.*\|)", re.MULTILINE)
+_HTML = re.compile(r"</?[A-Za-z][A-Za-z0-9-]{0,30}(?:\s[^<>]{0,200})?/?>")
+
+
+class FormatComplianceReward(BaseReward):
+    """Does the answer have the shape that was asked for? Asked by ``details["format"]``, else by the agent; where nothing
+    was asked it does not apply.
+
+    A format is one of FORMATS, or an object with its name as ``type`` and, of json, the ``keys`` that must be there, or of
+    code its ``language``.
+    """
+
+    name = "format_compliance"
+    weight = 1.0
+
+    def __init__(self, expected: str = "") -> None:
+        self.expected = expected
+
+    def compute(self, trace: TraceRecord) -> RewardResult:
+        asked = trace.details.get("format") or self.expected
+        options = asked if isinstance(asked, Mapping) else {"type": asked}
+        name = options.get("type")
+        if not name:
+            return self.abstains("no format was asked for")
+        if not isinstance(name, str) or name not in FORMATS:
+            return self.abstains(f"the format {str(name)[:60]!r} is not known; known: {', '.join(FORMATS)}")
+        if len(trace.response) > LONGEST:
+            return self.abstains("the answer is too long to look at")
+        value, reason = FORMATS[name](trace.response, options)
+        return self.gives(value, reason, format=name)
+
+
+Judged = tuple[float, str]
+
+
+def _json(text: str, options: Mapping[str, Any]) -> Judged:
+    """1 for JSON alone, 0.8 in a fence alone, 0.5 in a fence among other text; times the share of the keys."""
+    found, value = _found_json(text)
+    if not value:
+        return 0.0, "there is no JSON in it"
+    keys = options.get("keys")
+    wanted = [key for key in keys if isinstance(key, str)] if isinstance(keys, Sequence) else []
+    if not wanted or isinstance(keys, str):
+        return value, "JSON" if value == 1 else "JSON, but not by itself"
+    has = sum(isinstance(found, dict) and key in found for key in wanted)
+    return value * has / len(wanted), f"JSON with {has} of {len(wanted)} keys"
+
+
+def _found_json(text: str) -> tuple[Any, float]:
+    if _is_json(text):
+        return json.loads(text), 1.0
+    valid = [block for block in fenced_blocks(text) or [] if block.language in ("", "json") and _is_json(block.code)]
+    if not valid:
+        return None, 0.0
+    alone = len(valid) == 1 and not outside(text, valid).strip()
+    return json.loads(valid[-1].code), 0.8 if alone else 0.5
+
+
+def _is_json(text: str) -> bool:
+    try:
+        return is_json(text)
+    except RecursionError:
+        return False
+
+
+def _code(text: str, options: Mapping[str, Any]) -> Judged:
+    """0 without a code block, else from 0.5 to 1 with the share of the answer that is code."""
+    language = str(options.get("language") or "")
+    blocks = [block for block in fenced_blocks(text) or [] if language in ("", block.language) and block.code.strip()]
+    if not blocks:
+        return 0.0, f"there is no {language} code block in it".replace("  ", " ")
+    code = sum(_size(block.code) for block in blocks)
+    share = code / (code + _size(outside(text, blocks)))
+    return 0.5 + 0.5 * share, f"{share:.0%} of it is code"
+
+
+def _markdown(text: str, options: Mapping[str, Any]) -> Judged:
+    """The mean of three: it has structure (headings, lists, quotes, tables, code), its fences are closed, no raw HTML."""
+    blocks = fenced_blocks(text) or []
+    faults = {
+        "no structure": not _STRUCTURE.search(text),
+        "a code block that is not closed": not all(block.closed for block in blocks),
+        "raw HTML": bool(_HTML.search(outside(text, blocks))),
+    }
+    found = [name for name, there in faults.items() if there]
+    value = fmean(not there for there in faults.values()) if text.strip() else 0.0
+    return value, ", ".join(found) or "Markdown"
+
+
+def _tool_call(text: str, options: Mapping[str, Any]) -> Judged:
+    """The share of the ``<tool_call>`` elements that are closed and hold an object with ``name`` and ``arguments``."""
+    parts = text.split("<tool_call>")[1:]
+    if not parts:
+        return 0.0, "there is no tool call in it"
+    good = sum(_is_call(part) for part in parts)
+    return good / len(parts), f"{good} of {len(parts)} tool calls can be read"
+
+
+def _is_call(part: str) -> bool:
+    body, end, _ = part.partition("</tool_call>")
+    if not end or not _is_json(body):
+        return False
+    call = json.loads(body)
+    return isinstance(call, dict) and isinstance(call.get("name"), str) and isinstance(call.get("arguments"), dict)
+
+
+def _size(text: str) -> int:
+    return len("".join(text.split()))
+
+
+FORMATS: Mapping[str, Callable[[str, Mapping[str, Any]], Judged]] = {
+    "json": _json,
+    "code": _code,
+    "markdown": _markdown,
+    "tool_call": _tool_call,
+}

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rl.records import TraceRecord
+from rl.rewards.base import BaseReward, RewardResult
+
+NOTHING_LEARNED = "no model has learned from people's labels yet"
+
+
+class LearnedReward(BaseReward):
+    """What a model that learned from people's labels expects them to say.
+
+    ``predict`` gives the probability of a good label, 0 … 1. Supporting: a guess about people is no evidence by itself; a
+    trace that only the model knows is labelled through proposals, from the confidence on that a person chose.
+    """
+
+    name = "learned_reward"
+    weight = 1.0
+    supporting = True
+
+    def __init__(self, predict: Callable[[TraceRecord], float] | None = None, why_not: str = NOTHING_LEARNED) -> None:
+        self.predict = predict
+        self.why_not = why_not
+
+    def compute(self, trace: TraceRecord) -> RewardResult:
+        if self.predict is None:
+            return self.abstains(self.why_not)
+        return self.gives(self.predict(trace), "the probability of a good label, as the model expects it")

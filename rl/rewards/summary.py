@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rl.errors import RewardFailed
+from rl.rewards.base import RewardResult
+
+
+@dataclass(slots=True)
+class Figures:
+    """Mean and spread of a stream of numbers (Welford)."""
+
+    count: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+    """Sum of squared distances from the mean."""
+
+    def add(self, value: float) -> None:
+        self.count += 1
+        step = value - self.mean
+        self.mean += step / self.count
+        self.squares += step * (value - self.mean)
+
+    def as_dict(self) -> dict[str, Any]:
+        """``mean`` and ``std`` (population) are None where there is no number."""
+        std = math.sqrt(self.squares / self.count) if self.count else None
+        return {"count": self.count, "mean": self.mean if self.count else None, "std": std}
+
+
+@dataclass(slots=True)
+class Component(Figures):
+    abstained: int = 0
+    broken: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**Figures.as_dict(self), "abstained": self.abstained, "broken": self.broken}
+
+
+@dataclass(slots=True)
+class RewardSummary:
+    traces: int = 0
+    combined: Figures = field(default_factory=Figures)
+    components: dict[str, Component] = field(default_factory=dict)
+    good: int = 0
+    bad: int = 0
+    unlabelled: int = 0
+
+    def add(self, results: Sequence[RewardResult | RewardFailed], combined: float | None, label: bool | None) -> None:
+        self.traces += 1
+        for result in results:
+            self._count(result)
+        if combined is not None:
+            self.combined.add(combined)
+        self.good += label is True
+        self.bad += label is False
+        self.unlabelled += label is None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "traces": self.traces,
+            "combined": self.combined.as_dict(),
+            "components": {name: component.as_dict() for name, component in self.components.items()},
+            "labels": {"good": self.good, "bad": self.bad, "unlabelled": self.unlabelled},
+        }
+
+    def _count(self, result: RewardResult | RewardFailed) -> None:
+        name = result.reward if isinstance(result, RewardFailed) else result.name
+        component = self.components.setdefault(name, Component())
+        if isinstance(result, RewardFailed):
+            component.broken += 1
+        elif result.value is None:
+            component.abstained += 1
+        else:
+            component.add(result.value)

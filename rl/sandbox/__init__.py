@@ -1,0 +1,21 @@
+"""Runs untrusted code, or refuses: there is no way to run it unprotected. See docs/sandbox.md."""
+
+from __future__ import annotations
+
+from rl.sandbox.backends import BACKENDS, available, ensure_available, run
+from rl.sandbox.contract import Limits, Result
+from rl.sandbox.grading import Grade, TestCase, grade
+from rl.sandbox.programs import LANGUAGES
+
+__all__ = [
+    "BACKENDS",
+    "LANGUAGES",
+    "Grade",
+    "Limits",
+    "Result",
+    "TestCase",
+    "available",
+    "ensure_available",
+    "grade",
+    "run",
+]

@@ -1,0 +1,67 @@
+"""What an attack is: a small program, and what must not come of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rl.sandbox.contract import MIB, Limits
+
+PRELUDES: Final = {
+    "python": """\
+import ctypes, json, os, sys, time
+print("ran", flush=True)
+facts = json.loads(sys.stdin.read())
+libc = ctypes.CDLL(None)
+
+def won(what):
+    print("WON", what, flush=True)
+
+def attempt(action, *arguments):
+    try:
+        return action(*arguments)
+    except Exception:
+        return None
+
+""",
+    "shell": "echo ran; read -r cookie\n",
+}
+"""The control first: a box that starts nothing blocks everything. ``facts`` are those of ``World.facts``."""
+
+SMALL: Final = Limits(
+    wall_seconds=3, cpu_seconds=2, memory_bytes=64 * MIB, processes=16, file_bytes=4 * MIB, disk_bytes=8 * MIB,
+    files=500, output_bytes=64 * 1024,
+)  # fmt: skip
+"""Under which the attacks are tried. Programs of attacks know these numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """It is won when the program prints WON, and, whatever it prints, when the checker sees damage outside: a process that
+    is left or gone, a changed file, a connection, more output or more time than allowed (checking.py)."""
+
+    name: str
+    must_not: str
+    program: str
+    language: str = "python"
+    limits: Limits = SMALL
+    runs: int = 1
+    """How often it is run, in a new box each time, with the same facts."""
+
+    def code(self) -> str:
+        return PRELUDES[self.language] + self.program
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    attack: Attack
+    backend: str
+    evidence: str
+    """What was won, or that the program did not run; empty when the box held."""
+
+    @property
+    def held(self) -> bool:
+        return not self.evidence
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"attack": self.attack.name, "backend": self.backend, "held": self.held, "evidence": self.evidence}

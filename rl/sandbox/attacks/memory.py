@@ -1,0 +1,116 @@
+"""Using up memory and processes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rl.sandbox.attacks.attack import Attack
+
+ATTACKS: Final = (
+    Attack("fork_bomb", "more processes than allowed run at one time", """
+children = 0
+for _ in range(300):
+    pid = attempt(os.fork)
+    if pid == 0:
+        time.sleep(2)
+        os._exit(0)
+    if pid is None:
+        break
+    children += 1
+if children >= 16:
+    won(f"{children} processes")
+os.kill(0, 9)
+"""),
+    Attack("thread_bomb", "more threads than allowed run at one time", """
+import threading
+threading.stack_size(65536)
+started = 0
+for _ in range(500):
+    if attempt(lambda: threading.Thread(target=time.sleep, args=(2,), daemon=True).start() or True) is None:
+        break
+    started += 1
+if started >= 16:
+    won(f"{started} threads")
+os._exit(0)
+"""),
+    Attack("memory_of_one_process", "one process holds more memory than allowed", """
+if attempt(bytearray, 256 << 20):
+    won("256 MiB")
+"""),
+    Attack("memory_of_many_processes", "the processes hold more memory together than allowed", """
+def hold(_):
+    if os.fork() == 0:
+        data = b"x" * (24 << 20)
+        time.sleep(0.6)
+        won("the sum of 6 processes")
+        os._exit(len(data) == 0)
+for each in range(6):
+    hold(each)
+time.sleep(0.8)
+"""),
+    Attack("memory_of_orphans", "processes whose parents have ended hold more memory than allowed", """
+for _ in range(6):
+    if os.fork() == 0:
+        if os.fork() == 0:
+            os.setsid()
+            data = b"x" * (24 << 20)
+            time.sleep(0.6)
+            won("the sum of 6 orphans")
+        os._exit(0)
+time.sleep(0.8)
+"""),
+    Attack("memory_shared", "shared mappings hold more memory than allowed", """
+import mmap
+for _ in range(6):
+    if os.fork() == 0:
+        shared = mmap.mmap(-1, 24 << 20)
+        for offset in range(0, len(shared), 4096):
+            shared[offset] = 1
+        time.sleep(0.6)
+        won("6 shared mappings")
+        os._exit(0)
+time.sleep(0.8)
+"""),
+    Attack("memory_of_memfd", "a file in memory is made, which no limit counts", """
+descriptor = attempt(os.memfd_create, "hidden")
+if descriptor is not None:
+    won("memfd_create")
+"""),
+    Attack("memory_of_system_v", "System V shared memory is made, which no limit counts", """
+if libc.shmget(0, 8 << 20, 0o1600) >= 0:
+    won("shmget")
+if libc.msgget(0, 0o1600) >= 0 or libc.semget(0, 8, 0o1600) >= 0:
+    won("message queues or semaphores")
+"""),
+    Attack("memory_of_message_queues", "POSIX message queues are made, which no limit counts", """
+if libc.mq_open(b"/queue", os.O_CREAT | os.O_RDWR, 0o600, None) >= 0:
+    won("mq_open")
+"""),
+    Attack("memory_of_pipes", "pipes hold more memory than allowed", """
+import fcntl
+held, pipes = 0, []
+for _ in range(200):
+    ends = attempt(os.pipe)
+    if ends is None:
+        break
+    pipes.append(ends)
+    attempt(fcntl.fcntl, ends[1], 1031, 1 << 20)
+    os.set_blocking(ends[1], False)
+    held += attempt(os.write, ends[1], bytes(1 << 20)) or 0
+if held > 64 << 20:
+    won(f"{held >> 20} MiB in pipes")
+"""),
+    Attack("memory_locked", "memory is locked, so that the machine cannot swap it out", """
+buffer = ctypes.create_string_buffer(1 << 20)
+if libc.mlock(buffer, len(buffer)) == 0 or libc.mlockall(3) == 0:
+    won("mlock")
+"""),
+    Attack("raise_limits", "a limit of the box is raised from inside", """
+import resource
+for name in ("RLIMIT_AS", "RLIMIT_NPROC", "RLIMIT_NOFILE", "RLIMIT_FSIZE", "RLIMIT_CPU", "RLIMIT_CORE"):
+    which = getattr(resource, name)
+    soft, hard = resource.getrlimit(which)
+    if hard == resource.RLIM_INFINITY or attempt(lambda: resource.setrlimit(which, (hard + 1, hard + 1)) or True):
+        won(name)
+"""),
+)  # fmt: skip

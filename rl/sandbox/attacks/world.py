@@ -1,0 +1,129 @@
+"""What there is to harm while an attack runs: a victim, open sockets, settings with a secret, a database."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Final
+
+from rl.sandbox.contract import UNPRIVILEGED_ID
+
+_SECONDS: Final = 120
+"""The victim ends by itself after that."""
+_READABLE, _WRITABLE = 0o755, 0o666
+
+
+class World:
+    """Nothing but the sandbox protects it: the folder is open to all, and the victim is of the user that the box has."""
+
+    def __enter__(self) -> World:
+        with ExitStack() as stack:
+            self.cookie = str(secrets.randbelow(10**15) + 10**15)
+            self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ratchet-attack-")))
+            self._make_files(stack)
+            self._open_sockets(stack)
+            self.victim = stack.enter_context(subprocess.Popen(self._victim_command(), env={"COOKIE": self.cookie}))
+            stack.callback(self.victim.kill)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def facts(self, language: str) -> str:
+        """What the program is told, on its stdin."""
+        if language == "shell":
+            return f"{self.cookie}\n"
+        return json.dumps({
+            "cookie": self.cookie, "folder": str(self.folder), "settings": str(self._settings), "secret_length": 20,
+            "database": str(self._database), "known": str(self._known), "package": str(Path(__file__).resolve()),
+            "victim": self.victim.pid, "parent": os.getpid(), "port": self._tcp.getsockname()[1],
+            "socket": self._path.getsockname(), "datagrams": self._datagrams.getsockname(), "abstract": f"\0{self.cookie}",
+        })  # fmt: skip
+
+    def damage(self) -> list[str]:
+        """What can be seen from outside, after the run."""
+        found = [f"{each.name} was changed" for each in self._files if not self._is_whole(each)]
+        if self.victim.poll() is not None:
+            found.append("the victim was killed")
+        elif _state(self.victim.pid) in "Tt":
+            found.append("the victim was stopped or traced")
+        found += [f"{name} was reached" for name, listener in self._listeners() if _was_reached(listener)]
+        return found + [f"process {pid} is left" for pid in self._left()]
+
+    def _make_files(self, stack: ExitStack) -> None:
+        self.folder.chmod(_READABLE)
+        self._settings, self._database, self._known = self._files = tuple(
+            self.folder / name for name in ("settings.py", "db.sqlite3", "known-name")
+        )
+        for file in self._files:
+            file.write_text(f"SECRET_KEY = '{self.cookie}'\n")
+            file.chmod(_WRITABLE)
+        # Inheritable on purpose: closing what is none of the program's business is the sandbox's work.
+        descriptor = os.open(self._settings, os.O_RDONLY)
+        os.set_inheritable(descriptor, True)
+        stack.callback(os.close, descriptor)
+
+    def _is_whole(self, file: Path) -> bool:
+        return not file.is_symlink() and file.exists() and file.read_text() == f"SECRET_KEY = '{self.cookie}'\n"
+
+    def _open_sockets(self, stack: ExitStack) -> None:
+        self._tcp, self._udp = socket.socket(), socket.socket(type=socket.SOCK_DGRAM)
+        self._path, self._abstract, self._datagrams = (
+            socket.socket(socket.AF_UNIX, kind) for kind in (socket.SOCK_STREAM, socket.SOCK_STREAM, socket.SOCK_DGRAM)
+        )
+        self._tcp.bind(("127.0.0.1", 0))
+        self._udp.bind(self._tcp.getsockname())
+        self._path.bind(str(self.folder / "socket"))
+        self._abstract.bind(f"\0{self.cookie}")
+        self._datagrams.bind(str(self.folder / "datagrams"))
+        for name in ("socket", "datagrams"):
+            (self.folder / name).chmod(0o777)
+        for _, listener in self._listeners():
+            stack.enter_context(listener)
+            listener.setblocking(False)
+            if listener.type == socket.SOCK_STREAM:
+                listener.listen()
+
+    def _listeners(self) -> list[tuple[str, socket.socket]]:
+        return [
+            ("the TCP port", self._tcp), ("the UDP port", self._udp), ("the Unix socket", self._path),
+            ("the abstract Unix socket", self._abstract), ("the Unix socket for datagrams", self._datagrams),
+        ]  # fmt: skip
+
+    def _victim_command(self) -> list[str]:
+        sleep = [shutil.which("sleep") or "/bin/sleep", f"{_SECONDS}.{self.cookie}"]
+        if os.geteuid():
+            return sleep
+        user = str(UNPRIVILEGED_ID)
+        return ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", "--", *sleep]
+
+    def _left(self) -> list[int]:
+        left = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if self.cookie.encode() in (folder / "cmdline").read_bytes() and int(folder.name) != self.victim.pid:
+                    left.append(int(folder.name))
+        return left
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def _was_reached(listener: socket.socket) -> bool:
+    try:
+        if listener.type == socket.SOCK_DGRAM:
+            listener.recv(1)
+        else:
+            listener.accept()[0].close()
+    except BlockingIOError:
+        return False
+    return True

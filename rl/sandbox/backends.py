@@ -1,0 +1,79 @@
+"""Which backend runs the code: the first of ``BACKENDS`` that holds on this machine. Each is tested once a process."""
+
+from __future__ import annotations
+
+import threading
+from importlib import import_module
+from typing import Final, cast
+
+from rl.errors import SandboxUnavailable, UsageError
+from rl.sandbox import selftest
+from rl.sandbox.contract import Backend, Limits, Result
+from rl.sandbox.programs import interpreter
+
+BACKENDS: Final[dict[str, str]] = {
+    "zygote": "rl.sandbox.zygote.Zygote",
+    "bubblewrap": "rl.sandbox.bubblewrap.Bubblewrap",
+    "landlock": "rl.sandbox.landlock.Landlock",
+}
+"""Name to class, the best first."""
+
+DEFAULT_LIMITS: Final = Limits()
+_lock = threading.RLock()
+_made: dict[str, Backend] = {}
+_complaints: dict[str, str] = {}
+"""Backends that were tried, with why they are of no use; empty text for a good one."""
+
+
+def run(
+    code: str,
+    language: str = "python",
+    stdin: str = "",
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    backend: str | None = None,
+) -> Result:
+    """Returns when nothing of the program is left. ``backend``: only this one.
+
+    Raises UsageError for an unknown language or backend, SandboxUnavailable where no backend holds.
+    """
+    interpreter(language)
+    return _chosen(backend).run(code, language, stdin, limits)
+
+
+def ensure_available() -> None:
+    """Raises SandboxUnavailable, with what to install or set, where no backend holds."""
+    _chosen(None)
+
+
+def available() -> dict[str, str]:
+    """Every backend, with why it cannot be used here; empty text where it can."""
+    return {name: why_unavailable(name) for name in BACKENDS}
+
+
+def why_unavailable(name: str) -> str:
+    """Raises UsageError that lists the known backends."""
+    if name not in BACKENDS:
+        raise UsageError(f"unknown sandbox backend {name!r}; known: {', '.join(BACKENDS)}")
+    with _lock:
+        if name not in _complaints:
+            backend = _backend(name)
+            _complaints[name] = backend.why_unavailable() or selftest.complaint(backend)
+        return _complaints[name]
+
+
+def _chosen(name: str | None) -> Backend:
+    tried = (name,) if name else tuple(BACKENDS)
+    for each in tried:
+        if not why_unavailable(each):
+            return _backend(each)
+    reasons = "; ".join(f"{each}: {_complaints[each]}" for each in tried)
+    raise SandboxUnavailable(f"untrusted code cannot be run safely on this machine. {reasons}")
+
+
+def _backend(name: str) -> Backend:
+    with _lock:
+        if name not in _made:
+            module, _, class_name = BACKENDS[name].rpartition(".")
+            _made[name] = cast(Backend, getattr(import_module(module), class_name)())
+        return _made[name]

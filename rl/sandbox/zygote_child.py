@@ -1,0 +1,190 @@
+"""The zygote: a small Python, started fresh, that forks one box for each request. See zygote.py for the other end.
+
+It can reach neither the host's files nor a network, holds no capabilities, and reads no program: every program comes as a
+descriptor that only its box reads. So a box, which is a copy of it, has nothing to find.
+
+    zygote ── fork into new namespaces ──► first process: sets up the box, waits, reports ── fork ──► the program
+
+The first process of a PID namespace takes everything in it along when it ends, and cannot be signalled from within.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import marshal
+import os
+import resource
+import select
+import struct
+from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOL_SOCKET, socket
+
+from rl.sandbox import kernel, namespaces, zygote_python
+
+_STATUS, _CODE, _FIRST_FREE = 3, 4, 5
+"""Descriptors of a box, after stdin, stdout and stderr. Every request comes with these five, in this order."""
+_MOST_BYTES = 65536
+
+
+def main(control: int, parent: int, fresh: set[str]) -> None:
+    """Does not return. ``control``: a SOCK_SEQPACKET socket; ``parent``: its PID; ``fresh``: the modules of a new
+    interpreter."""
+    control = fcntl.fcntl(control, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE)
+    for taken in (_STATUS, _CODE):  # no descriptor that comes later may have the number of a box's own
+        os.dup2(0, taken)
+    watched = os.pidfd_open(parent)
+    if os.getppid() != parent:
+        os._exit(0)
+    channel = socket(fileno=control)
+    settings = marshal.loads(channel.recv(_MOST_BYTES))  # noqa: S302 (from our own parent)
+    try:
+        _settle(settings)
+    except OSError as error:
+        channel.send(kernel.reason(error).encode())
+        os._exit(1)
+    channel.send(b"ready")
+    zygote_python.prepare()
+    source = _Zygote(channel, watched, settings["user"], settings["filter"]).serve()
+    zygote_python.execute(source, fresh)
+
+
+def _settle(settings: dict) -> None:
+    kernel.be_first_out_of_memory()
+    os.umask(0o022)
+    kernel.drop_root(settings["user"])
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
+    namespaces.leave_the_host(settings["user"])
+    namespaces.build_root(settings["paths"], settings["devices"], settings["links"])
+    kernel.drop_capabilities()
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+
+
+class _Zygote:
+    def __init__(self, channel: socket, parent: int, user: int, instructions: bytes) -> None:
+        self._channel, self._parent, self._user, self._filter = channel, parent, user, instructions
+        self._alive = os.pidfd_open(os.getpid())
+        self._boxes: dict[int, tuple[int, int]] = {}
+        """pidfd to PID and status descriptor."""
+        self._unwanted: dict[int, int] = {}
+        """Status descriptor to pidfd: when the other end closes it, nobody waits for the box any more."""
+        self._poll = select.poll()
+        for descriptor in (channel.fileno(), parent):
+            self._poll.register(descriptor, select.POLLIN)
+        self._open = True
+
+    def serve(self) -> bytes:
+        """Until the parent is gone, or has closed the channel and the last box has ended. Returns in the processes of Python
+        programs only: the source."""
+        while self._open or self._boxes:
+            descriptor, _ = self._poll.poll()[0]  # one at a time: the next may have been closed by then
+            if descriptor == self._parent:
+                os._exit(0)
+            elif descriptor in self._boxes:
+                self._bury(descriptor)
+            elif descriptor in self._unwanted:
+                self._bury(self._unwanted[descriptor], kill=True)
+            elif (source := self._answer()) is not None:
+                return source
+        os._exit(0)
+
+    def _answer(self) -> bytes | None:
+        request, ancillary, _, _ = self._channel.recvmsg(_MOST_BYTES, CMSG_SPACE(_FIRST_FREE * 4), MSG_CMSG_CLOEXEC)
+        if not request:
+            self._poll.unregister(self._channel.fileno())
+            self._open = False
+            return None
+        descriptors = struct.unpack(f"{_FIRST_FREE}i", ancillary[0][2])
+        try:
+            pid, pidfd = namespaces.fork_into_box()
+            if not pid:
+                self._channel.detach()
+                return self._enter_box(marshal.loads(request), descriptors)  # noqa: S302 (the same)
+            self._watch(pid, pidfd, os.dup(descriptors[_STATUS]))
+        except OSError as error:
+            _tell(descriptors[_STATUS], f"failed {kernel.reason(error)}")
+        for each in descriptors:
+            os.close(each)
+        return None
+
+    def _watch(self, pid: int, pidfd: int, status: int) -> None:
+        self._boxes[pidfd], self._unwanted[status] = (pid, status), pidfd
+        self._poll.register(pidfd, select.POLLIN)
+        self._poll.register(status, 0)
+        channel = socket(fileno=status)
+        try:
+            channel.sendmsg([f"started {pid}\n".encode()], [(SOL_SOCKET, SCM_RIGHTS, struct.pack("i", pidfd))])
+        finally:
+            channel.detach()
+
+    def _bury(self, pidfd: int, kill: bool = False) -> None:
+        """A box's first process can be waited for when nothing else is left in the box."""
+        pid, status = self._boxes.pop(pidfd)
+        del self._unwanted[status]
+        if kill:
+            os.kill(pid, kernel.SIGKILL)
+        os.waitpid(pid, 0)
+        _tell(status, "ended")
+        for descriptor in (pidfd, status):
+            self._poll.unregister(descriptor)
+            os.close(descriptor)
+
+    def _enter_box(self, request: dict, descriptors: tuple[int, ...]) -> bytes:
+        """For the box's first process, which stays in here, and the program's, which returns."""
+        try:
+            kernel.prctl(kernel.PR_SET_PDEATHSIG, kernel.SIGKILL)
+            if _is_over(self._alive):
+                os._exit(1)
+            for wanted, descriptor in enumerate(descriptors):
+                os.dup2(descriptor, wanted, inheritable=wanted < _STATUS)
+            kernel.close_from(_FIRST_FREE)
+            code = os.pread(_CODE, os.fstat(_CODE).st_size, 0)
+            os.close(_CODE)
+            kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
+            namespaces.map_ids(self._user, self._user, self._user)
+            namespaces.furnish_box(code, request["disk_bytes"], request["files"])
+            kernel.drop_capabilities()
+            kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # the program has the same user, and must not look in here
+            kernel.install_filter(self._filter)
+            program = os.fork()
+        except OSError as error:
+            _tell(_STATUS, f"failed {kernel.reason(error)}")
+            os._exit(1)
+        if program:
+            _see_to_the_end(program)
+        os.close(_STATUS)
+        _confine(request["limits"])
+        if request["command"]:
+            kernel.restore_signals()
+            os.execve(request["command"][0], request["command"], request["environment"])  # noqa: S606
+        return code
+
+
+def _see_to_the_end(program: int) -> None:
+    """Waits for the program, and meanwhile for what it has orphaned. What is left then ends with this process."""
+    for descriptor in range(_STATUS):
+        os.close(descriptor)
+    while True:
+        pid, status = os.wait()
+        if pid == program:
+            _tell(_STATUS, f"exit {os.waitstatus_to_exitcode(status)}")
+            os._exit(0)
+
+
+def _confine(limits: list[tuple[int, int, int]]) -> None:
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
+    os.setsid()
+    for which, soft, hard in limits:
+        resource.setrlimit(which, (soft, hard))
+
+
+def _is_over(pidfd: int) -> bool:
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _tell(descriptor: int, line: str) -> None:
+    """The parent may have lost interest."""
+    try:
+        os.write(descriptor, f"{line}\n".encode())
+    except OSError:
+        return

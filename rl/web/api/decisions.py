@@ -1,0 +1,194 @@
+"""Decisions of agents, and the feedback and outcomes that come later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from rest_framework import status
+from rest_framework.exceptions import APIException, NotFound, ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from rl.collect import decisions, events, feedback
+from rl.collect.imported import ImportedFeedback
+from rl.collect.storable import unstorable
+from rl.errors import UsageError
+from rl.models import Feedback, Trace
+from rl.web.api.auth import visible_to
+from rl.web.api.base import ApiView, success
+from rl.web.api.decision_writing import SOURCE, Stored, store
+from rl.web.api.lookups import by_external_id
+from rl.web.api.openapi import BAD_BODY, operation
+from rl.web.api.problems import BadRequest, problem
+from rl.web.api.serializers.decisions import (
+    DecisionBatch,
+    DecisionFeedbackIn,
+    DecisionIn,
+    DecisionOut,
+    DecisionOutcomesIn,
+    Recorded,
+)
+
+MAX_BATCH = 1000
+
+
+class DecisionList(ApiView):
+    queryset = Trace.objects.all()
+    serializer_class = DecisionIn
+
+    @operation(
+        "store_decision",
+        "Store one decision",
+        {200: DecisionOut, 201: DecisionOut},
+        *BAD_BODY,
+        404,
+        409,
+        tags=["decisions"],
+        request=DecisionIn,
+        description="The same id again adds what is new: details, feedback, outcomes. Another state or action under it is "
+        "refused with 409. Without an id, the same decision is known by its content.",
+    )
+    def post(self, request: Request) -> Response:
+        result = store([request.data], self.key)[0]
+        if isinstance(result, APIException):
+            raise result
+        return Response(_named(result.trace), status=success(result.created))
+
+
+class DecisionBulk(ApiView):
+    queryset = Trace.objects.all()
+    serializer_class = DecisionIn
+
+    @operation(
+        "store_decisions",
+        "Store many decisions",
+        {207: DecisionBatch},
+        *BAD_BODY,
+        tags=["decisions"],
+        request=DecisionIn(many=True),
+        description=f"At most {MAX_BATCH}; the answer says what became of each.",
+    )
+    def post(self, request: Request) -> Response:
+        items = request.data
+        if not isinstance(items, list) or not 1 <= len(items) <= MAX_BATCH:
+            raise ValidationError([f"send a list of 1 to {MAX_BATCH} decisions"])
+        results = [_item(result) for result in store(items, self.key)]
+        return Response({"results": results}, status=status.HTTP_207_MULTI_STATUS)
+
+
+class _Later(ApiView):
+    """What is said of a decision that is stored."""
+
+    queryset = Trace.objects.all()
+
+    def find(self, reference: str, agent_type: str | None) -> Trace:
+        """By our id, or by the caller's own. Raises NotFound, and BadRequest where agents share the id."""
+        rows = visible_to(self.key, Trace.objects.select_related("agent").only("agent__name", *_COLUMNS))
+        rows = rows.filter(action__isnull=False)
+        if (own := _uuid(reference)) and (found := rows.filter(pk=own).first()):
+            return found
+        return _only([] if unstorable(reference) else list(by_external_id(rows, [reference], agent_type)), reference)
+
+    def say(self, trace: Trace, said: Sequence[ImportedFeedback], ignored: list[str]) -> Response:
+        found: list[Feedback] = []
+        for one in said:
+            try:
+                found.append(_event(trace, one, self.key))
+            except UsageError as error:
+                ignored.append(f"{one.metric or one.kind}: {error}")
+        ratings = [event for event in found if event.kind == Feedback.Kind.RATING]
+        others = [event for event in found if event.kind != Feedback.Kind.RATING]
+        recorded = sum(one.changed for one in (*feedback.record(ratings), *feedback.append(others)))
+        answer = {**_named(trace), "recorded": recorded, "ignored": ignored}
+        return Response(answer, status=success(recorded > 0))
+
+
+class DecisionFeedback(_Later):
+    serializer_class = DecisionFeedbackIn
+
+    @operation(
+        "judge_decision",
+        "Say what a person made of a decision",
+        {200: Recorded, 201: Recorded},
+        *BAD_BODY,
+        404,
+        409,
+        tags=["decisions"],
+        request=DecisionFeedbackIn,
+        description="`userFeedback` becomes a rating, and a newer one of the same user supersedes it; `userCorrection` "
+        "becomes a correction. The id is Ratchet's or your own.",
+    )
+    def post(self, request: Request, pk: str) -> Response:
+        data = _as_sent(self.checked(DecisionFeedbackIn))
+        trace = self.find(pk, data.get("agentType"))
+        about = trace.details.get("decision")
+        user = data.get("userId") or (about.get("userId") if isinstance(about, dict) else None)
+        said = decisions.user_feedback({**data, "userId": user}, trace.action)
+        known = data.get("userCorrection") is not None and all(one.kind != "correction" for one in said)
+        return self.say(trace, said, ["userCorrection: it is the action itself"] if known else [])
+
+
+class DecisionOutcomes(_Later):
+    serializer_class = DecisionOutcomesIn
+
+    @operation(
+        "observe_decision",
+        "Report outcomes of a decision",
+        {200: Recorded, 201: Recorded},
+        *BAD_BODY,
+        404,
+        409,
+        tags=["decisions"],
+        request=DecisionOutcomesIn,
+        description="Each number, true (1) or false (0) becomes an outcome. The id is Ratchet's or your own.",
+    )
+    def post(self, request: Request, pk: str) -> Response:
+        data = _as_sent(self.checked(DecisionOutcomesIn))
+        ignored = [f"{name}: neither a number nor true or false" for name in decisions.unmeasured(data)]
+        return self.say(self.find(pk, data.get("agentType")), decisions.outcomes(data), ignored)
+
+
+_COLUMNS = ("external_id", "response", "action", "details")
+
+
+def _item(result: Stored | APIException) -> dict[str, Any]:
+    if isinstance(result, APIException):
+        return {"status": result.status_code, "problem": problem(result)}
+    return {"status": success(result.created), **_named(result.trace)}
+
+
+def _named(trace: Trace) -> dict[str, Any]:
+    return {"id": trace.pk, "externalId": trace.external_id, "agentType": trace.agent.name}
+
+
+def _uuid(reference: str) -> UUID | None:
+    try:
+        return UUID(reference)
+    except ValueError:
+        return None
+
+
+def _as_sent(checked: dict[str, Any]) -> dict[str, Any]:
+    """With the times as text again, as a decision's record has them."""
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in checked.items()}
+
+
+def _only(found: list[Trace], reference: str) -> Trace:
+    if len(found) > 1:
+        names = ", ".join(sorted(trace.agent.name for trace in found))
+        raise BadRequest(f"several agents have a decision {reference[:200]!r} ({names}): name one as 'agentType'")
+    if not found:
+        raise NotFound(f"there is no decision {reference[:200]!r}, or this key is not for its agent")
+    return found[0]
+
+
+def _event(trace: Trace, said: ImportedFeedback, key: Any) -> Feedback:
+    common: dict[str, Any] = {"rater": said.rater, "source": SOURCE, "api_key": key, "rated_at": said.rated_at}
+    if said.kind == "rating":
+        return events.rating(trace, scale=said.scale, value=float(said.value or 0), tags=said.tags, **common)
+    if said.kind == "correction":
+        return events.correction(trace, text=said.text, **common)
+    return events.observation(trace, metric=said.metric, value=float(said.value or 0), **common)

@@ -1,0 +1,118 @@
+"""``POST /v1/traces``: where OpenTelemetry's exporters deliver spans.
+
+The answers are those of OTLP/HTTP: an ExportTraceServiceResponse, whose partial success says what was refused, or a Status.
+Exporters send again after 429 and 503 only; after anything else the spans are gone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from django.db import IntegrityError, OperationalError
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from google.rpc.status_pb2 import Status
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from rest_framework import exceptions, status
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rl.collect import spans
+from rl.collect.imported import Rejected
+from rl.collect.otlp import JSON, NO_CONTENT, PROTOBUF, Mapped, decode, map_spans, slug
+from rl.errors import RunConflict
+from rl.models import Agent, ApiKey
+from rl.web.api.auth import HasSecretKey, key_of
+from rl.web.api.otlp_bodies import AnyMediaType, body_of, media_type_of, reply
+from rl.web.api.problems import problem_response
+from rl.web.api.throttles import RequestsPerMinute
+
+AGENT_HEADER = "X-Ratchet-Agent"
+RETRY_SECONDS = 5
+LONGEST_MESSAGE = 2000
+_CODES = {400: 3, 401: 16, 403: 7, 404: 5, 405: 12, 409: 10, 429: 8, 503: 14}
+"""HTTP status to gRPC code; others are INVALID_ARGUMENT or, from 500 on, INTERNAL."""
+log = logging.getLogger(__name__)
+
+
+class Unavailable(exceptions.APIException):
+    status_code = status.HTTP_503_SERVICE_UNAVAILABLE
+    default_code = "unavailable"
+    default_detail = "the spans could not be stored now; send them again"
+    wait = RETRY_SECONDS
+
+
+@extend_schema(exclude=True)  # OpenTelemetry describes it
+class OtlpTraces(APIView):
+    permission_classes = [HasSecretKey]
+    throttle_classes = [RequestsPerMinute]
+    content_negotiation_class = AnyMediaType
+
+    def get_exception_handler(self) -> Callable[..., Any]:
+        return _status_response
+
+    def post(self, request: Request) -> HttpResponse:
+        media_type = media_type_of(request)
+        if media_type not in (PROTOBUF, JSON):
+            raise exceptions.UnsupportedMediaType(media_type or "none", f"send {PROTOBUF} or {JSON}")
+        key = key_of(request)
+        mapped = map_spans(decode(body_of(request), media_type), agent=_named(request, key))
+        refused = [*mapped.refused, *_store(mapped, key)]
+        return reply(request, _answer(refused, mapped.without_content))
+
+
+def _named(request: Request, key: ApiKey) -> str:
+    """The agent that the key or the header names; empty: each span says itself whose it is."""
+    if key.agent is not None:
+        return key.agent.name
+    header = request.headers.get(AGENT_HEADER, "")
+    if header and not slug(header):
+        raise exceptions.ParseError(f"{AGENT_HEADER} {header[:100]!r} holds no name that an agent can have")
+    return slug(header)
+
+
+def _store(mapped: Mapped, key: ApiKey) -> list[Rejected]:
+    refused: list[Rejected] = []
+    names = {one.agent for one in mapped.answers} | {one.agent for one in mapped.loose}
+    for name in sorted(names):
+        refused += spans.store(
+            key.agent or _agent(name),
+            [one for one in mapped.answers if one.agent == name],
+            [one for one in mapped.loose if one.agent == name],
+        )
+    return refused
+
+
+def _agent(name: str) -> Agent:
+    """Made if there is none: an exporter cannot be told to wait until a person did."""
+    return Agent.objects.get_or_create(name__iexact=name, defaults={"name": name})[0]
+
+
+def _answer(refused: Iterable[Rejected], without_content: int) -> ExportTraceServiceResponse:
+    """With its partial success empty where all is well; a warning counts nothing as rejected."""
+    reasons = Counter(one.reason for one in refused)
+    said = [f"{count} refused: {reason}" for reason, count in reasons.most_common(20)]
+    if without_content:
+        said.append(f"{without_content} model calls {NO_CONTENT}")
+    answer = ExportTraceServiceResponse()
+    if said:
+        answer.partial_success.rejected_spans = sum(reasons.values())
+        answer.partial_success.error_message = "; ".join(said)[:LONGEST_MESSAGE]
+        log.warning("spans: %s", answer.partial_success.error_message)
+    return answer
+
+
+def _status_response(error: Exception, context: Any) -> HttpResponse | None:
+    if isinstance(error, (OperationalError, IntegrityError, RunConflict)):
+        log.error("spans were not stored: %s", error)
+        error = Unavailable()
+    refusal = problem_response(error, context)
+    if refusal is None:
+        return None
+    code = _CODES.get(refusal.status_code, 3 if refusal.status_code < 500 else 13)
+    headers = {name: refusal[name] for name in ("WWW-Authenticate", "Retry-After") if name in refusal}
+    message = Status(code=code, message=str(refusal.data["detail"]))
+    return reply(context["request"], message, refusal.status_code, headers)

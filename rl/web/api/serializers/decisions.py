@@ -1,0 +1,91 @@
+"""OCD's decisions and what is said of them later: camelCase, in and out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
+
+from rl.collect.decisions import LONGEST_ID, LONGEST_USER, SCORES
+from rl.web.api.serializers.fields import AnyJSONField, NumberField, ObjectField, StrictSerializer, TextField
+
+WORDS = list(SCORES)
+
+
+class DecisionIn(serializers.Serializer):
+    """Describes what ``rl.collect.decisions`` reads; other fields are kept with the decision."""
+
+    agentType = TextField(max_length=64, required=False, help_text="The agent; needless where the key is bound to one.")
+    state = AnyJSONField(help_text="What the agent saw.")
+    action = AnyJSONField(help_text="What it decided.")
+    id = TextField(max_length=LONGEST_ID, required=False, help_text="Your own id; makes sending it again safe.")
+    itemId = TextField(required=False, allow_null=True)
+    opusId = TextField(required=False, allow_null=True)
+    userId = TextField(max_length=LONGEST_USER, required=False, allow_null=True)
+    modelVersion = TextField(required=False, allow_null=True)
+    confidence = NumberField(min_value=0, max_value=1, required=False, allow_null=True)
+    reasoning = TextField(required=False, allow_null=True)
+    alternativeActions = AnyJSONField(required=False, allow_null=True)
+    nextState = AnyJSONField(required=False, allow_null=True)
+    reward = NumberField(required=False, allow_null=True)
+    rewardComponents = ObjectField(required=False, allow_null=True)
+    userFeedback = serializers.ChoiceField(WORDS, required=False, allow_null=True)
+    userCorrection = AnyJSONField(required=False, allow_null=True)
+    feedbackAt = serializers.DateTimeField(required=False, allow_null=True)
+    outcomeMetrics = ObjectField(required=False, allow_null=True)
+    outcomeObservedAt = serializers.DateTimeField(required=False, allow_null=True)
+    createdAt = serializers.DateTimeField(required=False, allow_null=True)
+
+
+class DecisionOut(serializers.Serializer):
+    id = serializers.UUIDField(help_text="The trace's id.")
+    externalId = serializers.CharField(help_text="Your own id, or a hash of the decision where you gave none.")
+    agentType = serializers.CharField()
+
+
+class DecisionItem(serializers.Serializer):
+    """What became of one decision of a list, in the order sent."""
+
+    status = serializers.IntegerField(help_text="201 stored, 200 was there already, else the status of the problem.")
+    id = serializers.UUIDField(required=False)
+    externalId = serializers.CharField(required=False)
+    agentType = serializers.CharField(required=False)
+    problem = ObjectField(required=False)
+
+
+class DecisionBatch(serializers.Serializer):
+    results = DecisionItem(many=True)
+
+
+class _Later(StrictSerializer):
+    agentType = TextField(max_length=64, required=False, help_text="Needed where two agents have the same id.")
+
+
+class DecisionFeedbackIn(_Later):
+    userFeedback = serializers.ChoiceField(WORDS, required=False, allow_null=True)
+    userCorrection = AnyJSONField(required=False, allow_null=True, help_text="The action that it should have been.")
+    feedbackAt = serializers.DateTimeField(required=False, allow_null=True, help_text="Now if left out.")
+    userId = TextField(
+        max_length=LONGEST_USER,
+        required=False,
+        allow_null=True,
+        help_text="Who says so; the decision's user if left out.",
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if attrs.get("userFeedback") is None and attrs.get("userCorrection") is None:
+            raise ValidationError({"userFeedback": "send userFeedback, userCorrection or both"})
+        return attrs
+
+
+class DecisionOutcomesIn(_Later):
+    outcomeMetrics = ObjectField(help_text="Metric name to number, true or false.")
+    outcomeObservedAt = serializers.DateTimeField(required=False, allow_null=True, help_text="Now if left out.")
+
+
+class Recorded(DecisionOut):
+    recorded = serializers.IntegerField(help_text="Events that are new; none where all of it was known.")
+    ignored = serializers.ListField(
+        child=serializers.CharField(), help_text="What could not be used: metrics that are no numbers, and the like."
+    )

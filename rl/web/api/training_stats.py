@@ -1,0 +1,92 @@
+"""What there is to learn from, for programs."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import Any
+
+from django.db.models import Count
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework.exceptions import NotFound, ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from rl.collect import trace_records
+from rl.collect.lookups import agents_named
+from rl.collect.storable import unstorable
+from rl.dataset_builder import get_training_stats
+from rl.models import Agent, ApiKey, Trace
+from rl.web.api.base import ApiView
+from rl.web.api.openapi import operation
+
+NEWEST = 1000
+"""Traces that are read for what no index knows."""
+_COLUMNS = ("prompt", "response", "tool_calls", "reasoning_steps", "tokens_in", "tokens_out", "cost")
+
+
+class TrainingStats(ApiView):
+    queryset = Trace.objects.all()
+
+    @operation(
+        "training_stats",
+        "What an agent can learn from",
+        {200: OpenApiTypes.OBJECT},
+        400,
+        404,
+        tags=["training"],
+        parameters=[OpenApiParameter("agentType", str, description="Name of the agent; needless with its own key.")],
+        description=f"Counts over all of its traces; `newest` over the newest {NEWEST}.",
+    )
+    def get(self, request: Request) -> Response:
+        if unknown := sorted(set(request.query_params) - {"agentType"}):
+            raise ValidationError({name: ["unknown; there is agentType"] for name in unknown})
+        agent = _agent(self.key, request.query_params.get("agentType", ""))
+        return Response({**get_training_stats(agent.name), **_counts(agent), "newest": _newest(agent)})
+
+
+def _agent(key: ApiKey, name: str) -> Agent:
+    if not name and key.agent is None:
+        raise ValidationError({"agentType": ["say which agent"]})
+    named = agents_named([name]) if name and not unstorable(name) else {}
+    agent = named.get(name.lower()) if name else key.agent
+    if agent is None or key.agent_id not in (None, agent.pk):
+        raise NotFound(f"there is no agent {name[:100]!r}, or this key is not for it")
+    return agent
+
+
+def _counts(agent: Agent) -> dict[str, int]:
+    """Each from an index, however many traces there are."""
+    traces = agent.traces.order_by()
+    total = traces.count()
+    sessions = traces.exclude(session_id="").aggregate(n=Count("session_id", distinct=True))["n"]
+    labeled = (
+        agent.feedback.filter(kind="rating", is_current=True).order_by().aggregate(n=Count("trace", distinct=True))
+    )
+    return {
+        "total_traces": total,
+        "unique_sessions": sessions,
+        "labeled_traces": labeled["n"],
+        "unlabeled_traces": total - labeled["n"],
+    }
+
+
+def _newest(agent: Agent) -> dict[str, Any]:
+    traces = list(Trace.objects.filter(agent=agent).only(*_COLUMNS).order_by("-created_at", "id")[:NEWEST])
+    tools = {call.tool_name for trace in traces for call in trace_records.tool_calls(trace.tool_calls)}
+    return {
+        "traces": len(traces),
+        "traces_with_tool_calls": sum(bool(trace.tool_calls) for trace in traces),
+        "traces_with_reasoning": sum(bool(trace.reasoning_steps) for trace in traces),
+        "unique_tools_used": len(tools),
+        "tools_list": sorted(tools),
+        "avg_query_length": _mean([len(trace.question) for trace in traces]),
+        "avg_response_length": _mean([len(trace.response) for trace in traces]),
+        "total_tokens_in": sum(trace.tokens_in or 0 for trace in traces),
+        "total_tokens_out": sum(trace.tokens_out or 0 for trace in traces),
+        "total_cost": sum(trace.cost or 0 for trace in traces),
+    }
+
+
+def _mean(lengths: list[int]) -> float:
+    return round(fmean(lengths), 1) if lengths else 0.0

@@ -1,0 +1,109 @@
+"""What agents did: the list, one trace, and the labels that people give it there."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.contrib.auth.decorators import login_required, permission_required
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
+
+from rl.collect import feedback
+from rl.errors import RatchetError, UsageError
+from rl.models import Agent, Feedback, Trace
+from rl.web import trace_lists
+from rl.web.pages.rating_form import TAGS, RatingForm
+from rl.web.rating_queue import rater_of
+from rl.web.trace_page import trace_context
+from rl.web.trace_statistics import statistics
+
+SOURCE = "trace_page"
+AGENTS = 200
+
+
+@require_safe
+@never_cache
+@login_required
+@permission_required("rl.view_trace", raise_exception=True)
+def trace_list(request: HttpRequest) -> HttpResponse:
+    wanted = request.GET.get("find", "").strip()
+    if wanted and (found := trace_lists.named(wanted)):
+        return redirect("trace", pk=found.pk)
+    agent = _agent(request)
+    label = request.GET.get("label", "")
+    context: dict[str, Any] = {
+        "page": "traces",
+        "agents": Agent.objects.only("name")[:AGENTS],
+        "agent": agent,
+        "labels": trace_lists.LABELS if agent else {k: v for k, v in trace_lists.LABELS.items() if k != "unlabelled"},
+        "label": label if label in trace_lists.LABELS else "",
+        "find": wanted,
+        "shown": trace_lists.newest(agent, label, request.GET.get("after", "")),
+    }
+    return render(request, "rl/traces.html", context)
+
+
+@require_safe
+@never_cache
+@login_required
+@permission_required("rl.view_trace", raise_exception=True)
+def trace_statistics(request: HttpRequest, name: str) -> HttpResponse:
+    agent = get_object_or_404(Agent, name=name)
+    return render(request, "rl/trace_statistics.html", {"page": "traces", "agent": agent, **statistics(agent)})
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@login_required
+@permission_required("rl.view_trace", raise_exception=True)
+def one_trace(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
+    rows = Trace.objects.select_related("agent", "model_version", "label_proposal")
+    trace = get_object_or_404(rows, pk=pk)
+    if request.method != "POST":
+        context: dict[str, Any] = {
+            "page": "traces",
+            "tags": TAGS,
+            "may_rate": request.user.has_perm("rl.add_feedback"),
+            "mine": feedback.current_rating(trace, rater_of(request.user.get_username())),
+        }
+        return render(request, "rl/trace.html", {**context, **trace_context(trace)})
+    if not request.user.has_perm("rl.add_feedback"):
+        raise PermissionDenied("You may look at traces, but nobody has given you the permission to rate answers.")
+    try:
+        _say(request, trace)
+    except RatchetError as error:
+        context = {"page": "traces", "back": reverse("trace", args=[pk]), "problem": str(error)}
+        return render(request, "rl/rate_problem.html", context, status=400)
+    return redirect("trace", pk=pk)
+
+
+def _agent(request: HttpRequest) -> Agent | None:
+    name = request.GET.get("agent", "")
+    return Agent.objects.filter(name__iexact=name).first() if name else None
+
+
+def _say(request: HttpRequest, trace: Trace) -> None:
+    """A label, an edited answer, or the withdrawal of one's own label. Raises UsageError."""
+    assert isinstance(request.user, User)  # noqa: S101  login_required saw to it
+    by: dict[str, Any] = {"rater": rater_of(request.user.get_username()), "source": SOURCE, "user": request.user}
+    action = request.POST.get("action", "rate")
+    if action == "correct":
+        feedback.correct(trace, text=request.POST.get("text", "").replace("\r\n", "\n"), **by)
+    elif action == "retract":
+        rating = feedback.current_rating(trace, by["rater"])
+        if rating is None or not feedback.retract(rating, **by):
+            raise UsageError("there is no label of yours to take back")
+    else:
+        form = RatingForm(request.POST)
+        if not form.is_valid():
+            raise UsageError(form.problem())
+        given = form.cleaned_data
+        feedback.rate(
+            trace, scale=Feedback.Scale.THUMB, value=given["value"], tags=given["tags"], notes=given["notes"], **by
+        )

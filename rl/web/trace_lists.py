@@ -1,0 +1,88 @@
+"""Pages of traces, newest first. Each costs a handful of queries over at most a page of rows, however many there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+
+from rl.models import Agent, Feedback, Trace
+from rl.web.rating_queue import unlabelled
+
+PAGE = 50
+LABELS = {"": "all", "unlabelled": "not labelled", "good": "labelled good", "bad": "labelled bad"}
+
+
+@dataclass(frozen=True, slots=True)
+class TracePage:
+    traces: list[Trace]
+    older: str
+    """What ``after`` must be for the next page; empty on the last."""
+
+
+def newest(agent: Agent | None, label: str = "", after: str = "") -> TracePage:
+    """``label``: one of LABELS. ``after``: the ``older`` of the page before; anything else shows the first page."""
+    if label in ("good", "bad"):
+        return _labelled(agent, label, after)
+    if label == "unlabelled" and agent is not None:
+        rows = unlabelled(agent).order_by("-created_at", "id")
+    else:
+        rows = Trace.objects.filter(agent=agent) if agent else Trace.objects.all()
+    return _page(_shown(_behind(rows, after)))
+
+
+def named(text: str) -> Trace | None:
+    """The trace with this id, or this id in the system that it came from."""
+    try:
+        return Trace.objects.filter(pk=UUID(text)).first()
+    except ValueError:
+        agents = Agent.objects.values_list("pk", flat=True)
+        return Trace.objects.filter(agent__in=list(agents), external_id=text).first()
+
+
+def conversation(trace: Trace) -> list[Trace]:
+    """The first answers of the trace's session, itself included; empty when there is no other."""
+    if not trace.session_id:
+        return []
+    rows = Trace.objects.filter(agent=trace.agent_id, session_id=trace.session_id).order_by("occurred_at")
+    rows = rows.exclude(session_id="")  # or SQLite does not see that the partial index is enough
+    found = list(rows.only("id", "agent_id", "prompt", "occurred_at")[:PAGE])
+    return found if len(found) > 1 else []
+
+
+def _shown(rows: QuerySet[Trace]) -> QuerySet[Trace]:
+    return rows.select_related("agent", "model_version").defer("details", "state", "action", "reasoning_steps")
+
+
+def _behind(rows: QuerySet[Trace], after: str) -> QuerySet[Trace]:
+    moment, _, pk = after.partition("_")
+    try:
+        at, key = datetime.fromisoformat(moment), UUID(pk)
+    except ValueError:
+        return rows
+    if at.tzinfo is None:
+        return rows
+    # The first half lets the index be entered at the right place.
+    return rows.filter(created_at__lte=at).filter(Q(created_at__lt=at) | Q(created_at=at, id__gt=key))
+
+
+def _page(rows: QuerySet[Trace]) -> TracePage:
+    traces = list(rows[: PAGE + 1])
+    last = traces[PAGE - 1] if len(traces) > PAGE else None
+    return TracePage(traces[:PAGE], f"{last.created_at.isoformat()}_{last.pk}" if last else "")
+
+
+def _labelled(agent: Agent | None, label: str, after: str) -> TracePage:
+    """In the order of the ratings: a few labelled traces among a million are found by their ratings."""
+    wanted: dict[str, Any] = {"value__gt": 0.5} if label == "good" else {"value__lt": 0.5}
+    events = Feedback.objects.filter(kind=Feedback.Kind.RATING, is_current=True, **wanted).order_by("-created_at", "id")
+    if agent:
+        events = events.filter(agent=agent)
+    start = int(after) if after.isdecimal() and len(after) < 8 else 0
+    keys = list(events.values_list("trace_id", flat=True)[start : start + PAGE + 1])
+    rows = {trace.pk: trace for trace in _shown(Trace.objects.filter(pk__in=keys[:PAGE]))}
+    older = str(start + PAGE) if len(keys) > PAGE else ""
+    return TracePage([rows[key] for key in dict.fromkeys(keys[:PAGE]) if key in rows], older)

@@ -1,0 +1,51 @@
+"""What an agent's traces say together."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from statistics import fmean
+from typing import Any
+
+from rl.collect import trace_records
+from rl.dataset_builder import get_training_stats
+from rl.models import Agent
+
+SAMPLE = 1000
+"""Newest traces that are read for what only their JSON columns know."""
+
+
+def statistics(agent: Agent) -> dict[str, Any]:
+    """Counts over all of the agent's traces; rewards and tools over the newest of them."""
+    rewards: defaultdict[str, list[float]] = defaultdict(list)
+    calls: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    read = 0
+    for stored, used in agent.traces.order_by("-created_at", "id").values_list("rewards", "tool_calls")[:SAMPLE]:
+        read += 1
+        for name, one in stored.items() if isinstance(stored, dict) else ():
+            if isinstance(one, dict) and isinstance(one.get("value"), (int, float)):
+                rewards[name].append(one["value"])
+        for call in trace_records.tool_calls(used):
+            calls[call.tool_name] += 1
+            failed[call.tool_name] += not call.success
+    return {
+        "figures": _figures(get_training_stats(agent.name)),
+        "sample": read,
+        "rewards": [
+            {"name": name, "count": len(values), "percent": round(fmean(values) * 100)}
+            for name, values in sorted(rewards.items())
+        ],
+        "tools": [
+            {"name": name, "count": count, "percent": round(100 * (count - failed[name]) / count)}
+            for name, count in calls.most_common(50)
+        ],
+    }
+
+
+def _figures(counts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Names and numbers for people's eyes."""
+    shown = {name: value for name, value in counts.items() if isinstance(value, (int, float, str)) and value != ""}
+    return [
+        (name.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value))
+        for name, value in shown.items()
+    ]

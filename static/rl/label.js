@@ -1,0 +1,30 @@
+/* One key, one label. The page works without this file too: the keys press the buttons that are there. */
+
+const KEYS = {
+  1: '[name="value"][value="1"]', u: '[name="value"][value="1"]',
+  2: '[name="value"][value="0"]', d: '[name="value"][value="0"]',
+  s: '[name="action"][value="skip"]',
+};
+
+let sent = false;
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+  if (event.target.closest("textarea, input:not([type=checkbox]), select")) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  const key = event.key.toLowerCase();
+  if (key === "n" && document.getElementById("notes")) {
+    event.preventDefault();
+    document.getElementById("notes").focus();
+    return;
+  }
+  const button = key === "z"
+    ? document.querySelector("#undo-form button")
+    : KEYS[key] && document.querySelector(`#label-form ${KEYS[key]}`);
+  if (!button || sent) return;
+  event.preventDefault();
+  sent = true; // a second key before the next page would label an answer that nobody has read
+  button.click();
+});

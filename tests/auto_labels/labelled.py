@@ -1,0 +1,21 @@
+"""Traces with labels that follow from their words."""
+
+from __future__ import annotations
+
+from rl.collect import feedback
+from rl.models import Agent, Trace
+from tests.conftest import make_trace
+
+GOOD, BAD = "It left our warehouse and arrives on day {}.", "Sorry, I cannot help with number {}."
+
+
+def make_labelled(agent: Agent, count: int, *, start: int = 0, label: bool = True) -> list[Trace]:
+    """Every second one is good; each has a question of its own."""
+    traces = []
+    for number in range(start, start + count):
+        good = number % 2 == 0
+        trace = make_trace(agent, f"Where is parcel {number}?", (GOOD if good else BAD).format(number))
+        if label:
+            feedback.rate(trace, rater="user:alice", scale="thumb", value=int(good), source="test")
+        traces.append(trace)
+    return traces

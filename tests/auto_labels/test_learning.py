@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rl import auto_labels
+from rl.collect import feedback
+from rl.collect.trace_records import trace_record
+from rl.dataset_builder import is_held_out
+from rl.errors import BadFile, NotEnoughData
+from rl.models import Agent, LabelModel, prompt_key
+from tests.auto_labels.labelled import make_labelled
+from tests.conftest import make_trace
+
+pytestmark = pytest.mark.usefixtures("data_dir")
+
+
+def test_it_learns_what_people_like_and_says_how_often_it_is_right(agent: Agent) -> None:
+    traces = make_labelled(agent, 120)
+    model = auto_labels.learn(agent).model
+    held_out = sum(is_held_out(agent.name, prompt_key(trace.prompt), 0.2) for trace in traces)
+    assert (model.heldout_labels, model.labels) == (held_out, 120 - held_out)
+    assert model.heldout_accuracy == 1.0
+    assert 0.5 <= model.majority_share < 0.8
+    assert sum(one["count"] for one in model.calibration) == held_out
+    predict = auto_labels.predictor(agent)
+    assert predict is not None
+    good, bad = make_labelled(agent, 2, start=500, label=False)
+    assert predict(trace_record(good)) > 0.7
+    assert predict(trace_record(bad)) < 0.3
+
+
+def test_labels_that_follow_from_nothing_give_a_model_that_is_not_used(agent: Agent) -> None:
+    for number in range(100):
+        trace = make_trace(agent, f"question {number}", "always the same answer")
+        feedback.rate(trace, rater="user:alice", scale="thumb", value=int(number % 3 > 0), source="test")
+    learned = auto_labels.learn(agent)
+    assert not learned.model.is_informative
+    assert auto_labels.predictor(agent) is None
+    with pytest.raises(NotEnoughData, match="no better than always saying the commoner one"):
+        auto_labels.propose(learned)
+
+
+def test_raters_who_disagree_count_by_their_mean_and_a_tie_not_at_all(agent: Agent) -> None:
+    traces = make_labelled(agent, 100)
+    for trace in traces[:4]:
+        feedback.rate(trace, rater="user:bob", scale="thumb", value=int(trace in traces[1::2]), source="test")
+    model = auto_labels.learn(agent).model
+    assert model.labels + model.heldout_labels == 96
+
+
+def test_too_few_labels_say_what_is_missing(agent: Agent) -> None:
+    make_labelled(agent, 18)
+    with pytest.raises(NotEnoughData, match="9 answers are labelled good and 9 bad; .*label more good and bad ones"):
+        auto_labels.learn(agent)
+    make_labelled(agent, 6, start=18)
+    with pytest.raises(NotEnoughData, match="held-out prompts"):
+        auto_labels.learn(agent)
+    assert not LabelModel.objects.exists()
+
+
+def test_a_dry_run_keeps_nothing(agent: Agent, data_dir: Path) -> None:
+    make_labelled(agent, 100)
+    auto_labels.learn(agent, dry_run=True)
+    assert not LabelModel.objects.exists()
+    assert list(data_dir.rglob("*.npz")) == []
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 not a zip", b"\x80\x04]."])
+def test_damaged_weights_are_one_clear_error(agent: Agent, damage: bytes) -> None:
+    make_labelled(agent, 100)
+    path = auto_labels.learn(agent).model.path
+    path.write_bytes(damage)
+    with pytest.raises(BadFile, match="not the weights of a label model"):
+        auto_labels.predictor(agent)
+
+
+def test_a_model_whose_weights_are_gone_is_passed_over(agent: Agent) -> None:
+    make_labelled(agent, 100)
+    older = auto_labels.learn(agent).model
+    auto_labels.learn(agent).model.path.unlink()
+    assert auto_labels.newest(agent) == older

@@ -1,0 +1,91 @@
+"""Traces as a reviewer reads and labels them."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import User
+from playwright.sync_api import BrowserContext, Page, expect
+
+from rl.models import Agent, Feedback, Trace
+from tests.browser.conftest import LiveSite
+from tests.browser.test_rating_page import sign_in
+from tests.conftest import make_trace
+
+HAPPENED = {
+    "tool_calls": [
+        {
+            "tool_name": "find_order", "arguments": {"order": "A-1071"}, "success": True, "duration_ms": 38,
+            "result": {"carrier": "blue", "state": "left the warehouse"},
+        },
+        {
+            "tool_name": "ask_carrier", "arguments": {"parcel": "77-10"}, "success": False, "duration_ms": 2000,
+            "error": "the carrier did not answer in time",
+        },
+    ],
+    "reasoning_steps": [
+        {"step_type": "plan", "content": "Find the order first, then ask its carrier.", "confidence": 0.8}
+    ],
+    "tasks": [
+        {"task_id": "find", "status": "completed", "description": "find the parcel", "result": "with the carrier"},
+        {"task_id": "time", "status": "failed", "description": "when does it arrive?", "error": "no answer"},
+    ],
+    "rewards": {
+        "tool_success": {"value": 0.5, "weight": 2.0, "reason": "1 of 2 tool calls succeeded"},
+        "task_completion": {"value": 0.5, "weight": 1.5, "reason": "1 of 2 tasks completed"},
+        "efficiency": {"value": 0.9, "weight": 0.5, "reason": "2 tool calls, 412 tokens"},
+        "code_execution": {"value": None, "weight": 2.0, "reason": "no code in the answer"},
+    },
+    "reward": 0.55,
+    "reward_pending": False,
+    "session_id": "chat-1071",
+    "tokens_in": 301,
+    "tokens_out": 111,
+    "llm_calls": 3,
+    "duration_ms": 4210,
+}  # fmt: skip
+
+
+@pytest.fixture
+def traces(live_site: LiveSite, agent: Agent) -> list[Trace]:
+    first = make_trace(agent, "Where is order A-1071?", "It left our warehouse this morning.", **HAPPENED)
+    return [first, make_trace(agent, "Can I still cancel it?", "Not any more.", session_id="chat-1071")]
+
+
+@pytest.fixture
+def reviewer(page: Page, context: BrowserContext, live_site: LiveSite, traces: list[Trace], bob: User) -> Page:
+    sign_in(context, live_site, bob)
+    return page
+
+
+def test_a_reviewer_walks_from_the_list_into_a_trace(reviewer: Page, live_site: LiveSite, screenshot) -> None:
+    reviewer.goto(f"{live_site.url}/traces/")
+    screenshot(reviewer, "traces")
+    reviewer.get_by_role("row", name="A-1071").get_by_role("link").click()
+    expect(reviewer.get_by_text("the carrier did not answer in time")).to_be_visible()
+    expect(reviewer.get_by_role("row", name="tool_success")).to_contain_text("1 of 2 tool calls succeeded")
+    expect(reviewer.locator("body")).to_have_js_property("scrollWidth", 1100)
+    screenshot(reviewer, "trace")
+    reviewer.keyboard.press("1")
+    expect(reviewer.get_by_text("thumb (0 or 1): 1")).to_be_visible()
+    reviewer.get_by_role("link", name="Can I still cancel it?").click()
+    expect(reviewer.get_by_text("Not any more.").first).to_be_visible()
+
+
+def test_the_queue_is_labelled_by_keys_alone(reviewer: Page, live_site: LiveSite, traces: list[Trace]) -> None:
+    reviewer.goto(f"{live_site.url}/traces/of/support-chat/label/")
+    conversation = reviewer.get_by_label("Conversation")
+    expect(conversation).to_contain_text("Where is order A-1071?")
+    reviewer.keyboard.press("n")
+    reviewer.keyboard.type("u d 1 2: keys are text here")
+    reviewer.keyboard.press("Escape")
+    reviewer.keyboard.press("d")
+    expect(conversation).to_contain_text("Can I still cancel it?")
+    reviewer.keyboard.press("z")
+    expect(conversation).to_contain_text("Where is order A-1071?")
+    reviewer.keyboard.press("s")
+    expect(conversation).to_contain_text("Can I still cancel it?")
+    reviewer.keyboard.press("u")
+    expect(conversation).to_contain_text("Where is order A-1071?")
+    reviewer.keyboard.press("1")
+    expect(reviewer.get_by_role("heading", name="All labelled")).to_be_visible()
+    assert Feedback.objects.filter(is_current=True, value=1).count() == 2

@@ -1,0 +1,126 @@
+"""Whatever a line says: it is read or rejected, and what is read can be stored."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rl.collect.imported import ImportedRemark, ImportedTrace, Rejected
+from rl.collect.importers import IMPORTERS
+from rl.collect.storing import TraceStore
+from rl.errors import BadFile
+from rl.models import Agent
+from tests.collect.importers import test_n3, test_ocd_decision, test_openwebui_feedback
+from tests.collect.importers.reading import said
+from tests.collect.importers.test_langfuse_score import SCORE, TRACE
+
+CHAT = [
+    said("user", "Hi"),
+    said("assistant", "x", tool_calls=[{"function": {"name": "f", "arguments": "{}"}}]),
+    said("tool", "y"),
+]
+SEEDS: dict[str, list[dict[str, Any]]] = {
+    "openai_chat": [{"messages": CHAT, "tools": []}],
+    "openai_preference": [
+        {"input": {"messages": CHAT[:1]}, "preferred_output": [CHAT[1]], "non_preferred_output": [said("assistant", "n")]}
+    ],
+    "sharegpt": [
+        {"id": "1", "conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello."}], "system": "s"}
+    ],
+    "trl": [
+        {"prompt": "p", "completion": "c", "label": True}, {"prompt": CHAT[:1], "chosen": [CHAT[1]], "rejected": "r"},
+        {"prompt": "p", "completions": ["a", "b"], "rewards": [0, 1]}, {"chosen": "a b", "rejected": "a c"},
+        {"prompt": "p", "completions": ["a", "b"], "labels": [True, False]},
+    ],
+    "langfuse_score": [TRACE, SCORE, {**TRACE, "scores": [SCORE]}, {**TRACE, "tone": ["good"], "x": [1]}],
+    "openwebui_feedback": [test_openwebui_feedback.feedback(sibling_model_ids=["other"])],
+    "n3": [test_n3.GOOD],
+    "ocd_decision": [test_ocd_decision.DECISION, test_ocd_decision.EXPORTED],
+}  # fmt: skip
+texts = st.text(max_size=8) | st.sampled_from(
+    ["\x00", "\ud800", "x" * 300, "2026-01-01", "1", "assistant", "m1", "nan"]
+)
+leaves = st.none() | st.booleans() | st.integers() | st.floats() | texts | st.sampled_from([10**400, -1, 2**63, 1e308])
+anything = st.recursive(
+    leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3), max_leaves=8
+)
+
+
+def places(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [way, *(place for key, each in inner for place in places(each, (*way, key)))]
+
+
+def put(value: Any, way: tuple[Any, ...], new: Any) -> Any:
+    if not way:
+        return new
+    copied = dict(value) if isinstance(value, dict) else list(value)
+    copied[way[0]] = put(value[way[0]], way[1:], new)
+    return copied
+
+
+@st.composite
+def damaged(draw: Any, name: str) -> list[Any]:
+    """Records of the format in which something somewhere is something else."""
+    rows: list[Any] = []
+    for _ in range(draw(st.integers(1, 4))):
+        row: Any = draw(st.sampled_from(SEEDS[name]))
+        for _ in range(draw(st.integers(0, 2))):
+            row = put(row, draw(st.sampled_from(places(row))), draw(anything))
+        rows.append(row)
+    return rows
+
+
+@pytest.mark.parametrize("name", SEEDS)
+@pytest.mark.django_db
+def test_a_record_is_stored_or_rejected(name: str):
+    module = import_module(IMPORTERS[name])
+    agent = Agent.objects.create(name="any")
+
+    @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(damaged(name), st.booleans())
+    def check(rows: list[Any], as_list: bool) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "x.json")
+            path.write_text(json.dumps(rows) if as_list else "\n".join(map(json.dumps, [SEEDS[name][0], *rows])))
+            try:
+                found = list(module.read(path))
+            except BadFile:
+                return
+        assert all(isinstance(one, (ImportedTrace, ImportedRemark, Rejected)) for one in found)
+        store = TraceStore("test", agent=agent)
+        store.take(found)
+        again = TraceStore("test", agent=agent)
+        again.take(found)
+        assert again.report.imported == 0
+        assert again.report.traces.read == store.report.traces.read
+
+    check()
+
+
+@pytest.mark.parametrize("name", SEEDS)
+def test_bytes_of_any_kind_are_read_or_refused(name: str, tmp_path_factory):
+    module = import_module(IMPORTERS[name])
+    folder = tmp_path_factory.mktemp("bytes")
+
+    @settings(max_examples=15, deadline=None)
+    @given(st.binary(max_size=200), st.sampled_from(["x.json", "x.jsonl", "x.json.gz", "x.csv"]))
+    def check(data: bytes, file: str) -> None:
+        (folder / file).write_bytes(data)
+        with suppress(BadFile):
+            assert all(isinstance(one, (ImportedTrace, ImportedRemark, Rejected)) for one in module.read(folder / file))
+
+    check()
+
+
+def test_every_format_that_reads_lines_is_tried():
+    by_others = {"command_center", "toolbox_trace", "toolbox_checkpoint"}
+    assert set(SEEDS) == set(IMPORTERS) - by_others

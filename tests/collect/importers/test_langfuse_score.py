@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from rl.collect.imported import ImportedRemark, Rejected
+from rl.collect.importers import langfuse_score
+from tests.collect.importers.reading import document, lines, one, reason, said, taken
+
+TRACE = {
+    "id": "t1", "timestamp": "2026-02-01 12:00:00.000000", "name": "chat", "user_id": "u1", "session_id": "s1",
+    "tags": ["web"], "input": "Where is it?", "output": "On its way.", "latency": 1.5, "project_id": "p",
+}  # fmt: skip
+SCORE = {
+    "id": "x1", "timestamp": "2026-02-01T12:05:00Z", "traceId": "t1", "observationId": None, "name": "user-feedback",
+    "value": 1, "dataType": "NUMERIC", "source": "API", "comment": "Thanks.",
+}  # fmt: skip
+
+
+def scored(folder: Any, *changes: dict[str, Any]) -> list[Any]:
+    remarks = taken(langfuse_score, lines(folder, *({**SCORE, **change} for change in changes)))
+    return [said for remark in remarks for said in remark.feedback]
+
+
+# --- answers -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_trace_is_an_answer(tmp_path):
+    trace = one(langfuse_score, tmp_path, TRACE)
+    assert (trace.external_id, trace.session_id, trace.duration_ms) == ("t1", "s1", 1500)
+    assert (trace.prompt, trace.response) == (({"role": "user", "content": "Where is it?"},), "On its way.")
+    assert trace.occurred_at == datetime(2026, 2, 1, 12, tzinfo=UTC)
+    assert trace.details == {"name": "chat", "userId": "u1", "tags": ["web"]}
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        ([said("system", "Brief."), said("user", "Hi")], said("assistant", "Hello.")),
+        ({"messages": [said("system", "Brief."), said("user", "Hi")]}, {"content": "Hello."}),
+        ('[{"role": "system", "content": "Brief."}, {"role": "user", "content": "Hi"}]', '{"content": "Hello."}'),
+        ([said("system", "Brief."), said("user", "Hi")], [said("assistant", "Hello.")]),
+        ([said("system", "Brief."), said("user", "Hi")], "Hello."),
+    ],
+)
+def test_messages_are_messages_however_they_are_packed(tmp_path, given, made):
+    trace = one(langfuse_score, tmp_path, {**TRACE, "input": given, "output": made})
+    assert [message["content"] for message in trace.prompt] == ["Brief.", "Hi"]
+    assert trace.response == "Hello."
+
+
+def test_other_json_is_kept_as_text(tmp_path):
+    trace = one(langfuse_score, tmp_path, {**TRACE, "input": {"question": "Hi"}, "output": {"answer": 7}})
+    assert (trace.prompt[0]["content"], trace.response) == ('{"question": "Hi"}', '{"answer": 7}')
+
+
+def test_a_generation_is_an_answer_and_other_observations_are_none(tmp_path):
+    made = {
+        **TRACE, "id": "o1", "trace_id": "t1", "type": "GENERATION", "provided_model_name": "gpt-4o",
+        "usage_details": {"input": 12, "output": 5}, "total_cost": 0.01, "start_time": "2026-02-01 12:00:00",
+        "end_time": "2026-02-01 12:00:02",
+    }  # fmt: skip
+    trace = one(langfuse_score, tmp_path, made)
+    assert (trace.model_version, trace.tokens_in, trace.tokens_out, trace.cost) == ("gpt-4o", 12, 5, 0.01)
+    assert (trace.external_id, trace.duration_ms) == ("o1", 2000)
+    spans = [{**made, "type": "SPAN"}] * 30
+    found = list(langfuse_score.read(lines(tmp_path, *spans, made)))
+    assert sum(isinstance(each, Rejected) for each in found) == 30
+
+
+def test_the_scores_of_a_trace_are_its_feedback(tmp_path):
+    listed = one(langfuse_score, tmp_path, {**TRACE, "scores": [SCORE, {**SCORE, "name": "note", "dataType": "TEXT"}]})
+    assert [(said.kind, said.value, said.notes) for said in listed.feedback] == [("rating", 1, "Thanks.")]
+    columns = one(langfuse_score, tmp_path, {**TRACE, "user-feedback": [0, 1], "tone": ["rude"], "cost": [0.5]})
+    assert [(said.kind, said.value) for said in columns.feedback] == [("rating", 0), ("rating", 1), ("outcome", 0.5)]
+    assert len({said.rater for said in columns.feedback}) == 3
+
+
+def test_a_trace_downloaded_from_its_page_is_read(tmp_path):
+    whole = {"trace": TRACE, "observations": [], "scores": [SCORE]}
+    (trace,) = taken(langfuse_score, document(tmp_path, whole))
+    assert (trace.external_id, len(trace.feedback)) == ("t1", 1)
+
+
+def test_tables_are_read(tmp_path):
+    path = tmp_path / "traces.csv"
+    path.write_text(
+        '"id","timestamp","input","output","tags","user-feedback","inputTokens"\n'
+        '"t1","2026-02-01T12:00:00.000Z","""Hi""","{""role"":""assistant"",""content"":""Hello.""}","[""web""]","[1]","12"\n'
+    )
+    (trace,) = taken(langfuse_score, path)
+    assert (trace.prompt[0]["content"], trace.response, trace.tokens_in) == ("Hi", "Hello.", 12)
+    assert [said.value for said in trace.feedback] == [1]
+
+
+# --- scores ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_score_alone_looks_for_its_answer(tmp_path):
+    remark = one(langfuse_score, tmp_path, {**SCORE, "observationId": "o1"})
+    assert isinstance(remark, ImportedRemark)
+    assert remark.external_ids == ("o1", "t1")
+    assert remark.feedback[0].rated_at == datetime(2026, 2, 1, 12, 5, tzinfo=UTC)
+
+
+def test_the_api_answers_with_scores_under_data(tmp_path):
+    scores = {"data": [{**SCORE, "trace": {"userId": "u1", "tags": []}}], "meta": {"page": 1}}
+    assert len(taken(langfuse_score, document(tmp_path, scores))) == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0, 1], [0, 1]), ([0.2, 0.9], [0.2, 0.9]), ([-1, 1], [0, 1]), ([1, 3, 5], [0, 0.5, 1]), (["1", "0"], [1, 0]),
+    ],
+)  # fmt: skip
+def test_what_a_rating_means_shows_in_the_whole_file(tmp_path, values, expected):
+    found = scored(tmp_path, *({"value": value, "traceId": f"t{value}"} for value in values))
+    assert [(said.kind, said.value) for said in found] == [("rating", value) for value in expected]
+
+
+def test_what_does_not_look_like_a_rating_is_an_outcome(tmp_path):
+    found = scored(
+        tmp_path, {"value": 40}, {"value": 90}, {"name": "latency", "value": 0.4}, {"name": "quality", "source": "EVAL"}
+    )
+    assert {said.kind for said in found} == {"outcome"}
+    assert [(said.metric, said.value) for said in found] == [
+        ("user-feedback", 40), ("user-feedback", 90), ("latency", 0.4), ("quality", 1),
+    ]  # fmt: skip
+    assert {said.rater.split(":")[0] for said in found} == {"system"}
+
+
+def test_words_for_good_and_bad_are_thumbs(tmp_path):
+    word = {"dataType": "CATEGORICAL", "source": "ANNOTATION", "authorUserName": "Ann"}
+    found = scored(
+        tmp_path, {**word, "value": 7, "stringValue": "Thumbs up"}, {**word, "value": 0, "stringValue": "negative"},
+        {**word, "value": 3, "stringValue": "blue"}, {"dataType": "BOOLEAN", "value": 0},
+    )  # fmt: skip
+    assert [(said.kind, said.value) for said in found] == [("rating", 1), ("rating", 0), ("outcome", 3), ("rating", 0)]
+    assert found[0].rater == "langfuse:Ann:user-feedback"
+    assert found[0].tags == ("user-feedback", "Thumbs up")
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"traceId": None}, "a score of a session"),
+        ({"value": "high"}, "value must be a number"),
+        ({"name": None}, "has neither input and output nor a score"),
+        ({"dataType": "TEXT", "stringValue": "long"}, "a score without a number"),
+        ({"timestamp": "soon"}, "timestamp must be a time"),
+        ({"traceId": "x" * 300}, "traceId is longer than"),
+        ({"input": "x"}, "has no output"),
+        ({"input": "x", "output": "y", "id": ""}, "id is missing"),
+        ({"input": "x", "output": "y", "scores": [7]}, "scores must be objects"),
+    ],
+)
+def test_a_wrong_line_is_rejected_with_the_field(tmp_path, change, why):
+    assert reason(langfuse_score, tmp_path, {**SCORE, **change}, SCORE).startswith(why)

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import base64
+import json
+from contextlib import suppress
+
+import pytest
+from google.protobuf.json_format import MessageToDict
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rl.collect.imported import Rejected
+from rl.collect.otlp import JSON, PROTOBUF, decode
+from rl.collect.otlp.spans import Span, moment
+from rl.collect.otlp.wire import MOST_ATTRIBUTES, MOST_SPANS
+from rl.errors import UsageError
+from tests.collect.otlp.make_spans import NOON, SECOND, body, chat, request, span
+
+TRACE, SPAN = "5b8efff798038103d269b633813fc60c", "eee19b7ec3c1b174"
+
+
+def as_json(*spans: object, hexadecimal: bool = True) -> bytes:
+    """As OTLP/JSON has it, or as protobuf's own JSON does."""
+    document = MessageToDict(request(*spans))
+    for one in document["resourceSpans"][0]["scopeSpans"][0]["spans"] if hexadecimal else ():
+        for name in ("traceId", "spanId", "parentSpanId"):
+            if name in one:
+                one[name] = base64.b64decode(one[name]).hex()
+    return json.dumps(document).encode()
+
+
+def only(found: list[Span | Rejected]) -> Span:
+    (one,) = found
+    assert isinstance(one, Span)
+    return one
+
+
+def test_a_span_has_what_was_sent():
+    sent = span(
+        {"a": "b", "n": 1, "x": 0.5, "yes": True, "list": ["c", 2], "map": {"d": {"e": 1}}},
+        trace=0xABC, id=0xDEF, parent=0x123, name="chat tiny", at=2, seconds=0.25, error="broke", dropped=3,
+        events=[("exception", {"exception.message": "boom"})],
+    )  # fmt: skip
+    found = only(decode(body(sent, **{"deployment.environment": "test"}), PROTOBUF))
+    assert (found.trace_id, found.span_id, found.parent_id) == (f"{0xABC:032x}", f"{0xDEF:016x}", f"{0x123:016x}")
+    assert found.attributes == {"a": "b", "n": 1, "x": 0.5, "yes": True, "list": ["c", 2], "map": {"d": {"e": 1}}}
+    assert found.resource == {"service.name": "support-chat", "deployment.environment": "test"}
+    assert (found.name, found.scope, found.dropped_attributes) == ("chat tiny", "tests", 3)
+    assert (found.start, found.duration_ms) == (NOON + 2 * SECOND, 250)
+    assert (found.failed, found.status_message) == (True, "broke")
+    assert [(event.name, event.attributes) for event in found.events] == [("exception", {"exception.message": "boom"})]
+
+
+def test_json_says_the_same_as_protobuf_with_ids_in_hexadecimal_or_base64():
+    sent = span(chat(), trace=7, id=8, parent=9, error="broke", events=[("e", {"n": 2**60})])
+    spans = decode(body(sent), PROTOBUF)
+    assert decode(as_json(sent), JSON) == decode(as_json(sent, hexadecimal=False), JSON) == spans
+
+
+def test_json_may_write_names_with_underscores_numbers_as_text_and_fields_that_nobody_knows():
+    document = {
+        "resource_spans": [{"scope_spans": [{"spans": [{
+            "trace_id": TRACE.upper(), "span_id": SPAN, "start_time_unix_nano": str(NOON), "kind": 2, "news": [1],
+            "attributes": [{"key": "a", "value": {"intValue": "5"}}],
+        }]}]}]
+    }  # fmt: skip
+    found = only(decode(json.dumps(document).encode(), JSON))
+    assert (found.trace_id, found.span_id, found.start) == (TRACE, SPAN, NOON)
+    assert found.attributes == {"a": 5}
+
+
+def test_what_json_cannot_say_is_left_out():
+    found = only(decode(body(span({"raw": b"\x00\xff", "nan": float("nan"), "inf": [float("inf")]})), PROTOBUF))
+    assert found.attributes == {"raw": None, "nan": None, "inf": [None]}
+
+
+def test_a_span_without_usable_ids_is_refused_and_the_others_are_not():
+    broken = span(id=2)
+    broken.trace_id = b"short"
+    found = decode(body(span(id=1), broken, span(id=0), span(trace=0)), PROTOBUF)
+    assert [isinstance(one, Rejected) for one in found] == [False, True, True, True]
+
+
+def test_too_many_attributes_are_refused():
+    wide = span({f"a{n}": n for n in range(MOST_ATTRIBUTES + 1)})
+    chatty = span(events=[("e", {f"a{n}": n for n in range(6000)})] * 2)
+    assert [getattr(one, "reason", "")[:8] for one in decode(body(wide, chatty, span()), PROTOBUF)] == [
+        "it has m"
+    ] * 2 + [""]
+
+
+def test_too_many_spans_are_refused_as_a_whole():
+    with pytest.raises(UsageError, match="at most 10000"):
+        decode(body(*[span()] * (MOST_SPANS + 1)), PROTOBUF)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"", b"null", b"7", b"[]", b"\xff", b"{", b"[" * 100_000, b'{"resourceSpans": 1}', b'{"resourceSpans": [1]}',
+     b'{"resourceSpans": NaN}', b'{"resourceSpans": {"a": 1}}', b"9" * 10_000,
+     b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": 5}]}]}]}',
+     b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"startTimeUnixNano": "x"}]}]}]}',
+     b'{"resourceSpans": [{"resource": {"attributes": [{"key": "\\ud800"}]}}]}',
+     b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"links": [7], "attributes": "x"}]}]}]}'],
+)  # fmt: skip
+def test_json_of_another_shape_is_refused_in_one_line(sent: bytes):
+    with pytest.raises(UsageError, match="ExportTraceServiceRequest|nested") as error:
+        decode(sent, JSON)
+    assert "\n" not in str(error.value)
+
+
+def test_values_that_are_nested_deeply_are_cut_off():
+    deep: object = "bottom"
+    for _ in range(45):
+        deep = [deep]
+    found = only(decode(body(span({"deep": deep})), PROTOBUF))
+    assert json.dumps(found.attributes).count("[") == 33
+    value = '{"arrayValue": {"values": [' * 200 + "]}}" * 200
+    sent = '{"resourceSpans": [{"resource": {"attributes": [{"key": "a", "value": ' + value + "}]}}]}"
+    with pytest.raises(UsageError, match="too deep"):
+        decode(sent.encode(), JSON)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=200))
+def test_garbage_never_breaks_the_decoder(sent: bytes):
+    for media_type in (PROTOBUF, JSON):
+        with suppress(UsageError):
+            decode(sent, media_type)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_a_damaged_message_never_breaks_the_decoder(data: st.DataObject):
+    whole = bytearray(body(span(chat()), span({"a": [1, {"b": "c"}]}, id=2)))
+    for _ in range(data.draw(st.integers(1, 4))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    with suppress(UsageError):
+        decode(bytes(whole), PROTOBUF)
+
+
+def test_times_that_are_not_known_are_none():
+    assert moment(0) is None
+    assert moment(NOON).isoformat() == "2026-06-01T12:00:00+00:00"
+    assert Span(trace_id="", span_id="", start=0, end=NOON).duration_ms is None
+    assert Span(trace_id="", span_id="", start=NOON, end=NOON - 1).duration_ms == 0
+    assert Span(trace_id="", span_id="", start=NOON, end=NOON - SECOND).duration_ms is None
+    assert Span(trace_id="", span_id="", start=1, end=2**64 - 1).duration_ms is None

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from rl.models import Agent, LabelModel, LabelProposal
+from tests.auto_labels.labelled import make_labelled
+
+pytestmark = pytest.mark.usefixtures("data_dir")
+
+
+def test_it_learns_measures_and_proposes(agent: Agent, capsys) -> None:
+    make_labelled(agent, 100)
+    make_labelled(agent, 4, start=300, label=False)
+    call_command("auto_label", agent=agent.name, threshold=0.8, json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert found["proposed"]["good"] == found["proposed"]["bad"] == 2
+    assert found["model"]["heldout_accuracy"] == 1.0
+    agent.refresh_from_db()
+    assert agent.auto_label_threshold == 0.8
+
+
+def test_the_tables_say_how_far_to_trust_it_and_that_nothing_is_used_yet(agent: Agent, capsys) -> None:
+    make_labelled(agent, 100)
+    call_command("auto_label", agent=agent.name)
+    shown = capsys.readouterr().out
+    assert "right on the held-out labels" in shown
+    assert "Proposals are not trained on" in shown
+
+
+def test_a_dry_run_changes_nothing(agent: Agent, capsys) -> None:
+    make_labelled(agent, 100)
+    make_labelled(agent, 4, start=300, label=False)
+    call_command("auto_label", agent=agent.name, threshold=0.8, dry_run=True)
+    agent.refresh_from_db()
+    assert (LabelModel.objects.count(), LabelProposal.objects.count(), agent.auto_label_threshold) == (0, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "code"), [({"threshold": 0.4}, 2), ({"threshold": 2.0}, 2), ({"limit": 0}, 2), ({}, 3)]
+)
+def test_what_cannot_be_done_is_one_line_with_its_code(agent: Agent, options: dict, code: int) -> None:
+    with pytest.raises(CommandError) as error:
+        call_command("auto_label", agent=agent.name, **options)
+    assert error.value.returncode == code
+    assert "\n" not in str(error.value)

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import json
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from rl.models import Agent
+from tests.dataset_builder.ratings import rate_prompts, rated
+
+
+def told(*arguments: str) -> str:
+    out = StringIO()
+    call_command("training_plan", *arguments, stdout=out, stderr=StringIO())
+    return out.getvalue()
+
+
+def test_it_advises_an_agent(agent):
+    for number in range(12):
+        rated(agent, f"Question {number}?", "Well.", number % 2)
+    text = told("--agent", "support-chat")
+    assert "support-chat: train with kto: 12 answers are rated, and only 0 pairs come of them: KTO needs none" in text
+    assert "10 more pairs" in text.replace("\n", " ")
+
+
+def test_it_answers_for_every_agent_with_one_document(agent):
+    Agent.objects.create(name="other")
+    rate_prompts(agent, 12)
+    document = json.loads(told("--json"))
+    assert {one["agent"]: one["advice"]["method"] for one in document["agents"]} == {"other": "", "support-chat": "dpo"}
+
+
+@pytest.mark.django_db
+def test_without_agents_it_says_so():
+    with pytest.raises(CommandError, match="there are no agents yet") as caught:
+        told()
+    assert caught.value.returncode == 2

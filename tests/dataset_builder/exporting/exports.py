@@ -1,0 +1,26 @@
+"""Exports to a file in a temporary folder, and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rl.dataset_builder import DataOptions
+from rl.dataset_builder.exporting.base import Filters
+from rl.dataset_builder.exporting.export import ExportReport, ExportRequest, export
+from rl.models import Agent
+from rl.records import silent
+from tests.dataset_builder.ratings import read_jsonl
+
+
+def write(
+    agent: Agent, name: str, path: Path, *, limit: int | None = None, split: str = "all", **filters: Any
+) -> ExportReport:
+    data = DataOptions(pair_type=agent.pair_type)
+    request = ExportRequest(format=name, filters=Filters(data=data, **filters), split=split, limit=limit)
+    return export(agent, request, path, path.suffix.removeprefix("."), silent)
+
+
+def exported(agent: Agent, name: str, folder: Path, **options: Any) -> list[dict[str, Any]]:
+    write(agent, name, folder / "rows.jsonl", **options)
+    return read_jsonl(folder / "rows.jsonl")

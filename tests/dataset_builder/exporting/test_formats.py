@@ -1,0 +1,136 @@
+"""What a row of each format looks like."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rl import rewarding
+from rl.collect import feedback
+from rl.collect.decisions import read_decision
+from rl.collect.storing import TraceStore
+from rl.dataset_builder.exporting import FORMATS, row_format
+from rl.errors import UsageError
+from rl.models import Agent
+from tests.conftest import make_trace
+from tests.dataset_builder.exporting.exports import exported
+from tests.dataset_builder.ratings import rate, rate_prompts
+
+ASKED = [{"role": "user", "content": "Where is my parcel?"}]
+CALLS = [
+    {"tool_name": "search", "arguments": {"parcel": 7}, "result": "found", "success": True},
+    {"tool_name": "track", "arguments": None, "result": {"stop": "depot"}, "success": True},
+    {"tool_name": "search", "arguments": {"depot": "x"}, "result": None, "success": False, "error": "timed out"},
+]
+
+
+def test_the_rows_of_methods_have_the_columns_of_trainers_and_no_others(agent, tmp_path):
+    for event in rate_prompts(agent, 1):
+        event.trace.reward = event.value
+        event.trace.save()
+    asked = [{"role": "user", "content": "Question 0?"}]
+    good, bad = ([{"role": "assistant", "content": f"Answer 0 is {word}."}] for word in ("good", "bad"))
+    assert exported(agent, "dpo", tmp_path) == [{"prompt": asked, "chosen": good, "rejected": bad}]
+    kto = exported(agent, "kto", tmp_path)
+    assert sorted(kto, key=lambda row: row["label"]) == [
+        {"prompt": asked, "completion": bad, "label": False},
+        {"prompt": asked, "completion": good, "label": True},
+    ]
+    [grpo] = exported(agent, "grpo", tmp_path)
+    assert sorted(zip(grpo["rewards"], grpo["completions"], strict=True)) == [(0.0, bad), (1.0, good)]
+    assert set(grpo) == {"prompt", "completions", "rewards"}
+    assert {tuple(row) for row in exported(agent, "reward", tmp_path)} == {("prompt", "completion", "reward")}
+
+
+def test_chats_are_answers_worth_imitating(agent, trace, tmp_path):
+    rate(make_trace(agent, "Bad?", "Bad."), 0)
+    rate(make_trace(agent, "Good?", "Good."), 1)
+    make_trace(agent, "Poor?", "Poor.", reward=0.1)
+    wrong = make_trace(agent, "When?", "Never.")
+    rate(wrong, 0)
+    feedback.correct(wrong, text="On Friday.", rater="alice", source="test")
+    make_trace(agent, "Silent?", "")
+    rows = exported(agent, "trl", tmp_path)
+    assert {row["completion"][0]["content"] for row in rows} == {"On its way.", "Good.", "On Friday."}
+    assert rows[0]["prompt"][0]["role"] == "user"
+
+
+def test_openai_shows_tool_calls_as_messages_and_names_the_tools(agent, tmp_path):
+    make_trace(agent, tool_calls=CALLS)
+    [row] = exported(agent, "openai", tmp_path)
+    called = [message["tool_calls"][0] for message in row["messages"] if message.get("tool_calls")]
+    assert [(call["id"], call["type"], call["function"]["name"]) for call in called] == [
+        ("call_1", "function", "search"), ("call_2", "function", "track"), ("call_3", "function", "search"),
+    ]  # fmt: skip
+    assert [json.loads(call["function"]["arguments"]) for call in called] == [{"parcel": 7}, {}, {"depot": "x"}]
+    told = [(one["tool_call_id"], one["content"]) for one in row["messages"] if one["role"] == "tool"]
+    assert told == [("call_1", "found"), ("call_2", '{"stop": "depot"}'), ("call_3", "timed out")]
+    assert row["messages"][0] == ASKED[0]
+    assert row["messages"][-1] == {"role": "assistant", "content": "On its way."}
+    assert {tool["function"]["name"]: list(tool["function"]["parameters"]["properties"]) for tool in row["tools"]} == {
+        "search": ["parcel", "depot"], "track": [],
+    }  # fmt: skip
+
+
+def test_openai_without_tool_calls_is_messages_alone(agent, trace, tmp_path):
+    assert exported(agent, "openai", tmp_path) == [
+        {"messages": [*ASKED, {"role": "assistant", "content": "On its way."}]}
+    ]
+
+
+def test_sharegpt_names_the_speakers(agent, tmp_path):
+    trace = make_trace(agent, tool_calls=CALLS[:1])
+    trace.prompt = [{"role": "system", "content": "Be short."}, *trace.prompt]
+    trace.save()
+    [row] = exported(agent, "sharegpt", tmp_path)
+    assert [turn["from"] for turn in row["conversations"]] == ["system", "human", "function_call", "observation", "gpt"]
+    assert json.loads(row["conversations"][2]["value"]) == {"name": "search", "arguments": {"parcel": 7}}
+    assert row["conversations"][3]["value"] == "found"
+
+
+@pytest.fixture
+def filer(db) -> Agent:
+    return Agent.objects.create(name="FILER")
+
+
+def decide(agent: Agent, **more) -> None:
+    record = read_decision(
+        {"agentType": agent.name, "state": {"item": "tax"}, "action": {"swimlane": "Home"}, "confidence": 0.8, **more},
+        "line 1",
+    )
+    TraceStore("test").take([record])
+
+
+def test_decisions_are_rows_as_their_own_system_writes_them(filer, tmp_path):
+    decide(filer, id="d1", itemId="i1", opusId="o1", userFeedback="CONFIRMED", createdAt="2026-02-01T12:00:00Z")
+    rewarding.calculate(filer)
+    [row] = exported(filer, "decision", tmp_path)
+    components = row["metadata"].pop("rewardComponents")
+    assert components["immediate"]["userFeedback"]["value"] == 1.0
+    assert row.pop("reward") == pytest.approx(1.0 + 0.1 * (1 - 2 * 0.2**2))
+    assert row == {
+        "prompt": '{"item": "tax"}', "completion": '{"swimlane": "Home"}', "confidence": 0.8,
+        "metadata": {
+            "decisionId": "d1", "itemId": "i1", "opusId": "o1", "userFeedback": "CONFIRMED",
+            "createdAt": "2026-02-01T12:00:00+00:00",
+        },
+    }  # fmt: skip
+
+
+def test_a_reward_that_came_with_a_decision_goes_out_as_it_came(filer, tmp_path):
+    decide(filer, id="d1", reward=-1.5, rewardComponents={"userFeedback": -0.5})
+    decide(filer, id="d2")
+    make_trace(filer, "No decision?")
+    rewarding.calculate(filer)
+    [row] = exported(filer, "decision", tmp_path)
+    assert (row["reward"], row["metadata"]["rewardComponents"]) == (-1.5, {"userFeedback": -0.5})
+    assert exported(filer, "decision", tmp_path, min_reward=0.1) == [row]
+    with pytest.raises(Exception, match="1 reward below the least one asked for"):
+        exported(filer, "decision", tmp_path, min_reward=0.5)
+
+
+def test_unknown_formats_are_refused_with_those_there_are():
+    with pytest.raises(UsageError, match="unknown format 'csv'; known: kto, grpo, dpo"):
+        row_format("csv")
+    assert all(row_format(name).columns for name in FORMATS)

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+
+from rl.dataset_builder import DatasetPipeline
+from rl.errors import NotEnoughData, UsageError
+from tests.conftest import make_trace
+from tests.dataset_builder.ratings import all_rows, rate
+
+
+@pytest.fixture
+def answered(agent):
+    for number in range(6):
+        for value in (0, 1):
+            rate(make_trace(agent, f"Question {number}?", f"Answer {value}.", reward=value), value)
+    return agent
+
+
+@pytest.mark.parametrize(
+    ("method", "columns", "rows"),
+    [
+        ("dpo", {"prompt", "chosen", "rejected"}, 6),
+        ("kto", {"prompt", "completion", "label"}, 12),
+        ("grpo", {"prompt", "completions", "rewards"}, 6),
+        ("reward", {"prompt", "completion", "reward"}, 12),
+    ],
+)
+def test_each_method_gets_a_set_of_its_rows(answered, data_dir, method, columns, rows):
+    frozen = getattr(DatasetPipeline("Support-Chat"), f"build_{method}_dataset")(min_samples=2, val_split=0)
+    assert (frozen.agent, frozen.method, frozen.train_rows) == (answered, method, rows)
+    assert all(columns <= set(row) for row in all_rows(frozen))
+
+
+def test_it_takes_an_agent_and_builds_its_pair_type(answered, data_dir):
+    answered.pair_type = "widget"
+    with pytest.raises(NotEnoughData, match="no widget choice"):
+        DatasetPipeline(answered).build_dpo_dataset()
+    assert DatasetPipeline(answered).build_dpo_dataset(pair_type="preference", min_samples=1).train_rows
+
+
+def test_it_plans(answered):
+    assert DatasetPipeline(answered).plan().agent == "support-chat"
+
+
+def test_unknown_agents_and_wrong_options_are_refused(answered):
+    with pytest.raises(UsageError, match="no agent is named"):
+        DatasetPipeline("nobody")
+    with pytest.raises(UsageError, match="val_split must be"):
+        DatasetPipeline(answered).build_kto_dataset(val_split=2)

@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+import pytest
+
+from rl.errors import SandboxUnavailable
+from rl.sandbox import ensure_available
+from tests.conftest import missing
+
+
+@pytest.fixture
+def _sandbox() -> None:
+    """Skips where untrusted code cannot be run safely."""
+    try:
+        ensure_available()
+    except SandboxUnavailable:
+        missing("bubblewrap")

@@ -1,0 +1,129 @@
+"""The parts that the backends share: the filter, the interpreters, the watch, the tree."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rl.errors import SandboxUnavailable
+from rl.sandbox import programs, seccomp, tree
+from rl.sandbox.contract import Limits
+from rl.sandbox.watching import Stream, Watch
+
+
+def test_the_filter_is_whole_instructions_of_a_sensible_number():
+    code = seccomp.program()
+    assert len(code) % 8 == 0
+    assert 100 < len(code) // 8 < 4096  # BPF_MAXINSNS
+
+
+def test_the_system_python_is_used_where_the_own_one_is_out_of_reach(monkeypatch, tmp_path):
+    hidden = tmp_path / "hidden" / "bin"
+    hidden.mkdir(parents=True)
+    own = hidden / f"python{sys.version_info.major}.{sys.version_info.minor}"
+    own.write_text("")
+    own.chmod(0o755)
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path / "hidden"))
+    monkeypatch.setattr(sys, "base_exec_prefix", str(tmp_path / "hidden"))
+    monkeypatch.setattr(programs, "is_reachable", lambda path: path == Path("/usr/bin/python3"))
+    programs._python.cache_clear()
+    try:
+        found = programs.interpreter("python")
+        assert (found.command[0], found.folders) == ("/usr/bin/python3", ())
+        monkeypatch.setattr(programs, "is_reachable", lambda path: True)
+        programs._python.cache_clear()
+        found = programs.interpreter("python")
+        assert found.command[0] == str(own)
+        assert found.folders == (str(tmp_path / "hidden/bin"), str(tmp_path / "hidden/lib"))
+        monkeypatch.setattr(programs, "is_reachable", lambda path: False)
+        programs._python.cache_clear()
+        with pytest.raises(SandboxUnavailable, match="apt install python3"):
+            programs.interpreter("python")
+    finally:
+        programs._python.cache_clear()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone needs to ask what others may do")
+def test_root_asks_what_an_unprivileged_user_can_reach(tmp_path):
+    program = tmp_path / "program"
+    program.write_text("")
+    program.chmod(0o755)
+    for folder in (tmp_path, *tmp_path.parents[:-2]):
+        folder.chmod(0o755)
+    assert programs.is_reachable(program)
+    program.chmod(0o700)
+    assert not programs.is_reachable(program)
+    program.chmod(0o755)
+    tmp_path.chmod(0o700)
+    assert not programs.is_reachable(program)
+
+
+@pytest.fixture
+def family():
+    """A process with two children, all waiting."""
+    code = "import os, time\nfor _ in range(2): os.fork() or time.sleep(60)\nsum(range(10**6))\nprint(1, flush=True)\ntime.sleep(60)"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    yield process
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+
+
+def test_a_tree_is_counted_with_all_its_processes(family):
+    used = tree.usage(family.pid)
+    assert len(used.pids) == 3
+    assert used.memory_bytes > 3 * 2**20
+    assert used.cpu_seconds > 0
+    assert tree.usage(2**22 + 1) == tree.Usage()
+
+
+def test_a_process_is_ended_and_waited_for(family):
+    pidfd = os.pidfd_open(family.pid)
+    try:
+        assert tree.end(pidfd, 5)
+        assert tree.end(pidfd, 5), "it may be gone already"
+    finally:
+        os.close(pidfd)
+
+
+def follow(limits: Limits, writes: bytes, usage: tree.Usage, files: int) -> Watch:
+    """A program that writes, and goes on until it is killed."""
+    read, write = os.pipe()
+    until, program = os.pipe()
+    os.write(write, writes)
+
+    def kill() -> None:
+        for descriptor in (write, program):
+            os.close(descriptor)
+        watch.kill = lambda: None
+
+    watch = Watch(limits, kill=kill, look=lambda: (usage, files))
+    started = time.monotonic()
+    watch.follow(Stream(read, limits.output_bytes), until=Stream(until, 10))
+    assert time.monotonic() - started < 2
+    os.close(read)
+    os.close(until)
+    return watch
+
+
+@pytest.mark.parametrize(
+    ("usage", "files", "writes", "stopped"),
+    [
+        (tree.Usage(memory_bytes=11), 0, b"", "memory"),
+        (tree.Usage(cpu_seconds=11), 0, b"", "cpu"),
+        (tree.Usage(), 11, b"", "files"),
+        (tree.Usage(), 0, b"x" * 11, "output"),
+        (tree.Usage(10, 10.0), 10, b"x" * 10, "wall"),
+    ],
+)
+def test_what_goes_beyond_a_limit_is_stopped(usage: tree.Usage, files: int, writes: bytes, stopped: str):
+    limits = Limits(wall_seconds=0.3, cpu_seconds=10, memory_bytes=10, files=10, output_bytes=10)
+    assert follow(limits, writes, usage, files).stopped == stopped

@@ -1,0 +1,200 @@
+"""The list of traces, one trace, and what people say there."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from rl.collect import feedback
+from rl.models import Agent, Feedback, LabelModel, LabelProposal, Trace, TrainingSetTrace
+from rl.web import trace_lists
+from tests.admin.records import make_training_set
+from tests.conftest import make_trace
+
+HOSTILE = "<script>alert(1)</script>"
+FULL = {
+    "tool_calls": [
+        {"tool_name": "track", "arguments": {"parcel": 7}, "result": "on its way", "success": True, "duration_ms": 12},
+        {"tool_name": "refund", "arguments": {}, "result": None, "success": False, "error": f"no rights {HOSTILE}"},
+    ],
+    "reasoning_steps": [{"step_type": "plan", "content": "look it up", "confidence": 0.8, "insights": ["late"]}],
+    "tasks": [{"task_id": "t1", "status": "completed", "description": "find the parcel", "result": "found"}],
+    "rewards": {
+        "tool_success": {"value": 0.5, "weight": 2.0, "reason": "1 of 2 tool calls succeeded"},
+        "code_execution": {"value": None, "weight": 2.0, "reason": "no code in the answer"},
+    },
+    "reward": 0.5,
+    "session_id": "chat-1",
+    "tokens_in": 10,
+    "tokens_out": 20,
+}
+
+
+@pytest.fixture
+def staff(client: Client, bob: User) -> Client:
+    client.force_login(bob)
+    return client
+
+
+@pytest.fixture
+def full(agent: Agent) -> Trace:
+    return make_trace(agent, f"Where is it? {HOSTILE}", "On its way.", **FULL)
+
+
+def address(trace: Trace) -> str:
+    return reverse("trace", args=[trace.pk])
+
+
+# --- who may -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", ["/traces/", "/traces/of/support-chat/", "/traces/of/support-chat/label/", "one"])
+def test_it_takes_a_sign_in_and_the_permission(client: Client, alice: User, trace: Trace, page: str) -> None:
+    page = address(trace) if page == "one" else page
+    assert client.get(page)["Location"] == f"/login/?next={page}"
+    client.force_login(alice)
+    assert client.get(page).status_code == 403
+
+
+def test_who_may_look_may_not_label(client: Client, charlie: User, trace: Trace) -> None:
+    charlie.user_permissions.add(Permission.objects.get(codename="view_trace"))
+    client.force_login(charlie)
+    page = client.get(address(trace))
+    assert b"Your label" not in page.content
+    assert client.post(address(trace), {"value": 1}).status_code == 403
+    assert not Feedback.objects.exists()
+
+
+# --- the list ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_newest_come_first_and_every_trace_is_on_exactly_one_page(staff: Client, agent: Agent) -> None:
+    moment = timezone.now()
+    for number in range(120):
+        make_trace(agent, f"question {number}")
+    Trace.objects.update(created_at=moment)  # equal times must not lose or repeat a row
+    Trace.objects.filter(prompt__0__content="question 7").update(created_at=moment + timedelta(seconds=1))
+    seen: list[Trace] = []
+    after = ""
+    for _ in range(3):
+        shown = trace_lists.newest(agent, "", after)
+        seen += shown.traces
+        after = shown.older
+    assert after == ""
+    assert seen[0].question == "question 7"
+    assert len({trace.pk for trace in seen}) == len(seen) == 120
+    page = staff.get("/traces/", {"agent": "support-chat"})
+    assert page.context["shown"].older in page.content.decode().replace("%3A", ":").replace("%2B", "+")
+
+
+def test_labels_filter_the_list(staff: Client, agent: Agent) -> None:
+    liked, disliked, plain = (make_trace(agent, text) for text in ("liked?", "disliked?", "plain?"))
+    for trace, value in ((liked, 1), (disliked, 0)):
+        feedback.rate(trace, rater="user:alice", scale="thumb", value=value, source="test")
+    feedback.rate(liked, rater="user:bob", scale="thumb", value=1, source="test")
+
+    def shown(label: str) -> list[Trace]:
+        return staff.get("/traces/", {"agent": "support-chat", "label": label}).context["shown"].traces
+
+    assert (shown("good"), shown("bad"), shown("unlabelled")) == ([liked], [disliked], [plain])
+    assert len(shown("no such label")) == 3
+
+
+@pytest.mark.parametrize("after", ["nonsense", "2026-01-01_x", "_", "2026-01-01T00:00:00_" + "0" * 32, "9" * 400])
+def test_a_wrong_place_in_the_list_is_its_beginning(staff: Client, trace: Trace, after: str) -> None:
+    for label in ("", "good"):
+        assert staff.get("/traces/", {"after": after, "label": label}).status_code == 200
+
+
+def test_a_trace_is_found_by_its_id_and_by_the_id_in_the_users_system(staff: Client, agent: Agent) -> None:
+    trace = make_trace(agent, external_id="order-17")
+    for text in (str(trace.pk), "order-17"):
+        assert staff.get("/traces/", {"find": text})["Location"] == address(trace)
+    page = staff.get("/traces/", {"find": HOSTILE})
+    assert page.status_code == 200
+    assert HOSTILE.encode() not in page.content
+
+
+def test_the_list_costs_the_same_for_three_traces_and_for_fifty(staff, agent, django_assert_max_num_queries) -> None:
+    for number in range(50):
+        make_trace(agent, f"question {number}")
+    with django_assert_max_num_queries(7):
+        staff.get("/traces/", {"agent": "support-chat"})
+
+
+# --- one trace ---------------------------------------------------------------------------------------------------------
+
+
+def test_it_shows_all_that_happened(staff: Client, agent: Agent, full: Trace) -> None:
+    other = make_trace(agent, "And now?", session_id="chat-1")
+    used_by = make_training_set(agent)
+    TrainingSetTrace.objects.create(training_set=used_by, trace=full)
+    model = LabelModel.objects.create(
+        agent=agent, labels=80, heldout_labels=20, heldout_accuracy=0.9, majority_share=0.6
+    )
+    LabelProposal.objects.create(trace=full, label_model=model, good=False, confidence=0.91)
+    feedback.rate(full, rater="user:alice", scale="stars", value=4, tags=["clear"], notes=HOSTILE, source="test")
+    feedback.outcome(full, metric="delivered", value=1, rater="system:shop", source="test")
+    feedback.correct(full, text="It arrives today.", rater="user:alice", source="test")
+    page = staff.get(address(full)).content.decode()
+    for text in (
+        "track", "on its way", "refund", "no rights", "look it up", "find the parcel", "1 of 2 tool calls succeeded",
+        "does not apply", "no code in the answer", "user:alice", "stars (1 to 5): 4", "delivered: 1", "It arrives today.",
+        "proposed label: bad", str(used_by), address(other), "computed again",
+    ):  # fmt: skip
+        assert text in page, text
+    assert HOSTILE not in page
+
+
+def test_stored_oddities_do_not_break_the_page(staff: Client, agent: Agent) -> None:
+    odd = make_trace(
+        agent, tool_calls=["text", {"no": "name"}, {"name": "old", "error": "x"}], reasoning_steps=[None], tasks=[{}, 3],
+        rewards={"a": 3, "b": {"value": None}, "c": {"value": 0.3}}, details={"deep": [[[1]]]}, state=False, action=0,
+    )  # fmt: skip
+    page = staff.get(address(odd))
+    assert page.status_code == 200
+    assert b"old" in page.content
+
+
+def test_a_label_a_new_label_and_taking_it_back(staff: Client, trace: Trace) -> None:
+    assert staff.post(address(trace), {"value": "1", "tags": "wrong", "notes": "hm"}).status_code == 302
+    staff.post(address(trace), {"value": "0"})
+    current = Feedback.objects.get(is_current=True)
+    assert (current.value, current.rater, current.source) == (0.0, "user:bob", "trace_page")
+    assert b"You said" in staff.get(address(trace)).content
+    staff.post(address(trace), {"action": "retract"})
+    assert not Feedback.objects.filter(is_current=True).exists()
+    assert staff.post(address(trace), {"action": "retract"}).status_code == 400
+
+
+def test_an_edited_answer_is_a_correction(staff: Client, trace: Trace) -> None:
+    staff.post(address(trace), {"action": "correct", "text": "Your parcel\r\narrives today."})
+    assert Feedback.objects.get(kind="correction").text == "Your parcel\narrives today."
+    same = staff.post(address(trace), {"action": "correct", "text": trace.response})
+    assert same.status_code == 400
+    assert b"must differ from the answer" in same.content
+
+
+@pytest.mark.parametrize("form", [{"value": "7"}, {}, {"value": "1", "tags": "made up"}, {"action": "sing"}])
+def test_a_wrong_form_is_refused_and_nothing_is_stored(staff: Client, trace: Trace, form: dict[str, str]) -> None:
+    assert staff.post(address(trace), form).status_code == 400
+    assert not Feedback.objects.exists()
+
+
+# --- statistics --------------------------------------------------------------------------------------------------------
+
+
+def test_the_statistics_count_tools_and_rewards(staff: Client, full: Trace) -> None:
+    page = staff.get("/traces/of/support-chat/")
+    assert page.context["rewards"] == [{"name": "tool_success", "count": 1, "percent": 50}]
+    assert page.context["tools"] == [
+        {"name": "track", "count": 1, "percent": 100},
+        {"name": "refund", "count": 1, "percent": 0},
+    ]
+    assert b"traces" in page.content
+    assert staff.get("/traces/of/nobody/").status_code == 404
