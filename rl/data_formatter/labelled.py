@@ -38,8 +38,8 @@ class Label:
 def label_of(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> Label | None:
     """None where nothing tells; the reason is counted.
 
-    A mean rating in the middle of the scale says nothing, whether everybody was undecided or people disagree evenly. Nor does
-    a reward that only repeats it.
+    A mean rating in the middle of the scale says nothing, whether everybody was undecided or people disagree evenly. Nor
+    does a reward that only repeats it.
     """
     values = [value for _, value in answer.ratings]
     if values and (mean := fmean(values)) != 0.5:

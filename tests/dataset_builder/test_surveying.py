@@ -104,4 +104,7 @@ def test_a_shortage_lists_what_was_left_out(agent, data_dir):
 def test_a_shortage_points_at_what_needs_no_pairs(agent):
     for number in range(12):
         rated(agent, f"Question {number}?", "Well.", number % 2)
-    assert "12 rated answers need no pair in KTO: 'manage.py training_plan' compares" in survey(agent, DataOptions()).shortage
+    assert (
+        "12 rated answers need no pair in KTO: 'manage.py training_plan' compares"
+        in survey(agent, DataOptions()).shortage
+    )

@@ -20,8 +20,8 @@ from rl.sandbox.attacks.world import World
 from rl.sandbox.backends import BACKENDS, why_unavailable
 from rl.sandbox.contract import UNPRIVILEGED_ID
 from rl.sandbox.programs import interpreter
+from tests import security_tables
 from tests.conftest import missing
-from tests.sandbox import tables
 from tests.sandbox.conftest import tried_with
 
 HARMLESS = (
@@ -111,5 +111,5 @@ def test_the_table_of_the_security_page_is_what_was_seen():
         for attack in attacks:
             results = ("held" if tried_with(name)[attack.name].held else "LOST" for name in BACKENDS)
             rows.append((f"`{attack.name}`", attack.must_not, *results))
-        parts.append(f"**{area[0].upper()}{area[1:]}**\n\n{tables.table(*rows)}")
-    tables.check("attacks", "\n\n".join(parts))
+        parts.append(f"**{area[0].upper()}{area[1:]}**\n\n{security_tables.table(*rows)}")
+    security_tables.check("attacks", "\n\n".join(parts))

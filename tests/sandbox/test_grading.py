@@ -8,8 +8,8 @@ import pytest
 from rl.errors import UsageError
 from rl.sandbox import Grade, Limits, TestCase, ensure_available, grade
 from rl.sandbox.backends import available
+from tests import security_tables
 from tests.conftest import missing
-from tests.sandbox import tables
 from tests.sandbox.cheats import CHEATS, HONEST, TESTS
 
 LIMITS = Limits(wall_seconds=1.5, cpu_seconds=1, memory_bytes=64 * 2**20)
@@ -45,7 +45,7 @@ def test_the_table_of_cheats_is_what_was_seen():
     for name, (does, program) in CHEATS.items():
         rows.append((f"`{name}`", does, "refused" if graded(program).passed == 0 else "REWARDED"))
     rows.append(("`honest`", "the work", "passed" if graded(HONEST).passed == 2 else "REFUSED"))
-    tables.check("cheats", tables.table(*rows))
+    security_tables.check("cheats", security_tables.table(*rows))
 
 
 def test_a_wrong_submission_passes_what_it_gets_right():

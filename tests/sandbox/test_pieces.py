@@ -67,7 +67,8 @@ def test_root_asks_what_an_unprivileged_user_can_reach(tmp_path):
 @pytest.fixture
 def family():
     """A process with two children, all waiting."""
-    code = "import os, time\nfor _ in range(2): os.fork() or time.sleep(60)\nsum(range(10**6))\nprint(1, flush=True)\ntime.sleep(60)"
+    start = "import os, time\nfor _ in range(2): os.fork() or time.sleep(60)\n"
+    code = f"{start}sum(range(10**6))\nprint(1, flush=True)\ntime.sleep(60)"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True)
     assert process.stdout is not None
     process.stdout.readline()

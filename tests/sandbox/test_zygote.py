@@ -199,7 +199,14 @@ time.sleep(60)
 def test_signals_stay_in_the_box(own: Zygote):
     box(own, "")
     before = pid_of(own)
-    code = "import os\nfor pid in (0, 1, -1, os.getppid()):\n    try: os.kill(pid, 0 if pid in (0, 1) else 9)\n    except OSError: pass"
+    code = """
+import os
+for pid in (0, 1, -1, os.getppid()):
+    try:
+        os.kill(pid, 0 if pid in (0, 1) else 9)
+    except OSError:
+        pass
+"""
     box(own, code)
     assert box(own, "import os; print(os.kill(1, 9), os.getppid())").stdout == "None 1\n"
     assert (box(own, "print(1)").stdout, pid_of(own)) == ("1\n", before)
@@ -237,7 +244,15 @@ except OSError as error:
 
 def test_memory_and_time_that_run_out_end_everything_in_the_box(own: Zygote):
     box(own, "")
-    eat = "import os\nfor _ in range(4):\n    if os.fork() == 0:\n        data = b'x' * (30 << 20)\n        while True: pass\nos.wait()"
+    eat = """
+import os
+for _ in range(4):
+    if os.fork() == 0:
+        data = b'x' * (30 << 20)
+        while True:
+            pass
+os.wait()
+"""
     result = box(own, eat)
     assert (result.stopped, result.exit) == ("memory", -9)
     result = box(own, "sleep 60 & sleep 60", "shell", Limits(wall_seconds=0.3))
@@ -251,7 +266,7 @@ def test_the_zygote_keeps_nothing_of_50_programs(own: Zygote):
 
     def held() -> tuple[int, list[int], int]:
         pages = int(Path(f"/proc/{server}/statm").read_text().split()[1])
-        return len(os.listdir(f"/proc/{server}/fd")), children(server), pages // 64
+        return len(list(Path(f"/proc/{server}/fd").iterdir())), children(server), pages // 64
 
     before = held()
     for number in range(50):
@@ -261,9 +276,12 @@ def test_the_zygote_keeps_nothing_of_50_programs(own: Zygote):
 
 PROGRAMS = {
     "exit functions": "import atexit\natexit.register(print, 'bye')\nprint('x')",
-    "threads": "import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.05), print('late'))).start()\nprint('main')",
-    "daemon threads": "import threading, time\nthreading.Thread(target=time.sleep, args=(9,), daemon=True).start()\nprint('end')",
-    "failing threads": "import threading\nthread = threading.Thread(target=lambda: 1 / 0, name='t')\nthread.start()\nthread.join()",
+    "threads": "import threading, time\n"
+    "threading.Thread(target=lambda: (time.sleep(0.05), print('late'))).start()\nprint('main')",
+    "daemon threads": "import threading, time\n"
+    "threading.Thread(target=time.sleep, args=(9,), daemon=True).start()\nprint('end')",
+    "failing threads": "import threading\n"
+    "thread = threading.Thread(target=lambda: 1 / 0, name='t')\nthread.start()\nthread.join()",
     "destructors": "class A:\n    def __del__(self): print('gone')\none = A()\ntwo = A()\ntwo.me = two",
     "unflushed files": "file = open(1, 'w', closefd=False)\nfile.write('unflushed')",
     "generators": "def g():\n    try: yield\n    finally: print('closed')\nrunning = g()\nnext(running)",
@@ -280,8 +298,8 @@ PROGRAMS = {
     "forks": "import os\nif os.fork() == 0:\n    print('child')\nelse:\n    os.wait()\n    print('parent')",
     "pickles": "import pickle\nclass A: pass\nprint(pickle.loads(pickle.dumps(A())).__class__)",
     "its source": "import inspect\ndef f():\n    return 1\nprint(inspect.getsource(f), __file__)",
-    "its interpreter": "import sys\nprint(sys.path, sys.executable, sys.flags, sys.stdin.encoding, sys.stdout.line_buffering,"
-    " sys.stdout.seekable(), sys.getrecursionlimit())",
+    "its interpreter": "import sys\nprint(sys.path, sys.executable, sys.flags, sys.stdin.encoding,"
+    " sys.stdout.line_buffering, sys.stdout.seekable(), sys.getrecursionlimit())",
     "signals": "import signal\nprint([signal.getsignal(number) for number in (2, 13, 15, 25)])",
     "its main module": "import __main__, sys\nprint(__main__.__file__, sys.argv, __name__, __doc__, __builtins__)",
     "modules": "import sys\nprint(sorted(sys.modules))",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import subprocess
 import sys
@@ -14,16 +13,11 @@ from typing import Any
 import pytest
 from django.conf import settings
 
+from tests import security_tables
 from tests.collect.checkpoints.hostile import Case, cases
 from tests.collect.checkpoints.make_checkpoints import write_checkpoints
 
 CASES = cases()
-PAGE = Path(settings.BASE_DIR) / "docs" / "security.md"
-BEGIN, END = (
-    "<!-- pickles: begin, written by tests/collect/checkpoints/test_hostile_pickles.py -->",
-    "<!-- pickles: end -->",
-)
-WRITE = "RATCHET_WRITE_TABLES"
 SLOWEST = 5.0
 """Seconds of CPU that one small file may cost; the largest take a tenth of that on an idle machine."""
 
@@ -81,14 +75,9 @@ def test_damaged_checkpoints_are_data_or_refused_and_nothing_happens(seen: dict[
 
 
 def test_the_table_of_the_security_page_is_this_one():
-    """``RATCHET_WRITE_TABLES=1 pytest`` of this file writes it."""
-    rows = [f"| {case.group} | {escaped(case.name)} | {case.must_not} | {case.outcome} |" for case in CASES]
-    table = "\n".join([BEGIN, "", "| | pickle | what it must not do | outcome |", "|---|---|---|---|", *rows, "", END])
-    page = PAGE.read_text()
-    before, after = page.split(BEGIN)[0], page.split(END)[1]
-    if os.environ.get(WRITE):
-        PAGE.write_text(before + table + after)
-    assert PAGE.read_text() == before + table + after
+    rows = [(case.group, escaped(case.name), case.must_not, case.outcome) for case in CASES]
+    header = ("group", "pickle", "what it must not do", "outcome")
+    security_tables.check("pickles", security_tables.table(header, *rows))
 
 
 def escaped(name: str) -> str:

@@ -21,8 +21,9 @@ VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
 )
 DECISION = {
-    "state": {"n": 1}, "action": {"n": 2}, "itemId": "i", "opusId": "o", "userId": "u", "modelVersion": "v", "confidence": 0.5,
-    "reasoning": "r", "alternativeActions": [], "nextState": {}, "reward": 0.5, "rewardComponents": {"a": 1},
+    "state": {"n": 1}, "action": {"n": 2}, "itemId": "i", "opusId": "o", "userId": "u", "modelVersion": "v",
+    "confidence": 0.5, "reasoning": "r", "alternativeActions": [], "nextState": {}, "reward": 0.5,
+    "rewardComponents": {"a": 1},
     "userFeedback": "CONFIRMED", "userCorrection": None, "feedbackAt": "2026-01-01T00:00:00Z", "outcomeMetrics": {"m": True},
     "outcomeObservedAt": None, "createdAt": "2026-01-01T00:00:00Z", "isTrainingData": True,
 }  # fmt: skip

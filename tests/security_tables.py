@@ -25,6 +25,4 @@ def check(name: str, generated: str) -> None:
         page = page[: found.start(2)] + generated + page[found.end(2) :]
         PAGE.write_text(page, encoding="utf-8")
     else:
-        assert found[2] == generated, (
-            "docs/security.md is out of date: run the tests of tests/sandbox with UPDATE_DOCS=1"
-        )
+        assert found[2] == generated, "docs/security.md is out of date: run this test with UPDATE_DOCS=1"
