@@ -24,6 +24,8 @@ REQUIREMENTS = {
     "quickstart": ("requirements-rl.txt",),
     "test": ("requirements-rl.txt", "tests/requirements.txt"),
 }
+WHOLE_SUITE = ("--numprocesses", "logical", "--maxprocesses", "4", "--dist", "loadfile")
+"""What pytest is told when nobody names tests: one process for each core, each test file in one of them."""
 SUPPORTED = ((3, 11), (3, 13))
 FIRST_ENVIRONMENT = """\
 # Written by quickstart for this machine; .env.example explains every variable.
@@ -59,7 +61,7 @@ def _set_up(verb: str, arguments: Sequence[str]) -> int | None:
     if Path(sys.prefix).resolve() != environment.resolve():
         return _again_in_venv()
     if verb == "test":
-        return subprocess.call([sys.executable, "-m", "pytest", *arguments[1:]], cwd=ROOT)
+        return subprocess.call([sys.executable, "-m", "pytest", *(arguments[1:] or WHOLE_SUITE)], cwd=ROOT)
     _write_environment()
     return None
 

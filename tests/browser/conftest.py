@@ -54,8 +54,9 @@ class Console:
         context.on("weberror", lambda e: self.errors.append(f"uncaught: {e.error}"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Gone after these tests: others run event loops of their own on this thread."""
     executable = shutil.which(CHROMIUM)
     if executable is None:
         missing(f"the browser {CHROMIUM!r} (set CHROMIUM to its path)")

@@ -39,7 +39,11 @@ def test_a_publishable_key_is_made_for_an_agent_and_its_pages(capsys, agent: Age
         (["--kind", "publishable"], "at least one origin"),
         (["--kind", "publishable", "--allowed-origins", "shop.example"], "no origin"),
         (["--kind", "publishable", "--allowed-origins", "https://shop.example/path"], "no origin"),
-        (["--agent", "nobody"], "no agent is named 'nobody'"),
+        (["--agent", "nobody"], "no agent is named 'nobody'.*--make-agent"),
+        (["--agent", ""], "no agent is named ''"),
+        (["--make-agent"], "--agent NAME"),
+        (["--make-agent", "--agent", "no/name"], "name: "),
+        (["--make-agent", "--agent", "new", "--kind", "publishable"], "at least one origin"),
         (["--allowed-origins", "https://shop.example"], "for publishable keys"),
     ],
 )
@@ -48,6 +52,21 @@ def test_a_key_that_could_not_work_is_not_made(options: list[str], says: str):
         call_command("api_key", "create", "--name", "x", *options)
     assert refused.value.returncode == 2
     assert not ApiKey.objects.exists()
+    assert not Agent.objects.exists()
+
+
+def test_the_agent_is_made_with_its_key_when_asked_for(capsys):
+    made = json.loads(run(capsys, "create", "--name", "x", "--agent", "parcel-helper", "--make-agent", "--json"))
+    key = ApiKey.find(made["key"])
+    assert key is not None
+    assert key.agent == Agent.objects.get(name="parcel-helper")
+    assert (made["agent"], made["agent_made"]) == ("parcel-helper", True)
+
+
+def test_an_agent_that_is_there_is_not_made_again(capsys, agent: Agent):
+    printed = run(capsys, "create", "--name", "x", "--agent", agent.name.upper(), "--make-agent")
+    assert "is new" not in printed
+    assert ApiKey.objects.get().agent == Agent.objects.get() == agent
 
 
 def test_keys_are_listed_without_their_secrets(capsys, agent: Agent):

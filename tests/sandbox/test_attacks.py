@@ -94,6 +94,8 @@ def test_damage_is_seen_from_outside():
         world.victim.kill()
         world.victim.wait()
         left = subprocess.Popen(["sleep", f"5.{world.cookie}"])
+        while not Path(f"/proc/{left.pid}/cmdline").read_bytes():  # the kernel sets it a moment later
+            time.sleep(0.01)
         try:
             assert world.damage() == ["db.sqlite3 was changed", "the victim was killed", f"process {left.pid} is left"]
         finally:

@@ -197,6 +197,15 @@ def test_a_run_leaves_nothing_behind(backend: str, monkeypatch, tmp_path):
     assert held(tmp_path) == before
 
 
+@pytest.fixture
+def _interruptible():
+    """Workers of a parallel test run ignore Ctrl+C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interruptible")
 def test_an_interrupted_run_ends_its_program(backend: str, tmp_path):
     """As Ctrl+C does: an exception in the middle of the run."""
     box(backend, "")

@@ -4,6 +4,7 @@ import argparse
 from typing import Any
 
 from django.core.management.base import CommandParser
+from django.db import transaction
 from rich.table import Table
 from rich.text import Text
 
@@ -22,6 +23,9 @@ class Command(RatchetCommand):
         create.add_argument("--kind", choices=ApiKey.Kind.values, default=ApiKey.Kind.SECRET)
         create.add_argument("--agent", help="the only agent that it is for; every agent if left out")
         create.add_argument(
+            "--make-agent", action="store_true", help="make the agent too if there is none of this name"
+        )
+        create.add_argument(
             "--allowed-origins", default="", help="for publishable keys: https://a.example,https://b.example"
         )
         listing = actions.add_parser("list", help="all keys, newest first")
@@ -37,10 +41,12 @@ class Command(RatchetCommand):
         origins = [origin.strip() for origin in options["allowed_origins"].split(",") if origin.strip()]
         if origins and options["kind"] == ApiKey.Kind.SECRET:
             raise UsageError("--allowed-origins is for publishable keys: a secret key does not belong into a page")
-        agent = Agent.named(options["agent"]) if options["agent"] else None
-        key, text = ApiKey.create(name=options["name"], kind=options["kind"], agent=agent, allowed_origins=origins)
+        with transaction.atomic():  # no agent without its key
+            agent, made = _agent(options["agent"], make=options["make_agent"])
+            key, text = ApiKey.create(name=options["name"], kind=options["kind"], agent=agent, allowed_origins=origins)
         note = f"Key {key.pk} ({key.name}, {key.kind}). It is shown this once; only its hash is kept."
-        self.result({**_row(key), "key": text}, lines=(text, note))
+        news = (f"Agent {agent} is new.",) if made else ()
+        self.result({**_row(key), "key": text, "agent_made": made}, lines=(text, note, *news))
 
     def _list(self, options: dict[str, Any]) -> None:
         keys = list(ApiKey.objects.select_related("agent"))
@@ -53,6 +59,23 @@ class Command(RatchetCommand):
         key.revoke()
         key.refresh_from_db()
         self.result(_row(key), lines=(f"Key {key.pk} ({key.name}) is refused from now on.",))
+
+
+def _agent(name: str | None, *, make: bool) -> tuple[Agent | None, bool]:
+    """And whether it was made."""
+    if name is None:
+        if make:
+            raise UsageError("--make-agent needs the name of the agent: --agent NAME")
+        return None, False
+    try:
+        return Agent.named(name), False
+    except UsageError as unknown:
+        if not make:
+            raise UsageError(f"{unknown}; --make-agent makes it") from None
+    agent = Agent(name=name)
+    agent.full_clean()
+    agent.save()
+    return agent, True
 
 
 def _row(key: ApiKey) -> dict[str, Any]:
