@@ -13,6 +13,9 @@ HEAVY = {"torch", "transformers", "trl", "peft", "datasets", "accelerate", "skle
 # Files that only registries name: torch at the top, never the database.
 TORCH_LEAVES = (
     "rl.training.dpo",
+    "rl.training.kto",
+    "rl.training.fitting",
+    "rl.training.preparing",
     "rl.training.callbacks",
     "rl.training.label_model",
     "rl.training.loading",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -33,13 +33,23 @@ def training_row(pair: PreferencePair) -> dict[str, Any]:
     }
 
 
-def read_training_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """What ``training_row`` made, from JSON lines. Raises BadFile that names the line."""
+def read_training_rows(
+    path: Path, answers: Sequence[str] = ("chosen", "rejected"), *, labels: bool = False
+) -> Iterator[dict[str, Any]]:
+    """Rows of a training set. ``answers``: the columns beside ``prompt`` that hold messages; ``labels``: there must be a
+    ``label`` too. Raises BadFile that names the line."""
+    columns = ("prompt", *answers)
     for number, line in _lines(path):
         row = _json(path, number, line)
-        if not isinstance(row, dict) or not all(_is_messages(row.get(key)) for key in ("prompt", "chosen", "rejected")):
-            raise BadFile(path, "prompt, chosen and rejected must each be a list of messages", f"line {number}")
+        if not isinstance(row, dict) or not all(_is_messages(row.get(key)) for key in columns):
+            raise BadFile(path, f"{_listed(columns)} must each be a list of messages", f"line {number}")
+        if labels and not isinstance(row.get("label"), bool):
+            raise BadFile(path, "label must be true or false", f"line {number}")
         yield row
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def pairs_to_jsonl(pairs: Iterable[PreferencePair], path: Path | str) -> int:

@@ -9,6 +9,7 @@ from rl.leaves import leaf
 
 METHODS: dict[str, str] = {
     "dpo": "rl.training.dpo",
+    "kto": "rl.training.kto",
 }
 
 

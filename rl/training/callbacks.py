@@ -19,6 +19,7 @@ METRICS = {
     "rewards/margins": "margin",
     "rewards/chosen": "chosen_reward",
     "rewards/rejected": "rejected_reward",
+    "kl": "kl",
     "learning_rate": "learning_rate",
     "grad_norm": "grad_norm",
     "epoch": "epoch",

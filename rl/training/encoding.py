@@ -1,4 +1,4 @@
-"""Preference rows as token ids, in one way for training and for scoring.
+"""Training rows as token ids, in one way for all methods and for scoring.
 
 The prompt is the conversation rendered with the opening of the assistant's turn; an answer is what the whole conversation
 adds to it, its end-of-turn token included. That equals TRL's own preparation, except that TRL drops and cuts long rows
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from os.path import commonprefix
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
@@ -23,10 +23,11 @@ from rl.records import Report
 _BATCH = 256
 
 
-class EncodedRow(TypedDict):
-    prompt_ids: list[int]
-    chosen_ids: list[int]
-    rejected_ids: list[int]
+PAIR = ("chosen", "rejected")
+SINGLE = ("completion",)
+EncodedRow = dict[str, Any]
+"""Lists of token ids: ``prompt_ids``, and for each answer of the row its own (``chosen_ids`` and ``rejected_ids``, or
+``completion_ids``); beside them the row's ``label`` where it has one."""
 
 
 @dataclass(slots=True)
@@ -40,12 +41,13 @@ class LengthCount:
     """At least one answer of the row lost its end."""
     longest_prompt: int = 0
     longest_row: int = 0
-    """Tokens of prompt and longer answer."""
+    """Tokens of prompt and longest answer."""
 
     def fit(self, row: EncodedRow, max_length: int) -> EncodedRow | None:
         """The row with its answers cut to ``max_length``, or None if its prompt alone fills it."""
         prompt = len(row["prompt_ids"])
-        whole = prompt + max(len(row["chosen_ids"]), len(row["rejected_ids"]))
+        answers = {name: ids for name, ids in row.items() if name.endswith("_ids") and name != "prompt_ids"}
+        whole = prompt + max(map(len, answers.values()))
         self.rows += 1
         self.longest_prompt = max(self.longest_prompt, prompt)
         self.longest_row = max(self.longest_row, whole)
@@ -54,11 +56,7 @@ class LengthCount:
             return None
         self.cut += whole > max_length
         room = max_length - prompt
-        return {
-            "prompt_ids": row["prompt_ids"],
-            "chosen_ids": row["chosen_ids"][:room],
-            "rejected_ids": row["rejected_ids"][:room],
-        }
+        return {**row, **{name: ids[:room] for name, ids in answers.items()}}
 
 
 def count_rows(path: Path) -> int:
@@ -67,21 +65,25 @@ def count_rows(path: Path) -> int:
 
 
 def encode(
-    tokenizer: PreTrainedTokenizerBase, rows: Iterable[Mapping[str, Any]], total: int, report: Report
+    tokenizer: PreTrainedTokenizerBase,
+    rows: Iterable[Mapping[str, Any]],
+    total: int,
+    report: Report,
+    answers: Sequence[str] = PAIR,
 ) -> Iterator[EncodedRow]:
     """Rows in the order given, unshortened. Raises TrainingFailed when the chat template refuses one.
 
-    ``total``: how many they are, for the steps that are reported.
+    ``total``: how many they are, for the steps that are reported. ``answers``: the keys of a row's answers.
     """
     remaining, done = iter(rows), 0
     while batch := list(islice(remaining, _BATCH)):
         prompts = _render(tokenizer, [row["prompt"] for row in batch], add_generation_prompt=True)
-        chosen = _render(tokenizer, [[*row["prompt"], *row["chosen"]] for row in batch])
-        rejected = _render(tokenizer, [[*row["prompt"], *row["rejected"]] for row in batch])
-        for ids in zip(prompts, chosen, rejected, strict=True):
+        whole = [_render(tokenizer, [[*row["prompt"], *row[name]] for row in batch]) for name in answers]
+        for row, prompt, *chats in zip(batch, prompts, *whole, strict=True):
             # A few templates render the end of a prompt differently once an answer follows.
-            start = len(commonprefix(ids))
-            yield {"prompt_ids": ids[0][:start], "chosen_ids": ids[1][start:], "rejected_ids": ids[2][start:]}
+            start = len(commonprefix([prompt, *chats]))
+            ids = {f"{name}_ids": chat[start:] for name, chat in zip(answers, chats, strict=True)}
+            yield {"prompt_ids": prompt[:start], **ids, **({"label": row["label"]} if "label" in row else {})}
         done += len(batch)
         report("step", {"step": done, "total_steps": total, "metrics": {}})
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import torch
 import trl.trainer.utils
+from datasets import Dataset
 from torch import Tensor
 
 from rl.records import Report
@@ -23,6 +24,24 @@ class Sequences(Protocol):
     def __getitem__(self, index: int, /) -> PromptAndAnswer: ...
 
     def __iter__(self) -> Iterator[PromptAndAnswer]: ...
+
+
+class StoredAnswers:
+    """Prompt and answer of every row of a dataset: all of the first column of answers, then all of the next."""
+
+    def __init__(self, rows: Dataset, *columns: str) -> None:
+        self._rows, self._columns = rows, columns
+
+    def __len__(self) -> int:
+        return len(self._columns) * len(self._rows)
+
+    def __getitem__(self, index: int) -> PromptAndAnswer:
+        column, number = divmod(index, len(self._rows))
+        row = self._rows[number]
+        return row["prompt_ids"], row[self._columns[column]]
+
+    def __iter__(self) -> Iterator[PromptAndAnswer]:
+        return ((row["prompt_ids"], row[column]) for column in self._columns for row in iter(self._rows))
 
 
 _TOKENS_PER_BATCH = {"cpu": 4096, "cuda": 32768}

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from rl.config import TrainingConfig
-from rl.records import TrainingJob, silent
+from rl.errors import Interrupted
+from rl.records import TrainingJob, TrainingResult, silent
 
 Row = dict[str, Any]
 
@@ -72,3 +73,37 @@ def job(
         output_dir=folder / "run",
         resume=resume,
     )
+
+
+class Listener:
+    """Keeps every event, and interrupts when step ``stop_at`` is reported."""
+
+    def __init__(self, stop_at: int | None = None) -> None:
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.stop_at = stop_at
+
+    def __call__(self, event: str, values: dict[str, Any]) -> None:
+        self.events.append((event, values))
+        if event == "step" and values["metrics"] and values["step"] == self.stop_at:
+            raise Interrupted("stopped by a test")
+
+    @property
+    def losses(self) -> dict[int, float]:
+        return {v["step"]: v["metrics"]["loss"] for e, v in self.events if e == "step" and "loss" in v["metrics"]}
+
+    @property
+    def log(self) -> str:
+        return "\n".join(values["text"] for event, values in self.events if event == "log")
+
+
+def weights(result: TrainingResult) -> dict[str, Any]:
+    from safetensors.torch import load_file
+
+    return load_file(result.adapter_dir / "adapter_model.safetensors")
+
+
+def same_weights(left: TrainingResult, right: TrainingResult) -> bool:
+    import torch
+
+    first, second = weights(left), weights(right)
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)

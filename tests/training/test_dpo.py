@@ -11,36 +11,13 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset
-from safetensors.torch import load_file
 
 from rl.demo import DEMO_TRAINING, demo_answers
 from rl.errors import Interrupted, NotEnoughData, TrainingFailed
 from rl.records import TrainingResult, silent
-from rl.training import checkpoints, dpo, loading
-from rl.training.log_probs import use_compact_head
-from tests.training.conftest import job, polite_rows, row
-
-
-class Listener:
-    """Keeps every event, and interrupts when step ``stop_at`` is reported."""
-
-    def __init__(self, stop_at: int | None = None) -> None:
-        self.events: list[tuple[str, dict[str, Any]]] = []
-        self.stop_at = stop_at
-
-    def __call__(self, event: str, values: dict[str, Any]) -> None:
-        self.events.append((event, values))
-        if event == "step" and values["metrics"] and values["step"] == self.stop_at:
-            raise Interrupted("stopped by a test")
-
-    @property
-    def losses(self) -> dict[int, float]:
-        return {v["step"]: v["metrics"]["loss"] for e, v in self.events if e == "step" and "loss" in v["metrics"]}
-
-    @property
-    def log(self) -> str:
-        return "\n".join(values["text"] for event, values in self.events if event == "log")
-
+from rl.training import checkpoints, dpo, loading, preparing
+from rl.training.log_probs import StoredAnswers, use_compact_head
+from tests.training.conftest import Listener, job, polite_rows, row, same_weights, weights
 
 Run = tuple[TrainingResult, Listener]
 
@@ -49,15 +26,6 @@ Run = tuple[TrainingResult, Listener]
 def uninterrupted(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     listener = Listener()
     return dpo.train(job(tiny_base, tmp_path_factory.mktemp("whole")), listener), listener
-
-
-def weights(result: TrainingResult) -> dict[str, torch.Tensor]:
-    return load_file(result.adapter_dir / "adapter_model.safetensors")
-
-
-def same_weights(left: TrainingResult, right: TrainingResult) -> bool:
-    first, second = weights(left), weights(right)
-    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
 def test_every_step_is_reported_with_short_names(uninterrupted: Run) -> None:
@@ -106,7 +74,7 @@ def test_the_answers_to_score_are_read_when_they_are_asked_for() -> None:
     rows = Dataset.from_list(
         [{"prompt_ids": [i], "chosen_ids": [10 + i, 1], "rejected_ids": [20 + i]} for i in range(3)]
     )
-    answers = dpo.Answers(rows)
+    answers = StoredAnswers(rows, "chosen_ids", "rejected_ids")
     expected = [([0], [10, 1]), ([1], [11, 1]), ([2], [12, 1]), ([0], [20]), ([1], [21]), ([2], [22])]
     assert list(answers) == [answers[i] for i in range(len(answers))] == expected
     assert not any(isinstance(value, list) for value in vars(answers).values())
@@ -243,7 +211,7 @@ def test_the_compact_head_gives_the_same_bits(tiny_base: Path, tmp_path: Path, m
     use_compact_head()
     compact = dpo.train(job(tiny_base, tmp_path / "compact", epochs=1.0), silent)
     monkeypatch.setattr("trl.trainer.utils._use_triton", _use_triton)
-    monkeypatch.setattr(dpo, "use_compact_head", lambda: None)
+    monkeypatch.setattr(preparing, "use_compact_head", lambda: None)
     stock = dpo.train(job(tiny_base, tmp_path / "stock", epochs=1.0), silent)
     assert same_weights(compact, stock)
 

@@ -1,0 +1,94 @@
+"""What the trainers of all methods have in common: the adapter, the arguments, the loop, the result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+from peft import LoraConfig
+from transformers import PrinterCallback, Trainer, TrainingArguments
+
+from rl.config import TrainingConfig
+from rl.files import publish_directory
+from rl.records import Report, TrainingJob, TrainingResult
+from rl.training import loading
+from rl.training.callbacks import Progress, PublishedCheckpoints, metrics_of
+from rl.training.encoding import LengthCount
+
+Arguments = TypeVar("Arguments", bound=TrainingArguments)
+
+
+def lora(config: TrainingConfig) -> LoraConfig:
+    return LoraConfig(
+        r=config.lora_r,
+        lora_alpha=config.lora_alpha,
+        lora_dropout=config.lora_dropout,
+        target_modules="all-linear",
+        task_type="CAUSAL_LM",
+    )
+
+
+def arguments(kind: type[Arguments], config: TrainingConfig, output_dir: Path, **of_the_method: Any) -> Arguments:
+    device = loading.device()
+    values = {
+        "output_dir": str(output_dir),
+        "num_train_epochs": config.epochs,
+        "per_device_train_batch_size": int(config.batch_size),
+        "gradient_accumulation_steps": int(config.gradient_accumulation),
+        "learning_rate": config.learning_rate,
+        "lr_scheduler_type": "cosine",
+        "warmup_steps": min(config.warmup_ratio, 1 - 1e-9),  # 1 and more would count steps
+        "max_grad_norm": config.max_grad_norm,
+        "bf16": loading.uses_bf16(config.precision),
+        "activation_checkpointing": config.activation_checkpointing,
+        "gradient_checkpointing": config.activation_checkpointing,
+        "use_cpu": device.type == "cpu",
+        "dataloader_pin_memory": device.type != "cpu",
+        "seed": int(config.seed),
+        "save_strategy": "steps",
+        "save_steps": int(config.save_steps),
+        "logging_steps": 1,
+        "logging_nan_inf_filter": False,
+        "report_to": [],
+        "disable_tqdm": True,
+    }
+    made = kind(**{**values, **of_the_method})
+    if made.n_gpu > 1:
+        made._n_gpu = 1  # otherwise Trainer spreads the model over all GPUs, which TRL refuses
+    return made
+
+
+def fit(trainer: Trainer, job: TrainingJob, checkpoint: Path | None, report: Report) -> None:
+    """Raises Interrupted, after a checkpoint, when ``report`` does."""
+    progress = Progress(report)
+    trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(progress)
+    trainer.add_callback(PublishedCheckpoints(job.output_dir))
+    report("stage", {"name": "training"})
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    if progress.stopped is not None:
+        raise progress.stopped
+
+
+def publish_adapter(trainer: Trainer, unfinished: Path, target: Path) -> Path:
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    # "auto" would ask the hub whether the vocabulary has grown.
+    model.save_pretrained(unfinished, selected_adapters=["default"], save_embedding_layers=False)
+    publish_directory(unfinished, target)
+    return target
+
+
+def result(trainer: Trainer, adapter: Path, lengths: LengthCount, seconds: float) -> TrainingResult:
+    """Figures come from the log, which a checkpoint carries: those of the last attempt alone would be half the story."""
+    steps = [metrics for entry in trainer.state.log_history if (metrics := metrics_of(entry))]
+    tail = steps[-max(1, len(steps) // 10) :]
+    trainable, _ = trainer.model.get_nb_trainable_parameters()
+    counts = {"trainable_parameters": trainable, "dropped_rows": lengths.dropped, "cut_rows": lengths.cut}
+    return TrainingResult(
+        adapter_dir=adapter,
+        steps=trainer.state.global_step,
+        final_loss=sum(metrics["loss"] for metrics in tail) / len(tail),
+        metrics={name: value for step in steps for name, value in step.items()}
+        | {name: float(count) for name, count in counts.items()},
+        seconds=seconds,
+    )

@@ -1,0 +1,131 @@
+"""Kahneman-Tversky Optimization (Ethayarajh et al., 2024) of a LoRA adapter, by TRL's KTOTrainer.
+
+Rows: ``prompt``, ``completion``, each a list of chat messages, and ``label``, true for a good answer. Each answer is valued
+by how much more likely the adapter made it than the base model does, against an estimate of how far the adapter has moved
+in general: its mean over answers to other prompts of the same forward pass. So a pass holds at least two rows, in an order
+that is shuffled once and then fixed. The rarer label counts more, so that both together weigh the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from trl import KTOConfig, KTOTrainer
+from trl.trainer.utils import disable_dropout_in_model
+
+from rl.config import TrainingConfig
+from rl.errors import NotEnoughData
+from rl.records import Report, TrainingJob, TrainingResult
+from rl.training import fitting, loading
+from rl.training.encoding import SINGLE
+from rl.training.log_probs import StoredAnswers, answer_log_probs
+from rl.training.preparing import encoded_rows, most_tokens, prepared
+
+
+def train(job: TrainingJob, report: Report) -> TrainingResult:
+    """Trains, or goes on from the newest checkpoint; the adapter appears whole in ``output_dir/adapter``.
+
+    Raises Interrupted after a checkpoint when ``report`` does; TrainingFailed, NotEnoughData or BadFile otherwise.
+    """
+    started = time.monotonic()
+    job = replace(job, config=_at_least_two_rows_a_pass(job.config, report))
+    with prepared(job, report) as (scratch, checkpoint, tokenizer, model):
+        rows, lengths = encoded_rows(job, tokenizer, model, scratch / "rows.arrow", report, answers=SINGLE, labels=True)
+        weights = _weights(rows, report)
+        rows = rows.shuffle(seed=int(job.config.seed))
+        rows = _with_other_answers(rows, job.config.batch_size, most_tokens(job, model), scratch)
+        trainer = _trainer(job, model, tokenizer, rows, scratch, weights)
+        if job.config.epochs > 1:
+            report("stage", {"name": "scoring under the base model"})
+            trainer.use_reference(job.config.precision, report)
+        fitting.fit(trainer, job, checkpoint, report)
+        adapter = fitting.publish_adapter(trainer, scratch / "adapter", job.output_dir / "adapter")
+    return fitting.result(trainer, adapter, lengths, time.monotonic() - started)
+
+
+class _Trainer(KTOTrainer):
+    """TRL's trainer for rows that are token ids already."""
+
+    train_dataset: Dataset
+
+    def _prepare_dataset(self, dataset: Dataset, *args: object) -> Dataset:
+        return dataset
+
+    def use_reference(self, precision: str, report: Report) -> None:
+        """Scores every answer under the base model now instead of once per epoch."""
+        rows = self.train_dataset
+        self.model.eval()
+        with self.model.disable_adapter():
+            answers = StoredAnswers(rows, "completion_ids", "KL_completion_ids")
+            scores = answer_log_probs(self.model, answers, loading.autocast_dtype(precision), report)
+        self.train_dataset = rows.add_column("ref_logps", scores[: len(rows)]).add_column(
+            "ref_KL_logps", scores[len(rows) :]
+        )
+        self.precompute_ref_logps = True
+
+
+def _at_least_two_rows_a_pass(config: TrainingConfig, report: Report) -> TrainingConfig:
+    if config.batch_size > 1:
+        return config
+    passes = max(1, round(config.gradient_accumulation / 2))
+    report("log", {"text": f"KTO compares the rows of a forward pass: 2 rows a pass and {passes} passes a step"})
+    return replace(config, batch_size=2, gradient_accumulation=passes)
+
+
+def _weights(rows: Dataset, report: Report) -> dict[str, float]:
+    """The rarer label's weight makes up for its number, as the paper advises for imbalanced data."""
+    count = Counter(rows["label"])
+    good, bad = count[True], count[False]
+    if not good or not bad:
+        only = "good" if good else "bad"
+        raise NotEnoughData(f"all {len(rows)} rows that fit are {only}, and KTO learns from the difference")
+    weights = {"desirable_weight": max(1.0, bad / good), "undesirable_weight": max(1.0, good / bad)}
+    report(
+        "log",
+        {
+            "text": f"{good} good and {bad} bad answers: a good one counts {weights['desirable_weight']:.2f} times, "
+            f"a bad one {weights['undesirable_weight']:.2f} times"
+        },
+    )
+    return weights
+
+
+def _with_other_answers(rows: Dataset, batch_size: int, max_length: int, scratch: Path) -> Dataset:
+    """Gives each row the answer of the row before it in its forward pass, the first one that of the last.
+
+    ``map`` cuts the rows into the same passes as the trainer does, because the order is fixed.
+    """
+
+    def pair_up(passed: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        answers = passed["completion_ids"]
+        room = (max_length - len(prompt) for prompt in passed["prompt_ids"])
+        return {"KL_completion_ids": [ids[:most] for ids, most in zip([answers[-1], *answers[:-1]], room, strict=True)]}
+
+    return rows.map(pair_up, batched=True, batch_size=int(batch_size), cache_file_name=str(scratch / "paired.arrow"))
+
+
+def _trainer(
+    job: TrainingJob,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    rows: Dataset,
+    scratch: Path,
+    weights: dict[str, float],
+) -> _Trainer:
+    # TRL's own switch would turn off the adapter's dropout too.
+    disable_dropout_in_model(model)
+    # The rows fit already.
+    of_kto = {"beta": job.config.beta, "max_length": None, "disable_dropout": False, **weights}
+    return _Trainer(
+        model=model,
+        args=fitting.arguments(KTOConfig, job.config, scratch, **of_kto),
+        train_dataset=rows,
+        processing_class=tokenizer,
+        peft_config=fitting.lora(job.config),
+    )

@@ -1,0 +1,117 @@
+"""What every training does before its first step: where to start from, and the rows as token ids on disk."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from datasets import Dataset, Features, List, Value, disable_progress_bars
+from datasets.arrow_writer import ArrowWriter
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from rl.data_formatter import read_training_rows
+from rl.errors import NotEnoughData, TrainingFailed
+from rl.records import Report, TrainingJob
+from rl.training import checkpoints, loading
+from rl.training.encoding import EncodedRow, LengthCount, count_rows, encode
+from rl.training.log_probs import use_compact_head
+from rl.training.resources import resource_advice
+
+DROPPED_LIMIT = 0.2
+"""Share of the rows that may be left out because their prompt is too long."""
+
+
+@contextmanager
+def prepared(
+    job: TrainingJob, report: Report
+) -> Iterator[tuple[Path, Path | None, PreTrainedTokenizerBase, PreTrainedModel]]:
+    """A scratch folder, the checkpoint to go on from, tokenizer and base model."""
+    loading.quiet()
+    loading.leave_a_core_free()
+    disable_progress_bars()
+    use_compact_head()
+    checkpoint = starting_point(job)
+    with scratch_folder(job.output_dir) as scratch, resource_advice():
+        report("stage", {"name": "loading the base model"})
+        tokenizer, model = (
+            loading.load_tokenizer(job.base_model),
+            loading.load_base(job.base_model, job.config.precision),
+        )
+        report("stage", {"name": "preparing the rows"})
+        yield scratch, checkpoint, tokenizer, model
+
+
+@contextmanager
+def scratch_folder(output_dir: Path) -> Iterator[Path]:
+    """An empty folder for whatever is unfinished, gone afterwards; one left by a killed process is emptied."""
+    folder = output_dir / ".unfinished"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def starting_point(job: TrainingJob) -> Path | None:
+    """The checkpoint to resume from. Of a fresh start's older checkpoints none is kept: a later resume would mix runs."""
+    if job.resume:
+        checkpoints.remove_incomplete(job.output_dir)
+        return checkpoints.newest_complete(job.output_dir)
+    checkpoints.remove_old(job.output_dir, keep=0)
+    return None
+
+
+def most_tokens(job: TrainingJob, model: PreTrainedModel) -> int:
+    """Of prompt and answer."""
+    return min(job.config.max_length, loading.context_length(model))
+
+
+def encoded_rows(
+    job: TrainingJob,
+    tokenizer: PreTrainedTokenizerBase,
+    model: PreTrainedModel,
+    path: Path,
+    report: Report,
+    *,
+    answers: Sequence[str],
+    labels: bool = False,
+) -> tuple[Dataset, LengthCount]:
+    """The rows as memory-mapped token ids in ``path``, and what was too long of them. ``labels``: with their ``label``."""
+    max_length = most_tokens(job, model)
+    lengths = LengthCount()
+    rows = read_training_rows(job.train_rows, answers, labels=labels)
+    encoded = encode(tokenizer, rows, count_rows(job.train_rows), report, answers)
+    columns = {f"{name}_ids": List(Value("int32")) for name in ("prompt", *answers)}
+    if labels:
+        columns["label"] = Value("bool")
+    _write_arrow((lengths.fit(row, max_length) for row in encoded), path, Features(columns))
+    _check_lengths(lengths, max_length, job.train_rows, report)
+    return Dataset.from_file(str(path)), lengths
+
+
+def _write_arrow(rows: Iterator[EncodedRow | None], path: Path, columns: Features) -> None:
+    with ArrowWriter(path=str(path), features=columns) as writer:
+        for row in rows:
+            if row is not None:
+                writer.write(row)
+        writer.finalize()
+
+
+def _check_lengths(lengths: LengthCount, max_length: int, path: Path, report: Report) -> None:
+    if lengths.rows == 0:
+        raise NotEnoughData(f"{path} has no rows to train on")
+    too_long = (
+        f"{lengths.dropped} of {lengths.rows} prompts fill max_length {max_length} alone (the longest has "
+        f"{lengths.longest_prompt} tokens)"
+    )
+    if lengths.dropped > DROPPED_LIMIT * lengths.rows:
+        raise TrainingFailed(f"{too_long}; with max_length {lengths.longest_row} every row would fit")
+    if lengths.dropped:
+        report("log", {"text": f"{too_long}; they are left out"})
+    if lengths.cut:
+        report(
+            "log", {"text": f"{lengths.cut} of {lengths.rows} rows have an answer that is cut at {max_length} tokens"}
+        )

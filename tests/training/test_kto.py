@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rl.errors import BadFile, Interrupted, NotEnoughData
+from rl.records import TrainingResult, silent
+from rl.training import checkpoints, kto
+from tests.training.conftest import Listener, Row, job, message, polite_rows, same_weights
+
+Run = tuple[TrainingResult, Listener]
+
+
+def single(prompt: str, answer: str, label: object) -> Row:
+    return {"prompt": [message("user", prompt)], "completion": [message("assistant", answer)], "label": label}
+
+
+def labelled_rows(count: int = 12) -> list[Row]:
+    """Thanks are good and waiting is bad; nobody was asked twice."""
+    answers = ((row["prompt"][0]["content"], row) for row in polite_rows(count))
+    return [
+        single(prompt, row["rejected" if number % 3 == 0 else "chosen"][0]["content"], number % 3 != 0)
+        for number, (prompt, row) in enumerate(answers)
+    ]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    listener = Listener()
+    return kto.train(job(tiny_base, tmp_path_factory.mktemp("whole"), labelled_rows()), listener), listener
+
+
+def test_it_says_how_much_the_rarer_label_counts(uninterrupted: Run) -> None:
+    result, listener = uninterrupted
+    assert "8 good and 4 bad answers: a good one counts 1.00 times, a bad one 2.00 times" in listener.log
+    assert {"loss", "kl", "margin"} <= result.metrics.keys()
+    assert result.steps == 6
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_good_answers_to_new_questions_become_likelier_than_bad_ones(tiny_base: Path, tmp_path: Path, seed: int):
+    from rl.evaluation.scoring import score_versions
+
+    rows = labelled_rows(48)
+    random.Random(seed).shuffle(rows)
+    result = kto.train(job(tiny_base, tmp_path, rows, seed=seed, epochs=4.0), silent)
+    adapters = {"base": None, "tuned": result.adapter_dir}
+    held_out = polite_rows(60)[48:]
+    scores = score_versions(str(tiny_base), adapters, held_out, max_length=128, report=silent)
+    gains = [new.margin - old.margin for new, old in zip(scores["tuned"], scores["base"], strict=True)]
+    assert min(gains) > 1, "each question's good answer gained at least a nat on the bad one"
+
+
+def test_rows_alone_in_a_forward_pass_are_put_together(tiny_base: Path, tmp_path: Path) -> None:
+    listener = Listener()
+    result = kto.train(job(tiny_base, tmp_path, labelled_rows(), batch_size=1, gradient_accumulation=4), listener)
+    assert "2 rows a pass and 2 passes a step" in listener.log
+    assert result.steps == 6
+
+
+def test_scoring_the_base_model_once_gives_the_losses_of_scoring_it_every_time(
+    tiny_base: Path, tmp_path: Path, uninterrupted: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every_time = Listener()
+    monkeypatch.setattr(kto._Trainer, "use_reference", lambda *args: None)
+    kto.train(job(tiny_base, tmp_path, labelled_rows()), every_time)
+    assert list(uninterrupted[1].losses.values()) == pytest.approx(list(every_time.losses.values()), abs=1e-5)
+
+
+def test_the_answer_to_compare_with_is_that_of_the_row_before_in_the_pass(tmp_path: Path) -> None:
+    from datasets import Dataset
+
+    rows = Dataset.from_list([{"prompt_ids": [0] * 3, "completion_ids": [i] * 4, "label": True} for i in range(5)])
+    paired = kto._with_other_answers(rows, 3, 5, tmp_path)
+    assert paired["KL_completion_ids"] == [[2, 2], [0, 0], [1, 1], [4, 4], [3, 3]]
+
+
+def test_an_interrupted_training_resumes_to_the_same_adapter(
+    tiny_base: Path, tmp_path: Path, uninterrupted: Run
+) -> None:
+    with pytest.raises(Interrupted, match="stopped by a test"):
+        kto.train(job(tiny_base, tmp_path, labelled_rows()), Listener(stop_at=2))
+    assert checkpoints.newest_complete(tmp_path / "run") == tmp_path / "run" / "checkpoint-2"
+    resumed = kto.train(job(tiny_base, tmp_path, labelled_rows(), resume=True), silent)
+    assert same_weights(resumed, uninterrupted[0])
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from rl.training import kto
+from tests.training.conftest import job
+from tests.training.test_kto import labelled_rows
+
+def report(event, values):
+    if event == "step" and values["metrics"] and values["step"] == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+kto.train(job(Path(sys.argv[1]), Path(sys.argv[2]), labelled_rows(), save_steps=2), report)
+"""
+
+
+def test_a_killed_training_resumes_to_the_same_adapter(
+    tiny_base: Path, tmp_path: Path, uninterrupted: Run, settings: Any
+) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(settings.BASE_DIR)}
+    command = [sys.executable, "-c", KILLED, str(tiny_base), str(tmp_path)]
+    killed = subprocess.run(command, cwd=settings.BASE_DIR, env=environment, timeout=120)
+    assert killed.returncode == -signal.SIGKILL
+    resumed = kto.train(job(tiny_base, tmp_path, labelled_rows(), resume=True, save_steps=2), silent)
+    assert same_weights(resumed, uninterrupted[0])
+
+
+def test_answers_that_are_all_good_are_refused(tiny_base: Path, tmp_path: Path) -> None:
+    rows = [single(f"Question {number}?", "Thank you.", True) for number in range(4)]
+    with pytest.raises(NotEnoughData, match="all 4 rows that fit are good, and KTO learns from the difference"):
+        kto.train(job(tiny_base, tmp_path, rows), silent)
+
+
+def test_a_row_without_a_label_is_refused_with_its_line(tiny_base: Path, tmp_path: Path) -> None:
+    rows = [*labelled_rows(2), single("Question?", "Thank you.", "yes")]
+    with pytest.raises(BadFile, match=r"\(line 3\): label must be true or false"):
+        kto.train(job(tiny_base, tmp_path, rows), silent)
