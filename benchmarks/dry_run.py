@@ -55,7 +55,7 @@ def main() -> int:
     rows: dict[str, Any] = {
         "ratings": f"{data['ratings_read']:,}",
         "prompts": f"{data['prompts_read']:,}",
-        "pairs, train + held out": f"{data['train_pairs']:,} + {data['heldout_pairs']:,}",
+        "pairs, train + held out": f"{data['train_rows']:,} + {data['heldout_rows']:,}",
         "filling the database": f"{filled:.1f} s",
         "dry run": f"{seconds:.1f} s (limit {MOST_SECONDS})",
         "peak memory": f"{megabytes:.0f} MB (limit {MOST_MEGABYTES})",

@@ -188,22 +188,44 @@ class TrainingEstimate:
     """On the device that trains: GPU memory where there is a GPU, else RAM."""
 
 
+@dataclass(frozen=True, slots=True)
+class RowWork:
+    """What a method does with a row, with LoRA."""
+
+    sequences: int
+    """A prompt with an answer each."""
+    flops: int
+    """A parameter and token: 2 for a forward pass, and 2 for a backward pass, since the frozen weights need no gradient of
+    their own."""
+
+
+ROW_WORK: dict[str, RowWork] = {
+    "dpo": RowWork(2, 6),  # forward and backward of the policy, forward of the reference
+    "kto": RowWork(1, 10),  # the same, and a forward pass of both with the answer of another row
+}
+
+
 def estimate(
-    rows: int, tokens_per_row: float, model: ModelShape, config: TrainingConfig, hardware: HardwareConfig
+    rows: int,
+    tokens: float,
+    model: ModelShape,
+    config: TrainingConfig,
+    hardware: HardwareConfig,
+    method: str = "dpo",
 ) -> TrainingEstimate:
-    """For DPO with LoRA. ``tokens_per_row`` counts both sequences of a pair: prompt and chosen, prompt and rejected."""
-    if rows < 0 or tokens_per_row <= 0:
-        raise ValueError(f"{rows} rows of {tokens_per_row} tokens")
-    tokens = min(tokens_per_row, 2 * config.max_length)
+    """``tokens``: of a prompt with an answer."""
+    if rows < 0 or tokens <= 0:
+        raise ValueError(f"{rows} rows of {tokens} tokens a sequence")
+    work = ROW_WORK[method]
+    per_row = work.sequences * min(tokens, config.max_length)
     per_epoch = math.ceil(math.ceil(rows / config.batch_size) / config.gradient_accumulation)
-    # Forward of policy and of reference and the policy's backward, 2 FLOPs a parameter and token each: the frozen weights
-    # need no gradient of their own. Activation checkpointing runs the policy's forward again.
-    flops = (8 if config.activation_checkpointing else 6) * model.parameters * tokens * rows * config.epochs
+    again = 2 if config.activation_checkpointing else 0  # the policy's forward pass
+    flops = (work.flops + again) * model.parameters * per_row * rows * config.epochs
     half = _trains_in_bf16(config, hardware)
     return TrainingEstimate(
         steps=math.ceil(config.epochs * per_epoch),
         seconds=flops / _device_flops(hardware, half),
-        peak_memory_bytes=_peak_memory(model, config, math.ceil(config.batch_size * tokens), 2 if half else 4),
+        peak_memory_bytes=_peak_memory(model, config, math.ceil(config.batch_size * per_row), 2 if half else 4),
     )
 
 

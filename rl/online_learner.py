@@ -123,7 +123,7 @@ class OnlineLearner:
 
     def _trainable(self) -> bool:
         options = dataset_builder.DataOptions(pair_type=self.agent.pair_type, min_samples=1)
-        return dataset_builder.survey(self.agent, options).train_pairs > 0
+        return dataset_builder.survey(self.agent, options).train_rows > 0
 
 
 def get_online_learner(agent_name: str) -> OnlineLearner:

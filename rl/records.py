@@ -242,7 +242,8 @@ class TrainingResult:
 
 @dataclass(frozen=True, slots=True)
 class PairScore:
-    """What one model thinks of one held-out pair: natural-log probabilities of whole answers, given the prompt."""
+    """What one model thinks of one held-out pair: natural-log probabilities of whole answers, given the prompt; where the
+    answers are to two prompts, each less what the base model gives it."""
 
     prompt_key: str
     chosen_logp: float
@@ -253,8 +254,11 @@ class PairScore:
         return self.chosen_logp - self.rejected_logp
 
     @property
-    def correct(self) -> bool:
-        return self.chosen_logp > self.rejected_logp
+    def credit(self) -> float:
+        """1 for the right order, 0.5 for none (of answers to two prompts the base model has none), else 0."""
+        if self.chosen_logp == self.rejected_logp:
+            return 0.5
+        return float(self.chosen_logp > self.rejected_logp)
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,39 +86,39 @@ def test_a_ryzen_with_bf16_instructions_trains_in_bf16():
 
 def test_steps_are_counted_as_the_trainer_counts_them():
     config = PRESETS["cpu"].with_overrides({"batch_size": 4, "gradient_accumulation": 4, "epochs": 3})
-    assert estimate(100, 400, HALF_BILLION, config, LAPTOP).steps == 21  # 25 batches: 7 steps an epoch
-    assert estimate(0, 400, HALF_BILLION, config, LAPTOP).steps == 0
+    assert estimate(100, 200, HALF_BILLION, config, LAPTOP).steps == 21  # 25 batches: 7 steps an epoch
+    assert estimate(0, 200, HALF_BILLION, config, LAPTOP).steps == 0
 
 
 def test_the_time_is_six_flops_for_each_parameter_and_token():
     config = PRESETS["cpu"].with_overrides({"epochs": 2})
-    seconds = estimate(50, 400, HALF_BILLION, config, LAPTOP).seconds
+    seconds = estimate(50, 200, HALF_BILLION, config, LAPTOP).seconds
     assert seconds == pytest.approx(6 * 494e6 * 400 * 50 * 2 / (8 * 40e9))
     again = config.with_overrides({"activation_checkpointing": True})
-    assert estimate(50, 400, HALF_BILLION, again, LAPTOP).seconds == pytest.approx(seconds * 8 / 6)
+    assert estimate(50, 200, HALF_BILLION, again, LAPTOP).seconds == pytest.approx(seconds * 8 / 6)
     half = config.with_overrides({"precision": "bf16"})
-    assert estimate(50, 400, HALF_BILLION, half, LAPTOP).seconds == pytest.approx(seconds / 1.5)
+    assert estimate(50, 200, HALF_BILLION, half, LAPTOP).seconds == pytest.approx(seconds / 1.5)
 
 
 def test_rows_longer_than_the_limit_are_cut():
     config = PRESETS["cpu"].with_overrides({"max_length": 128})
     cut = estimate(50, 10_000, HALF_BILLION, config, LAPTOP)
-    assert cut == estimate(50, 256, HALF_BILLION, config, LAPTOP)
+    assert cut == estimate(50, 128, HALF_BILLION, config, LAPTOP)
 
 
 def test_a_gpu_is_faster_and_holds_the_weights_in_two_bytes():
     config = PRESETS["default"]
-    fast, slow = (estimate(500, 600, HALF_BILLION, config, machine) for machine in (SERVER, LAPTOP))
+    fast, slow = (estimate(500, 300, HALF_BILLION, config, machine) for machine in (SERVER, LAPTOP))
     assert fast.seconds < slow.seconds / 100
     assert 494e6 * 2 < fast.peak_memory_bytes < slow.peak_memory_bytes
     unknown = replace(SERVER, gpus=(Gpu("Some other card", 24 * GIB, 24 * GIB, "1"),))
-    assert estimate(500, 600, HALF_BILLION, config, unknown).seconds > fast.seconds
+    assert estimate(500, 300, HALF_BILLION, config, unknown).seconds > fast.seconds
 
 
 def test_activation_checkpointing_saves_memory():
     config = PRESETS["default"].with_overrides({"batch_size": 8})
     lean = config.with_overrides({"activation_checkpointing": True})
-    memory, less = (estimate(10, 2000, HALF_BILLION, c, SERVER).peak_memory_bytes for c in (config, lean))
+    memory, less = (estimate(10, 1000, HALF_BILLION, c, SERVER).peak_memory_bytes for c in (config, lean))
     assert less < memory
 
 

@@ -4,13 +4,14 @@
 - ``build_fixture_dpo_pairs``: how to draw a widget
 - ``build_preference_pairs``: any other rated answers, side-by-side picks and edited answers
 - ``pairs_to_jsonl``, ``load_pairs_from_jsonl``: the pairs as a file
-- ``training_row``, ``read_training_rows``: a pair as a trainer reads it, and a file of them
+- ``training_row``: a pair as a trainer reads it; ``read_training_rows``: a file of rows for any method
 """
 
 from __future__ import annotations
 
-from rl.data_formatter.jsonl import load_pairs_from_jsonl, pairs_to_jsonl, read_training_rows, training_row
+from rl.data_formatter.jsonl import load_pairs_from_jsonl, pairs_to_jsonl, training_row
 from rl.data_formatter.preference import build_preference_pairs
+from rl.data_formatter.training_rows import read_training_rows
 from rl.data_formatter.widgets import build_fixture_dpo_pairs, build_widget_dpo_pairs
 from rl.records import PreferencePair as DPOPair
 

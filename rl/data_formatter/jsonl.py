@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -33,25 +33,6 @@ def training_row(pair: PreferencePair) -> dict[str, Any]:
     }
 
 
-def read_training_rows(
-    path: Path, answers: Sequence[str] = ("chosen", "rejected"), *, labels: bool = False
-) -> Iterator[dict[str, Any]]:
-    """Rows of a training set. ``answers``: the columns beside ``prompt`` that hold messages; ``labels``: there must be a
-    ``label`` too. Raises BadFile that names the line."""
-    columns = ("prompt", *answers)
-    for number, line in _lines(path):
-        row = _json(path, number, line)
-        if not isinstance(row, dict) or not all(_is_messages(row.get(key)) for key in columns):
-            raise BadFile(path, f"{_listed(columns)} must each be a list of messages", f"line {number}")
-        if labels and not isinstance(row.get("label"), bool):
-            raise BadFile(path, "label must be true or false", f"line {number}")
-        yield row
-
-
-def _listed(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}"
-
-
 def pairs_to_jsonl(pairs: Iterable[PreferencePair], path: Path | str) -> int:
     """How many were written. The file appears whole or not at all; raises UsageError if it cannot be written."""
     target = Path(path)
@@ -68,7 +49,7 @@ def pairs_to_jsonl(pairs: Iterable[PreferencePair], path: Path | str) -> int:
 def load_pairs_from_jsonl(path: Path | str) -> list[PreferencePair]:
     """Blank lines are skipped. Raises BadFile with the line number and the field that is wrong."""
     source = Path(path)
-    return [_decoded(source, number, line) for number, line in _lines(source)]
+    return [_decoded(source, number, value) for number, value in json_lines(source)]
 
 
 def _encoded(pair: PreferencePair, number: int) -> bytes:
@@ -77,6 +58,12 @@ def _encoded(pair: PreferencePair, number: int) -> bytes:
         return json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n"
     except (TypeError, ValueError) as error:
         raise UsageError(f"pair {number} of {pair.question_id!r} cannot be written as JSON: {error}") from error
+
+
+def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """The number and the value of each line that is not blank. Raises BadFile that names the line."""
+    for number, line in _lines(path):
+        yield number, _json(path, number, line)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -108,8 +95,7 @@ def _json(path: Path, number: int, line: bytes) -> Any:
     return value
 
 
-def _decoded(path: Path, number: int, line: bytes) -> PreferencePair:
-    row = _json(path, number, line)
+def _decoded(path: Path, number: int, row: Any) -> PreferencePair:
     if problem := _problem(row):
         raise BadFile(path, problem, f"line {number}")
     return PreferencePair(**row)
@@ -149,14 +135,6 @@ def _optional_problem(row: dict[str, Any]) -> str:
     if not isinstance(row.get("metadata"), (dict, type(None))):
         return f"field 'metadata' must be an object, not {_kind(row['metadata'])}"
     return ""
-
-
-def _is_messages(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(_is_message(message) for message in value)
-
-
-def _is_message(value: object) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("role"), str) and isinstance(value.get("content"), str)
 
 
 def _kind(value: object) -> str:

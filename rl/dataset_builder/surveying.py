@@ -4,18 +4,17 @@ from array import array
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import fmean, pstdev
 from typing import Any
 
 from rl.data_formatter.pairing import CONTRADICTION, DUPLICATE, SAME_TEXT
 from rl.dataset_builder.file_source import FileSource
 from rl.dataset_builder.groups import Source, Tally
+from rl.dataset_builder.methods import row_builder
 from rl.dataset_builder.options import DataOptions
-from rl.dataset_builder.pairing import paired_groups
 from rl.dataset_builder.selection import DatabaseSource
-from rl.dataset_builder.shortage import Shortage
-from rl.dataset_builder.splitting import is_held_out
 from rl.models import Agent
-from rl.records import PreferencePair
+from rl.records import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +34,22 @@ class Survey:
     ratings_read: int
     """All current feedback items, side-by-side picks and edited answers included."""
     ratings_usable: int
-    """Those that take part in a pair."""
+    """Those that take part in a row."""
     prompts_read: int
     prompts: int
-    """Those that give a pair."""
-    train_pairs: int
-    heldout_pairs: int
+    """Those that give a row."""
+    train_rows: int
+    heldout_rows: int
     train_prompts: int
     heldout_prompts: int
     skipped: Counter[str]
     """Reason to how often."""
     prompt_lengths: Lengths | None
-    """None when there is no pair."""
+    """None when there is no row."""
     answer_lengths: Lengths | None
+    score_mean: float | None
+    """Of labels (1 is good) or rewards; None for pairs, which have none."""
+    score_std: float | None
     contradictions: int
     """Answers that some raters liked and others did not, and texts preferred to each other both ways."""
     duplicates: int
@@ -59,51 +61,62 @@ class Survey:
         return asdict(self) | {"skipped": dict(self.skipped.most_common())}
 
 
-def survey(agent: Agent, options: DataOptions) -> Survey:
-    return _survey(agent, DatabaseSource(agent), options)
+def survey(agent: Agent, options: DataOptions, *, method: str = "dpo") -> Survey:
+    return _survey(agent, DatabaseSource(agent), options, method)
 
 
-def survey_files(agent: Agent, data_path: str | Path, ratings_path: str | Path | None, options: DataOptions) -> Survey:
+def survey_files(
+    agent: Agent, data_path: str | Path, ratings_path: str | Path | None, options: DataOptions, *, method: str = "dpo"
+) -> Survey:
     """The same of Command Center's files. Raises BadFile for one that cannot be read."""
-    return _survey(agent, FileSource(data_path, ratings_path), options)
+    return _survey(agent, FileSource(data_path, ratings_path), options, method)
 
 
-def _survey(agent: Agent, source: Source, options: DataOptions) -> Survey:
-    tally, shortage = Tally(), Shortage(options)
-    pairs_on: Counter[bool] = Counter()
-    prompts_on: Counter[bool] = Counter()
-    prompt_lengths, answer_lengths = array("q"), array("q")
-    for group, pairs in paired_groups(source, options, tally):
-        held_out = is_held_out(agent.name, group.split_key, options.val_split)
-        shortage.saw(group, len(pairs))
-        pairs_on[held_out] += len(pairs)
-        prompts_on[held_out] += bool(pairs)
-        for pair in pairs:
-            prompt_lengths.append(_prompt_length(pair))
-            answer_lengths.extend((len(pair.chosen), len(pair.rejected)))
+def _survey(agent: Agent, source: Source, options: DataOptions, method: str) -> Survey:
+    tally = Tally()
+    builder = row_builder(method)(agent, source, options, tally)
+    rows_on: Counter[bool] = Counter()
+    prompts_on: dict[bool, set[str]] = {True: set(), False: set()}
+    prompt_lengths, answer_lengths, scores = array("q"), array("q"), array("d")
+    for found in builder.prompts():
+        rows_on[found.held_out] += len(found.rows)
+        for row in found.rows:
+            prompts_on[found.held_out].add(row["prompt_key"])
+            prompt_lengths.append(_length(row["prompt"]))
+            answer_lengths.extend(map(_length, _answers(row)))
+            scores.extend(_scores(row))
     skipped = tally.skipped
     return Survey(
         ratings_read=tally.read,
         ratings_usable=tally.usable,
         prompts_read=tally.prompts_read,
         prompts=tally.prompts,
-        train_pairs=pairs_on[False],
-        heldout_pairs=pairs_on[True],
-        train_prompts=prompts_on[False],
-        heldout_prompts=prompts_on[True],
+        train_rows=rows_on[False],
+        heldout_rows=rows_on[True],
+        train_prompts=len(prompts_on[False]),
+        heldout_prompts=len(prompts_on[True]),
         skipped=skipped,
         prompt_lengths=_lengths(prompt_lengths),
         answer_lengths=_lengths(answer_lengths),
+        score_mean=fmean(scores) if scores else None,
+        score_std=pstdev(scores) if scores else None,
         contradictions=tally.disputed + skipped[CONTRADICTION],
         duplicates=skipped[DUPLICATE] + skipped[SAME_TEXT],
-        shortage=shortage.problem(pairs_on[False], pairs_on[True], tally),
+        shortage=builder.problem(rows_on[False], rows_on[True]),
     )
 
 
-def _prompt_length(pair: PreferencePair) -> int:
-    if isinstance(pair.prompt, str):
-        return len(pair.prompt)
-    return sum(len(message["content"]) for message in pair.prompt)
+def _answers(row: dict[str, Any]) -> list[list[Message]]:
+    answers: list[list[Message]] = [row[name] for name in ("chosen", "rejected", "completion") if name in row]
+    return answers + row.get("completions", [])
+
+
+def _scores(row: dict[str, Any]) -> list[float]:
+    return row["rewards"] if "rewards" in row else [float(row[name]) for name in ("label", "reward") if name in row]
+
+
+def _length(messages: list[Message]) -> int:
+    return sum(len(message["content"]) for message in messages)
 
 
 def _lengths(values: array[int]) -> Lengths | None:

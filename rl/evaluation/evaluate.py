@@ -13,6 +13,7 @@ from rl.dataset_builder import is_held_out
 from rl.errors import NotEnoughData, UsageError
 from rl.evaluation import SCORERS
 from rl.evaluation.gate import Verdict, decide
+from rl.evaluation.held_out import contrasts
 from rl.evaluation.statistics import mean_interval, prompt_accuracy
 from rl.export.release import base_of_adapter
 from rl.leaves import leaf
@@ -40,9 +41,11 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """Held-out rows that none of the versions compared has learned from."""
+    """Held-out contrasts that none of the versions compared has learned from."""
 
     rows: list[Mapping[str, Any]]
+    relative: bool
+    """They compare answers to two prompts, by how much likelier than under the base model they became."""
     share: float
     """Of the prompts, 0 to 1."""
     learned: int
@@ -57,7 +60,7 @@ def evaluate(
     held_out = never_learned(training_set, version, current)
     max_length = version.run.config["max_length"]
     adapter = versions.adapter_directory(version)
-    scores = compare(version.base_model, adapter, current, held_out.rows, max_length, report)
+    scores = compare(version.base_model, adapter, current, held_out, max_length, report)
     verdict = judge(scores, training_set, held_out.share)
     return Evaluation.objects.create(
         version=version,
@@ -79,7 +82,7 @@ def evaluate_checkpoint(agent: Agent, adapter: Path, report: Report, *, against_
     training_set = latest_training_set(agent)
     current = None if against_base else Deployment.champion(agent)
     held_out = never_learned(training_set, current)
-    scores = compare(base_of_adapter(adapter), adapter, current, held_out.rows, agent.context_length, report)
+    scores = compare(base_of_adapter(adapter), adapter, current, held_out, agent.context_length, report)
     verdict = judge(scores, training_set, held_out.share)
     return {
         "checkpoint": str(adapter),
@@ -96,11 +99,12 @@ def never_learned(training_set: TrainingSet, *compared: ModelVersion | None) -> 
     split is nested, so what the smallest share holds out none of them has seen."""
     others = TrainingSet.objects.filter(runs__version__in=[version for version in compared if version])
     share = min([training_set.val_split, *others.values_list("val_split", flat=True)])
-    rows: list[Mapping[str, Any]] = list(read_training_rows(training_set.directory / "heldout.jsonl"))
+    method = training_set.method
+    rows = list(read_training_rows(training_set.directory / "heldout.jsonl", method))
     kept = rows
     if share < training_set.val_split:
         kept = [row for row in rows if is_held_out(training_set.agent.name, row["split_key"], share)]
-    return HeldOut(kept, share, len(rows) - len(kept))
+    return HeldOut(contrasts(method, kept), method == "kto", share, len(rows) - len(kept))
 
 
 def find_version(agent: Agent, name: str | None = None) -> ModelVersion:
@@ -128,11 +132,12 @@ def compare(
     base_model: str,
     adapter: Path,
     current: ModelVersion | None,
-    rows: Sequence[Mapping[str, Any]],
+    held_out: HeldOut,
     max_length: int,
     report: Report,
 ) -> Comparison:
-    """Loads each base model once; ``rows`` may be empty."""
+    """Loads each base model once; there may be no held-out rows."""
+    rows, relative = held_out.rows, held_out.relative
     if not rows:
         return Comparison([], [], [], [], 0)
     score = leaf(SCORERS["preference"]).score_versions
@@ -140,10 +145,10 @@ def compare(
     shared = current is not None and current.base_model == base_model
     if current is not None and shared:
         adapters["current"] = versions.adapter_directory(current)
-    scores = score(base_model, adapters, rows, max_length=max_length, report=report)
+    scores = score(base_model, adapters, rows, max_length=max_length, report=report, relative=relative)
     if current is not None and not shared:
         other = {"current": versions.adapter_directory(current)}
-        scores |= score(current.base_model, other, rows, max_length=max_length, report=report)
+        scores |= score(current.base_model, other, rows, max_length=max_length, report=report, relative=relative)
     return _scored_by_all(rows, scores["new"], scores["base"], scores.get("current", scores["base"]))
 
 
@@ -200,6 +205,7 @@ def _worst(scores: Sequence[PairScore], rows: Sequence[Mapping[str, Any]]) -> li
         {
             "margin": _finite(score.margin, None),
             "prompt": row["prompt"][-1]["content"],
+            **({"rejected_prompt": row["rejected_prompt"][-1]["content"]} if "rejected_prompt" in row else {}),
             "chosen": row["chosen"][-1]["content"],
             "rejected": row["rejected"][-1]["content"],
         }

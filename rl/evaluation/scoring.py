@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from transformers import PreTrainedTokenizerBase
 from trl.trainer.utils import add_fused_lm_head
 
 from rl.records import PairScore, Report
 from rl.training import loading
-from rl.training.encoding import EncodedRow, LengthCount, encode
+from rl.training.encoding import SINGLE, EncodedRow, LengthCount, encode
 from rl.training.log_probs import answer_log_probs, use_compact_head
 from rl.training.resources import resource_advice
 
@@ -40,13 +41,16 @@ def score_versions(
     max_length: int,
     report: Report,
     precision: str = "auto",
+    relative: bool = False,
 ) -> dict[str, list[PairScore | None]]:
     """Scores the same pairs under each adapter, None being the base model, which is loaded once.
 
-    A pair is a mapping with ``prompt``, ``chosen``, ``rejected`` (lists of messages) and ``prompt_key``; each list has one
-    place for each pair, in their order. Answers are cut at ``max_length`` tokens as in training, and a pair whose prompt
-    alone is that long has None for a score. Raises UsageError for a base model that is none, and TrainingFailed for a
-    model or an adapter that cannot be loaded.
+    A pair is a mapping with ``prompt``, ``chosen``, ``rejected`` (lists of messages) and ``prompt_key``, and with
+    ``rejected_prompt`` where the rejected answer is one to another prompt; each list has one place for each pair, in their
+    order. ``relative``: less what the base model gives each answer, without which answers to two prompts say nothing.
+    Answers are cut at ``max_length`` tokens as in training, and a pair with a prompt that is that long alone has None for a
+    score. Raises UsageError for a base model that is none, and TrainingFailed for a model or an adapter that cannot be
+    loaded.
     """
     loading.quiet()
     loading.leave_a_core_free()
@@ -54,31 +58,53 @@ def score_versions(
     report("stage", {"name": "loading the base model"})
     tokenizer, model = loading.load_tokenizer(base_model), loading.load_base(base_model, precision).eval()
     add_fused_lm_head(model)
-    lengths = LengthCount()
-    room = min(max_length, loading.context_length(model))
-    fitting = [lengths.fit(row, room) for row in encode(tokenizer, pairs, len(pairs), report)]
-    if lengths.dropped:
-        report(
-            "log", {"text": f"{lengths.dropped} of {lengths.rows} held-out pairs have too long a prompt; not scored"}
-        )
+    answers = _answers(tokenizer, pairs, min(max_length, loading.context_length(model)), report)
     autocast = loading.autocast_dtype(precision)
-    scores = {}
-    for name, adapter in adapters.items():
+    scores: dict[str, list[float | None]] = {}
+    for name, adapter in ({_BASE: None, **adapters} if relative else adapters).items():
         report("stage", {"name": f"scoring {name}"})
         with resource_advice(), loading.adapted(model, adapter) as adapted:
-            found = _log_probs(adapted, [row for row in fitting if row is not None], autocast, report)
-        scores[name] = [
-            None if row is None else PairScore(pair["prompt_key"], *next(found))
-            for pair, row in zip(pairs, fitting, strict=True)
-        ]
-    return scores
+            scores[name] = _log_probs(adapted, answers, autocast, report)
+    if relative:
+        base = scores.pop(_BASE)
+        scores = {name: [_less(*both) for both in zip(of, base, strict=True)] for name, of in scores.items()}
+    return {name: _paired(pairs, of) for name, of in scores.items()}
+
+
+_BASE = "the base model"
+
+
+def _answers(
+    tokenizer: PreTrainedTokenizerBase, pairs: Sequence[Mapping[str, Any]], most_tokens: int, report: Report
+) -> list[EncodedRow | None]:
+    """First all chosen ones, then all rejected ones; None where the prompt leaves no room."""
+    singles = [{"prompt": pair["prompt"], "completion": pair["chosen"]} for pair in pairs]
+    singles += [
+        {"prompt": pair.get("rejected_prompt", pair["prompt"]), "completion": pair["rejected"]} for pair in pairs
+    ]
+    lengths = LengthCount()
+    encoded = [lengths.fit(row, most_tokens) for row in encode(tokenizer, singles, len(singles), report, SINGLE)]
+    lost = sum(None in both for both in zip(encoded[: len(pairs)], encoded[len(pairs) :], strict=True))
+    if lost:
+        report("log", {"text": f"{lost} of {len(pairs)} held-out pairs have too long a prompt; not scored"})
+    return encoded
 
 
 def _log_probs(
-    model: torch.nn.Module, rows: Sequence[EncodedRow], autocast: torch.dtype | None, report: Report
-) -> Iterator[tuple[float, float]]:
-    """Of the chosen and of the rejected answer, row by row."""
-    chosen = [(row["prompt_ids"], row["chosen_ids"]) for row in rows]
-    rejected = [(row["prompt_ids"], row["rejected_ids"]) for row in rows]
-    values = answer_log_probs(model, chosen + rejected, autocast, report)
-    return zip(values[: len(rows)], values[len(rows) :], strict=True)
+    model: torch.nn.Module, answers: Sequence[EncodedRow | None], autocast: torch.dtype | None, report: Report
+) -> list[float | None]:
+    fitting = [(row["prompt_ids"], row["completion_ids"]) for row in answers if row is not None]
+    values = iter(answer_log_probs(model, fitting, autocast, report))
+    return [None if row is None else next(values) for row in answers]
+
+
+def _less(value: float | None, base: float | None) -> float | None:
+    return None if value is None or base is None else value - base
+
+
+def _paired(pairs: Sequence[Mapping[str, Any]], values: Sequence[float | None]) -> list[PairScore | None]:
+    sides = zip(values[: len(pairs)], values[len(pairs) :], strict=True)
+    return [
+        None if chosen is None or rejected is None else PairScore(pair["prompt_key"], chosen, rejected)
+        for pair, (chosen, rejected) in zip(pairs, sides, strict=True)
+    ]

@@ -49,7 +49,7 @@ def wilson(successes: float, n: int, confidence: float = 0.95) -> Interval:
 
 def prompt_accuracy(scores: Sequence[PairScore], confidence: float = 0.95) -> Interval:
     """Share of the pairs of a prompt that are ranked rightly, averaged over prompts. Raises ValueError for no scores."""
-    per_prompt = _means((score.prompt_key, float(score.correct)) for score in scores)
+    per_prompt = _means((score.prompt_key, score.credit) for score in scores)
     return wilson(min(math.fsum(per_prompt), len(per_prompt)), len(per_prompt), confidence)
 
 
@@ -70,7 +70,7 @@ def paired_counts(new: Sequence[PairScore], current: Sequence[PairScore]) -> Pai
     """Raises ValueError unless both scored the same pairs in the same order."""
     if [score.prompt_key for score in new] != [score.prompt_key for score in current]:
         raise ValueError("the two models must have scored the same pairs in the same order")
-    changes = _means((n.prompt_key, float(n.correct) - float(c.correct)) for n, c in zip(new, current, strict=True))
+    changes = _means((n.prompt_key, n.credit - c.credit) for n, c in zip(new, current, strict=True))
     gained = math.fsum(change for change in changes if change > 0)
     lost = -math.fsum(change for change in changes if change < 0)
     return PairedCounts(len(changes), gained, lost)

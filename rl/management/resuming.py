@@ -14,12 +14,17 @@ from rl.training import supervisor
 _OWN = ("agent", "resume", "config")
 
 
-def resumable(agent: Agent, run_id: int = 0) -> TrainingRun:
-    """The agent's last failed, cancelled or abandoned run (or the named one). Raises UsageError when there is none."""
+def resumable(agent: Agent, method: str, run_id: int = 0) -> TrainingRun:
+    """The agent's last failed, cancelled or abandoned run of the method (or the named one). Raises UsageError when there
+    is none."""
     candidates = agent.runs.select_related("training_set", "version").exclude(state=TrainingRun.State.SUCCEEDED)
-    run = (candidates.filter(pk=run_id) if run_id else candidates).first()
+    run = candidates.filter(pk=run_id).first() if run_id else candidates.filter(method=method).first()
     if run is None:
         raise UsageError(f"{agent.name} has no stopped run{f' {run_id}' if run_id else ''} to resume")
+    if run.method != method:
+        raise UsageError(
+            f"run {run.pk} trains with {run.method}: 'manage.py train_{run.method} --resume' goes on with it"
+        )
     return run
 
 

@@ -25,14 +25,18 @@ from rl.training.dry_run import dry_run
 def add_data_options(parser: CommandParser) -> None:
     data = parser.add_argument_group("data")
     data.add_argument("--agent", help="whose ratings to learn from")
+    data.add_argument("--min-samples", type=int, default=10, help="fewest rows to train on (10)")
+    data.add_argument("--val-split", type=float, default=0.2, help="share of the prompts held out (0.2)")
+    data.add_argument("--min-confidence", type=float, default=0.5, help="least share of raters that agree, 0.5 to 1")
+
+
+def add_pair_options(parser: CommandParser) -> None:
+    data = parser.add_argument_group("pairs")
     data.add_argument("--source", choices=["db", "file"], default="db", help="the database, or a Command Center export")
     data.add_argument("--data-file", default="", help="exhaustive_data.json, with --source file")
     data.add_argument("--ratings-file", default="", help="ratings.json, with --source file")
     data.add_argument("--pair-type", choices=dataset_builder.PAIR_TYPES, help="default: the agent's")
-    data.add_argument("--min-samples", type=int, default=10, help="fewest pairs to train on (10)")
     data.add_argument("--max-pairs-per-question", type=int, default=5, help="most pairs of one prompt (5)")
-    data.add_argument("--val-split", type=float, default=0.2, help="share of the prompts held out (0.2)")
-    data.add_argument("--min-confidence", type=float, default=0.5, help="least share of raters that agree, 0.5 to 1")
 
 
 def add_training_options(parser: CommandParser) -> None:
@@ -40,7 +44,7 @@ def add_training_options(parser: CommandParser) -> None:
     training.add_argument("--config", choices=list(PRESETS), help="preset")
     training.add_argument("--base-model", default="", help="hub id or directory; default: the agent's")
     training.add_argument("--epochs", type=float)
-    training.add_argument("--batch-size", type=int, help="pairs per forward pass")
+    training.add_argument("--batch-size", type=int, help="rows per forward pass")
     training.add_argument("--gradient-accumulation", type=int, help="forward passes per optimiser step")
     training.add_argument("--learning-rate", type=float)
     training.add_argument("--lora-r", type=int, help="rank of the adapter")
@@ -74,12 +78,12 @@ def train_command(command: RatchetCommand, method: str, options: dict[str, Any])
     agent = Agent.named(options["agent"])
     config = training_config(agent, options)
     if options["resume"] is not None:
-        stopped = resumable(agent, options["resume"])
+        stopped = resumable(agent, method, options["resume"])
         _execute(command, resume(command, stopped, options, config.as_dict()))
         return
     run_options = _run_options(agent, options)
     if options["dry_run"]:
-        plan = dry_run(agent, config, run_options)
+        plan = dry_run(agent, config, run_options, method)
         command.result(plan.document, *[two_columns(title, rows) for title, rows in plan.tables.items()])
         return
     run = runs.create(agent, method_name=method, config=config, options=run_options)
@@ -94,17 +98,19 @@ def training_config(agent: Agent, options: dict[str, Any]) -> TrainingConfig:
 
 
 def _run_options(agent: Agent, options: dict[str, Any]) -> runs.RunOptions:
-    _check_files(options)
     _check_export(options)
     if options["output_dir"]:
         versions.check_output_dir(options["output_dir"])
-    data = dataset_builder.DataOptions(
-        pair_type=options["pair_type"] or agent.pair_type,
-        **{name: options[name] for name in ("min_samples", "max_pairs_per_question", "val_split", "min_confidence")},
-    )
-    names = ("source", "data_file", "ratings_file", "base_model", "output_dir", "quantization", "model_name")
+    names = ["base_model", "output_dir", "quantization", "model_name"]
+    of_data = ["min_samples", "val_split", "min_confidence"]
+    if "source" in options:
+        _check_files(options)
+        names += ["source", "data_file", "ratings_file"]
+        of_data += ["max_pairs_per_question"]
     return runs.RunOptions(
-        data=data,
+        data=dataset_builder.DataOptions(
+            pair_type=options.get("pair_type") or agent.pair_type, **{name: options[name] for name in of_data}
+        ),
         export=options["export"] or options["register_ollama"],
         register_ollama=options["register_ollama"],
         **{name: options[name] for name in names},

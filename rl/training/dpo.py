@@ -19,7 +19,6 @@ from trl.trainer.utils import disable_dropout_in_model
 
 from rl.records import Report, TrainingJob, TrainingResult
 from rl.training import fitting, loading
-from rl.training.encoding import PAIR
 from rl.training.log_probs import StoredAnswers, answer_log_probs
 from rl.training.preparing import encoded_rows, prepared
 
@@ -31,7 +30,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     """
     started = time.monotonic()
     with prepared(job, report) as (scratch, checkpoint, tokenizer, model):
-        rows, lengths = encoded_rows(job, tokenizer, model, scratch / "rows.arrow", report, answers=PAIR)
+        rows, lengths = encoded_rows(job, tokenizer, model, scratch / "rows.arrow", report, "dpo")
         trainer = _trainer(job, model, tokenizer, rows, scratch)
         if job.config.epochs > 1:
             report("stage", {"name": "scoring under the base model"})

@@ -35,18 +35,19 @@ class Plan:
     """Title to rows, for people."""
 
 
-def dry_run(agent: Agent, config: TrainingConfig, options: RunOptions) -> Plan:
+def dry_run(agent: Agent, config: TrainingConfig, options: RunOptions, method: str = "dpo") -> Plan:
     """Raises NotEnoughData as the run itself would, and UsageError for a base model that is none."""
-    survey = _survey(agent, options)
+    survey = _survey(agent, options, method)
     if survey.shortage:
         raise NotEnoughData(survey.shortage)
     base = options.base_model or agent.base_model
     directory = local_directory(base) if base else tiny_directory()
     ratio, measured = _characters_per_token(agent, directory)
     hardware, shape = detect_hardware(settings.DATA_DIR), model_shape(directory)
-    cost = estimate(survey.train_pairs, _tokens_per_row(survey, ratio), shape, config, hardware) if shape else None
+    cost = _cost(survey, ratio, shape, config, hardware, method) if shape else None
     document: dict[str, Any] = {
         "agent": agent.name,
+        "method": method,
         "base_model": base or "the tiny embedded model",
         "data": survey.as_dict(),
         "tokens": {
@@ -62,10 +63,11 @@ def dry_run(agent: Agent, config: TrainingConfig, options: RunOptions) -> Plan:
     return Plan(document, _tables(survey, document["tokens"], cost, hardware))
 
 
-def _survey(agent: Agent, options: RunOptions) -> Survey:
+def _survey(agent: Agent, options: RunOptions, method: str) -> Survey:
     if options.source == "file":
-        return dataset_builder.survey_files(agent, options.data_file, options.ratings_file or None, options.data)
-    return dataset_builder.survey(agent, options.data)
+        files = options.data_file, options.ratings_file or None
+        return dataset_builder.survey_files(agent, *files, options.data, method=method)
+    return dataset_builder.survey(agent, options.data, method=method)
 
 
 def local_directory(base: str) -> Path:
@@ -124,12 +126,23 @@ def _characters_per_token(agent: Agent, directory: Path) -> tuple[float, bool]:
     return sum(map(len, texts)) / tokens, True
 
 
-def _tokens_per_row(survey: Survey, ratio: float) -> float:
-    """Both sequences of a pair, by the median lengths."""
+def _cost(
+    survey: Survey,
+    ratio: float,
+    shape: ModelShape,
+    config: TrainingConfig,
+    hardware: HardwareConfig,
+    method: str,
+) -> TrainingEstimate:
+    return estimate(survey.train_rows, _tokens(survey, ratio), shape, config, hardware, method)
+
+
+def _tokens(survey: Survey, ratio: float) -> float:
+    """Of a prompt with an answer, by the median lengths."""
     prompt, answer = survey.prompt_lengths, survey.answer_lengths
-    assert prompt is not None  # noqa: S101  there is a pair, else NotEnoughData was raised
+    assert prompt is not None  # noqa: S101  there is a row, else NotEnoughData was raised
     assert answer is not None  # noqa: S101
-    return 2 * ((prompt.median + answer.median) / ratio + TEMPLATE_TOKENS)
+    return (prompt.median + answer.median) / ratio + TEMPLATE_TOKENS
 
 
 def _in_tokens(lengths: Lengths | None, ratio: float) -> dict[str, int]:
@@ -143,9 +156,10 @@ def _tables(
     return {
         "Data": {
             "ratings read": survey.ratings_read,
-            "ratings in pairs": survey.ratings_usable,
-            "pairs to train on": survey.train_pairs,
-            "pairs held out": survey.heldout_pairs,
+            "ratings in rows": survey.ratings_usable,
+            "rows to train on": survey.train_rows,
+            "rows held out": survey.heldout_rows,
+            **_scores(survey),
             "prompts (train / held out)": f"{survey.train_prompts:,} / {survey.heldout_prompts:,}",
             "contradictions": survey.contradictions,
             "duplicates": survey.duplicates,
@@ -157,6 +171,12 @@ def _tables(
         },
         "Cost here (an estimate, right within a factor of 2 to 3)": _cost_rows(cost, hardware),
     }
+
+
+def _scores(survey: Survey) -> dict[str, str]:
+    if survey.score_mean is None:
+        return {}
+    return {"score (mean, standard deviation)": f"{survey.score_mean:.2f}, {survey.score_std:.2f}"}
 
 
 def _cost_rows(cost: TrainingEstimate | None, hardware: HardwareConfig) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from rl.config import TrainingConfig
 from rl.errors import NotEnoughData
 from rl.records import Report, TrainingJob, TrainingResult
 from rl.training import fitting, loading
-from rl.training.encoding import SINGLE
 from rl.training.log_probs import StoredAnswers, answer_log_probs
 from rl.training.preparing import encoded_rows, most_tokens, prepared
 
@@ -36,7 +35,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     started = time.monotonic()
     job = replace(job, config=_at_least_two_rows_a_pass(job.config, report))
     with prepared(job, report) as (scratch, checkpoint, tokenizer, model):
-        rows, lengths = encoded_rows(job, tokenizer, model, scratch / "rows.arrow", report, answers=SINGLE, labels=True)
+        rows, lengths = encoded_rows(job, tokenizer, model, scratch / "rows.arrow", report, "kto")
         weights = _weights(rows, report)
         rows = rows.shuffle(seed=int(job.config.seed))
         rows = _with_other_answers(rows, job.config.batch_size, most_tokens(job, model), scratch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,12 +15,14 @@ from rl.data_formatter import read_training_rows
 from rl.errors import NotEnoughData, TrainingFailed
 from rl.records import Report, TrainingJob
 from rl.training import checkpoints, loading
-from rl.training.encoding import EncodedRow, LengthCount, count_rows, encode
+from rl.training.encoding import PAIR, SINGLE, EncodedRow, LengthCount, count_rows, encode
 from rl.training.log_probs import use_compact_head
 from rl.training.resources import resource_advice
 
 DROPPED_LIMIT = 0.2
 """Share of the rows that may be left out because their prompt is too long."""
+ANSWERS = {"dpo": PAIR, "kto": SINGLE}
+"""Method to the keys of a row's answers."""
 
 
 @contextmanager
@@ -75,17 +77,16 @@ def encoded_rows(
     model: PreTrainedModel,
     path: Path,
     report: Report,
-    *,
-    answers: Sequence[str],
-    labels: bool = False,
+    method: str,
 ) -> tuple[Dataset, LengthCount]:
-    """The rows as memory-mapped token ids in ``path``, and what was too long of them. ``labels``: with their ``label``."""
+    """The rows as memory-mapped token ids in ``path``, and what was too long of them."""
     max_length = most_tokens(job, model)
     lengths = LengthCount()
-    rows = read_training_rows(job.train_rows, answers, labels=labels)
+    answers = ANSWERS[method]
+    rows = read_training_rows(job.train_rows, method)
     encoded = encode(tokenizer, rows, count_rows(job.train_rows), report, answers)
     columns = {f"{name}_ids": List(Value("int32")) for name in ("prompt", *answers)}
-    if labels:
+    if method == "kto":
         columns["label"] = Value("bool")
     _write_arrow((lengths.fit(row, max_length) for row in encoded), path, Features(columns))
     _check_lengths(lengths, max_length, job.train_rows, report)

@@ -154,7 +154,7 @@ def _freeze_data(run: TrainingRun, options: RunOptions, report: Report) -> Train
         frozen = dataset_builder.freeze(run.agent, options.data, method=run.method)
     if not run.beat(training_set=frozen):
         raise RunConflict(f"run {run.pk} was taken over while its data was prepared; this process stops")
-    report("log", {"text": f"{frozen.train_rows} pairs to train on, {frozen.heldout_rows} held out"})
+    report("log", {"text": f"{frozen.train_rows} rows to train on, {frozen.heldout_rows} held out"})
     return frozen
 
 

@@ -67,7 +67,7 @@ def test_a_cancel_in_the_database_stops_it(site):
 def test_the_dry_run_says_what_would_happen_and_writes_nothing(site):
     files = sorted(site.data.rglob("*"))
     document = site.json(*TRAIN, "--dry-run")
-    assert document["data"]["train_pairs"] > 50
+    assert document["data"]["train_rows"] > 50
     assert document["data"]["skipped"]
     assert document["tokens"]["measured"] is True
     assert document["tokens"]["prompt"]["max"] >= document["tokens"]["prompt"]["median"] > 0

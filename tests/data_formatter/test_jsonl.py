@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rl.data_formatter import DPOPair, load_pairs_from_jsonl, pairs_to_jsonl, read_training_rows, training_row
+from rl.data_formatter import DPOPair, load_pairs_from_jsonl, pairs_to_jsonl, training_row
 from rl.errors import BadFile, UsageError
 from rl.records import Message
 
@@ -128,27 +128,3 @@ def test_a_prompt_of_messages_stays_as_it_is():
     row = training_row(DPOPair(prompt, "a", "b", "q"))
     assert row["prompt"] == prompt
     assert row["feedback"] == []
-
-
-def test_training_rows_are_read_in_order(tmp_path: Path):
-    rows = [training_row(DPOPair(f"Question {number}?", "ä\n", "", "q")) for number in range(3)]
-    path = tmp_path / "train.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert list(read_training_rows(path)) == rows
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        '{"prompt": "text", "chosen": [], "rejected": []}',
-        '{"prompt": [{"role": "user"}]}',
-        "[]",
-        "null",
-        '{"prompt": [',
-    ],
-)
-def test_a_row_that_cannot_be_trained_on_is_named_by_its_line(tmp_path: Path, line: str):
-    path = tmp_path / "train.jsonl"
-    path.write_text((json.dumps(training_row(PAIR)) + "\n") * 2 + line)
-    with pytest.raises(BadFile, match=r"train\.jsonl \(line 3.*\): (not valid JSON|prompt, chosen and rejected)"):
-        list(read_training_rows(path))

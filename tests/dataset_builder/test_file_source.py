@@ -49,7 +49,7 @@ def test_files_are_not_imported(panel, files, data_dir):
 def test_a_survey_of_files_counts_the_same(panel, files, data_dir):
     found = survey_files(panel, files.entries, files.ratings, BOTH)
     frozen = freeze_files(panel, files.entries, files.ratings, BOTH)
-    assert (found.train_pairs, found.heldout_pairs) == (frozen.train_rows, frozen.heldout_rows)
+    assert (found.train_rows, found.heldout_rows) == (frozen.train_rows, frozen.heldout_rows)
     assert found.ratings_read == files.rating_count
 
 

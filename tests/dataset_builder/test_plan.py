@@ -42,7 +42,7 @@ def test_pairs_are_counted_up_to_the_limit_of_a_prompt(agent):
         for number in range(count):
             rated(agent, "Much rated?", f"{value} {number}", value)
     assert (
-        rows(agent)["dpo"] == survey(agent, DataOptions()).train_pairs + survey(agent, DataOptions()).heldout_pairs == 5
+        rows(agent)["dpo"] == survey(agent, DataOptions()).train_rows + survey(agent, DataOptions()).heldout_rows == 5
     )
 
 

@@ -19,7 +19,7 @@ def test_a_survey_counts_what_a_training_set_would_hold(agent, data_dir):
     rated(agent, "Lonely?", "Yes.", 1)
     found = survey(agent, DataOptions())
     frozen = freeze(agent, DataOptions())
-    assert (found.train_pairs, found.heldout_pairs) == (frozen.train_rows, frozen.heldout_rows)
+    assert (found.train_rows, found.heldout_rows) == (frozen.train_rows, frozen.heldout_rows)
     assert (found.train_prompts, found.heldout_prompts) == (frozen.train_rows, frozen.heldout_rows)
     assert (found.ratings_read, found.ratings_usable) == (51, frozen.feedback_count)
     assert (found.prompts_read, found.prompts) == (26, 25)

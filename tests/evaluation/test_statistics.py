@@ -67,7 +67,7 @@ def test_prompts_and_not_pairs_are_the_units_of_accuracy():
     many_pairs_of_one_prompt = prompt_accuracy(scores("R" * 50, "W"))
     assert_interval(many_pairs_of_one_prompt, 0.5, *[getattr(wilson(1, 2), side) for side in ("low", "high")])
     assert prompt_accuracy(scores("RW", "RRRW")).value == pytest.approx(0.625)
-    assert prompt_accuracy(scores("T")).value == 0
+    assert prompt_accuracy(scores("T")).value == 0.5
 
 
 def test_the_order_of_the_pairs_does_not_matter():

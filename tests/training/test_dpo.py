@@ -238,6 +238,6 @@ def test_the_demo_teaches_the_tiny_model_what_its_raters_like(tiny_base: Path, t
     result = dpo.train(job(tiny_base, tmp_path, trained, **DEMO_TRAINING), silent)
     adapters = {"base": None, "tuned": result.adapter_dir}
     scores = score_versions(str(tiny_base), adapters, held_out, max_length=256, report=silent)
-    accuracy = {name: sum(score.correct for score in pairs) / len(pairs) for name, pairs in scores.items()}
+    accuracy = {name: sum(score.credit for score in pairs) / len(pairs) for name, pairs in scores.items()}
     assert 0.3 < accuracy["base"] < 0.7
     assert accuracy["tuned"] > 0.85

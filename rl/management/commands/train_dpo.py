@@ -5,7 +5,13 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from rl.management.base import RatchetCommand
-from rl.management.training import add_data_options, add_run_options, add_training_options, train_command
+from rl.management.training import (
+    add_data_options,
+    add_pair_options,
+    add_run_options,
+    add_training_options,
+    train_command,
+)
 
 
 class Command(RatchetCommand):
@@ -13,6 +19,7 @@ class Command(RatchetCommand):
 
     def add_options(self, parser: CommandParser) -> None:
         add_data_options(parser)
+        add_pair_options(parser)
         add_training_options(parser)
         parser.add_argument("--beta", type=float, help="inverse temperature; larger stays nearer to the base model")
         add_run_options(parser)

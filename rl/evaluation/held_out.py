@@ -1,0 +1,70 @@
+"""The held-out rows of a training set as contrasts: a better and a worse answer that a model should tell apart."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rl.data_formatter.pairing import stable_hash
+from rl.errors import UsageError
+
+Row = Mapping[str, Any]
+
+
+def contrasts(method: str, rows: Iterable[Row]) -> list[Row]:
+    """Rows with ``prompt``, ``chosen``, ``rejected`` and ``prompt_key``, and with ``rejected_prompt`` where the worse answer
+    is one to another prompt. Raises UsageError for rows of a method that cannot be told apart."""
+    if method not in CONTRASTS:
+        raise UsageError(f"held-out rows for {method} cannot be compared; known: {', '.join(CONTRASTS)}")
+    return CONTRASTS[method](rows)
+
+
+def of_labels(rows: Iterable[Row]) -> list[Row]:
+    """A good answer with a bad one to the same prompt where there is one; else the answers to two prompts, one with good
+    answers only and one with bad ones only, matched by a hash. Each prompt is in one match, so matches are independent."""
+    prompts: defaultdict[str, dict[bool, list[Row]]] = defaultdict(lambda: {True: [], False: []})
+    for row in rows:
+        prompts[row["prompt_key"]][row["label"]].append(row)
+    found = [contrast for both in prompts.values() if both[True] and both[False] for contrast in _matched(both)]
+    good, bad = (
+        _hashed({key: both[one] for key, both in prompts.items() if not both[not one]}) for one in (True, False)
+    )
+    for liked, disliked in zip(good, bad, strict=False):
+        found += _matched({True: liked, False: disliked})
+    return found
+
+
+def of_groups(rows: Iterable[Row]) -> list[Row]:
+    """The answer with the most reward beside the one with the least."""
+    return [
+        {
+            "prompt": row["prompt"],
+            "chosen": row["completions"][row["rewards"].index(max(row["rewards"]))],
+            "rejected": row["completions"][row["rewards"].index(min(row["rewards"]))],
+            "prompt_key": row["prompt_key"],
+        }
+        for row in rows
+    ]
+
+
+CONTRASTS: dict[str, Callable[[Iterable[Row]], list[Row]]] = {"dpo": list, "kto": of_labels, "grpo": of_groups}
+
+
+def _matched(both: Mapping[bool, Sequence[Row]]) -> Iterator[Row]:
+    """Every answer of the longer list once."""
+    good, bad = both[True], both[False]
+    for number in range(max(len(good), len(bad))):
+        better, worse = good[number % len(good)], bad[number % len(bad)]
+        found = {
+            "prompt": better["prompt"],
+            "chosen": better["completion"],
+            "rejected": worse["completion"],
+            "prompt_key": better["prompt_key"],
+        }
+        yield found if worse["prompt"] == better["prompt"] else {**found, "rejected_prompt": worse["prompt"]}
+
+
+def _hashed(prompts: Mapping[str, Sequence[Row]]) -> list[Sequence[Row]]:
+    """In an order that has nothing to do with what the prompts say, and stays when others are added."""
+    return [prompts[key] for key in sorted(prompts, key=stable_hash)]

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from rl.management.base import RatchetCommand
+from rl.management.training import add_data_options, add_run_options, add_training_options, train_command
+
+
+class Command(RatchetCommand):
+    help = "Train a LoRA adapter by Kahneman-Tversky optimisation (KTO) on single good and bad answers, and measure it."
+
+    def add_options(self, parser: CommandParser) -> None:
+        add_data_options(parser)
+        add_training_options(parser)
+        parser.add_argument("--beta", type=float, help="inverse temperature; larger stays nearer to the base model")
+        add_run_options(parser)
+
+    def run(self, **options: Any) -> None:
+        train_command(self, "kto", options)
