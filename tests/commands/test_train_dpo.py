@@ -81,7 +81,7 @@ def test_the_dry_run_says_what_would_happen_and_writes_nothing(site):
 
 def test_the_dry_run_prints_tables_for_people(site):
     output = site.run(*TRAIN, "--dry-run").stdout
-    for words in ("pairs to train on", "Left out", "Tokens", "optimiser steps", "memory"):
+    for words in ("rows to train on", "Left out", "Tokens", "optimiser steps", "memory"):
         assert words in output
 
 
