@@ -8,12 +8,12 @@ import platform
 import shutil
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
-from rl.config import PRESETS, TrainingConfig
+from rl.config import TrainingConfig, preset
 
 GIB = 2**30
 NVIDIA_SMI_SECONDS = 10
@@ -85,7 +85,7 @@ def detect_hardware(path: Path | str = ".") -> HardwareConfig:
 def get_ryzen_optimized_config(hardware: HardwareConfig | None = None) -> TrainingConfig:
     """The CPU preset, in bf16 where the CPU multiplies it itself (Ryzen 7000 and later do)."""
     hardware = hardware or detect_hardware()
-    return replace(PRESETS["cpu"], precision="bf16" if hardware.cpu_bf16 else "fp32")
+    return preset("cpu").with_overrides({"precision": "bf16" if hardware.cpu_bf16 else "fp32"})
 
 
 def _existing(path: Path) -> Path:

@@ -212,9 +212,22 @@ def silent(event: str, values: dict[str, Any]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerScore:
+    """What the rewards say about one answer."""
+
+    value: float | None
+    """0 to 1; None where nothing applies."""
+    components: Mapping[str, float] = field(default_factory=dict)
+    """Reward name to its value, of those that apply."""
+
+
+Scorer = Callable[[TraceRecord], AnswerScore]
+"""The rewards of an agent. Raises RewardFailed, which names the reward that breaks."""
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingJob:
-    """All that a training method may know. Rows are JSON lines in TRL's conversational preference format:
-    ``{"prompt": [messages], "chosen": [message], "rejected": [message], ...}``; other keys are ignored."""
+    """All that a training method may know. The rows are JSON lines as ``rl.data_formatter.read_training_rows`` knows them."""
 
     train_rows: Path
     base_model: str
@@ -224,6 +237,10 @@ class TrainingJob:
     """``checkpoint-N/`` folders and the finished ``adapter/`` are written here, each by rename."""
     resume: bool = False
     """Go on from the newest complete checkpoint in ``output_dir``, if there is one."""
+    scorer: Scorer | None = None
+    """For methods that generate answers while training."""
+    reward_model: Path | None = None
+    """The directory of a reward model that scores instead."""
 
 
 @dataclass(frozen=True, slots=True)

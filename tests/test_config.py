@@ -4,12 +4,14 @@ import dataclasses
 
 import pytest
 
-from rl.config import DEFAULT, PRESETS, TrainingConfig, preset
+from rl.config import CONFIGS, PRESETS, TrainingConfig, check_overrides, config_class, preset
 from rl.errors import UsageError
+
+DEFAULT = TrainingConfig()
 
 
 def test_the_presets_have_the_documented_numbers():
-    default, small, high = PRESETS["default"], PRESETS["small_gpu"], PRESETS["high_quality"]
+    default, small, high = map(preset, ("default", "small_gpu", "high_quality"))
     assert (default.lora_r, default.lora_alpha, default.learning_rate, default.beta) == (16, 32, 5e-5, 0.1)
     assert (default.epochs, default.batch_size, default.gradient_accumulation) == (3, 4, 4)
     assert (small.batch_size, small.gradient_accumulation) == (2, 8)
@@ -17,7 +19,7 @@ def test_the_presets_have_the_documented_numbers():
 
 
 def test_every_preset_trains_on_the_same_effective_batch():
-    assert {config.batch_size * config.gradient_accumulation for config in PRESETS.values()} == {16}
+    assert {config.batch_size * config.gradient_accumulation for config in map(preset, PRESETS)} == {16}
 
 
 def test_an_unknown_preset_lists_the_known_ones():
@@ -56,3 +58,36 @@ def test_a_value_that_cannot_be_meant_is_refused(name, value):
 
 def test_a_config_survives_its_own_dictionary():
     assert TrainingConfig(**DEFAULT.as_dict()) == DEFAULT
+
+
+@pytest.mark.parametrize("method", CONFIGS)
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_suits_every_method(method: str, name: str):
+    config = preset(name, method)
+    assert type(config) is CONFIGS[method]
+    assert CONFIGS[method](**config.as_dict()) == config
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "value"),
+    [
+        ("grpo", "num_generations", 1), ("grpo", "loss_type", "ppo"), ("grpo", "rollouts", "both"), ("grpo", "top_p", 0),
+        ("ppo", "gamma", 1.1), ("ppo", "mini_batch_size", 9), ("ppo", "max_steps", 0), ("ppo", "top_k", 0.5),
+    ],
+)  # fmt: skip
+def test_a_value_that_cannot_be_meant_for_a_method_is_refused(method: str, name: str, value: object):
+    with pytest.raises(UsageError, match=name):
+        config_class(method)().with_overrides({name: value})
+
+
+def test_overrides_may_be_for_any_method_but_not_for_none():
+    check_overrides({"target_kl": 3, "num_generations": 6, "beta": 0.2})
+    with pytest.raises(UsageError, match="unknown hyper-parameter targt_kl"):
+        check_overrides({"targt_kl": 3})
+    with pytest.raises(UsageError, match="target_kl must be"):
+        check_overrides({"target_kl": -3})
+
+
+def test_an_unknown_method_lists_the_known_ones():
+    with pytest.raises(UsageError, match="'sft'; known: dpo, kto, grpo, ppo, reward_model"):
+        preset("default", "sft")

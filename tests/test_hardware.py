@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rl import hardware
-from rl.config import PRESETS
+from rl.config import PRESETS, preset
 from rl.hardware import GIB, Gpu, HardwareConfig, ModelShape, detect_hardware, estimate, get_ryzen_optimized_config
 
 HALF_BILLION = ModelShape(parameters=494_000_000, layers=24, hidden_size=896, vocab_size=151_936)
@@ -81,17 +81,17 @@ def test_the_preset_follows_the_largest_gpu():
 
 def test_a_ryzen_with_bf16_instructions_trains_in_bf16():
     assert get_ryzen_optimized_config(LAPTOP).precision == "bf16"
-    assert get_ryzen_optimized_config(replace(LAPTOP, cpu_bf16=False)) == PRESETS["cpu"]
+    assert get_ryzen_optimized_config(replace(LAPTOP, cpu_bf16=False)) == preset("cpu")
 
 
 def test_steps_are_counted_as_the_trainer_counts_them():
-    config = PRESETS["cpu"].with_overrides({"batch_size": 4, "gradient_accumulation": 4, "epochs": 3})
+    config = preset("cpu").with_overrides({"batch_size": 4, "gradient_accumulation": 4, "epochs": 3})
     assert estimate(100, 200, HALF_BILLION, config, LAPTOP).steps == 21  # 25 batches: 7 steps an epoch
     assert estimate(0, 200, HALF_BILLION, config, LAPTOP).steps == 0
 
 
 def test_the_time_is_six_flops_for_each_parameter_and_token():
-    config = PRESETS["cpu"].with_overrides({"epochs": 2})
+    config = preset("cpu").with_overrides({"epochs": 2})
     seconds = estimate(50, 200, HALF_BILLION, config, LAPTOP).seconds
     assert seconds == pytest.approx(6 * 494e6 * 400 * 50 * 2 / (8 * 40e9))
     again = config.with_overrides({"activation_checkpointing": True})
@@ -101,13 +101,13 @@ def test_the_time_is_six_flops_for_each_parameter_and_token():
 
 
 def test_rows_longer_than_the_limit_are_cut():
-    config = PRESETS["cpu"].with_overrides({"max_length": 128})
+    config = preset("cpu").with_overrides({"max_length": 128})
     cut = estimate(50, 10_000, HALF_BILLION, config, LAPTOP)
     assert cut == estimate(50, 128, HALF_BILLION, config, LAPTOP)
 
 
 def test_a_gpu_is_faster_and_holds_the_weights_in_two_bytes():
-    config = PRESETS["default"]
+    config = preset("default")
     fast, slow = (estimate(500, 300, HALF_BILLION, config, machine) for machine in (SERVER, LAPTOP))
     assert fast.seconds < slow.seconds / 100
     assert 494e6 * 2 < fast.peak_memory_bytes < slow.peak_memory_bytes
@@ -116,7 +116,7 @@ def test_a_gpu_is_faster_and_holds_the_weights_in_two_bytes():
 
 
 def test_activation_checkpointing_saves_memory():
-    config = PRESETS["default"].with_overrides({"batch_size": 8})
+    config = preset("default").with_overrides({"batch_size": 8})
     lean = config.with_overrides({"activation_checkpointing": True})
     memory, less = (estimate(10, 1000, HALF_BILLION, c, SERVER).peak_memory_bytes for c in (config, lean))
     assert less < memory
@@ -124,4 +124,4 @@ def test_activation_checkpointing_saves_memory():
 
 def test_no_tokens_is_a_mistake():
     with pytest.raises(ValueError, match="rows of 0 tokens"):
-        estimate(10, 0, HALF_BILLION, PRESETS["cpu"], LAPTOP)
+        estimate(10, 0, HALF_BILLION, preset("cpu"), LAPTOP)

@@ -76,7 +76,7 @@ def train_command(command: RatchetCommand, method: str, options: dict[str, Any])
     if not options["agent"]:
         raise UsageError("--agent is missing: say whose ratings to learn from")
     agent = Agent.named(options["agent"])
-    config = training_config(agent, options)
+    config = training_config(agent, method, options)
     if options["resume"] is not None:
         stopped = resumable(agent, method, options["resume"])
         _execute(command, resume(command, stopped, options, config.as_dict()))
@@ -90,10 +90,10 @@ def train_command(command: RatchetCommand, method: str, options: dict[str, Any])
     _execute(command, supervisor.claim_stopped(run))
 
 
-def training_config(agent: Agent, options: dict[str, Any]) -> TrainingConfig:
+def training_config(agent: Agent, method: str, options: dict[str, Any]) -> TrainingConfig:
     """What is given on the command line, over the named preset, or over the agent's own settings."""
-    start = preset(options["config"]) if options["config"] else agent.training_config()
-    known = {field.name for field in fields(TrainingConfig)}
+    start = preset(options["config"], method) if options["config"] else agent.training_config(method)
+    known = {field.name for field in fields(start)}
     return start.with_overrides({name: value for name, value in options.items() if name in known})
 
 

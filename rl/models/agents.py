@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -7,7 +8,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models.functions import Lower
 
-from rl.config import PRESETS, TrainingConfig, preset
+from rl.config import PRESETS, TrainingConfig, check_overrides, preset
 from rl.errors import UsageError
 from rl.export.levels import LEVELS, check_level
 from rl.rewards.weights import check_decision_weights, check_reward_weights
@@ -25,7 +26,7 @@ def validate_level(value: str) -> None:
 def validate_overrides(value: object) -> None:
     if not isinstance(value, dict):
         raise ValidationError("must be a JSON object of hyper-parameters")
-    _as_validation_error(preset("default").with_overrides, value)
+    _as_validation_error(check_overrides, value)
 
 
 def validate_reward_weights(value: object) -> None:
@@ -156,9 +157,8 @@ class Agent(models.Model):
         if isinstance(self.training_overrides, dict):
             _as_validation_error(self.training_config)
 
-    def training_config(self) -> TrainingConfig:
-        return (
-            preset(self.preset)
-            .with_overrides({"max_length": self.context_length})
-            .with_overrides(self.training_overrides)
-        )
+    def training_config(self, method: str = "dpo") -> TrainingConfig:
+        """Overrides of hyper-parameters that the method has not are for other methods."""
+        start = preset(self.preset, method).with_overrides({"max_length": self.context_length})
+        known = {field.name for field in fields(start)}
+        return start.with_overrides({name: value for name, value in self.training_overrides.items() if name in known})

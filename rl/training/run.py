@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from rl import dataset_builder
-from rl.config import TrainingConfig
+from rl.config import TrainingConfig, config_class
 from rl.errors import Interrupted, RatchetError, RunConflict
 from rl.evaluation.evaluate import evaluate
 from rl.export import release
@@ -163,7 +163,7 @@ def _train(run: TrainingRun, training_set: TrainingSet, options: RunOptions, rep
     job = TrainingJob(
         train_rows=training_set.directory / "train.jsonl",
         base_model=base,
-        config=TrainingConfig(**run.config),
+        config=config_class(run.method)(**run.config),
         output_dir=run.directory,
         resume=run.attempt > 1,
     )

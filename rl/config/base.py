@@ -1,17 +1,42 @@
-"""Hyper-parameters and presets. A preset is never changed in place: overrides make a new one, and unknown names raise."""
+"""Hyper-parameters that every method has. Overrides make a new configuration; unknown names and impossible values raise."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from rl.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingConfig:
-    """One training run. The defaults suit LoRA on a 1-3B instruct model; TRL's own are meant for full fine-tuning."""
+    """One training run. The defaults suit LoRA on a 1-3B instruct model; TRL's own are meant for full fine-tuning.
+
+    Methods with hyper-parameters of their own have a subclass (rl/config/methods.py), which adds to RANGES and INTEGERS.
+    """
+
+    RANGES: ClassVar[Mapping[str, tuple[float, float]]] = {
+        "epochs": (0.01, 1000),
+        "batch_size": (1, 1024),
+        "gradient_accumulation": (1, 1024),
+        "learning_rate": (1e-9, 1.0),
+        "warmup_ratio": (0, 1),
+        "beta": (0, 100),
+        "lora_r": (1, 1024),
+        "lora_alpha": (1, 8192),
+        "lora_dropout": (0, 0.99),
+        "max_length": (16, 1_000_000),
+        "max_grad_norm": (0, 1e6),
+        "save_steps": (1, 1_000_000),
+        "seed": (0, 2**32 - 1),
+    }
+    INTEGERS: ClassVar[frozenset[str]] = frozenset(
+        ("batch_size", "gradient_accumulation", "lora_r", "lora_alpha", "max_length", "save_steps", "seed")
+    )
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"precision": ("auto", "fp32", "bf16")}
+    OF_PRESETS: ClassVar[Mapping[str, str]] = {}
+    """What a preset's names mean here, where they mean something else; empty: nothing."""
 
     epochs: float = 3.0
     """Passes over the training rows."""
@@ -45,17 +70,17 @@ class TrainingConfig:
     """Of the weights' initialisation, the shuffling and the dropout."""
 
     def __post_init__(self) -> None:
-        for name, low, high in _RANGES:
+        for name, (low, high) in self.RANGES.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
                 raise UsageError(f"{name} must be a number from {low:g} to {high:g}, not {value!r}")
-        for name in _INTEGERS:
-            if int(getattr(self, name)) != getattr(self, name):
-                raise UsageError(f"{name} must be a whole number, not {getattr(self, name)!r}")
-        if self.precision not in ("auto", "fp32", "bf16"):
-            raise UsageError(f"precision must be auto, fp32 or bf16, not {self.precision!r}")
+            if name in self.INTEGERS and int(value) != value:
+                raise UsageError(f"{name} must be a whole number, not {value!r}")
+        for name, known in self.CHOICES.items():
+            if getattr(self, name) not in known:
+                raise UsageError(f"{name} must be {', '.join(known[:-1])} or {known[-1]}, not {getattr(self, name)!r}")
 
-    def with_overrides(self, overrides: Mapping[str, Any]) -> TrainingConfig:
+    def with_overrides(self, overrides: Mapping[str, Any]) -> Self:
         """A copy with some values replaced; None means 'not given'.
 
         Raises UsageError for a name that is no hyper-parameter.
@@ -67,41 +92,3 @@ class TrainingConfig:
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
-
-
-_RANGES: tuple[tuple[str, float, float], ...] = (
-    ("epochs", 0.01, 1000),
-    ("batch_size", 1, 1024),
-    ("gradient_accumulation", 1, 1024),
-    ("learning_rate", 1e-9, 1.0),
-    ("warmup_ratio", 0, 1),
-    ("beta", 0, 100),
-    ("lora_r", 1, 1024),
-    ("lora_alpha", 1, 8192),
-    ("lora_dropout", 0, 0.99),
-    ("max_length", 16, 1_000_000),
-    ("max_grad_norm", 0, 1e6),
-    ("save_steps", 1, 1_000_000),
-    ("seed", 0, 2**32 - 1),
-)
-_INTEGERS = ("batch_size", "gradient_accumulation", "lora_r", "lora_alpha", "max_length", "save_steps", "seed")
-
-DEFAULT = TrainingConfig()
-
-PRESETS: dict[str, TrainingConfig] = {
-    "default": DEFAULT,
-    # Half the activations at the same effective batch of 16.
-    "small_gpu": replace(DEFAULT, batch_size=2, gradient_accumulation=8, activation_checkpointing=True),
-    # More capacity and more passes, for when quality matters more than an hour.
-    "high_quality": replace(DEFAULT, epochs=5.0, lora_r=32, lora_alpha=64),
-    # Micro-batches of one carry no padding, which on a CPU is pure waste; fp32 because many CPUs emulate bf16.
-    "cpu": replace(DEFAULT, batch_size=1, gradient_accumulation=16, lora_r=8, lora_alpha=16, precision="fp32"),
-}
-
-
-def preset(name: str) -> TrainingConfig:
-    """Raises UsageError that lists the known presets."""
-    try:
-        return PRESETS[name]
-    except KeyError:
-        raise UsageError(f"unknown preset {name!r}; known: {', '.join(PRESETS)}") from None

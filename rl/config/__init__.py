@@ -1,0 +1,19 @@
+"""Hyper-parameters and presets."""
+
+from __future__ import annotations
+
+from rl.config.base import TrainingConfig
+from rl.config.methods import CONFIGS, GRPOConfig, PPOConfig, RewardModelConfig, check_overrides, config_class
+from rl.config.presets import PRESETS, preset
+
+__all__ = [
+    "CONFIGS",
+    "PRESETS",
+    "GRPOConfig",
+    "PPOConfig",
+    "RewardModelConfig",
+    "TrainingConfig",
+    "check_overrides",
+    "config_class",
+    "preset",
+]

@@ -1,0 +1,29 @@
+"""Presets: what differs from a method's own defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rl.config.base import TrainingConfig
+from rl.config.methods import config_class
+from rl.errors import UsageError
+
+PRESETS: dict[str, Mapping[str, Any]] = {
+    "default": {},
+    # Half the activations at the same effective batch of 16.
+    "small_gpu": {"batch_size": 2, "gradient_accumulation": 8, "activation_checkpointing": True},
+    # More capacity and more passes, for when quality matters more than an hour.
+    "high_quality": {"epochs": 5.0, "lora_r": 32, "lora_alpha": 64},
+    # Micro-batches of one carry no padding, which on a CPU is pure waste; fp32 because many CPUs emulate bf16.
+    "cpu": {"batch_size": 1, "gradient_accumulation": 16, "lora_r": 8, "lora_alpha": 16, "precision": "fp32"},
+}
+
+
+def preset(name: str, method: str = "dpo") -> TrainingConfig:
+    """Raises UsageError that lists the known presets, or methods."""
+    if name not in PRESETS:
+        raise UsageError(f"unknown preset {name!r}; known: {', '.join(PRESETS)}")
+    config = config_class(method)()
+    values = {config.OF_PRESETS.get(key, key): value for key, value in PRESETS[name].items()}
+    return config.with_overrides({key: value for key, value in values.items() if key})
