@@ -227,7 +227,7 @@ Scorer = Callable[[TraceRecord], AnswerScore]
 
 @dataclass(frozen=True, slots=True)
 class TrainingJob:
-    """All that a training method may know. The rows are JSON lines as ``rl.data_formatter.read_training_rows`` knows them."""
+    """All that a training method may know. The rows are JSON lines: ``rl.data_formatter.read_training_rows``."""
 
     train_rows: Path
     base_model: str
@@ -285,26 +285,3 @@ class Interval:
     value: float
     low: float
     high: float
-
-
-# --- export ------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ExportJob:
-    base_model: str
-    adapter_dir: Path | None
-    """None exports the base model itself."""
-    output_dir: Path
-    name: str
-    """A slug; becomes file names and ``general.name``."""
-    quantization: str = "f16"
-
-
-@dataclass(frozen=True, slots=True)
-class ExportResult:
-    path: Path
-    """The file, or the directory for formats that are directories."""
-    quantization: str
-    details: dict[str, Any] = field(default_factory=dict)
-    """What a person should see: tensor types used, self-check figures, warnings."""

@@ -9,8 +9,9 @@ from rl.export.gguf_quantize import k_quant_library
 from rl.export.levels import K_LEVELS, check_level
 from rl.export.loading import load_config
 from rl.export.merge import write_merged
+from rl.export.records import ExportJob, ExportResult
 from rl.export.staging import scratch_directory, staged_file
-from rl.records import ExportJob, ExportResult, Report
+from rl.records import Report
 from rl.slugs import check_slug
 
 

@@ -16,8 +16,9 @@ from rl.errors import ExportFailed, UsageError
 from rl.export.gguf_architectures import Architecture, find_architecture, gguf_name, reordered_rows
 from rl.export.gguf_weights import Array, Checkpoint
 from rl.export.loading import layer_shapes, load_config
+from rl.export.records import ExportJob, ExportResult
 from rl.export.staging import require_space, staged_directory
-from rl.records import ExportJob, ExportResult, Report
+from rl.records import Report
 from rl.slugs import check_slug
 from rl.training.loading import quiet
 from rl.training.model_path import ADAPTER_CONFIG, ADAPTER_WEIGHTS, check_adapter

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from rl.errors import ExportFailed
 from rl.export.loading import load_merged, load_tokenizer
+from rl.export.records import ExportJob, ExportResult
 from rl.export.staging import require_space, staged_directory
-from rl.records import ExportJob, ExportResult, Report
+from rl.records import Report
 from rl.slugs import check_slug
 from rl.training.loading import quiet
 

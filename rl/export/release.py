@@ -11,9 +11,10 @@ from rl.errors import ExportFailed, UsageError
 from rl.export import EXPORTERS
 from rl.export.checksums import artifact_fields
 from rl.export.levels import check_level
+from rl.export.records import ExportJob, ExportResult
 from rl.leaves import leaf
 from rl.models import Artifact, ModelVersion
-from rl.records import ExportJob, ExportResult, Report
+from rl.records import Report
 from rl.slugs import check_slug
 from rl.training import versions
 

@@ -17,7 +17,8 @@ from rl.errors import ExportFailed, Interrupted, UsageError
 from rl.export.gguf import export
 from rl.export.levels import LEVELS
 from rl.export.llama_process import greedy_tokens
-from rl.records import ExportJob, ExportResult, Report, silent
+from rl.export.records import ExportJob, ExportResult
+from rl.records import Report, silent
 from rl.training.tiny_model import build as build_embedded_model
 from tests.export.tiny_models import FAMILIES, build_model
 
@@ -145,7 +146,8 @@ import resource, sys
 from pathlib import Path
 from rl.errors import ExportFailed
 from rl.export import gguf, merge
-from rl.records import ExportJob, silent
+from rl.export.records import ExportJob
+from rl.records import silent
 base, *places = sys.argv[1:]
 for place in places:
     output, limit = place.split("=")

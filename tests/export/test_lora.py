@@ -16,7 +16,8 @@ from rl.errors import ExportFailed, UsageError
 from rl.export import lora
 from rl.export.gguf_convert import convert
 from rl.export.llama_process import greedy_tokens
-from rl.records import ExportJob, silent
+from rl.export.records import ExportJob
+from rl.records import silent
 from tests.export.tiny_models import build_adapter
 
 Build = Callable[[str], Path]

@@ -13,7 +13,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rl.errors import ExportFailed, UsageError
 from rl.export.merge import export
-from rl.records import ExportJob, silent
+from rl.export.records import ExportJob
+from rl.records import silent
 from tests.export.tiny_models import build_adapter
 
 Build = Callable[[str], Path]
