@@ -36,7 +36,8 @@ TORCH_LEAVES = (
 )
 # Base: standard library and psutil. They may see each other and nothing else of ours.
 BASE = (
-    "rl.errors", "rl.records", "rl.config", "rl.hardware", "rl.slugs", "rl.files", "rl.sandbox", "rl.export.levels", "rl.export.records",
+    "rl.errors", "rl.records", "rl.config", "rl.hardware", "rl.slugs", "rl.files", "rl.sandbox",
+    "rl.export.levels", "rl.export.records",
     "rl.rewards.weights",
 )  # fmt: skip
 # Pure: records in, records out; no Django.
