@@ -18,6 +18,7 @@ class TrainingConfig:
 
     RANGES: ClassVar[Mapping[str, tuple[float, float]]] = {
         "epochs": (0.01, 1000),
+        "max_steps": (0, 10_000_000),
         "batch_size": (1, 1024),
         "gradient_accumulation": (1, 1024),
         "learning_rate": (1e-9, 1.0),
@@ -32,7 +33,7 @@ class TrainingConfig:
         "seed": (0, 2**32 - 1),
     }
     INTEGERS: ClassVar[frozenset[str]] = frozenset(
-        ("batch_size", "gradient_accumulation", "lora_r", "lora_alpha", "max_length", "save_steps", "seed")
+        ("max_steps", "batch_size", "gradient_accumulation", "lora_r", "lora_alpha", "max_length", "save_steps", "seed")
     )
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"precision": ("auto", "fp32", "bf16")}
     OF_PRESETS: ClassVar[Mapping[str, str]] = {}
@@ -40,6 +41,8 @@ class TrainingConfig:
 
     epochs: float = 3.0
     """Passes over the training rows."""
+    max_steps: int = 0
+    """Optimiser steps; 0: as many as ``epochs`` comes to."""
     batch_size: int = 4
     """Preference pairs (or rows) per forward pass."""
     gradient_accumulation: int = 4

@@ -20,9 +20,8 @@ class GRPOConfig(TrainingConfig):
         "temperature": (0.01, 10),
         "top_p": (0.01, 1),
         "max_new_tokens": (1, 100_000),
-        "max_steps": (0, 10_000_000),
     }
-    INTEGERS: ClassVar[frozenset[str]] = TrainingConfig.INTEGERS | {"num_generations", "max_new_tokens", "max_steps"}
+    INTEGERS: ClassVar[frozenset[str]] = TrainingConfig.INTEGERS | {"num_generations", "max_new_tokens"}
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **TrainingConfig.CHOICES,
         "rollouts": ("online", "offline"),
@@ -43,8 +42,6 @@ class GRPOConfig(TrainingConfig):
     """Of one answer."""
     loss_type: str = "dapo"
     """How a token's loss is averaged; see TRL's GRPOConfig."""
-    max_steps: int = 0
-    """Optimiser steps; 0: as many as ``epochs`` comes to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +66,7 @@ class PPOConfig(TrainingConfig):
         "top_p": (0.01, 1),
     }
     INTEGERS: ClassVar[frozenset[str]] = TrainingConfig.INTEGERS | {
-        "ppo_epochs", "mini_batch_size", "max_steps", "max_new_tokens", "top_k",
+        "ppo_epochs", "mini_batch_size", "max_new_tokens", "top_k",
     }  # fmt: skip
     OF_PRESETS: ClassVar[Mapping[str, str]] = {"batch_size": "mini_batch_size", "gradient_accumulation": ""}
 

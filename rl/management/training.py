@@ -44,6 +44,7 @@ def add_training_options(parser: CommandParser) -> None:
     training.add_argument("--config", choices=list(PRESETS), help="preset")
     training.add_argument("--base-model", default="", help="hub id or directory; default: the agent's")
     training.add_argument("--epochs", type=float)
+    training.add_argument("--max-steps", type=int, help="optimiser steps; default: as many as the epochs come to")
     training.add_argument("--batch-size", type=int, help="rows per forward pass")
     training.add_argument("--gradient-accumulation", type=int, help="forward passes per optimiser step")
     training.add_argument("--learning-rate", type=float)

@@ -33,6 +33,7 @@ def arguments(kind: type[Arguments], config: TrainingConfig, output_dir: Path, *
     values = {
         "output_dir": str(output_dir),
         "num_train_epochs": config.epochs,
+        "max_steps": int(config.max_steps) or -1,
         "per_device_train_batch_size": int(config.batch_size),
         "gradient_accumulation_steps": int(config.gradient_accumulation),
         "learning_rate": config.learning_rate,
