@@ -50,5 +50,6 @@ COLUMNS: Final[Mapping[str, Mapping[str, tuple[Callable[[object], bool], str]]]]
         "rewards": (_is_list_of(_is_number), "a list of numbers"),
     },
     "reward": {"completion": (_is_messages, MESSAGES), "reward": (_is_number, "a number")},
+    "prompts": {"details": (lambda value: isinstance(value, dict), "an object")},
 }
 """Beside ``prompt``."""

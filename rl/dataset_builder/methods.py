@@ -1,4 +1,4 @@
-"""Which rows each training method learns from."""
+"""The kinds of rows that training methods learn from; most kinds are named after their method."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from rl.dataset_builder.groups import PromptRows, Source, Tally
 from rl.dataset_builder.judged_rows import GroupRows, LabelledRows, RewardRows
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.pair_rows import PairRows
+from rl.dataset_builder.prompt_rows import PromptsOnly
 from rl.errors import UsageError
 from rl.models import Agent
 
@@ -30,6 +31,7 @@ ROW_BUILDERS: dict[str, type[RowBuilder]] = {
     "kto": LabelledRows,
     "grpo": GroupRows,
     "reward": RewardRows,
+    "prompts": PromptsOnly,
 }
 
 

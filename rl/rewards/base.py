@@ -30,6 +30,9 @@ class BaseReward(ABC):
     """Its share in the mean, unless the agent has another."""
     supporting: bool = False
     """True: counts only beside a reward that is evidence by itself."""
+    fresh: bool = True
+    """Whether it can judge an answer that was just generated, of which the text is known and what came with the prompt;
+    False where it judges what was recorded of a stored answer, or said about it."""
 
     @abstractmethod
     def compute(self, trace: TraceRecord) -> RewardResult:

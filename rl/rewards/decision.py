@@ -28,6 +28,7 @@ class DecisionReward(BaseReward):
 
     name = "decision"
     weight = 1.0
+    fresh = False
 
     def __init__(self, weights: Table | None = None) -> None:
         """``weights`` take the place of those of the type's table that have their scale and name."""

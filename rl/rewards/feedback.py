@@ -11,6 +11,7 @@ class FeedbackReward(BaseReward):
 
     name = "feedback"
     weight = 3.0
+    fresh = False
 
     def compute(self, trace: TraceRecord) -> RewardResult:
         rating = mean_rating(trace)

@@ -13,6 +13,7 @@ class TaskCompletionReward(BaseReward):
 
     name = "task_completion"
     weight = 1.5
+    fresh = False
 
     def compute(self, trace: TraceRecord) -> RewardResult:
         last = _last_status(trace.tasks)

@@ -9,6 +9,7 @@ class ToolSuccessReward(BaseReward):
 
     name = "tool_success"
     weight = 2.0
+    fresh = False
 
     def compute(self, trace: TraceRecord) -> RewardResult:
         if not trace.tool_calls:

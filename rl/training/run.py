@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import json
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -25,7 +26,7 @@ from rl.hardware import HardwareConfig, detect_hardware
 from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun, TrainingSet
 from rl.records import Report, TrainingJob, TrainingResult
 from rl.serving.deploy import deploy_to_ollama, file_name, require_ollama
-from rl.training import base_models, method, method_path, versions
+from rl.training import base_models, method, method_path, rollouts, versions
 from rl.training.locks import device_lock
 from rl.training.monitor import Monitor, stopped_by_signals
 from rl.training.progress import log_file
@@ -50,6 +51,10 @@ class RunOptions:
     quantization: str = "q8_0"
     model_name: str = ""
     register_ollama: bool = False
+    rewards: str = ""
+    """Names, with commas between: what rewards answers that are generated while training. Empty: all of the agent's."""
+    reward_model: str = ""
+    """A directory or a version: what rewards them instead."""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -121,6 +126,7 @@ def _work(run: TrainingRun, monitor: Monitor) -> Evaluation:
     if options.register_ollama:
         require_ollama(options.model_name)
     monitor("stage", {"name": "preparing data"})
+    _require_rewards(run, options)
     training_set = _freeze_data(run, options, monitor)
     with device_lock(settings.DATA_DIR / "locks", _device(hardware), lambda: _wait(monitor)):
         version = run.version or versions.register(run, _train(run, training_set, options, monitor))
@@ -138,6 +144,16 @@ def _wait(monitor: Monitor) -> None:
     monitor.raise_if_stopped()
 
 
+def _require_rewards(run: TrainingRun, options: RunOptions) -> None:
+    """Before anything is frozen or loaded. Raises NotEnoughData or UsageError."""
+    if rollouts.generates(run.method, _config(run)) and not options.reward_model:
+        rollouts.require_rewards(run.agent, options.rewards)
+
+
+def _config(run: TrainingRun) -> TrainingConfig:
+    return config_class(run.method)(**run.config)
+
+
 def _device(hardware: HardwareConfig) -> str:
     return "gpu" if hardware.gpus else "cpu"
 
@@ -146,12 +162,13 @@ def _freeze_data(run: TrainingRun, options: RunOptions, report: Report) -> Train
     if run.training_set is not None:
         dataset_builder.reclaim(run.training_set)  # an attempt that failed had let its ratings go
         return run.training_set
+    kind = rollouts.row_kind(run.method, _config(run))
     if options.source == "file":
         frozen = dataset_builder.freeze_files(
-            run.agent, options.data_file, options.ratings_file or None, options.data, method=run.method
+            run.agent, options.data_file, options.ratings_file or None, options.data, method=kind
         )
     else:
-        frozen = dataset_builder.freeze(run.agent, options.data, method=run.method)
+        frozen = dataset_builder.freeze(run.agent, options.data, method=kind)
     if not run.beat(training_set=frozen):
         raise RunConflict(f"run {run.pk} was taken over while its data was prepared; this process stops")
     report("log", {"text": f"{frozen.train_rows} rows to train on, {frozen.heldout_rows} held out"})
@@ -159,18 +176,25 @@ def _freeze_data(run: TrainingRun, options: RunOptions, report: Report) -> Train
 
 
 def _train(run: TrainingRun, training_set: TrainingSet, options: RunOptions, report: Report) -> TrainingResult:
-    base = base_models.resolve(options.base_model or run.agent.base_model, report)
-    job = TrainingJob(
-        train_rows=training_set.directory / "train.jsonl",
-        base_model=base,
-        config=config_class(run.method)(**run.config),
-        output_dir=run.directory,
-        resume=run.attempt > 1,
-    )
+    job = _job(run, training_set, options, report)
     result: TrainingResult = method(run.method).train(job, report)
     gc.collect()  # trainer and model refer to each other, and the next model may not fit beside this one
     _write_result(run, result)
     return result
+
+
+def _job(run: TrainingRun, training_set: TrainingSet, options: RunOptions, report: Report) -> TrainingJob:
+    config = _config(run)
+    by_rewards = rollouts.generates(run.method, config) and not options.reward_model
+    return TrainingJob(
+        train_rows=training_set.directory / "train.jsonl",
+        base_model=base_models.resolve(options.base_model or run.agent.base_model, report),
+        config=config,
+        output_dir=run.directory,
+        resume=run.attempt > 1,
+        scorer=rollouts.scorer_for(run.agent, options.rewards) if by_rewards else None,
+        reward_model=Path(options.reward_model).expanduser() if options.reward_model else None,
+    )
 
 
 def _write_result(run: TrainingRun, result: TrainingResult) -> None:

@@ -1,0 +1,23 @@
+"""What this machine is, which numbers suit it, and about how long a training run would take on it."""
+
+from __future__ import annotations
+
+from rl.hardware.cost import ROW_WORK, ModelShape, RowWork, TrainingEstimate, estimate
+from rl.hardware.detecting import GIB, Gpu, HardwareConfig, detect_hardware
+from rl.hardware.profiles import PROFILES, Recommendation, get_ryzen_optimized_config, recommend
+
+__all__ = [
+    "GIB",
+    "PROFILES",
+    "ROW_WORK",
+    "Gpu",
+    "HardwareConfig",
+    "ModelShape",
+    "Recommendation",
+    "RowWork",
+    "TrainingEstimate",
+    "detect_hardware",
+    "estimate",
+    "get_ryzen_optimized_config",
+    "recommend",
+]

@@ -1,0 +1,95 @@
+"""GPUs: NVIDIA's as nvidia-smi lists them, AMD's as rocm-smi does, Apple's, which every Apple processor has."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+
+SECONDS = 10
+"""The programs hang when a driver is stuck."""
+_NVIDIA = ("--query-gpu=name,memory.total,memory.free,driver_version", "--format=csv,noheader,nounits")
+_AMD = ("--showproductname", "--showmeminfo", "vram", "--showdriverversion", "--json")
+_APPLE_SHARE = 0.75
+"""Of the memory that CPU and GPU share, as much as Metal advises to use at most on the larger machines."""
+
+MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    name: str
+    memory_total: int
+    """Bytes."""
+    memory_free: int
+    """Bytes."""
+    driver: str
+    backend: str = "cuda"
+    """cuda, rocm (which PyTorch calls cuda too) or mps."""
+
+
+Found = tuple[tuple[Gpu, ...], tuple[str, ...]]
+"""GPUs, and what could not be found out."""
+
+
+def found(cpu: str, ram_total: int, ram_available: int) -> Found:
+    """``cpu``: its name, which is its GPU's too where Apple makes both."""
+    if sys.platform == "darwin" and platform.machine() == "arm64":
+        usable = int(_APPLE_SHARE * ram_total)
+        return (Gpu(cpu, usable, min(usable, ram_available), "Metal", "mps"),), ()
+    nvidia, notes = _nvidia()
+    amd, more_notes = ((), ()) if nvidia else _amd()
+    return nvidia + amd, notes + more_notes
+
+
+def output(program: str, *arguments: str) -> tuple[str, tuple[str, ...]]:
+    """What the program prints, or nothing and why; nothing and no reason where it is not installed."""
+    path = shutil.which(program)
+    if path is None:
+        return "", ()
+    try:
+        done = subprocess.run([path, *arguments], capture_output=True, text=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return "", (f"{program} did not answer within {SECONDS} seconds",)
+    except OSError as error:
+        return "", (f"{program} cannot be run: {error.strerror}",)
+    if done.returncode:
+        lines = (done.stderr + done.stdout).strip().splitlines()
+        return "", (f"{program} failed: {lines[0] if lines else f'exit code {done.returncode}'}",)
+    return done.stdout, ()
+
+
+def _nvidia() -> Found:
+    """One line a GPU: name, total and free memory in MiB, driver."""
+    listing, notes = output("nvidia-smi", *_NVIDIA)
+    gpus: list[Gpu] = []
+    unread: list[str] = []
+    for line in filter(str.strip, listing.splitlines()):
+        try:
+            name, total, free, driver = (field.strip() for field in line.rsplit(",", 3))
+            gpus.append(Gpu(name, int(total) * MIB, int(free) * MIB, driver))
+        except ValueError:
+            unread.append(f"nvidia-smi says of a GPU only: {line.strip()}")
+    return tuple(gpus), (*notes, *unread)
+
+
+def _amd() -> Found:
+    """A JSON object with one entry a card; the names of the fields change their case between releases."""
+    listing, notes = output("rocm-smi", *_AMD)
+    if not listing.strip():
+        return (), notes
+    try:
+        told = {card: {key.lower(): value for key, value in of.items()} for card, of in json.loads(listing).items()}
+        driver = str(told.get("system", {}).get("driver version", ""))
+        return tuple(_card(of, driver) for card, of in told.items() if card.startswith("card")), notes
+    except (ValueError, KeyError, AttributeError, TypeError):
+        return (), (f"rocm-smi says of the GPUs only: {listing.strip().splitlines()[0][:200]}",)
+
+
+def _card(of: dict[str, str], driver: str) -> Gpu:
+    total, used = int(of["vram total memory (b)"]), int(of["vram total used memory (b)"])
+    name = of.get("card series") or of.get("card model") or "AMD GPU"
+    return Gpu(name, total, total - used, driver, "rocm")

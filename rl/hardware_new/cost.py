@@ -1,0 +1,107 @@
+"""About how long a training run takes, and how much memory it needs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from rl.config import TrainingConfig
+from rl.hardware.detecting import GIB, HardwareConfig
+
+_CPU_CORE_FLOPS = 40e9
+"""Sustained fp32 FLOP/s of one core in training: an AVX-512 core multiplies large matrices at 87e9, training gets half."""
+_CPU_BF16_GAIN = 1.5
+"""Measured on DPO steps, where the CPU has bf16 instructions."""
+_GPU_FLOPS = (
+    ("B200", 400e12), ("H200", 200e12), ("H100", 200e12), ("A100", 60e12), ("L40", 60e12), ("RTX 50", 40e12),
+    ("RTX 40", 25e12), ("A10", 25e12), ("RTX 30", 15e12), ("L4", 20e12), ("T4", 10e12), ("", 10e12),
+)  # fmt: skip
+"""About a fifth of the data sheet's dense bf16 FLOP/s, by a part of the name, first match; the last is for all others."""
+_GPU_FP32_SHARE = 0.25
+_RUNTIME_BYTES = GIB // 2
+"""PyTorch itself, loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    parameters: int
+    layers: int
+    hidden_size: int
+    vocab_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingEstimate:
+    """From constants of the device's class, not from a measurement of the device: right within a factor of 2 to 3."""
+
+    steps: int
+    """Optimiser steps."""
+    seconds: float
+    peak_memory_bytes: int
+    """On the device that trains: GPU memory where there is a GPU, else RAM."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowWork:
+    """What a method does with a row, with LoRA."""
+
+    sequences: int
+    """A prompt with an answer each."""
+    flops: int
+    """A parameter and token: 2 for a forward pass, and 2 for a backward pass, since the frozen weights need no gradient of
+    their own."""
+
+
+ROW_WORK: dict[str, RowWork] = {
+    "dpo": RowWork(2, 6),  # forward and backward of the policy, forward of the reference
+    "kto": RowWork(1, 10),  # the same, and a forward pass of both with the answer of another row
+}
+
+
+def estimate(
+    rows: int,
+    tokens: float,
+    model: ModelShape,
+    config: TrainingConfig,
+    hardware: HardwareConfig,
+    method: str = "dpo",
+) -> TrainingEstimate:
+    """``tokens``: of a prompt with an answer."""
+    if rows < 0 or tokens <= 0:
+        raise ValueError(f"{rows} rows of {tokens} tokens a sequence")
+    work = ROW_WORK[method]
+    per_row = work.sequences * min(tokens, config.max_length)
+    per_epoch = math.ceil(math.ceil(rows / config.batch_size) / config.gradient_accumulation)
+    again = 2 if config.activation_checkpointing else 0  # the policy's forward pass
+    flops = (work.flops + again) * model.parameters * per_row * rows * config.epochs
+    half = _trains_in_bf16(config, hardware)
+    return TrainingEstimate(
+        steps=math.ceil(config.epochs * per_epoch),
+        seconds=flops / _device_flops(hardware, half),
+        peak_memory_bytes=peak_memory(model, config, math.ceil(config.batch_size * per_row), 2 if half else 4),
+    )
+
+
+def _trains_in_bf16(config: TrainingConfig, hardware: HardwareConfig) -> bool:
+    return config.precision == "bf16" or (config.precision == "auto" and bool(hardware.gpus))
+
+
+def _device_flops(hardware: HardwareConfig, half: bool) -> float:
+    if hardware.gpus:
+        name = hardware.gpus[0].name
+        return next(flops for part, flops in _GPU_FLOPS if part in name) * (1 if half else _GPU_FP32_SHARE)
+    gain = _CPU_BF16_GAIN if half and hardware.cpu_bf16 else 1
+    return _CPU_CORE_FLOPS * min(hardware.physical_cores, hardware.usable_cores) * gain
+
+
+def peak_memory(model: ModelShape, config: TrainingConfig, tokens: int, width: int) -> int:
+    """``tokens``: in one forward pass; ``width``: bytes of a weight and of an activation."""
+    weights = model.parameters * width
+    # r * (inputs + outputs) over the seven linear layers of a block comes to about 20 r * hidden; each adapter weight has
+    # a gradient and two moments beside it, in fp32.
+    adapter = 16 * 20 * config.lora_r * model.hidden_size * model.layers
+    # A block keeps about 17 values a token and hidden unit (Korthikanti et al. 2022), or one when it is recomputed.
+    kept = model.layers + 17 if config.activation_checkpointing else 17 * model.layers
+    activations = tokens * model.hidden_size * kept * width
+    logits = tokens * model.vocab_size * 4 * 3  # fp32: the logits, their log-softmax and its gradient
+    return weights + adapter + activations + logits + _RUNTIME_BYTES

@@ -1,0 +1,140 @@
+"""Policies as N3 knows them: an agent's scored answers, trained into versions that are numbered by their feedback."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from django.db.models import Avg, Q, QuerySet, StdDev
+
+from rl import dataset_builder
+from rl.config import TrainingConfig
+from rl.dataset_builder import training_plan
+from rl.errors import NotEnoughData, UsageError
+from rl.models import Agent, Feedback, ModelVersion, TrainingRun
+from rl.training import METHODS, supervisor, versions
+from rl.training import run as runs
+from rl.training.dry_run import dry_run
+
+FEWEST = 10
+"""Scored answers to train on."""
+
+
+def figures(feedback: QuerySet[Feedback]) -> dict[str, Any]:
+    """Mean and standard deviation of ratings, as 0 to 1; None without any."""
+    found: dict[str, Any] = feedback.aggregate(mean=Avg("value"), std=StdDev("value"))
+    return found
+
+
+def scored(agent: Agent) -> QuerySet[Feedback]:
+    return Feedback.objects.filter(agent=agent, kind=Feedback.Kind.RATING, is_current=True).order_by()
+
+
+def require_enough(agent: Agent) -> int:
+    """How many scored answers there are. Raises NotEnoughData that says how many are missing."""
+    count = scored(agent).count()
+    if count < FEWEST:
+        raise NotEnoughData(
+            f"{agent.name} has {count} feedback samples, and {FEWEST} are needed: {FEWEST - count} more are missing"
+        )
+    return count
+
+
+def settings_for(agent: Agent, given: Mapping[str, Any]) -> tuple[str, TrainingConfig, runs.RunOptions]:
+    """Method, hyper-parameters and options from a request's camelCase names. Raises UsageError, NotEnoughData."""
+    values = {_snake(name): value for name, value in given.items() if value is not None}
+    method = str(values.pop("method", "") or _advised(agent))
+    if method not in METHODS:
+        raise UsageError(f"unknown training method {method!r}; known: {', '.join(METHODS)}")
+    base_model = str(values.pop("base_model", ""))
+    start = agent.training_config(method)
+    if unknown := sorted(set(values) - {field.name for field in fields(start)}):
+        raise UsageError(f"{method} has no hyper-parameter {unknown[0]!r}; known: {', '.join(sorted(f.name for f in fields(start)))}")
+    data = dataset_builder.DataOptions(pair_type=agent.pair_type, min_samples=1)
+    options = runs.RunOptions(data=data, base_model=base_model)
+    return method, start.with_overrides(values), options
+
+
+def estimated(agent: Agent, given: Mapping[str, Any]) -> dict[str, Any]:
+    """N3's answer to a dry run; nothing is written."""
+    count = require_enough(agent)
+    method, config, options = settings_for(agent, given)
+    document = dry_run(agent, config, options, method).document
+    cost, scores = document["estimate"], figures(scored(agent))
+    return {
+        "status": "dry_run",
+        "method": method,
+        "feedbackCount": count,
+        "estimatedSteps": cost and cost["steps"],
+        "estimatedTimeMinutes": cost and round(cost["seconds"] / 60, 2),
+        "scoreMean": scores["mean"],
+        "scoreStd": scores["std"],
+        "modelConfig": {
+            "base_model": document["base_model"],
+            "use_lora": True,
+            "learning_rate": config.learning_rate,
+        },
+    }
+
+
+def train(agent: Agent, given: Mapping[str, Any]) -> TrainingRun:
+    """Queues a run. Raises NotEnoughData, UsageError, and RunConflict when one is queued or running."""
+    require_enough(agent)
+    method, config, options = settings_for(agent, given)
+    run = runs.create(agent, method_name=method, config=config, options=options)
+    supervisor.enqueue(run)
+    return run
+
+
+def as_policy(version: ModelVersion) -> dict[str, Any]:
+    return {
+        "id": version.pk,
+        "agentId": version.agent.name,
+        "version": version.name,
+        "createdAt": version.created_at,
+        "metrics": metrics(version),
+    }
+
+
+def metrics(version: ModelVersion) -> dict[str, Any]:
+    """Of the ratings that the version's training set read."""
+    run = TrainingRun.objects.select_related("training_set").filter(version=version).first()
+    scores = (run.training_set.stats if run and run.training_set else {}).get("scores", {})
+    return {
+        "feedbackCount": version.feedback_count,
+        "rewardMean": scores.get("mean"),
+        "rewardStd": scores.get("std"),
+    }
+
+
+def as_result(run: TrainingRun, url: str) -> dict[str, Any]:
+    """N3's answer to a training, finished or not."""
+    version = run.version
+    known = metrics(version) if version else {"feedbackCount": None, "rewardMean": None, "rewardStd": None}
+    return {
+        "status": "trained" if run.state == TrainingRun.State.SUCCEEDED else run.state,
+        "runUrl": url,
+        "method": run.method,
+        "step": run.step,
+        "totalSteps": run.total_steps,
+        "error": run.error,
+        "policyId": version and version.pk,
+        "version": version and version.name,
+        "modelPath": version and str(versions.adapter_directory(version)),
+        "rewardModelPath": run.options.get("reward_model") or None,
+        "trainingSteps": run.step,
+        **known,
+    }
+
+
+def _advised(agent: Agent) -> str:
+    plan = training_plan(agent)
+    if plan.advice.method in METHODS:
+        return plan.advice.method
+    raise NotEnoughData(plan.advice.reason)
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])([A-Z])", lambda found: f"_{found[1].lower()}", name)

@@ -1,0 +1,97 @@
+"""Methods that generate answers while they train: which they are, what they start from, and who rewards the answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rl.collect.trace_records import trace_record
+from rl.config import TrainingConfig
+from rl.data_formatter.fresh import fresh_trace
+from rl.errors import NotEnoughData, UsageError
+from rl.models import Agent, Trace
+from rl.records import AnswerScore, Scorer, TraceRecord
+from rl.rewarding import engine_for
+from rl.rewards.base import RewardResult
+from rl.rewards.engine import RewardEngine
+
+PROBED = 20
+"""Stored answers that are looked at to see whether a reward applies."""
+
+
+def generates(method: str, config: TrainingConfig) -> bool:
+    return method == "ppo" or getattr(config, "rollouts", "") == "online"
+
+
+def row_kind(method: str, config: TrainingConfig) -> str:
+    """Of the training set: a key of ROW_BUILDERS."""
+    if generates(method, config):
+        return "prompts"
+    return "reward" if method == "reward_model" else method
+
+
+def scorer_for(agent: Agent, names: str = "") -> Scorer:
+    """The agent's rewards, or those of them that are named, with commas between; only what can judge fresh answers.
+
+    Raises UsageError for a name that is not known, or whose reward cannot judge them or is switched off.
+    """
+    engine = _engine(agent, names)
+
+    def score(trace: TraceRecord) -> AnswerScore:
+        results = engine.compute_all(replace(trace, agent=agent.name))
+        components = {result.name: result.value for result in results if result.value is not None}
+        return AnswerScore(engine.combine(results), components)
+
+    return score
+
+
+def require_rewards(agent: Agent, names: str = "") -> None:
+    """Raises NotEnoughData where no fresh answer would get a reward, UsageError as ``scorer_for``."""
+    engine = _engine(agent, names)
+    evidence = [name for name, weight in engine.weights.items() if weight and not engine.rewards[name].supporting]
+    if not evidence:
+        raise NotEnoughData(
+            f"no reward of {agent.name} that is switched on can judge an answer that was just generated; these could: "
+            f"{', '.join(_of_fresh_answers(engine))}"
+        )
+    reasons = ""
+    newest = list(agent.traces.order_by("-created_at", "id")[:PROBED])
+    for trace in newest:
+        results = engine.compute_all(_as_fresh(trace))
+        if engine.combine(results) is not None:
+            return
+        reasons = reasons or _reasons(results)
+    if newest:
+        raise NotEnoughData(
+            f"no reward applies to any of the {len(newest)} newest answers of {agent.name}, so none would to fresh ones "
+            f"({reasons}): set the agent's answer format, give tests with the prompts, or add a reward of your own"
+        )
+
+
+def _engine(agent: Agent, names: str) -> RewardEngine:
+    """With weight 0 for what is not named, and for what cannot judge fresh answers."""
+    engine = engine_for(agent)
+    fresh = _of_fresh_answers(engine)
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    if unknown := [name for name in wanted if name not in engine.rewards]:
+        raise UsageError(f"there is no reward {unknown[0]!r}; known: {', '.join(engine.rewards)}")
+    if stored := [name for name in wanted if name not in fresh]:
+        raise UsageError(f"the reward {stored[0]} needs a stored answer; fresh ones can have: {', '.join(fresh)}")
+    if off := [name for name in wanted if not engine.weights[name]]:
+        raise UsageError(f"the reward {off[0]} is switched off: its weight for {agent.name} is 0")
+    used = wanted or fresh
+    engine.weights = {name: weight if name in used else 0.0 for name, weight in engine.weights.items()}
+    return engine
+
+
+def _of_fresh_answers(engine: RewardEngine) -> list[str]:
+    return [name for name, reward in engine.rewards.items() if reward.fresh]
+
+
+def _as_fresh(trace: Trace) -> TraceRecord:
+    record = trace_record(trace)
+    row = {"prompt": record.prompt, "prompt_key": record.prompt_key, "details": record.details}
+    return replace(fresh_trace(row, record.response), agent=record.agent)
+
+
+def _reasons(results: list[RewardResult]) -> str:
+    return "; ".join(f"{result.name}: {result.reason}" for result in results if result.value is None)

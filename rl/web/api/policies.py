@@ -1,0 +1,184 @@
+"""N3's calls: score an answer, train a policy, list what was trained."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import connection
+from django.urls import reverse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework import status
+from rest_framework.exceptions import NotFound, ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from rl import policies
+from rl.collect import feedback
+from rl.collect.checking import problem
+from rl.collect.importers.n3 import scored_answer
+from rl.collect.lookups import agents_named
+from rl.collect.storable import unstorable
+from rl.collect.storing import TOO_MANY_AGENTS, TraceStore
+from rl.errors import NotEnoughData
+from rl.models import Agent, ApiKey, ModelVersion, TrainingRun
+from rl.web.api.base import ApiView, success
+from rl.web.api.openapi import BAD_BODY, operation
+from rl.web.api.problems import BadRequest
+from rl.web.api.serializers.policies import (
+    PolicyFeedbackIn,
+    PolicyFeedbackOut,
+    PolicyOut,
+    PolicyRunOut,
+    TrainPolicyDryRun,
+    TrainPolicyIn,
+)
+
+SOURCE = "policies"
+LONGEST_WAIT = 600.0
+"""Seconds that ``?wait=true`` holds an answer."""
+LOOK_SECONDS = 1.0
+WAIT = OpenApiParameter("wait", bool, description=f"Answer when the run has ended, after {LONGEST_WAIT:.0f} s at most.")
+
+
+class PolicyFeedback(ApiView):
+    serializer_class = PolicyFeedbackIn
+
+    @operation(
+        "score_answer",
+        "Score one answer of an agent",
+        {200: PolicyFeedbackOut, 201: PolicyFeedbackOut},
+        *BAD_BODY,
+        404,
+        tags=["policies"],
+        request=PolicyFeedbackIn,
+        description="The same answer of the same run may be scored again; the newest score counts. The agent is made if there is "
+        "none of this name, unless the key is for another.",
+    )
+    def post(self, request: Request, agent: str) -> Response:
+        data = self.checked(PolicyFeedbackIn)
+        record = scored_answer(_agent_name(self.key, agent), data, datetime.now(UTC))
+        if reason := problem(record):
+            raise BadRequest(reason)
+        (trace,) = TraceStore(SOURCE, agent=self.key.agent).take([record])
+        if trace is None:
+            raise BadRequest(TOO_MANY_AGENTS)
+        said = record.feedback[0]
+        rated = feedback.rate(
+            trace, rater=f"key:{self.key.pk}", scale="score", value=data["score"], notes=said.notes, source=SOURCE,
+            rated_at=said.rated_at, api_key=self.key,
+        )  # fmt: skip
+        event = rated.event
+        answer = {"id": event.pk, "agentId": trace.agent.name, "score": event.value, "createdAt": event.created_at}
+        return Response(answer, status=success(rated.changed))
+
+
+class TrainPolicy(ApiView):
+    serializer_class = TrainPolicyIn
+
+    @operation(
+        "train_policy",
+        "Train an agent on what was said about its answers",
+        {200: TrainPolicyDryRun, 202: PolicyRunOut},
+        *BAD_BODY,
+        404,
+        409,
+        tags=["policies"],
+        request=TrainPolicyIn,
+        parameters=[WAIT],
+        description=f"Fewer than {policies.FEWEST} scored answers are refused, with how many are missing. Beside the fields below, "
+        "any hyper-parameter of the method in camelCase. The queue does the training; the answer names the run.",
+    )
+    def post(self, request: Request, agent: str) -> Response:
+        found = _agent(self.key, agent)
+        given = _training_options(request)
+        try:
+            if given.pop("dryRun"):
+                return Response(policies.estimated(found, given))
+            run = policies.train(found, given)
+        except NotEnoughData as error:
+            raise BadRequest(str(error)) from error
+        return _answer(run, _is_true(request.query_params.get("wait", "")))
+
+
+class PolicyRun(ApiView):
+    queryset = TrainingRun.objects.all()
+
+    @operation(
+        "get_policy_run",
+        "What became of a training",
+        {200: PolicyRunOut, 202: PolicyRunOut},
+        404,
+        tags=["policies"],
+        parameters=[WAIT],
+        description="202 as long as it goes on.",
+    )
+    def get(self, request: Request, agent: str, pk: int) -> Response:
+        run = _agent(self.key, agent).runs.select_related("agent", "version__agent").filter(pk=pk).first()
+        if run is None:
+            raise NotFound(f"{agent} has no run {pk}")
+        return _answer(run, _is_true(request.query_params.get("wait", "")))
+
+
+class PolicyList(ApiView):
+    queryset = ModelVersion.objects.all()
+
+    @operation(
+        "list_policies",
+        "What an agent's trainings have made, the newest first",
+        {200: PolicyOut(many=True)},
+        404,
+        tags=["policies"],
+        parameters=[OpenApiParameter("limit", OpenApiTypes.INT, description="At most so many, 100 unless you say so.")],
+    )
+    def get(self, request: Request, agent: str) -> Response:
+        rows = _agent(self.key, agent).versions.select_related("agent")
+        return Response([policies.as_policy(version) for version in rows[: _limit(request.query_params.get("limit", "100"))]])
+
+
+def _agent(key: ApiKey, name: str) -> Agent:
+    """Raises NotFound, also for an agent that the key is not for."""
+    found = None if unstorable(name) else agents_named([name]).get(name.lower())
+    if found is None or key.agent_id not in (None, found.pk):
+        raise NotFound(f"there is no agent {name[:100]!r}, or this key is not for it")
+    return found
+
+
+def _agent_name(key: ApiKey, name: str) -> str:
+    """As ``_agent``, but an agent that is not there yet may be named by a key that is for all."""
+    return name if key.agent is None and not unstorable(name) else _agent(key, name).name
+
+
+def _training_options(request: Request) -> dict[str, Any]:
+    """The fields that the serializer knows, checked, and the others as they are: hyper-parameters."""
+    if not isinstance(request.data, dict):
+        raise ValidationError(["send one JSON object"])
+    known = TrainPolicyIn(data={name: value for name, value in request.data.items() if name in TrainPolicyIn().fields})
+    known.is_valid(raise_exception=True)
+    return {**request.data, **known.validated_data}
+
+
+def _answer(run: TrainingRun, wait: bool) -> Response:
+    """202 until the run has ended."""
+    deadline = time.monotonic() + LONGEST_WAIT
+    while wait and run.is_active and time.monotonic() < deadline:
+        connection.close()  # others may need it while this thread sleeps
+        time.sleep(LOOK_SECONDS)
+        run = TrainingRun.objects.select_related("agent", "version__agent").get(pk=run.pk)
+    url = reverse("api-policy-run", args=[run.agent.name, run.pk])
+    ended = status.HTTP_202_ACCEPTED if run.is_active else status.HTTP_200_OK
+    return Response(policies.as_result(run, url), status=ended, headers={"Location": url})
+
+
+def _is_true(value: str) -> bool:
+    if value.lower() not in ("", "0", "1", "true", "false"):
+        raise ValidationError({"wait": ["must be true or false"]})
+    return value.lower() in ("1", "true")
+
+
+def _limit(value: str) -> int:
+    if not (value.isascii() and value.isdigit() and 1 <= int(value) <= 1000):
+        raise ValidationError({"limit": ["must be a number from 1 to 1000"]})
+    return int(value)
