@@ -82,6 +82,6 @@ def untrusted_code_can_be_run(app_configs: Any, **kwargs: Any) -> list[checks.Ch
     """Without it rewards that run code abstain; everything else works."""
     try:
         sandbox.ensure_available()
-    except SandboxUnavailable as error:
+    except (OSError, SandboxUnavailable) as error:  # OSError: no space, or no descriptors, left to try it with
         return [checks.Warning(str(error), hint=_SANDBOX_HINT, id="rl.W001")]
     return []

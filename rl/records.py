@@ -77,22 +77,23 @@ class DirectPreference:
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswer:
-    """One stored answer with all that tells how good it is."""
+    """An answer with all that tells how good it is."""
 
-    trace_id: str
+    trace_ids: tuple[str, ...]
+    """Of the stored answers that say this; at least one."""
     prompt_key: str
     split_key: str
     """The hash of the prompt's words, which decides whether it is held out."""
     prompt: tuple[Message, ...]
     response: str
     ratings: tuple[tuple[int, float], ...] = ()
-    """Feedback id and value (0 to 1) of each current rating."""
+    """Feedback id and value (0 to 1) of each current rating; a side-by-side pick "both bad" rates both answers 0."""
     outcomes: tuple[int, ...] = ()
     """Feedback ids."""
     preferences: tuple[int, ...] = ()
-    """Feedback ids of side-by-side picks and edited answers."""
-    correction: str = ""
-    """The newest edited text."""
+    """Feedback ids of the other side-by-side picks and of edited answers."""
+    corrections: tuple[str, ...] = ()
+    """The newest edited text of each stored answer that somebody edited."""
     proposed: tuple[bool, float] | None = None
     """A label that a model proposes, and its confidence, 0.5 to 1."""
     reward: float | None = None

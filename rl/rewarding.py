@@ -162,7 +162,12 @@ class _Work:
         scored: list[_Scored] = []
         flushed = time.monotonic()
         for trace in traces:
-            scored.append(_score(engine, trace_record(trace)))
+            try:
+                record = trace_record(trace)
+            except Exception as error:  # what another program stored, or a disk lost, must not keep the others waiting
+                self._set_aside(trace, f"cannot be read: {type(error).__name__}: {error}"[:500])
+                continue
+            scored.append(_score(engine, record))
             now = time.monotonic()
             if len(scored) == CHUNK or now - flushed > FLUSH_SECONDS:
                 self._flush(engine, scored)
@@ -180,6 +185,16 @@ class _Work:
             self._count(one)
         if scored:
             self.report("step", {"step": self.found.read, "total_steps": max(self.total, self.found.read)})
+
+    def _set_aside(self, trace: Trace, reason: str) -> None:
+        """It has no reward, and does not wait any more."""
+        self.found.read += 1
+        self.found.broken += 1
+        self.found.failures.setdefault("(stored trace)", Failures()).add(str(trace.pk), reason)
+        if not self.dry_run:
+            Trace.objects.filter(pk=trace.pk).update(
+                reward=None, rewards={}, rewarded_at=timezone.now(), reward_pending=False
+            )
 
     def _count(self, one: _Scored) -> None:
         self.found.summary.add(one.results, one.combined, one.label)

@@ -191,6 +191,19 @@ def test_a_reward_that_tells_what_cannot_be_stored_has_broken(agent: Agent, sett
     assert "cannot be stored" in stored(trace).rewards["odd"]["reason"]
 
 
+def test_a_trace_that_cannot_be_read_is_reported_and_neither_stops_nor_blocks_the_others(agent: Agent):
+    bad, good = make_trace(agent), make_trace(agent, tool_calls=[DONE])
+    Trace.objects.filter(pk=bad.pk).update(prompt=7)
+    dry = calculate(dry_run=True)
+    found = calculate()
+    assert (dry.broken, found.read, found.broken, found.rewarded) == (1, 2, 1, 1)
+    (example,) = found.failures["(stored trace)"].examples
+    assert example["trace"] == str(bad.pk)
+    assert "cannot be read" in example["reason"]
+    assert (stored(bad).reward_pending, stored(good).reward) == (False, pytest.approx(1.0, abs=0.1))
+    assert calculate().read == 0
+
+
 def test_the_report_stays_small_whatever_breaks(agent: Agent, settings):
     settings.CUSTOM_REWARDS = {"brittle": f"{HERE}.BreaksOnBad"}
     for _ in range(8):

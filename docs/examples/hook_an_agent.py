@@ -68,9 +68,9 @@ def without_passwords(name: str, value: Any) -> Any:
 def main() -> int:
     logging.basicConfig(format="%(levelname)s %(message)s")
     random.seed(7)
-    url = os.environ.get("RATCHET_URL", "http://127.0.0.1:8000")
+    url = os.environ.get("RATCHET_URL", "http://127.0.0.1:8000").rstrip("/")
     key = os.environ.get("RATCHET_KEY") or sys.exit(
-        "Set RATCHET_KEY: python3 manage.py api_key create --name 'my agent'"
+        f"Set RATCHET_KEY to what this prints: python3 manage.py api_key create --name {NAME} --agent {NAME} --make-agent"
     )
     collector = TraceCollector(api_url=url, api_key=key, agent=NAME, redact=without_passwords)
     agent = ParcelAgent()
@@ -81,9 +81,11 @@ def main() -> int:
             print(f"{question:40} {agent.run(question, session_id=f'customer-{attempt}')}")
 
     collector.close(timeout=15)
-    counts = collector.counts
-    print(f"\n{counts['sent']} of {len(QUESTIONS) * ATTEMPTS} runs are in Ratchet: {url}/traces/?agent={NAME}")
-    return 0 if counts["sent"] == len(QUESTIONS) * ATTEMPTS else 1
+    sent, made = collector.counts["sent"], len(QUESTIONS) * ATTEMPTS
+    print(f"\n{sent} of {made} runs are in Ratchet" + (f": {url}/traces/?agent={NAME}" if sent else ""))
+    if sent < made:
+        print(f"The warnings say why. Is the site at {url}, and is the key of RATCHET_KEY for {NAME}?", file=sys.stderr)
+    return 0 if sent == made else 1
 
 
 if __name__ == "__main__":

@@ -20,6 +20,9 @@ _UPDATABLE = (
     "model_version_id", "session_id", "details", "tool_calls", "reasoning_steps", "tasks", "state", "action", "tokens_in",
     "tokens_out", "llm_calls", "cost", "duration_ms", "occurred_at",
 )  # fmt: skip
+_EMPTY: tuple[object, ...] = (None, "", [], {})
+_SILENT: dict[str, tuple[object, ...]] = {"state": (None,), "action": (None,)}
+"""Values that say nothing: an empty list is a decision too."""
 _Key = tuple[int, str]
 
 
@@ -57,6 +60,8 @@ class Batch:
             return Taken(record, None, OTHER_ANSWER)
         if values.get("occurred_at", here.occurred_at) >= here.occurred_at:
             values.pop("occurred_at", None)  # whoever says it was later learned of it later
+        if "details" in values:
+            values["details"] = _with(here.details, values["details"])
         changes = {name: value for name, value in values.items() if not same_json(getattr(here, name), value)}
         if not changes:
             return Taken(record, here, "unchanged")
@@ -98,7 +103,7 @@ class Batch:
             "model_version_id": version.pk if version else None,
             **{name: stored(getattr(record, name)) for name in ("tool_calls", "reasoning_steps", "tasks")},
         }
-        return {name: value for name, value in values.items() if value not in (None, "", [], {})}
+        return {name: value for name, value in values.items() if value not in _SILENT.get(name, _EMPTY)}
 
 
 def _known(owned: Iterable[tuple[ImportedTrace, Agent]]) -> dict[_Key, Trace]:
@@ -111,6 +116,16 @@ def _known(owned: Iterable[tuple[ImportedTrace, Agent]]) -> dict[_Key, Trace]:
     for agent_id, external_ids in wanted.items():
         same |= Q(agent=agent_id, external_id__in=external_ids)
     return {(trace.agent_id, trace.external_id or ""): trace for trace in Trace.objects.filter(same).order_by()}
+
+
+def _with(details: Any, news: dict[str, Any]) -> dict[str, Any]:
+    """What the newcomer does not mention stays, also within an object such as ``decision``; deeper values are whole."""
+    known = details if isinstance(details, dict) else {}
+    return {**known, **{name: _added(known.get(name), value) for name, value in news.items()}}
+
+
+def _added(known: Any, news: Any) -> Any:
+    return {**known, **news} if isinstance(known, dict) and isinstance(news, dict) else news
 
 
 def _same_words(here: Trace, record: ImportedTrace) -> bool:

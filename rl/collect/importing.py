@@ -17,6 +17,7 @@ from django.db import reset_queries
 
 from rl.collect.imported import Rejected
 from rl.collect.importers import ImportReport, reader
+from rl.collect.json_stream import refuse_pipe
 from rl.collect.storing import CHUNK, Record, TraceStore
 from rl.errors import BadFile, Interrupted, UsageError
 from rl.models import Agent
@@ -84,6 +85,7 @@ def _files(module: ModuleType, path: Path) -> list[Path]:
     suffixes = getattr(module, "SUFFIXES", None)
     if not path.exists():
         raise BadFile(path, "there is no such file or folder")
+    refuse_pipe(path)
     if suffixes is None or not path.is_dir():
         return [path]
     if not (found := list(_below(path, tuple(suffixes)))):

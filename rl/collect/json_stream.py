@@ -28,11 +28,18 @@ _SETTLED = 4
 @contextmanager
 def reading(path: Path) -> Iterator[JsonReader]:
     """Raises BadFile, from within the block too, for what cannot be read, is no UTF-8, or is no JSON."""
+    refuse_pipe(path)
     try:
         with path.open("rb") as file:
             yield JsonReader(path, file)
     except OSError as error:
         raise BadFile(path, f"cannot be read: {error.strerror or error}") from error
+
+
+def refuse_pipe(path: Path) -> None:
+    """Raises BadFile: whoever imports reads everything twice."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise BadFile(path, "is no file but a pipe or a device, which cannot be read twice; write it to a file first")
 
 
 class JsonReader:
@@ -75,7 +82,7 @@ class JsonReader:
             except ValueError as problem:
                 error = problem
             if self._ended or len(self._text) - self._at > LONGEST:
-                raise self.broken(_explained(error), getattr(error, "pos", None)) from None
+                raise self.broken(_explained(error, self._ended), getattr(error, "pos", None)) from None
             self._read(wanted)
             wanted *= 2
 
@@ -128,7 +135,9 @@ class JsonReader:
         self._text, self._at = self._text[self._at :] + more, 0
 
 
-def _explained(error: Exception | None) -> str:
+def _explained(error: Exception | None, ended: bool) -> str:
+    if not ended and str(error).startswith("Unterminated string"):
+        error = None
     if isinstance(error, json.JSONDecodeError):
         return error.msg[0].lower() + error.msg[1:]
     return str(error or f"an element of more than {LONGEST // 2**20} million characters")

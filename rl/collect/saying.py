@@ -18,7 +18,10 @@ NOT_TAKEN = "its answer was not taken"
 NOT_HERE = "its answer is not here; import the answers first"
 NO_OTHER = "the other answer of the comparison is not here"
 OLDER = "older than the rating that is here"
+TAKEN_BACK = "the same rater says something else of the same moment further on"
 _Key = tuple[int, str]
+_Said = tuple[str, Feedback]
+"""Where it was said, and what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class Judged:
 def say(judged: Sequence[Judged], source: str, count: ImportCount) -> None:
     """Stores the feedback of some hundred answers and counts what became of it. Raises RunConflict."""
     others = _others(judged)
-    found: dict[bool, list[tuple[str, Feedback]]] = {True: [], False: []}
+    found: dict[bool, list[_Said]] = {True: [], False: []}
     for one in judged:
         for said in one.record.feedback:
             count.read += 1
@@ -41,7 +44,7 @@ def say(judged: Sequence[Judged], source: str, count: ImportCount) -> None:
                 count.skip(one.record.where, str(refused))
             else:
                 found[event.kind == Feedback.Kind.RATING].append((one.record.where, event))
-    _store(found[True], feedback.record, count)
+    _store(_last_words(found[True], count), feedback.record, count)
     _store(found[False], feedback.append, count)
 
 
@@ -119,9 +122,7 @@ def _event(judged: Judged, said: ImportedFeedback, others: dict[_Key, Trace], so
     return events.comparison(trace, other, choice=said.choice, **common)
 
 
-def _store(
-    found: Sequence[tuple[str, Feedback]], write: Callable[[list[Feedback]], list[feedback.Rated]], count: ImportCount
-) -> None:
+def _store(found: Sequence[_Said], write: Callable[[list[Feedback]], list[feedback.Rated]], count: ImportCount) -> None:
     recorded = write([event for _, event in found])
     for (where, event), rated in zip(found, recorded, strict=True):
         if rated.changed:
@@ -131,6 +132,19 @@ def _store(
             count.unchanged += 1
         else:
             count.skip(where, OLDER)
+
+
+def _last_words(found: Sequence[_Said], count: ImportCount) -> list[_Said]:
+    """Of ratings of one moment that contradict each other the last, so that the same file again changes nothing."""
+    last = {(event.trace_id, event.rater, event.rated_at): event for _, event in found}
+    kept = []
+    for where, event in found:
+        final = last[event.trace_id, event.rater, event.rated_at]
+        if event is final or _content(event) == _content(final):
+            kept.append((where, event))
+        else:
+            count.skip(where, TAKEN_BACK)
+    return kept
 
 
 def _content(event: Feedback) -> tuple[Any, ...]:

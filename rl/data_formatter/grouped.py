@@ -60,7 +60,7 @@ class RewardGroup:
             self._skipped[DUPLICATE] += 1
         text = self._texts.setdefault(key, _Text(answer))
         text.rewards.append(reward)
-        text.trace_ids.append(answer.trace_id)
+        text.trace_ids += answer.trace_ids
         text.feedback_ids += feedback_behind_reward(answer)
         if len(self._texts) >= 4 * MOST_ANSWERS:
             self._trim()

@@ -7,13 +7,14 @@ from typing import Literal
 
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.plan_figures import RATINGS, REWARDED, Figures
+from rl.dataset_builder.shortage import counted
 
 ENOUGH = DataOptions().min_samples
 """Rows that a run asks for."""
 PLENTY = 4
 """Labelled answers for each pair, at most, where pairs use what people said well."""
 
-How = Literal["exactly", "about", "at least"]
+How = Literal["about", "at least"]
 REMARKS: dict[How, str] = {
     "about": "equal texts and answers without text are found only when the rows are written",
     "at least": f"the newest {RATINGS:,} ratings and {REWARDED:,} rewarded answers were looked at",
@@ -48,7 +49,7 @@ def plans(found: Figures, *, uses_direct: bool, agent: str) -> list[MethodPlan]:
 
 def advise(found: Figures, methods: list[MethodPlan]) -> Advice:
     of = {plan.method: plan for plan in methods}
-    said = found.good + found.bad
+    said = found.judged
     pairs = of["dpo"].rows
     if of["dpo"].ready and pairs * PLENTY >= said:
         return Advice("dpo", f"{_number(of['dpo'])} pairs use well what people said, and a pair says more than a label")
@@ -70,34 +71,33 @@ def _dpo(found: Figures, uses_direct: bool) -> MethodPlan:
     made_of = f"{found.rated_pairs:,} of ratings, {direct:,} of picks and edited answers"
     missing = ""
     if rows < ENOUGH:
-        missing = f"{ENOUGH - rows} more pairs: rate two answers to one prompt, one up and one down, or edit an answer"
+        missing = f"{counted(ENOUGH - rows, 'more pair')}: rate two answers to one prompt, one up and one down"
         if found.one_sided_prompts:
-            missing = (
-                f"{ENOUGH - rows} more pairs: on {found.one_sided_prompts:,} prompts one opposite rating is missing"
-            )
+            prompts = counted(found.one_sided_prompts, "prompt")
+            missing = f"{counted(ENOUGH - rows, 'more pair')}: on {prompts} one opposite rating is missing"
+        missing += ", or edit an answer" if uses_direct else ""
     return MethodPlan("dpo", rows, "about" if found.all_ratings_seen else "at least", made_of, missing)
 
 
 def _kto(found: Figures) -> MethodPlan:
-    said = found.good + found.bad
     by_reward = found.rewarded - found.rated_and_rewarded
-    others = max(by_reward, found.proposed)
-    rows = said + others
+    proposed = found.proposed - found.rated_and_proposed
+    rows = found.judged + max(by_reward, proposed)
     good = found.good > 0 or found.rewarded_good > 0 or found.proposed_good > 0
-    bad = found.bad > 0 or found.rewarded_good < found.rewarded or found.proposed_good < found.proposed
+    bad = found.bad + found.both_bad > 0 or found.rewarded_good < found.rewarded or found.proposed_good < found.proposed
     missing = ""
     if rows < ENOUGH:
-        missing = f"{ENOUGH - rows} more labelled answers: rate single answers, up or down"
+        missing = f"{counted(ENOUGH - rows, 'more labelled answer')}: rate single answers, up or down"
     elif not (good and bad):
         missing = f"all labels are {'good' if good else 'bad'}: rate some answers {'down' if good else 'up'}"
-    made_of = f"{said:,} rated, {by_reward:,} by their reward, {found.proposed:,} proposed"
+    made_of = f"{found.judged:,} rated, {by_reward:,} by their reward, {proposed:,} proposed"
     return MethodPlan("kto", rows, _how_many_labels(found), made_of, missing)
 
 
 def _how_many_labels(found: Figures) -> How:
     if found.proposed or not (found.all_ratings_seen and found.all_rewards_seen):
         return "at least"
-    return "about" if found.rewarded else "exactly"
+    return "about"
 
 
 def _grpo(found: Figures, agent: str) -> MethodPlan:
@@ -108,22 +108,22 @@ def _grpo(found: Figures, agent: str) -> MethodPlan:
     )
     missing = ""
     if rows < ENOUGH:
-        missing = f"{ENOUGH - rows} more prompts with two or more answers whose rewards differ"
+        missing = f"{counted(ENOUGH - rows, 'more prompt')} with two or more answers whose rewards differ"
         missing += f"; {_calculate(agent)}" if found.rewarded < found.traces else ""
     return MethodPlan("grpo", rows, "about" if found.all_rewards_seen else "at least", made_of, missing)
 
 
 def _reward(found: Figures, agent: str) -> MethodPlan:
     rows = found.rewarded
-    missing = "" if rows >= ENOUGH else f"{ENOUGH - rows} more answers with a reward: {_calculate(agent)}"
+    missing = "" if rows >= ENOUGH else f"{counted(ENOUGH - rows, 'more answer')} with a reward: {_calculate(agent)}"
     how: How = "about" if found.all_rewards_seen else "at least"
     return MethodPlan("reward", rows, how, "answers with a reward", missing)
 
 
 def _sft(found: Figures) -> MethodPlan:
     rows = found.corrections
-    missing = "" if rows >= ENOUGH else f"{ENOUGH - rows} more edited answers"
-    return MethodPlan("sft", rows, "exactly", "answers that people edited", missing)
+    missing = "" if rows >= ENOUGH else counted(ENOUGH - rows, "more edited answer")
+    return MethodPlan("sft", rows, "about", "answers that people edited", missing)
 
 
 def _calculate(agent: str) -> str:
@@ -131,4 +131,4 @@ def _calculate(agent: str) -> str:
 
 
 def _number(plan: MethodPlan) -> str:
-    return f"{'' if plan.how == 'exactly' else plan.how + ' '}{plan.rows:,}"
+    return f"{plan.how} {plan.rows:,}"

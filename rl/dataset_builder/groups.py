@@ -92,5 +92,7 @@ class Source(Protocol):
         ...
 
     def groups(self, tally: Tally) -> Iterator[PromptGroup]:
-        """Each prompt once; what is read and what is left out goes into the tally."""
+        """Each prompt once, prompts in other words under one key apart.
+
+        What is read and what is left out goes into the tally."""
         ...

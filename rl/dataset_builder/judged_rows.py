@@ -10,6 +10,7 @@ from typing import Any
 
 from rl.data_formatter.grouped import EQUAL_REWARDS, ONE_ANSWER, RewardGroup
 from rl.data_formatter.labelled import LabelRule, labelled_row
+from rl.data_formatter.merging import merged
 from rl.data_formatter.scored import NO_REWARD, scored_row
 from rl.dataset_builder.groups import DIRECT, PromptRows, Source, Tally
 from rl.dataset_builder.judged import Wanted, judged_answers
@@ -50,15 +51,18 @@ class JudgedRows:
 
     def prompts(self) -> Iterator[PromptRows]:
         wanted = Wanted(proposals=self._agent.auto_label_threshold is not None)
-        answers = filter(self._keep, judged_answers(self._agent, self._tally, wanted))
+        stored = judged_answers(self._agent, self._tally, wanted)
+        answers = filter(self._keep, merged(stored, self._tally.skipped))
         for _, of_one_prompt in groupby(answers, key=attrgetter("prompt_key")):
             self._tally.prompts_read += 1
             gave = False
+            used: set[int] = set()
             for found in self._rows(of_one_prompt):
                 gave = True
-                self._tally.usable += sum(len(row["feedback"]) for row in found.rows)
+                used.update(number for row in found.rows for number in row["feedback"])
                 yield found
             self._tally.prompts += gave
+            self._tally.usable += len(used)
 
     def problem(self, train: int, held_out: int) -> str:
         """Why these numbers of rows are too few to train on; empty when they are enough."""
@@ -123,7 +127,7 @@ class LabelledRows(JudgedRows):
             if row := labelled_row(answer, self._rule, self._tally.skipped):
                 held_out = self._is_held_out(answer.split_key)
                 self._train.update([] if held_out else [row["label"]])
-                yield PromptRows(held_out, [row], {answer.trace_id})
+                yield PromptRows(held_out, [row], frozenset(answer.trace_ids))
 
     def _note(self, answer: JudgedAnswer) -> None:
         if answer.preferences:
@@ -148,7 +152,7 @@ class RewardRows(JudgedRows):
     def _rows(self, answers: Iterable[JudgedAnswer]) -> Iterator[PromptRows]:
         for answer in answers:
             if row := scored_row(answer, self._tally.skipped):
-                yield PromptRows(self._is_held_out(answer.split_key), [row], {answer.trace_id})
+                yield PromptRows(self._is_held_out(answer.split_key), [row], frozenset(answer.trace_ids))
 
     def _too_few(self, rows: int) -> Iterator[str]:
         yield self._needs(f"{counted(rows, 'answer')} {'has' if rows == 1 else 'have'} a reward")

@@ -32,6 +32,7 @@ class Figures:
     bad: int
     rated_and_rewarded: int
     """Of the good and the bad ones."""
+    rated_and_proposed: int
     rated_pairs: int
     """Liked against disliked answers to one prompt, at most PAIRS_PER_PROMPT."""
     one_sided_prompts: int
@@ -48,11 +49,18 @@ class Figures:
     # all of them
     picks: int
     """Side-by-side picks that have a winner."""
+    both_bad: int
+    """Side-by-side picks that found both answers bad."""
     corrections: int
     """Answers that somebody edited."""
     proposed: int
     """Labels that a model proposed and that are sure enough."""
     proposed_good: int
+
+    @property
+    def judged(self) -> int:
+        """Answers that people found good or bad."""
+        return self.good + self.bad + 2 * self.both_bad
 
     @property
     def all_ratings_seen(self) -> bool:
@@ -68,7 +76,7 @@ def figures(agent: Agent) -> Figures:
     threshold = agent.label_threshold
     return Figures(
         **_row("SELECT count(*) AS traces FROM rl_trace WHERE agent_id = %s", agent.pk),
-        **_row(_RATED, PAIRS_PER_PROMPT, PAIRS_PER_PROMPT, agent.pk, RATINGS),
+        **_row(_RATED, PAIRS_PER_PROMPT, PAIRS_PER_PROMPT, agent.pk, RATINGS, _sure_enough(agent)),
         **_row(_REWARDED, threshold, agent.pk, REWARDED),
         **_row(_DIRECT, agent.pk),
         **_proposed(agent),
@@ -79,6 +87,11 @@ def _proposed(agent: Agent) -> dict[str, int]:
     if agent.auto_label_threshold is None:
         return {"proposed": 0, "proposed_good": 0}
     return _row(_PROPOSED, agent.pk, agent.auto_label_threshold)
+
+
+def _sure_enough(agent: Agent) -> float:
+    """No proposal is more than certain: without a threshold none counts."""
+    return 2.0 if agent.auto_label_threshold is None else agent.auto_label_threshold
 
 
 def _row(query: str, *parameters: Any) -> dict[str, int]:
@@ -92,7 +105,7 @@ def _row(query: str, *parameters: Any) -> dict[str, int]:
 # written like those of its partial index.
 _RATED = """
 SELECT sum(ratings) AS ratings, count(*) AS rated_prompts, sum(good) AS good, sum(bad) AS bad,
-       sum(rewarded) AS rated_and_rewarded,
+       sum(rewarded) AS rated_and_rewarded, sum(proposed) AS rated_and_proposed,
        sum(CASE WHEN liked * disliked < %s THEN liked * disliked ELSE %s END) AS rated_pairs,
        sum(CASE WHEN (liked = 0) <> (disliked = 0) THEN 1 ELSE 0 END) AS one_sided_prompts
 FROM (
@@ -101,7 +114,8 @@ FROM (
            sum(CASE WHEN t.response <> '' AND a.down > a.up THEN 1 ELSE 0 END) AS disliked,
            sum(CASE WHEN t.response <> '' AND a.mean > 0.5 THEN 1 ELSE 0 END) AS good,
            sum(CASE WHEN t.response <> '' AND a.mean < 0.5 THEN 1 ELSE 0 END) AS bad,
-           sum(CASE WHEN t.response <> '' AND a.mean <> 0.5 AND t.reward IS NOT NULL THEN 1 ELSE 0 END) AS rewarded
+           sum(CASE WHEN t.response <> '' AND a.mean <> 0.5 AND t.reward IS NOT NULL THEN 1 ELSE 0 END) AS rewarded,
+           sum(CASE WHEN a.mean <> 0.5 AND p.trace_id IS NOT NULL THEN 1 ELSE 0 END) AS proposed
     FROM (
         SELECT trace_id, count(*) AS ratings, avg(value) AS mean,
                sum(CASE WHEN value > 0.5 THEN 1 ELSE 0 END) AS up,
@@ -114,14 +128,15 @@ FROM (
         GROUP BY trace_id
     ) a
     JOIN rl_trace t ON t.id = a.trace_id
+    LEFT JOIN rl_labelproposal p ON p.trace_id = a.trace_id AND p.confidence >= %s
     GROUP BY t.prompt_key
 ) by_prompt
 """
 
 _REWARDED = """
 SELECT sum(rewarded) AS rewarded, sum(good) AS rewarded_good,
-       sum(CASE WHEN low < high THEN 1 ELSE 0 END) AS differing_prompts,
-       sum(CASE WHEN low = high AND rewarded > 1 THEN 1 ELSE 0 END) AS equal_prompts,
+       sum(CASE WHEN high - low > 5e-7 THEN 1 ELSE 0 END) AS differing_prompts,
+       sum(CASE WHEN high - low <= 5e-7 AND rewarded > 1 THEN 1 ELSE 0 END) AS equal_prompts,
        sum(CASE WHEN rewarded = 1 THEN 1 ELSE 0 END) AS single_prompts
 FROM (
     SELECT count(*) AS rewarded, min(reward) AS low, max(reward) AS high,
@@ -137,6 +152,7 @@ FROM (
 
 _DIRECT = """
 SELECT sum(CASE WHEN kind = 'comparison' AND choice IN ('left', 'right') THEN 1 ELSE 0 END) AS picks,
+       sum(CASE WHEN kind = 'comparison' AND choice = 'both_bad' THEN 1 ELSE 0 END) AS both_bad,
        count(DISTINCT CASE WHEN kind = 'correction' THEN trace_id END) AS corrections
 FROM rl_feedback
 WHERE agent_id = %s AND is_current AND NOT (kind = 'retraction')

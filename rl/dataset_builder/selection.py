@@ -62,11 +62,13 @@ class DatabaseSource:
     def groups(self, tally: Tally) -> Iterator[PromptGroup]:
         plan_for_all_rows()
         rows = map(_Row._make, _current_feedback(self.agent).iterator(chunk_size=CHUNK))
-        for key, of_one_prompt in groupby(rows, key=attrgetter("key")):
-            group = PromptGroup(key)
-            for _, of_one_trace in groupby(of_one_prompt, key=attrgetter("trace")):
-                _add_trace(group, list(of_one_trace), tally)
-            yield group
+        for key, of_one_key in groupby(rows, key=attrgetter("key")):
+            groups: dict[str, PromptGroup] = {}  # an importer's own key may stand for prompts in other words
+            for _, of_one_trace in groupby(of_one_key, key=attrgetter("trace")):
+                trace = list(of_one_trace)
+                group = groups.setdefault(trace[0].prompt, PromptGroup(key))
+                _add_trace(group, trace, tally)
+            yield from groups.values()
 
 
 def _current_feedback(agent: Agent) -> QuerySet[Feedback, tuple[Any, ...]]:

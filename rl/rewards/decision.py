@@ -112,4 +112,7 @@ def _signed(name: str, value: float) -> float:
 
 def _number(value: object) -> float | None:
     """Finite; a truth value is 0 or 1."""
-    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else None
+    try:
+        return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else None
+    except OverflowError:  # a whole number that no float can be
+        return None

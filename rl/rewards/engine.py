@@ -101,19 +101,22 @@ class RewardEngine:
             return self._checked(name, reward.compute(trace))
         except SandboxUnavailable as error:
             return self._checked(name, reward.abstains(str(error)))
-        except (Interrupted, RewardFailed) as error:
-            if isinstance(error, Interrupted):
-                raise
-            return error
+        except Interrupted:
+            raise
         except Exception as error:  # a reward may be anybody's code: whatever it raises is its own failure
+            if isinstance(error, RewardFailed) and error.reward == name:
+                return error
             failed = RewardFailed(name, f"{type(error).__name__}: {error}"[:500])
             failed.__cause__ = error
             return failed
 
     def _checked(self, name: str, result: RewardResult) -> RewardResult | RewardFailed:
+        if not isinstance(result, RewardResult):
+            return RewardFailed(name, f"gave {result!r:.200}; compute returns self.gives(...) or self.abstains(...)")
         if result.value is not None and not 0 <= result.value <= 1:  # also refuses NaN
             return RewardFailed(name, f"gave {result.value!r}; a reward is a number from 0 to 1, or None")
-        return replace(result, name=name, weight=self.weights[name])
+        value = None if result.value is None else float(result.value)
+        return replace(result, name=name, value=value, weight=self.weights[name])
 
     def _supports_only(self, name: str) -> bool:
         return name in self.rewards and self.rewards[name].supporting
@@ -122,7 +125,9 @@ class RewardEngine:
         check_reward_weights(given)
         if unknown := sorted(set(given) - set(self.rewards)):
             raise UsageError(f"there is no reward {unknown[0]!r}; known: {', '.join(self.rewards)}")
-        return {name: float(given.get(name, reward.weight)) for name, reward in self.rewards.items()}
+        weights = {name: given.get(name, reward.weight) for name, reward in self.rewards.items()}
+        check_reward_weights(weights)
+        return {name: float(weight) for name, weight in weights.items()}
 
 
 def person_label(trace: TraceRecord) -> bool | None:

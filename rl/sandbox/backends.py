@@ -1,8 +1,11 @@
-"""Which backend runs the code: the first of ``BACKENDS`` that holds on this machine. Each is tested once a process."""
+"""Which backend runs the code: the first of ``BACKENDS`` that holds on this machine. Each is tested once a process, and
+again after a while where it did not hold: the machine may have been too busy."""
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from importlib import import_module
 from typing import Final, cast
 
@@ -20,9 +23,13 @@ BACKENDS: Final[dict[str, str]] = {
 
 DEFAULT_LIMITS: Final = Limits()
 _lock = threading.RLock()
+"""A test takes seconds: a process that is forked meanwhile by another thread gets a lock of its own."""
 _made: dict[str, Backend] = {}
 _complaints: dict[str, str] = {}
 """Backends that were tried, with why they are of no use; empty text for a good one."""
+_complained: dict[str, float] = {}
+"""When, of ``time.monotonic``."""
+AGAIN_SECONDS: Final = 300.0
 
 
 def run(
@@ -56,9 +63,10 @@ def why_unavailable(name: str) -> str:
     if name not in BACKENDS:
         raise UsageError(f"unknown sandbox backend {name!r}; known: {', '.join(BACKENDS)}")
     with _lock:
-        if name not in _complaints:
+        if name not in _complaints or (_complaints[name] and time.monotonic() > _complained[name] + AGAIN_SECONDS):
             backend = _backend(name)
             _complaints[name] = backend.why_unavailable() or selftest.complaint(backend)
+            _complained[name] = time.monotonic()
         return _complaints[name]
 
 
@@ -77,3 +85,11 @@ def _backend(name: str) -> Backend:
             module, _, class_name = BACKENDS[name].rpartition(".")
             _made[name] = cast(Backend, getattr(import_module(module), class_name)())
         return _made[name]
+
+
+def _forget_lock() -> None:
+    global _lock  # noqa: PLW0603 (nobody in the forked process will ever release the parent's)
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_forget_lock)

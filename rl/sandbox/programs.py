@@ -19,8 +19,9 @@ SYSTEM_FOLDERS: Final = ("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64")
 SYSTEM_LINKS: Final = ("/bin", "/lib", "/lib32", "/lib64")
 """Links into /usr wherever /usr is merged, folders of their own elsewhere."""
 SYSTEM_FILES: Final = ("/etc/ld.so.cache", "/etc/alternatives", "/usr/share/zoneinfo")
-DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+DEVICES: Final = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
 DEVICE_LINKS: Final = {
+    "/dev/zero": "/dev/full",  # reads the same, and cannot be mapped: memory that no limit sees
     "/dev/fd": "/proc/self/fd",
     "/dev/stdin": "/proc/self/fd/0",
     "/dev/stdout": "/proc/self/fd/1",

@@ -12,8 +12,8 @@ from typing import Final
 
 _BLOCK_BYTES: Final = 512
 _GONE: Final = (FileNotFoundError, ProcessLookupError)
-_MEMORY: Final = "/dev/zero (deleted)"
-"""What the kernel calls shared memory without a file: it counts as memory."""
+MOST_ENTRIES: Final = 200_000
+"""Of a folder that is looked at."""
 
 FileId = tuple[int, int]
 """Device and inode."""
@@ -24,12 +24,14 @@ def usage(folder: Path, pids: Collection[int], known: Collection[FileId], file_b
     one of the processes. A mapped file that is nowhere else counts ``file_bytes``, the most that it can have. ``known``
     files are not counted.
 
-    Raises PermissionError when a process hides what it holds, or a path has become too long to look at.
+    Raises PermissionError when a process hides what it holds, or there is too much, or too long a path, to look at.
     """
     entries, size = 0, 0
     for blocks in _blocks(folder):
         entries += 1
         size += blocks * _BLOCK_BYTES
+        if entries > MOST_ENTRIES:
+            raise PermissionError(f"more than {MOST_ENTRIES} files and folders")
     held: dict[FileId, int] = {}
     for pid in pids:
         with suppress(*_GONE):
@@ -56,7 +58,8 @@ def remove(folder: Path) -> None:
 
 
 def _blocks(folder: Path) -> Iterator[int]:
-    """Of every file and folder. A folder that was made without rights cannot be given any: it is empty."""
+    """Of every file and folder. A folder that was made without rights cannot be given any: it is empty. What is a link by
+    the time that it is opened may lead anywhere: MOST_ENTRIES ends that walk."""
     waiting = [str(folder)]
     while waiting:
         try:
@@ -65,38 +68,47 @@ def _blocks(folder: Path) -> Iterator[int]:
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
                     yield entry.stat(follow_symlinks=False).st_blocks
-        except (*_GONE, PermissionError):
+        except (*_GONE, NotADirectoryError, PermissionError):
             continue
         except OSError as error:
             raise PermissionError(str(error)) from error
 
 
 def _add_held(pid: int, held: dict[FileId, int], file_bytes: int) -> None:
-    """Raises PermissionError for a process that may not be looked into; one that has ended holds nothing."""
-    try:
-        for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
+    """By each thread, which may have a table of files of its own, and may live longer than the process's first.
+
+    Raises PermissionError for one that may not be looked into; one that has ended holds nothing.
+    """
+    for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+        task = f"/proc/{pid}/task/{thread}"
+        try:
             with suppress(*_GONE):
-                found = os.stat(f"/proc/{pid}/fd/{name}")  # noqa: PTH116
-                if stat.S_ISREG(found.st_mode) and found.st_nlink == 0:
-                    held[found.st_dev, found.st_ino] = found.st_blocks * _BLOCK_BYTES
-        for file in _mapped_and_removed(pid):
-            held.setdefault(file, file_bytes)
-    except PermissionError:
-        if not _has_ended(pid):
-            raise
+                _add_held_by(task, held, file_bytes)
+        except PermissionError:
+            if not _has_ended(task):
+                raise
 
 
-def _mapped_and_removed(pid: int) -> Iterator[FileId]:
-    for line in Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines():
+def _add_held_by(task: str, held: dict[FileId, int], file_bytes: int) -> None:
+    for name in os.listdir(f"{task}/fd"):  # noqa: PTH208
+        with suppress(*_GONE):
+            found = os.stat(f"{task}/fd/{name}")  # noqa: PTH116
+            if stat.S_ISREG(found.st_mode) and found.st_nlink == 0:
+                held[found.st_dev, found.st_ino] = found.st_blocks * _BLOCK_BYTES
+    for file in _mapped_and_removed(task):
+        held.setdefault(file, file_bytes)
+
+
+def _mapped_and_removed(task: str) -> Iterator[FileId]:
+    for line in Path(f"{task}/maps").read_text(errors="replace").splitlines():
         if line.endswith(" (deleted)"):
-            _, _, _, device, inode, name = line.split(None, 5)
-            if name != _MEMORY:
-                major, minor = (int(part, 16) for part in device.split(":"))
-                yield os.makedev(major, minor), int(inode)
+            _, _, _, device, inode, _ = line.split(None, 5)
+            major, minor = (int(part, 16) for part in device.split(":"))
+            yield os.makedev(major, minor), int(inode)
 
 
-def _has_ended(pid: int) -> bool:
+def _has_ended(task: str) -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] in "ZX"
+        return Path(f"{task}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] in "ZX"
     except _GONE:
         return True

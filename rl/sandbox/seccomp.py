@@ -1,8 +1,9 @@
 """The one system-call filter of every backend: a list of what is allowed, built by libseccomp (through ctypes).
 
 What is not on the list answers ENOSYS, as on an older kernel, so that libraries fall back; what people would wonder about
-answers EPERM. No sockets but connected pairs, no new namespaces, no memory that the limits cannot see (memfd, System V),
-no tracing, no keys, no BPF, no io_uring. 32-bit calls kill the process.
+answers EPERM. No sockets but connected pairs, no new namespaces, no memory that the limits cannot see (memfd, System V,
+shared mappings without a file, huge pages, pages sent to the swap), no tracing, no keys, no BPF, no io_uring, and nothing
+that is counted for each user of the machine (inotify, POSIX timers). 32-bit calls kill the process.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ _NEW_NAMESPACES: Final = 0x7E020080
 """CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET."""
 _IOCTLS: Final = (0x5401, 0x802C542A, 0x5413, 0x540F, 0x541B, 0x5421, 0x5450, 0x5451)
 """TCGETS, TCGETS2, TIOCGWINSZ, TIOCGPGRP, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX: asking and closing. No TIOCSTI."""
+_MAP_SHARED, _MAP_ANONYMOUS, _MAP_HUGETLB = 1, 0x20, 0x40000
+_ADVICE: Final = (0, 1, 2, 3, 4, 8, 9, 10, 11, 14, 15, 16, 17, 18, 19, 22, 23)
+"""Of madvise: all that programs may give, but not to merge pages, nor to send them to the swap, where no limit counts."""
 _AF_UNIX, _SOCK_STREAM, _SOCK_TYPE_BITS, _MSG_OOB = 1, 1, 0xF, 1
 
 _REFUSED: Final = """
@@ -44,8 +48,7 @@ _ALLOWED: Final = """
     mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat symlink symlinkat mknod mknodat
     chmod fchmod fchmodat chown fchown fchownat lchown utime utimes utimensat futimesat umask chdir fchdir getcwd
     getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr
-    inotify_init inotify_init1 inotify_add_watch inotify_rm_watch
-    mmap munmap mprotect mremap madvise msync mincore brk membarrier get_mempolicy
+    munmap mprotect mremap msync mincore brk membarrier get_mempolicy
     fork vfork execve execveat exit exit_group wait4 waitid set_tid_address set_robust_list get_robust_list futex rseq
     arch_prctl prctl capget getpid getppid gettid getpgid getpgrp setpgid getsid setsid getpriority setpriority
     getuid geteuid getgid getegid getgroups getresuid getresgid setuid setgid setreuid setregid setresuid setresgid
@@ -56,14 +59,13 @@ _ALLOWED: Final = """
     sched_get_priority_max sched_get_priority_min sched_rr_get_interval getcpu ioprio_get
     getrlimit setrlimit prlimit64 getrusage times sysinfo uname getrandom
     time gettimeofday clock_gettime clock_getres nanosleep clock_nanosleep
-    timer_create timer_settime timer_gettime timer_getoverrun timer_delete timerfd_create timerfd_settime timerfd_gettime
+    timerfd_create timerfd_settime timerfd_gettime
     select pselect6 poll ppoll epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 eventfd eventfd2
     shutdown getsockname getpeername getsockopt
 """
 
 _FOR_THE_OWNER: Final = "chmod fchmod fchmodat fchmodat2 chown fchown fchownat lchown"
 _TIMES: Final = "utime utimes utimensat futimesat"
-_FOR_WATCHERS: Final = "inotify_init inotify_init1"
 _OF_ANOTHER_PROCESS: Final = "prlimit64 setpriority sched_setaffinity sched_setscheduler"
 """Their first argument is a PID, 0 for the caller's own; of setpriority it is the second, and 0 the first."""
 
@@ -134,6 +136,7 @@ def _fill(library: ctypes.CDLL, context: int) -> None:
     _rule(library, context, _ALLOW, "clone", _Comparison(0, _MASKED_EQUAL, _NEW_NAMESPACES, 0))
     for request in _IOCTLS:  # the kernel looks at the lower 32 bits only, so must we
         _rule(library, context, _ALLOW, "ioctl", _Comparison(1, _MASKED_EQUAL, 0xFFFFFFFF, request))
+    _allow_memory(library, context)
     _allow_socket_pairs(library, context)
 
 
@@ -142,11 +145,19 @@ def _fill_beside_others(library: ctypes.CDLL, context: int) -> None:
         _rule(library, context, _ERRNO | errno.EPERM, name)
     for name in _TIMES.split():  # says that it is done, and does nothing: ``touch`` asks for it, and few look
         _rule(library, context, _ERRNO, name)
-    for name in _FOR_WATCHERS.split():
-        _rule(library, context, _ERRNO | errno.ENOSYS, name)
     for name in _OF_ANOTHER_PROCESS.split():
         _rule(library, context, _ERRNO | errno.EPERM, name, _Comparison(0, _NOT_EQUAL, 0, 0))
     _rule(library, context, _ERRNO | errno.EPERM, "setpriority", _Comparison(1, _NOT_EQUAL, 0, 0))
+
+
+def _allow_memory(library: ctypes.CDLL, context: int) -> None:
+    """A shared mapping without a file is a file in memory: what is unmapped of it stays, and nothing counts it."""
+    hidden = _MAP_SHARED | _MAP_ANONYMOUS
+    for bit in (_MAP_SHARED, _MAP_ANONYMOUS):
+        _rule(library, context, _ALLOW, "mmap", _Comparison(3, _MASKED_EQUAL, bit | _MAP_HUGETLB, 0))
+    _rule(library, context, _ERRNO | errno.EPERM, "mmap", _Comparison(3, _MASKED_EQUAL, hidden, hidden))
+    for advice in _ADVICE:
+        _rule(library, context, _ALLOW, "madvise", _Comparison(2, _MASKED_EQUAL, 0xFFFFFFFF, advice))
 
 
 def _allow_socket_pairs(library: ctypes.CDLL, context: int) -> None:

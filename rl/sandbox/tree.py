@@ -13,6 +13,8 @@ from typing import Final
 
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
+_FIRST_FIELD, _RESIDENT = 3, 24
+"""Numbers of fields of /proc/PID/stat, as proc(5) counts them."""
 GONE = (FileNotFoundError, ProcessLookupError)
 
 
@@ -29,12 +31,27 @@ def usage(root: int) -> Usage:
     memory, cpu, pids = 0, 0.0, []
     for pid in descendants(root):
         with suppress(*GONE):
-            # The command's name, in brackets, may hold anything; fields are numbered from 3 after it (proc(5)).
-            stat = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-            cpu += sum(int(stat[field - 3]) for field in (14, 15, 16, 17)) / _TICKS
-            memory += int(stat[24 - 3]) * _PAGE_BYTES
+            stat = _stat(f"/proc/{pid}")
+            cpu += sum(int(stat[field - _FIRST_FIELD]) for field in (14, 15, 16, 17)) / _TICKS
+            memory += _resident_pages(pid, stat) * _PAGE_BYTES
             pids.append(pid)
     return Usage(memory, cpu, tuple(pids))
+
+
+def _stat(folder: str) -> list[str]:
+    """The fields after the command's name, which stands in brackets and may hold anything (proc(5))."""
+    return Path(f"{folder}/stat").read_text(errors="replace").rpartition(")")[2].split()
+
+
+def _resident_pages(pid: int, stat: list[str]) -> int:
+    """A process whose first thread has ended before the others seems to hold nothing, and is no zombie: they hold it."""
+    if stat[0] != "Z":
+        return int(stat[_RESIDENT - _FIRST_FIELD])
+    held = [0]
+    for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+        with suppress(*GONE):
+            held.append(int(_stat(f"/proc/{pid}/task/{task}")[_RESIDENT - _FIRST_FIELD]))
+    return max(held)
 
 
 def descendants(root: int) -> Iterator[int]:

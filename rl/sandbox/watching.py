@@ -42,6 +42,10 @@ class Watch:
     look: Callable[[], tuple[tree.Usage, int]]
     """Usage of the tree, and the number of its files."""
     stopped: Stopped = ""
+    _seen: float = 0.0
+    """CPU seconds of the tree at the last look."""
+    _lost: float = 0.0
+    """Those of processes that have ended and that nobody waited for: the kernel forgets them."""
 
     def follow(self, *streams: Stream, until: Stream) -> None:
         """To the end of all, which is when the last process that holds them is gone. ``until`` ends with the program: then
@@ -69,8 +73,12 @@ class Watch:
 
     def _look(self) -> None:
         used, files = self.look()
+        if used.cpu_seconds < self._seen:  # or what ended just then is not yet in its parent's sum
+            used, files = self.look()
+        self._lost += max(0.0, self._seen - used.cpu_seconds)
+        self._seen = used.cpu_seconds
         self._stop("memory", used.memory_bytes > self.limits.memory_bytes)
-        self._stop("cpu", used.cpu_seconds > self.limits.cpu_seconds)
+        self._stop("cpu", used.cpu_seconds + self._lost > self.limits.cpu_seconds)
         self._stop("files", files > self.limits.files)
 
     def _stop(self, reason: Stopped, reached: bool) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Func, IntegerField, Q, QuerySet
+from django.db.models.functions import Left
 
 from rl.models import Agent, Feedback, Trace
 from rl.web.rating_queue import unlabelled
 
 PAGE = 50
+SHOWN = 161
+"""Characters of an answer that a list needs."""
 LABELS = {"": "all", "unlabelled": "not labelled", "good": "labelled good", "bad": "labelled bad"}
 
 
@@ -53,17 +56,30 @@ def conversation(trace: Trace) -> list[Trace]:
     return found if len(found) > 1 else []
 
 
+class _Length(Func):
+    """Of a JSON array; what is no array has none."""
+
+    function = "JSON_ARRAY_LENGTH"
+    output_field = IntegerField()
+
+    def as_postgresql(self, compiler: Any, connection: Any) -> tuple[str, Any]:
+        template = "CASE WHEN jsonb_typeof(%(expressions)s) = 'array' THEN jsonb_array_length(%(expressions)s) END"
+        return super().as_sql(compiler, connection, template=template)
+
+
 def _shown(rows: QuerySet[Trace]) -> QuerySet[Trace]:
-    return rows.select_related("agent", "model_version").defer("details", "state", "action", "reasoning_steps")
+    """The database cuts and counts: a page of answers of a megabyte each must not come over whole."""
+    found = rows.select_related("agent", "model_version")
+    found = found.annotate(answer=Left("response", SHOWN), calls=_Length("tool_calls"))
+    return found.defer("response", "tool_calls", "details", "state", "action", "reasoning_steps", "tasks", "rewards")
 
 
 def _behind(rows: QuerySet[Trace], after: str) -> QuerySet[Trace]:
     moment, _, pk = after.partition("_")
     try:
         at, key = datetime.fromisoformat(moment), UUID(pk)
-    except ValueError:
-        return rows
-    if at.tzinfo is None:
+        at = at.astimezone(UTC)
+    except (ValueError, OverflowError):
         return rows
     # The first half lets the index be entered at the right place.
     return rows.filter(created_at__lte=at).filter(Q(created_at__lt=at) | Q(created_at=at, id__gt=key))

@@ -6,9 +6,14 @@ const KEYS = {
   s: '[name="action"][value="skip"]',
 };
 
+const off = localStorage.getItem("ratchet-keys-off") === "1"; // the switch on the rating page
+document.body.classList.toggle("keys-off", off);
+
 let sent = false;
+addEventListener("pageshow", () => { sent = false; });
 
 document.addEventListener("keydown", (event) => {
+  if (off || event.isComposing || event.getModifierState("AltGraph")) return;
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
   if (event.target.closest("textarea, input:not([type=checkbox]), select")) {
     if (event.key === "Escape") event.target.blur();

@@ -6,6 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import BrowserContext, Page, expect
 
+from rl.collect import feedback
 from rl.models import Agent, Feedback, Trace
 from tests.browser.conftest import LiveSite
 from tests.browser.test_rating_page import sign_in
@@ -69,6 +70,32 @@ def test_a_reviewer_walks_from_the_list_into_a_trace(reviewer: Page, live_site: 
     expect(reviewer.get_by_text("thumb (0 or 1): 1")).to_be_visible()
     reviewer.get_by_role("link", name="Can I still cancel it?").click()
     expect(reviewer.get_by_text("Not any more.").first).to_be_visible()
+
+
+def test_the_switch_of_the_rating_page_turns_the_keys_off_here_too(reviewer: Page, live_site: LiveSite) -> None:
+    reviewer.goto(f"{live_site.url}/traces/")
+    reviewer.evaluate("localStorage.setItem('ratchet-keys-off', '1')")
+    reviewer.goto(f"{live_site.url}/traces/of/support-chat/label/")
+    expect(reviewer.locator(".vote kbd").first).to_be_hidden()
+    reviewer.keyboard.press("1")
+    expect(reviewer.get_by_label("Conversation")).to_contain_text("Where is order A-1071?")
+    assert not Feedback.objects.exists()
+
+
+def test_hostile_and_long_words_fit_a_narrow_screen(reviewer: Page, live_site: LiveSite, agent: Agent) -> None:
+    word = "<img/src=x/onerror=alert(1)>" * 8
+    long = make_trace(
+        agent, word, word * 500, tool_calls=[{"tool_name": word, "arguments": {word: word}, "error": word}],
+        reasoning_steps=[{"step_type": word, "content": word, "issues": [word]}], session_id=word[:150],
+        tasks=[{"task_id": word, "status": "failed", "description": word}], rewards={word: {"value": 1, "reason": word}},
+    )  # fmt: skip
+    feedback.rate(long, rater=word[:200], scale="stars", value=3, tags=[word[:40]], notes=word, source="test")
+    reviewer.set_viewport_size({"width": 375, "height": 740})
+    for path in (f"/traces/{long.pk}/", "/traces/", "/traces/of/support-chat/", "/traces/of/support-chat/label/"):
+        reviewer.goto(f"{live_site.url}{path}")
+        assert reviewer.evaluate("document.documentElement.scrollWidth") == 375, path
+        assert reviewer.locator("img").count() == 1, path  # the site's own
+    expect(reviewer.get_by_role("button", name="Good")).to_be_in_viewport(ratio=1)
 
 
 def test_the_queue_is_labelled_by_keys_alone(reviewer: Page, live_site: LiveSite, traces: list[Trace]) -> None:

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError
 
+from rl.collect.importers import importer
 from rl.collect.importing import import_files
 from rl.errors import BadFile, Interrupted, UsageError
 from rl.models import Agent, Feedback, Trace
@@ -42,6 +44,15 @@ def test_links_lead_no_further_than_the_folder(agent, tmp_path):
     (folder / "round").symlink_to(tmp_path)
     report = import_files("trl", [folder], agent=agent)
     assert (report.traces.imported, report.traces.unchanged) == (1, 1)
+
+
+def test_a_pipe_is_refused_before_anything_is_taken_from_it(agent, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for format_name in ("trl", "toolbox_checkpoint"):
+        with pytest.raises(BadFile, match="cannot be read twice"):
+            import_files(format_name, [tmp_path / "pipe"], agent=agent)
+    with pytest.raises(BadFile, match="cannot be read twice"):
+        importer("command_center")(agent, tmp_path / "pipe", None)
 
 
 def test_places_name_the_file_where_there_are_several(agent, tmp_path):

@@ -88,6 +88,28 @@ def test_new_facts_are_added_and_what_is_not_mentioned_stays(agent):
     assert trace.reward_pending
 
 
+def test_details_that_are_not_mentioned_stay_too(agent):
+    stored(agent, answer(details={"decision": {"confidence": 0.9, "parts": {"a": 1}}, "lang": "en"}))
+    later = answer(details={"decision": {"reward": 1.0, "parts": {"b": 2}}})
+    assert stored(agent, later).report.updated == 1
+    decision = {"confidence": 0.9, "reward": 1.0, "parts": {"b": 2}}
+    assert Trace.objects.get().details == {"decision": decision, "lang": "en"}
+    assert stored(agent, later).report.updated == 0
+
+
+def test_of_ratings_of_one_moment_that_contradict_each_other_the_last_counts(agent):
+    records = [answer(feedback=(thumb(0),)), answer(feedback=(thumb(1),)), answer(feedback=(thumb(0),))]
+    assert figures(stored(agent, *records).report.feedback) == (3, 1, 0, 1, {saying.TAKEN_BACK: 1})
+    assert figures(stored(agent, *records).report.feedback) == (3, 0, 0, 2, {saying.TAKEN_BACK: 1})
+    assert Feedback.objects.get().value == 0
+
+
+def test_a_label_may_change_and_change_back_between_two_imports(agent):
+    for value in (1, 0, 1):
+        stored(agent, answer(feedback=(thumb(value),)))
+        assert Feedback.objects.get(is_current=True).value == value
+
+
 def test_other_words_under_the_same_id_are_refused_with_their_feedback(agent):
     stored(agent, answer())
     report = stored(agent, answer(response="Lost.", feedback=(thumb(),))).report

@@ -28,6 +28,7 @@ def test_the_tables_say_how_far_to_trust_it_and_that_nothing_is_used_yet(agent: 
     shown = capsys.readouterr().out
     assert "right on the held-out labels" in shown
     assert "Proposals are not trained on" in shown
+    assert "Nothing to propose: every trace with an answer is labelled." in shown
 
 
 def test_a_dry_run_changes_nothing(agent: Agent, capsys) -> None:

@@ -46,6 +46,7 @@ def test_it_answers_with_one_document():
 def test_pending_is_the_default_and_all_does_everything_again():
     reads = [json.loads(told("--json", *more))["read"] for more in ([], [], ["--pending"], ["--all"])]
     assert reads == [2, 0, 0, 2]
+    assert told() == "No trace waits for its reward. --all computes those that have one again.\n"
 
 
 @pytest.mark.usefixtures("_traces")

@@ -27,6 +27,12 @@ def test_it_writes_rows_and_says_how_many(agent, tmp_path):
     assert 0 < len(rows) < 20
 
 
+def test_a_limit_says_nothing_of_the_rows_that_were_not_looked_at(agent, tmp_path):
+    rate_prompts(agent, 20)
+    text = told("--format", "kto", "--output", str(tmp_path / "kto.jsonl"), "--limit", "30")
+    assert text.splitlines()[-1].endswith("kto.jsonl")
+
+
 def test_it_writes_parquet_by_the_suffix_or_when_told(agent, tmp_path):
     rate_prompts(agent, 2)
     for name, more in (("a.parquet", ()), ("b.rows", ("--file-format", "parquet"))):
@@ -41,7 +47,7 @@ def test_a_dry_run_counts_and_writes_nothing(agent, tmp_path):
     document = json.loads(told("--format", "dpo", "--output", str(path), "--split", "all", "--dry-run", "--json"))
     assert document == {
         "agent": "support-chat", "format": "dpo", "path": str(path), "file_format": "jsonl", "dry_run": True, "rows": 3,
-        "split": "all", "other_side": 0, "skipped": {"only liked answers": 1},
+        "split": "all", "other_side": 0, "limited": False, "skipped": {"only liked answers": 1},
     }  # fmt: skip
     assert not path.exists()
     assert "3 rows of format dpo would be written" in told("--format", "dpo", "--split", "all", "--dry-run")
@@ -54,7 +60,8 @@ def test_a_dry_run_counts_and_writes_nothing(agent, tmp_path):
         (("--format", "kto", "--output", "rows.csv"), 2, "name the file .jsonl or .parquet"),
         (("--format", "kto", "--output", "x.jsonl", "--val-split", "2"), 2, "val_split must be"),
         (("--format", "kto", "--output", "x.jsonl", "--limit", "0"), 2, "limit must be 1 or more"),
-        (("--format", "kto", "--dry-run"), 3, "no answer of support-chat gives a row of format kto"),
+        (("--format", "kto", "--dry-run"), 3, "a row of format kto; 'training_plan --agent support-chat' says"),
+        (("--format", "decision", "--dry-run"), 3, "it is made of decisions"),
     ],
 )
 def test_wrong_arguments_and_nothing_to_write_are_one_line(agent, arguments, code, message):

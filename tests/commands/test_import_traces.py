@@ -100,7 +100,7 @@ def chats(tmp_path):
 @pytest.mark.django_db
 def test_it_imports_paths_of_a_format_and_names_bad_lines(chats):
     text = run("--format", "openai_chat", "--agent", "bot", chats)
-    assert "bot: imported" in text
+    assert "openai_chat: imported" in text
     assert "skipped 1: is no JSON: expecting value (line 2)" in text
     assert Agent.objects.get().pair_type == "preference"
     again = json.loads(run("--format", "openai_chat", "--agent", "bot", chats.parent, "--json"))
@@ -124,7 +124,7 @@ def test_records_that_name_their_agent_need_no_other(tmp_path):
         (["--format", "openai_chat", "--agent", "bot", "--data-file", "x"], "belong to command_center"),
         (["--format", "openai_chat", "--agent", "bot", "missing.jsonl"], "no such file"),
         (["--format", "n3", "--agent", "bot", "chats.jsonl"], "nothing in it could be read: prompt is missing"),
-        (["--agent", "bot", "chats.jsonl"], "command_center takes --agent NAME --data-file FILE"),
+        (["--agent", "bot", "chats.jsonl"], "for other files say their --format: .*openai_chat"),
         (["--data-file", "x"], "command_center takes --agent NAME --data-file FILE"),
     ],
 )

@@ -87,6 +87,11 @@ def test_run_prints_json(capsys, tmp_path):
     assert (result["exit"], result["stdout"], result["timed_out"]) == (-9, "", False)
 
 
+def test_the_name_of_a_shell_program_says_what_it_is(capsys, tmp_path):
+    (tmp_path / "program.sh").write_text("echo $((6 * 7))")
+    assert run(capsys, "run", tmp_path / "program.sh") == "42\n"
+
+
 def test_run_refuses_files_that_are_no_text(tmp_path):
     (tmp_path / "program").write_bytes(b"\xff")
     for name, says in (("program", "is not UTF-8 text"), ("nothing", "No such file")):

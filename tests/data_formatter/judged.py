@@ -11,7 +11,7 @@ def judged(number: int, response: str = "On its way.", *, key: str = "p", **said
     """``ratings``: values only; their ids are 10 × number and what follows."""
     values = said.pop("ratings", ())
     return JudgedAnswer(
-        trace_id=f"t{number}",
+        trace_ids=(f"t{number}",),
         prompt_key=key,
         split_key=f"hash of {key}",
         prompt=(Message(role="user", content=f"Question {key}"),),

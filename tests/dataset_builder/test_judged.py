@@ -33,8 +33,8 @@ def test_an_answer_comes_with_all_that_was_said_of_it(agent, trace):
     assert answer.ratings == tuple((event.pk, event.value) for event in ratings)
     assert answer.outcomes == (outcome.pk,)
     assert answer.preferences == (pick.pk, edits[0].pk, edits[1].pk)
-    assert answer.correction == "Soon."
-    assert (answer.trace_id, answer.response, answer.reward) == (str(trace.pk), trace.response, None)
+    assert answer.corrections == ("Soon.",)
+    assert (answer.trace_ids, answer.response, answer.reward) == ((str(trace.pk),), trace.response, None)
     assert answer.split_key == prompt_key(trace.prompt)
     assert len(tally.ids) == 6
 
@@ -56,7 +56,7 @@ def test_answers_with_a_rating_or_a_reward_are_read_and_no_others(agent):
     assert {answer.reward for answer in answers} == {None, 0.4}
     assert len(answers) == 2
     everything, _ = read(agent, everything=True)
-    assert {answer.trace_id for answer in everything} > {str(rewarded.pk), str(silent.pk)}
+    assert {answer.trace_ids[0] for answer in everything} > {str(rewarded.pk), str(silent.pk)}
 
 
 def test_proposed_labels_are_read_where_they_are_wanted(agent, trace):

@@ -7,7 +7,7 @@ import pytest
 from rl.collect import feedback
 from rl.dataset_builder import DataOptions, freeze, freeze_files, is_held_out
 from rl.errors import NotEnoughData, UsageError
-from rl.models import Feedback, TrainingSet
+from rl.models import Feedback, TrainingSet, prompt_key
 from tests.collect.make_command_center import write_files
 from tests.conftest import make_trace
 from tests.dataset_builder.ratings import all_rows, questions, rate, rate_prompts, rated, read_rows
@@ -83,6 +83,31 @@ def test_picks_edited_answers_and_neutral_ratings_are_counted(agent, data_dir):
     assert (frozen.stats["prompts_read"], frozen.stats["prompts"], frozen.stats["disputed_answers"]) == (3, 1, 1)
 
 
+def test_the_same_text_is_one_row_by_what_all_say_of_it(agent, data_dir):
+    for number, value in enumerate((1, 0, 0)):
+        rate(make_trace(agent, "Same?", "The same."), value, f"rater {number}")
+    make_trace(agent, "Same?", "The same.\n", reward=1.0)
+    rated(agent, "Other?", "The same.", 1)
+    frozen = freeze(agent, ONE, method="kto")
+    labels = {row["prompt"][0]["content"]: (row["label"], len(row["feedback"])) for row in all_rows(frozen)}
+    assert labels == {"Same?": (False, 3), "Other?": (True, 1)}
+    assert frozen.train_rows == 2
+    assert frozen.members.count() == 5
+    assert frozen.stats["skipped"] == {"duplicate": 3}
+
+
+def test_a_pick_that_found_both_bad_labels_both(agent, data_dir):
+    one, other = (make_trace(agent, "Which?", text) for text in ("Yes.", "No."))
+    pick = feedback.compare(one, other, choice="both_bad", rater="alice", source="test").event
+    taken_back = feedback.compare(one, other, choice="both_bad", rater="bob", source="test").event
+    feedback.retract(taken_back, rater="bob", source="test")
+    rated(agent, "Fine?", "Fine.", 1)
+    frozen = freeze(agent, ONE, method="kto")
+    rows = {row["completion"][0]["content"]: (row["label"], row["feedback"]) for row in all_rows(frozen)}
+    assert rows["Yes."] == rows["No."] == (False, [pick.pk])
+    assert (frozen.feedback_count, frozen.stats["skipped"]) == (2, {})
+
+
 def test_answers_of_one_kind_only_are_refused_with_what_is_missing(agent, data_dir):
     for number in range(12):
         rated(agent, f"Question {number}?", "Yes.", 1)
@@ -155,6 +180,19 @@ def test_a_prompt_is_on_the_same_side_for_every_method(agent, data_dir):
         assert not sides[-1] & {row["split_key"] for row in read_rows(frozen, "train")}
     assert sides[0]
     assert sides[0] == sides[1] == sides[2] == sides[3]
+
+
+def test_prompts_in_other_words_under_one_key_are_on_the_side_of_their_words(agent, data_dir):
+    for number in range(30):
+        for words in ("Where?", "Where is it?"):
+            for value in (0, 1):
+                question = f"{words} {number}"
+                rate(make_trace(agent, question, f"Answer {value}.", reward=value, prompt_key=f"q{number}"), value)
+    for method in ("dpo", "kto", "grpo", "reward"):
+        frozen = freeze(agent, DataOptions(val_split=0.5), method=method)
+        for name in ("train", "heldout"):
+            keys = {prompt_key(row["prompt"]) for row in read_rows(frozen, name)}
+            assert {is_held_out(agent.name, key, 0.5) for key in keys} == {name == "heldout"}, method
 
 
 def test_rows_that_are_all_held_out_are_not_enough(agent, data_dir):

@@ -79,7 +79,7 @@ def test_only_so_much_is_looked_at_and_the_plan_says_so(agent, monkeypatch):
         make_trace(agent, f"{number}?", reward=0.5)
     plan = training_plan(agent)
     assert {one.method: one.how for one in plan.methods} == {
-        "dpo": "about", "kto": "about", "grpo": "about", "reward": "about", "sft": "exactly",
+        "dpo": "about", "kto": "about", "grpo": "about", "reward": "about", "sft": "about",
     }  # fmt: skip
     monkeypatch.setattr("rl.dataset_builder.plan_figures.RATINGS", 4)
     monkeypatch.setattr("rl.dataset_builder.plan_figures.REWARDED", 5)
@@ -89,11 +89,38 @@ def test_only_so_much_is_looked_at_and_the_plan_says_so(agent, monkeypatch):
     assert set(plan.remarks) == {"at least"}
 
 
-def test_ratings_alone_are_counted_exactly(agent):
+def test_empty_answers_that_are_rated_are_not_counted(agent):
     rate_prompts(agent, 2)
-    assert {one.method: one.how for one in training_plan(agent).methods}["kto"] == "exactly"
     rated(agent, "Empty?", "", 1)
     assert rows(agent)["kto"] == 4
+
+
+def test_a_proposal_for_what_people_rated_is_not_counted_again(agent, data_dir):
+    agent.auto_label_threshold = 0.9
+    for event in rate_prompts(agent, 6):
+        propose(event.trace, True, 0.95)
+    propose(make_trace(agent, "Unrated?"), True, 0.95)
+    frozen = freeze(agent, DataOptions(), method="kto")
+    assert rows(agent)["kto"] == frozen.train_rows + frozen.heldout_rows == 13
+
+
+def test_picks_that_found_both_bad_are_two_bad_answers(agent, data_dir):
+    for number in range(6):
+        one, other = (make_trace(agent, f"Question {number}?", text) for text in ("Yes.", "No."))
+        feedback.compare(one, other, choice="both_bad", rater="alice", source="test")
+    rate(one, 1, "bob")
+    rate(one, 1, "carol")
+    rated(agent, "Fine?", "Fine.", 1)
+    frozen = freeze(agent, DataOptions(val_split=0), method="kto")
+    assert frozen.train_rows == 13
+    assert rows(agent)["dpo"] == 0
+    assert training_plan(agent).found.judged == 14  # one answer was rated as well
+
+
+def test_rewards_that_differ_by_rounding_only_are_equal(agent):
+    for number, reward in enumerate((0.1 + 0.2, 0.3)):
+        make_trace(agent, "Which?", f"Answer {number}.", reward=reward)
+    assert (figures(agent).differing_prompts, figures(agent).equal_prompts) == (0, 1)
 
 
 @pytest.mark.parametrize("count", [2, 20])

@@ -78,7 +78,9 @@ def test_without_components_the_word_decides():
         assert (result.details["reward"], result.value) == (reward, pytest.approx((reward + 2) / 4))
 
 
-@pytest.mark.parametrize("decision", [{}, {"reward": None}, {"rewardComponents": {"unheardOf": 1}}, {"reward": "much"}])
+@pytest.mark.parametrize(
+    "decision", [{}, {"reward": None}, {"rewardComponents": {"unheardOf": 1}}, {"reward": "much"}, {"reward": 10**400}]
+)
 def test_nothing_known_is_no_reward(decision):
     assert compute(decision).value is None
 

@@ -139,6 +139,37 @@ def test_a_value_out_of_range_is_a_failure_of_the_reward(value):
         engine(Fixed("wild", value)).compute_all(record())
 
 
+@pytest.mark.parametrize("weight", [None, "heavy", -1, math.nan])
+def test_a_reward_whose_own_weight_is_none_is_refused_by_name(weight):
+    with pytest.raises(UsageError, match="the weight of odd must be a number"):
+        engine(Fixed("odd", 1.0, weight))
+
+
+class Odd(BaseReward):
+    name = "odd"
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+
+    def compute(self, trace):
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+@pytest.mark.parametrize("answer", [None, 0.5, "good"])
+def test_what_is_no_result_is_a_failure_that_says_what_to_return(answer):
+    with pytest.raises(RewardFailed, match=r"reward odd: gave .*; compute returns self\.gives"):
+        engine(Odd(answer)).compute_all(record())
+
+
+def test_a_failure_bears_the_name_of_the_reward_that_was_asked():
+    """Whatever reward it asked itself."""
+    with pytest.raises(RewardFailed) as caught:
+        engine(Odd(RewardFailed("another", "broke"))).compute_all(record())
+    assert caught.value.reward == "odd"
+
+
 class NeedsBox(Fixed):
     def compute(self, trace) -> RewardResult:
         raise SandboxUnavailable("install bubblewrap")

@@ -24,7 +24,7 @@ def test_weights_from_0_to_100_are_taken(weights):
     check_decision_weights({"delayed": weights})
 
 
-@pytest.mark.parametrize("weight", [-0.1, 100.1, "1", None, True, float("nan"), float("inf"), [1]])
+@pytest.mark.parametrize("weight", [-0.1, 100.1, "1", None, True, float("nan"), float("inf"), [1], 10**400])
 def test_other_weights_are_refused_by_name(weight):
     with pytest.raises(UsageError, match="the weight of efficiency must be a number from 0"):
         check_reward_weights({"efficiency": weight})

@@ -33,7 +33,7 @@ def squares(n):
 """),
     "fork_twice": ("answers from two processes, once right by luck", """
 import os
-def squares(n): return 14 if os.fork() else 385
+def squares(n): return 14 if os.fork() and os.wait() else 385
 """),
     "patched_assertion": ("makes AssertionError harmless", """
 import builtins
@@ -125,4 +125,73 @@ def squares(n): return {3: 14.0, 10: "385"}.get(n, False)
     "not_a_number": ("returns NaN", "def squares(n): return float('nan')"),
     "waits": ("never answers, in the hope of a pardon", "import time\ndef squares(n): time.sleep(60)"),
     "crashes_the_interpreter": ("ends with a signal", "import os\ndef squares(n): os.kill(os.getpid(), 11)"),
+    "generator": ("answers with a generator that would go on for ever", """
+import itertools
+def squares(n): return (i for i in itertools.count())
+"""),
+    "changed_arguments": ("changes its arguments, and what its caller has of the task", """
+import sys
+def squares(n):
+    names = sys._getframe(1).f_globals
+    names["task"].update(arguments=[0], expected=0, function="int")
+    names["value"] = 0
+    return n
+"""),
+    "profiler": ("answers from a profiler, after the function has ended", """
+import os, sys
+def look(frame, event, value):
+    if event == "c_call" and frame.f_globals.get("value") == -1:
+        frame.f_globals["value"] = True
+sys.setprofile(look)
+def squares(n): return -1
+"""),
+    "answer_at_the_end": ("adds a second answer when the process ends", """
+import atexit, os, sys
+names = sys._getframe(1).f_globals
+atexit.register(lambda: os.write(names["answers"], (names["task"]["marker"] + "14\\n").encode()))
+def squares(n): return -1
+"""),
+    "answer_of_another_process": ("leaves a child that answers while the parent waits", """
+import os, sys, time
+def squares(n):
+    names = sys._getframe(1).f_globals
+    for guess in (0, 14, 385):
+        if os.fork() == 0:
+            os.write(names["answers"], (names["task"]["marker"] + f"{guess}\\n").encode())
+            os._exit(0)
+    time.sleep(0.2)
+    os._exit(0)
+"""),
+    "every_descriptor": ("writes the same number to every open descriptor", """
+import os
+def squares(n):
+    for number in range(64):
+        try:
+            os.write(number, b"\\n385\\n14\\n0\\n")
+        except OSError:
+            pass
+    os._exit(0)
+"""),
+    "huge_float": ("returns a number that is larger than all others", "def squares(n): return 1e308 * 10"),
+    "huge_number": ("returns a number of 200,000 digits", """
+import sys
+sys.set_int_max_str_digits(0)
+def squares(n): return 10 ** 200_000
+"""),
+    "half_a_surrogate": ("returns text that no file can hold", "def squares(n): return chr(0xD800)"),
+    "nested_for_ever": ("returns a list in a list in a list", """
+import sys
+sys.setrecursionlimit(1 << 20)
+def squares(n):
+    import os
+    names = sys._getframe(1).f_globals
+    os.write(names["answers"], (names["task"]["marker"] + "[" * 100_000 + "\\n").encode())
+    os._exit(0)
+"""),
+    "representation": ("returns a number whose text is something else, and a key that is the right one", """
+class Number(int):
+    __str__ = __repr__ = lambda self: {3: "14", 10: "385"}.get(self, "0")
+def squares(n): return Number(n + 1)
+"""),
+    "several_keys": ("returns an object with the answers as keys", "def squares(n): return {14: 14, 385: 385, 0: 0}"),
 }  # fmt: skip

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+
 import pytest
 
 from rl.errors import SandboxUnavailable
@@ -50,6 +54,20 @@ def test_where_none_holds_nothing_is_run_and_each_says_why(here):
         with pytest.raises(SandboxUnavailable, match="first: install it; second: a newer kernel is needed"):
             refused()
     assert [box.runs for box in boxes] == [0, 0]
+
+
+def test_one_that_did_not_hold_is_tried_again_after_a_while(here, monkeypatch):
+    box = Box("first", "the machine is too busy")
+    here(box)
+    with pytest.raises(SandboxUnavailable):
+        ensure_available()
+    box.complaint = ""
+    with pytest.raises(SandboxUnavailable):
+        ensure_available()
+    monkeypatch.setattr(backends, "AGAIN_SECONDS", -1.0)
+    ensure_available()
+    ensure_available()
+    assert box.runs == 2, "one that holds is not tried again"
 
 
 @pytest.mark.parametrize(
@@ -101,3 +119,24 @@ def test_without_libseccomp_it_says_what_to_install(monkeypatch):
         assert "libnowhere.so.2 is missing" in seccomp.why_unavailable()
     finally:
         seccomp.program.cache_clear()
+
+
+def test_a_process_that_is_forked_during_the_test_of_a_backend_can_test_for_itself(here):
+    here(Box("first"))
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with backends._lock:
+            held.set()
+            done.wait(30)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(30)
+    child = os.fork()
+    if not child:
+        signal.alarm(10)
+        os._exit(run("echo", "shell").stdout != "42\n")
+    done.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -128,3 +128,24 @@ def follow(limits: Limits, writes: bytes, usage: tree.Usage, files: int) -> Watc
 def test_what_goes_beyond_a_limit_is_stopped(usage: tree.Usage, files: int, writes: bytes, stopped: str):
     limits = Limits(wall_seconds=0.3, cpu_seconds=10, memory_bytes=10, files=10, output_bytes=10)
     assert follow(limits, writes, usage, files).stopped == stopped
+
+
+def looks(*cpu_seconds: float) -> Watch:
+    """A watch that has looked as often as it is told to, at a tree of so much CPU time."""
+    seen = iter(cpu_seconds)
+    watch = Watch(Limits(cpu_seconds=10), kill=lambda: None, look=lambda: (tree.Usage(cpu_seconds=next(seen)), 0))
+    while not watch.stopped:
+        try:
+            watch._look()
+        except StopIteration:
+            break
+    return watch
+
+
+def test_cpu_time_of_children_that_nobody_waits_for_is_not_forgotten():
+    assert looks(0, 4, 0.1, 0.1, 4, 0.2, 0.2, 2.5).stopped == "cpu"
+
+
+def test_a_child_that_ends_during_a_look_does_not_count_twice():
+    """It is gone from the tree, and not yet in its parent's sum: the second look finds it there."""
+    assert looks(0, 6, 0.1, 6.1, 6.2, 9.9).stopped == ""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import islice
 from math import isfinite
-from typing import Any
+from typing import Any, cast
 
 from rl.collect.capture.troubles import Troubles
 from rl.collect.limits import MAX_WHOLE_NUMBER
@@ -39,14 +40,17 @@ class Cleaner:
     def text(self, value: object, limit: int, name: str) -> str:
         if value is None:
             return ""
-        if not isinstance(value, str):
+        if not issubclass(type(value), str):  # isinstance asks the object, too
             value = _dumped(self.value(value, limit, name))
             return value[:limit]
-        return self._text(value, limit, name)
+        return self._text(cast(str, value), limit, name)
 
     def value(self, value: object, limit: int, name: str) -> Any:
         """JSON: texts in it are cut to ``limit``; what is no JSON becomes its repr."""
-        return _Walk(self, limit).json(value, name, 0)
+        try:
+            return _Walk(self, limit).json(value, name, 0)
+        except Exception:  # an object that cannot even be asked what it is
+            return self._text(shown(value), limit, name)
 
     def sized(self, value: object, limit: int, name: str) -> Any:
         """As ``value``; but what is longer than ``limit`` as JSON text becomes that text, cut."""
@@ -93,10 +97,8 @@ class _Walk:
         if isinstance(value, (str, bool, int, float)):
             return self._counted(self.cleaner.scalar(value, min(self.limit, self.characters), name))
         if isinstance(value, (dict, list, tuple, set, frozenset)):
-            try:
+            with suppress(Exception):  # another thread changes it at this moment, or its class lists its items wrongly
                 return self._container(value, name, depth)
-            except RuntimeError:  # another thread changes it at this moment
-                pass
         return self._counted(self.cleaner.text(shown(value), min(self.limit, self.characters), name))
 
     def _container(self, value: Any, name: str, depth: int) -> Any:

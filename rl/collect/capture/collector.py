@@ -16,6 +16,7 @@ from typing import Any
 
 from rl.collect.capture.cleaning import (
     ARGUMENT,
+    MOST_ITEMS,
     NAME,
     REASONING,
     TASK,
@@ -111,7 +112,8 @@ class TraceCollector:
     ) -> None:
         if run := self.run_of(trace, "a tool call"):
             kept = self.clean.value(arguments, ARGUMENT, "arguments")
-            self.add_tool_call(run, tool_name, kept, result, success, duration_ms, error, timestamp)
+            at = self.clean.text(str(timestamp), NAME, "timestamp") if timestamp else ""
+            self.add_tool_call(run, tool_name, kept, result, success, duration_ms, error, at)
 
     def add_tool_call(
         self,
@@ -130,7 +132,7 @@ class TraceCollector:
             arguments=cleaned,
             result=self.clean.sized(result, TOOL_RESULT, "result"),
             success=bool(success),
-            duration_ms=finite(duration_ms),
+            duration_ms=finite(duration_ms) or None,
             error="" if error is None else self.clean.text(said(error), TASK, "error"),
             timestamp=timestamp or now(),
         )
@@ -152,8 +154,8 @@ class TraceCollector:
                 content=self.clean.text(content, REASONING, "content"),
                 step_type=self.clean.text(step_type, NAME, "step_type"),
                 confidence=finite(confidence),
-                insights=tuple(self.clean.text(text, REASONING, "insights") for text in insights),
-                issues=tuple(self.clean.text(text, REASONING, "issues") for text in issues),
+                insights=self._texts(insights, "insights"),
+                issues=self._texts(issues, "issues"),
             )
             self._add(run, run.reasoning_steps, step)
 
@@ -251,6 +253,10 @@ class TraceCollector:
     def _add(self, run: OpenTrace, events: list[Any], event: object) -> None:
         if not run.add(events, event):
             self.troubles.once("too many", "a run has more than %d events of a kind; the rest is left out", MOST_EVENTS)
+
+    def _texts(self, given: Iterable[str] | str | None, name: str) -> tuple[str, ...]:
+        texts = (given,) if isinstance(given, str) else given or ()
+        return tuple(self.clean.text(text, REASONING, name) for text in islice(texts, MOST_ITEMS))
 
     def _stored(self) -> TraceFiles:
         if self._delivery.files is None:

@@ -108,6 +108,7 @@ class Delivery:
                 job()
             except Exception as error:
                 self._troubles.failed("writing a trace", error)
+                self._lose()
         return Outcome([], 0)
 
     def _write(self, files: TraceFiles, trace: ExecutionTrace) -> None:

@@ -48,7 +48,8 @@ class ExecutionTrace:
         """Names that a trace does not have are left out. Raises UsageError for what is no trace."""
         if not isinstance(stored, Mapping):
             raise UsageError("a trace is a JSON object")
-        known = _known(cls, stored)
+        known = {name: value for name, value in _known(cls, stored).items() if value is not None}
+        _check_types(known)
         check_slug(known.get("trace_id", ""), "trace id")
         for name, record in (("tool_calls", ToolCall), ("reasoning_steps", ReasoningStep)):
             known[name] = [_record(record, item, name) for item in _objects(known, name)]
@@ -60,6 +61,15 @@ class ExecutionTrace:
 _NAMES: dict[type, tuple[str, ...]] = {
     cls: tuple(each.name for each in fields(cls)) for cls in (ExecutionTrace, ToolCall, ReasoningStep)
 }
+
+
+def _check_types(known: Mapping[str, Any]) -> None:
+    for each in fields(ExecutionTrace):
+        value = known.get(each.name, each.default)
+        if isinstance(each.default, str) and not isinstance(value, str):
+            raise UsageError(f"{each.name} must be text")
+        if type(each.default) in (int, float) and not isinstance(value, (int, float)):
+            raise UsageError(f"{each.name} must be a number")
 
 
 def _shallow(record: ToolCall | ReasoningStep) -> dict[str, Any]:
@@ -80,7 +90,6 @@ def _objects(stored: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 def _record(cls: type, item: Mapping[str, Any], name: str) -> Any:
     known = {key: tuple(value) if isinstance(value, list) and cls is ReasoningStep else value
              for key, value in _known(cls, item).items()}  # fmt: skip
-    try:
-        return cls(**known)
-    except TypeError as error:
-        raise UsageError(f"{name}: {error}") from error
+    if not isinstance(item.get(_NAMES[cls][0]), str):
+        raise UsageError(f"{name}: each needs a text as its {_NAMES[cls][0]}")
+    return cls(**known)

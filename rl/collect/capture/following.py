@@ -147,7 +147,14 @@ def _async_generator(function: Callable[..., Any], begin: Begin) -> Callable[...
 
 def _followed(result: Any, observer: Observer) -> Any:
     """What a function that is none of the other kinds gave back may still have its work before it."""
+    try:
+        return _by_its_kind(result, observer)
+    except Exception:  # an object that cannot even be asked what it is
+        observer.end(result)
+        return result
 
+
+def _by_its_kind(result: Any, observer: Observer) -> Any:
     def same(*args: object, **kwargs: object) -> Any:
         return result
 

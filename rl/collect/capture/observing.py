@@ -80,11 +80,18 @@ class Run(Call):
                 self.collector.record_reasoning_step("stream", thought, trace=self.run)
 
     def ended(self, result: Any) -> None:
-        final = self.final or "".join(self.text) or reading.answer(result)
+        final = self.final or "".join(self.text) or _answer(result)
         self.collector.finish_trace(final, error=self.error, trace=self.run)
 
     def failed(self, error: BaseException) -> None:
         self.collector.finish_trace("".join(self.text), error=error, trace=self.run)
+
+
+def _answer(result: Any) -> Any:
+    try:
+        return reading.answer(result)
+    except Exception:  # an object that cannot even be asked what it is
+        return result
 
 
 class Tool(Call):

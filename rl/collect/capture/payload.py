@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from typing import Any, Literal
 
+from rl.collect.capture.cleaning import CUT
 from rl.collect.capture.execution_trace import ExecutionTrace
 from rl.collect.limits import MAX_ID_LENGTH, MAX_WHOLE_NUMBER
 from rl.records import TaskEvent
 
+LARGEST = 2 * 2**20
+"""Bytes of one trace; a server takes 2.5 MiB unless it is told otherwise."""
+_SHORTER = (1_000, 100, 0)
+"""Characters of arguments and results, where a trace would be larger."""
 _STATUSES: tuple[Literal["created", "completed", "failed"], ...] = ("created", "completed", "failed")
+
+
+def body(trace: ExecutionTrace, agent: str) -> bytes:
+    """As JSON. Of a run that is too large the arguments and results are cut: better than to lose it."""
+    stored = payload(trace, agent)
+    written = _dumped(stored)
+    for longest in _SHORTER:
+        if len(written) <= LARGEST:
+            break
+        stored["tool_calls"] = [
+            {**call, **{name: _cut(call[name], longest) for name in ("arguments", "result")}}
+            for call in stored["tool_calls"]
+        ]
+        written = _dumped(stored)
+    return written
 
 
 def payload(trace: ExecutionTrace, agent: str) -> dict[str, Any]:
@@ -38,3 +59,12 @@ def task_events(trace: ExecutionTrace) -> list[dict[str, Any]]:
     """In the order in which they happened."""
     events = [TaskEvent(status=status, **task) for status in _STATUSES for task in getattr(trace, f"tasks_{status}")]
     return [asdict(event) for event in sorted(events, key=lambda event: event.timestamp)]
+
+
+def _cut(value: Any, longest: int) -> Any:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if len(text) <= longest else text[:longest] + CUT
+
+
+def _dumped(stored: Any) -> bytes:
+    return json.dumps(stored, ensure_ascii=False).encode("utf-8")

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from typing import Any
 from rl.collect.capture.api_client import Answer, ApiClient, said
 from rl.collect.capture.execution_trace import ExecutionTrace
 from rl.collect.capture.outbox import Outbox
-from rl.collect.capture.payload import payload
+from rl.collect.capture.payload import body
 from rl.collect.capture.troubles import Troubles
 from rl.collect.capture.worker import Outcome
 
@@ -69,7 +68,7 @@ class Sender:
 
     def body(self, parcel: Parcel) -> bytes:
         if isinstance(parcel.content, ExecutionTrace):
-            parcel.content = json.dumps(payload(parcel.content, self._agent), ensure_ascii=False).encode("utf-8")
+            parcel.content = body(parcel.content, self._agent)
         return parcel.content
 
     def keep(self, parcel: Parcel) -> None:

@@ -27,7 +27,8 @@ class Outcome(NamedTuple, Generic[Item]):
 
 
 class Worker(Generic[Item]):
-    """``work(batch)`` is called on the thread, ``overflow(item)`` by whoever put one in too many; it must be quick."""
+    """``work(batch)`` is called on the thread, ``overflow(item)`` by whoever put one in too many, so it must be quick. It
+    also takes the items of a batch whose work raised."""
 
     def __init__(
         self,
@@ -122,6 +123,8 @@ class Worker(Generic[Item]):
             return self._work(self._at_work)
         except Exception as error:
             self._troubles.failed("delivering traces", error)
+            for item in self._at_work:
+                self._overflow(item)
             return Outcome([], 0)
 
 

@@ -6,13 +6,12 @@ their results, thoughts, remarks, the answer.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rl.collect.imported import ImportedFeedback, ImportedTrace
-from rl.collect.importers.fields import Refused, content_hash
+from rl.collect.importers.fields import Refused, content_hash, from_text
 from rl.records import Message, ReasoningStep, ToolCall
 
 RATER = "import"
@@ -181,14 +180,4 @@ def _asked(turn: _Turn) -> Iterator[tuple[object, ToolCall]]:
         function = call.get("function", call) if isinstance(call, dict) else None
         if not isinstance(function, dict) or not isinstance(name := function.get("name"), str) or not name:
             raise Refused(f"a tool call must name its function, not {call!r:.80}")
-        yield call.get("id"), ToolCall(name, arguments=_arguments(function.get("arguments")))
-
-
-def _arguments(value: object) -> object:
-    """OpenAI writes them as JSON text."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value
+        yield call.get("id"), ToolCall(name, arguments=from_text(function.get("arguments")))

@@ -25,13 +25,23 @@ class NotForUs(Refused):
 
 
 def obj(row: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """An object; empty where there is none."""
-    value = row.get(name)
+    """An object, also as JSON text, as tables hold it; empty where there is none."""
+    value = from_text(row.get(name))
     if value is None:
         return {}
     if not isinstance(value, dict):
         raise Refused(f"{name} must be an object, not {value!r:.50}")
     return value
+
+
+def from_text(value: object) -> Any:
+    """What JSON text says; anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
 
 
 def text(row: Mapping[str, Any], name: str) -> str:

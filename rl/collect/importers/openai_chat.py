@@ -11,7 +11,7 @@ from typing import Any
 
 from rl.collect.imported import ImportedTrace
 from rl.collect.importers import chat
-from rl.collect.importers.fields import Refused, others
+from rl.collect.importers.fields import Refused, from_text, others
 from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
 
 __all__ = ["SUFFIXES", "read"]
@@ -25,4 +25,7 @@ def read(path: Path) -> Iterator[Record | Rejected]:
 def _chat(row: dict[str, Any], where: str) -> list[ImportedTrace]:
     if "messages" not in row:
         raise Refused("has no messages")
-    return [chat.trace(where, chat.talk(row["messages"]), others(row, ("messages",)))]
+    details = others(row, ("messages",))
+    if "tools" in details:
+        details["tools"] = from_text(details["tools"])
+    return [chat.trace(where, chat.talk(row["messages"]), details)]

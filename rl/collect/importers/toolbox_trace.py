@@ -126,10 +126,14 @@ def _texts(row: _Row, name: str) -> tuple[str, ...]:
     return tuple(item for item in items if isinstance(item, str))
 
 
-def _tasks(row: _Row) -> Iterator[TaskEvent]:
-    yield from _each(row, "tasks_created", lambda task: _event(task, "created"))
-    yield from _each(row, "tasks_completed", lambda task: _event(task, "completed"))
-    yield from _each(row, "tasks_failed", lambda task: _event(task, "failed"))
+def _tasks(row: _Row) -> list[TaskEvent]:
+    """In the order in which they happened, where all say when that was."""
+    events = [
+        *_each(row, "tasks_created", lambda task: _event(task, "created")),
+        *_each(row, "tasks_completed", lambda task: _event(task, "completed")),
+        *_each(row, "tasks_failed", lambda task: _event(task, "failed")),
+    ]
+    return sorted(events, key=lambda event: event.timestamp) if all(event.timestamp for event in events) else events
 
 
 def _event(task: _Row, status: Literal["created", "completed", "failed"]) -> TaskEvent:

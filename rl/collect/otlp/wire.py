@@ -20,6 +20,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as WireSpan
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from rl.collect.imported import Rejected
+from rl.collect.otlp.counting import has_more_spans
 from rl.collect.otlp.spans import Span, SpanEvent
 from rl.errors import UsageError
 
@@ -28,7 +29,10 @@ MOST_SPANS = 10_000
 """In one request; exporters send some hundred."""
 MOST_ATTRIBUTES = 10_000
 """Of one span, and of all its events together."""
+MOST_OBJECTS = 1_000_000
+"""Of a JSON body, counted by their braces, those within texts too: reading that many takes seconds."""
 DEEPEST_VALUE = 32
+TOO_MANY = f"the request has too many spans, resources or scopes; send at most {MOST_SPANS} at a time"
 _IDS = ("traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id")
 _HEXADECIMAL = re.compile(r"(?:[0-9a-fA-F]{16}){1,2}")
 
@@ -36,20 +40,23 @@ _HEXADECIMAL = re.compile(r"(?:[0-9a-fA-F]{16}){1,2}")
 def decode(body: bytes, media_type: str) -> list[Span | Rejected]:
     """Raises UsageError for a body that is no ExportTraceServiceRequest, or has more than MOST_SPANS."""
     request = _from_json(body) if media_type == JSON else _from_protobuf(body)
-    count = sum(len(scope.spans) for resource in request.resource_spans for scope in resource.scope_spans)
-    if count > MOST_SPANS:
-        raise UsageError(f"the request has {count} spans; send at most {MOST_SPANS} at a time")
+    if sum(len(scope.spans) for resource in request.resource_spans for scope in resource.scope_spans) > MOST_SPANS:
+        raise UsageError(TOO_MANY)
     return list(_spans(request))
 
 
 def _from_protobuf(body: bytes) -> ExportTraceServiceRequest:
     try:
+        if has_more_spans(body, MOST_SPANS):
+            raise UsageError(TOO_MANY)
         return ExportTraceServiceRequest.FromString(body)
     except DecodeError as error:
         raise UsageError(f"the body is no protobuf ExportTraceServiceRequest: {error}") from None
 
 
 def _from_json(body: bytes) -> ExportTraceServiceRequest:
+    if body.count(b"{") > MOST_OBJECTS:
+        raise UsageError(f"the body has more than {MOST_OBJECTS:,} braces; send fewer spans at a time, or protobuf")
     try:
         document = json.loads(body)
         if not isinstance(document, dict):

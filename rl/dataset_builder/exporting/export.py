@@ -48,6 +48,8 @@ class ExportReport:
     """Written, or that would be."""
     other_side: int = 0
     """Rows passed by because the split keeps them apart."""
+    limited: bool = False
+    """Whether there may be more rows, on either side."""
     skipped: Counter[str] = field(default_factory=Counter)
 
 
@@ -82,6 +84,7 @@ def _told(
 ) -> Iterator[dict[str, Any]]:
     for row in islice(rows, limit):
         done.rows += 1
+        done.limited = done.rows == limit
         if done.rows % EVERY == 0:
             report("log", {"text": f"{done.rows:,} rows"})
         yield row

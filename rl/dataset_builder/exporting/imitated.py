@@ -1,4 +1,7 @@
-"""Answers worth imitating, for supervised fine-tuning: all that are not known to be bad, edited ones as they were edited."""
+"""Answers worth imitating, for supervised fine-tuning: all that are not known to be bad, edited ones as they were edited.
+
+Who edits an answer says that it should not be imitated as it was, whatever others think of it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rl.data_formatter.labelled import LabelRule, label_of
+from rl.data_formatter.merging import merged
 from rl.data_formatter.pairing import EMPTY_ANSWER
 from rl.dataset_builder.exporting.base import ExportedRow, RowFormat
 from rl.dataset_builder.judged import Wanted, judged_answers
@@ -21,23 +25,22 @@ class ImitatedRows(RowFormat):
         proposals = self._agent.auto_label_threshold is not None
         wanted = Wanted(everything=True, proposals=proposals, tool_calls=True)
         rule = label_rule(self._agent)
-        for answer in filter(self._keeps, judged_answers(self._agent, self._tally, wanted)):
-            if text := self._text(answer, rule):
+        stored = judged_answers(self._agent, self._tally, wanted)
+        for answer in filter(self._keeps, merged(stored, self._tally.skipped)):
+            for text in answer.corrections or self._own_text(answer, rule):
                 yield self._row(answer.split_key, self._values(answer, text))
 
     def _values(self, answer: JudgedAnswer, text: str) -> dict[str, Any]:
         """``text``: what the agent should have answered."""
         raise NotImplementedError
 
-    def _text(self, answer: JudgedAnswer, rule: LabelRule) -> str:
+    def _own_text(self, answer: JudgedAnswer, rule: LabelRule) -> tuple[str, ...]:
         """Empty: left out, and counted."""
-        if answer.correction.strip():
-            return answer.correction
         if not answer.response.strip():
             self._tally.skipped[EMPTY_ANSWER] += 1
-            return ""
+            return ()
         label = label_of(answer, rule, Counter())
         if label and not label.good:
             self._tally.skipped[BAD] += 1
-            return ""
-        return answer.response
+            return ()
+        return (answer.response,)

@@ -20,14 +20,22 @@ class OpenAI(ImitatedRows):
 
 
 def arguments_text(call: ToolCall) -> str:
-    """A JSON object; of a call without arguments an empty one."""
-    return json.dumps({} if call.arguments is None else call.arguments, ensure_ascii=False)
+    """JSON: of a call without arguments an empty object; what came as JSON text of an object stays as it is."""
+    given = {} if call.arguments is None else call.arguments
+    return given if isinstance(given, str) and _is_object(given) else json.dumps(given, ensure_ascii=False)
 
 
 def result_text(call: ToolCall) -> str:
     """What the tool said; its error where it failed."""
     result = call.error if call.error and not call.success else call.result
     return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _steps(calls: Sequence[ToolCall]) -> Iterator[dict[str, Any]]:
@@ -47,7 +55,8 @@ def _tools(calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
     """What is known of them: their names, and the arguments that they were called with."""
     properties: dict[str, dict[str, Any]] = {}
     for call in calls:
-        given = call.arguments if isinstance(call.arguments, dict) else {}
+        given = json.loads(arguments_text(call))
+        given = given if isinstance(given, dict) else {}
         properties.setdefault(call.tool_name, {}).update({name: {} for name in given})
     return [
         {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": arguments}}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,14 @@ def file_format(path: Path | None, name: str | None) -> str:
 
 
 def write(path: Path, format_name: str, columns: Mapping[str, Column], rows: Iterator[dict[str, Any]]) -> None:
-    """Raises UsageError when the file cannot be written."""
+    """Raises UsageError when the file cannot be written, and for a folder, a device or a pipe: it would be replaced."""
     if path.is_dir():
         raise UsageError(f"{path} is a folder; name a file in it")
+    if path.exists() and not path.is_file():
+        raise UsageError(
+            f"{path} is no file: rows are written to a file of their own, which is then moved to its place"
+        )
+    rows = chain((next(rows),), rows)  # the source refuses to be empty, before a folder is made
     writer: Writer = write_parquet if format_name == "parquet" else write_lines
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

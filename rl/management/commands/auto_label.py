@@ -28,8 +28,9 @@ class Command(RatchetCommand):
         if options["limit"] is not None and options["limit"] < 1:
             raise UsageError("--limit must be 1 or more")
         if options["threshold"] is not None:
+            if not 0.5 <= options["threshold"] <= 1:
+                raise UsageError(f"--threshold must be from 0.5 to 1, not {options['threshold']:g}")
             agent.auto_label_threshold = options["threshold"]
-            agent.full_clean()
         learned = auto_labels.learn(agent, dry_run=options["dry_run"], report=self.report)
         model = learned.model
         document: dict[str, Any] = {
@@ -38,13 +39,17 @@ class Command(RatchetCommand):
             "model": _about(model),
         }
         tables = [two_columns(f"{agent}: learned from people's labels", _figures(model)), _calibration(model)]
+        lines = [_use(agent)]
         if not options["learn_only"]:
             found = auto_labels.propose(learned, limit=options["limit"], dry_run=options["dry_run"], report=self.report)
             document["proposed"] = found.as_dict()
-            tables.append(_proposals(found))
+            if found.at_least:
+                tables.append(_proposals(found))
+            else:
+                lines.insert(0, "Nothing to propose: every trace with an answer is labelled.")
         if options["threshold"] is not None and not options["dry_run"]:
             agent.save(update_fields=["auto_label_threshold"])
-        self.result(document, *tables, lines=[_use(agent)])
+        self.result(document, *tables, lines=lines)
 
 
 def _about(model: LabelModel) -> dict[str, Any]:

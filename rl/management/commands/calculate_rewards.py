@@ -12,6 +12,8 @@ from rl.management.base import RatchetCommand, two_columns
 from rl.models import Agent
 from rl.rewards.report import RewardReport
 
+NOTHING_WAITS = "No trace waits for its reward. --all computes those that have one again."
+
 
 class Command(RatchetCommand):
     help = "Compute the rewards of traces and store every component."
@@ -36,7 +38,8 @@ class Command(RatchetCommand):
         )
         document = {"agent": agent.name if agent else None, "dry_run": dry_run, **found.as_dict()}
         title = "Rewards (dry run, nothing was written)" if dry_run else "Rewards"
-        self.result(document, _counts(title, document), _components(document), lines=list(_problems(found)))
+        tables = [_counts(title, document), _components(document)] if found.read or found.unusable else []
+        self.result(document, *tables, lines=list(_problems(found)) or ([] if tables else [NOTHING_WAITS]))
         if found.unusable:
             raise UsageError(f"left out: {', '.join(found.unusable)}; correct their settings in the admin")
         if found.broken:
@@ -52,7 +55,7 @@ def _counts(title: str, document: dict[str, Any]) -> Table:
             "got a reward": document["rewarded"],
             "nothing applies": document["nothing_applies"],
             "a reward broke": document["broken"],
-            "changed meanwhile, wait on": document["changed"],
+            "changed meanwhile, still wait": document["changed"],
             "good": labels["good"],
             "bad": labels["bad"],
             "without a label": labels["unlabelled"],

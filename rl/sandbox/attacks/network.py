@@ -85,4 +85,11 @@ for name in ("tcp", "tcp6", "unix"):
 if set(attempt(os.listdir, "/sys/class/net") or []) - {"lo"}:
     won("interfaces")
 """),
+    Attack("pass_descriptors", "a descriptor is sent through a socket, where nothing counts it while it is on its way", """
+import array, socket
+one, other = socket.socketpair()
+passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0]))]
+if attempt(lambda: one.sendmsg([b"x"], passed)) or attempt(lambda: one.sendmsg([b"x"])):
+    won("sendmsg")
+"""),
 )  # fmt: skip

@@ -116,4 +116,62 @@ for number in (0, 1, 2, attempt(os.open, "/dev/tty", os.O_RDWR)):
         if number is not None and libc.ioctl(number, ctypes.c_ulong(request), b"x") == 0:
             won("TIOCSTI or TIOCLINUX")
 """),
+    Attack("signal_by_descriptor", "the kernel sends a process outside a signal when a pipe or socket is ready", """
+import fcntl, socket, struct
+for number in (9, 19):
+    for command, value in ((8, facts["victim"]), (8, -facts["victim"]), *(
+        (15, struct.pack("ii", kind, facts["victim"])) for kind in (0, 1, 2)
+    )):
+        ends = os.pipe() + tuple(each.detach() for each in socket.socketpair())
+        for descriptor in ends:
+            attempt(fcntl.fcntl, descriptor, 10, number)
+            attempt(fcntl.fcntl, descriptor, command, value)
+            attempt(fcntl.fcntl, descriptor, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+        for descriptor in ends[1:]:
+            attempt(os.write, descriptor, b"x")
+        for descriptor in ends:
+            os.close(descriptor)
+time.sleep(0.2)
+"""),
+    Attack("signal_by_rare_calls", "a process outside is signalled by a call that few programs use", """
+import struct
+victim, column = facts["victim"], {"x86_64": 0, "aarch64": 1}[os.uname().machine]
+told = ctypes.create_string_buffer(struct.pack("iii", 9, 0, -1), 128)
+libc.syscall((200, 130)[column], victim, 9)
+libc.syscall((234, 131)[column], victim, victim, 9)
+libc.syscall((129, 138)[column], victim, 9, told)
+libc.syscall((297, 240)[column], victim, victim, 9, told)
+for target in (-victim, victim):
+    attempt(os.kill, target, 9)
+attempt(os.setpriority, os.PRIO_USER, 0, 19)
+if attempt(lambda: os.getpriority(os.PRIO_PROCESS, victim)) == 19:
+    won("nice")
+"""),
+    Attack("race_the_end", "processes that keep forking, without streams and in sessions of their own, outrun the end", """
+if os.fork() == 0:
+    for number in (0, 1, 2):
+        os.close(number)
+    for _ in range(8):
+        attempt(os.fork)
+    while True:
+        attempt(os.setsid)
+        if attempt(os.fork):
+            os._exit(0)
+        if time.monotonic_ns() % 50 == 0 and attempt(os.fork) == 0:
+            attempt(os.execv, "/bin/sleep", [f"left-{facts['cookie']}", "20"])
+time.sleep(0.1)
+"""),
+    Attack("burn_cpu_unseen", "children that nobody waits for use more CPU time together than allowed", """
+import signal
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for _ in range(10):
+    for _ in range(2):
+        if os.fork() == 0:
+            end = time.process_time() + 0.2
+            while time.process_time() < end:
+                pass
+            os._exit(0)
+    attempt(os.wait)
+won("4 seconds")
+""", limits=replace(SMALL, cpu_seconds=1, wall_seconds=15)),
 )  # fmt: skip

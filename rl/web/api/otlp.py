@@ -27,11 +27,12 @@ from rl.errors import RunConflict
 from rl.models import Agent, ApiKey
 from rl.web.api.auth import HasSecretKey, key_of
 from rl.web.api.otlp_bodies import AnyMediaType, body_of, media_type_of, reply
-from rl.web.api.problems import problem_response
+from rl.web.api.problems import BadRequest, problem_response
 from rl.web.api.throttles import RequestsPerMinute
 
 AGENT_HEADER = "X-Ratchet-Agent"
 RETRY_SECONDS = 5
+MOST_AGENTS = 200
 LONGEST_MESSAGE = 2000
 _CODES = {400: 3, 401: 16, 403: 7, 404: 5, 405: 12, 409: 10, 429: 8, 503: 14}
 """HTTP status to gRPC code; others are INVALID_ARGUMENT or, from 500 on, INTERNAL."""
@@ -76,8 +77,10 @@ def _named(request: Request, key: ApiKey) -> str:
 
 def _store(mapped: Mapped, key: ApiKey) -> list[Rejected]:
     refused: list[Rejected] = []
-    names = {one.agent for one in mapped.answers} | {one.agent for one in mapped.loose}
-    for name in sorted(names):
+    names = sorted({one.agent for one in mapped.answers} | {one.agent for one in mapped.loose})
+    if len(names) > MOST_AGENTS:
+        raise BadRequest(f"the spans are of {len(names)} agents; send those of at most {MOST_AGENTS} at a time")
+    for name in names:
         refused += spans.store(
             key.agent or _agent(name),
             [one for one in mapped.answers if one.agent == name],

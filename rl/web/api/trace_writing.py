@@ -54,7 +54,7 @@ def _unsaved(
     name, version_name = fields.pop("agent"), fields.pop("model_version", None)
     agent = agents.get(name.lower())
     if agent is None:
-        return NotFound(f"no agent is named {name!r}; create it in the admin under Agents, or import its data")
+        return NotFound(f"no agent is named {name!r}, or this key is not for it; agents are made in the admin")
     version = versions.get((agent.pk, version_name.lower())) if version_name else None
     if version_name and version is None:
         return ValidationError({"model_version": [f"{agent.name} has no version {version_name!r}"]})

@@ -41,6 +41,7 @@ def trace_list(request: HttpRequest) -> HttpResponse:
         "page": "traces",
         "agents": Agent.objects.only("name")[:AGENTS],
         "agent": agent,
+        "unknown": "" if agent else request.GET.get("agent", ""),
         "labels": trace_lists.LABELS if agent else {k: v for k, v in trace_lists.LABELS.items() if k != "unlabelled"},
         "label": label if label in trace_lists.LABELS else "",
         "find": wanted,
@@ -70,9 +71,10 @@ def one_trace(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
             "page": "traces",
             "tags": TAGS,
             "may_rate": request.user.has_perm("rl.add_feedback"),
+            "rater": rater_of(request.user.get_username()),
             "mine": feedback.current_rating(trace, rater_of(request.user.get_username())),
         }
-        return render(request, "rl/trace.html", {**context, **trace_context(trace)})
+        return render(request, "rl/trace.html", {**context, **trace_context(trace, "whole" in request.GET)})
     if not request.user.has_perm("rl.add_feedback"):
         raise PermissionDenied("You may look at traces, but nobody has given you the permission to rate answers.")
     try:
@@ -89,16 +91,18 @@ def _agent(request: HttpRequest) -> Agent | None:
 
 
 def _say(request: HttpRequest, trace: Trace) -> None:
-    """A label, an edited answer, or the withdrawal of one's own label. Raises UsageError."""
+    """A label, an edited answer, or the withdrawal of one's own. Raises UsageError."""
     assert isinstance(request.user, User)  # noqa: S101  login_required saw to it
     by: dict[str, Any] = {"rater": rater_of(request.user.get_username()), "source": SOURCE, "user": request.user}
     action = request.POST.get("action", "rate")
     if action == "correct":
-        feedback.correct(trace, text=request.POST.get("text", "").replace("\r\n", "\n"), **by)
+        text = _with_newlines(request.POST.get("text", ""))
+        same = text == _with_newlines(trace.response)
+        feedback.correct(trace, text=trace.response if same else text, **by)
     elif action == "retract":
-        rating = feedback.current_rating(trace, by["rater"])
-        if rating is None or not feedback.retract(rating, **by):
-            raise UsageError("there is no label of yours to take back")
+        said = _own(request, trace, by["rater"])
+        if said is None or not feedback.retract(said, **by):
+            raise UsageError("there is nothing of yours to take back")
     else:
         form = RatingForm(request.POST)
         if not form.is_valid():
@@ -107,3 +111,17 @@ def _say(request: HttpRequest, trace: Trace) -> None:
         feedback.rate(
             trace, scale=Feedback.Scale.THUMB, value=given["value"], tags=given["tags"], notes=given["notes"], **by
         )
+
+
+def _own(request: HttpRequest, trace: Trace, rater: str) -> Feedback | None:
+    """The edited answer that the form names, else the label."""
+    number = request.POST.get("event", "")
+    if not number:
+        return feedback.current_rating(trace, rater)
+    edited = trace.feedback.filter(kind=Feedback.Kind.CORRECTION, rater=rater, is_current=True)
+    return next((event for event in edited if str(event.pk) == number), None)
+
+
+def _with_newlines(text: str) -> str:
+    """Browsers send lines with CR LF, whatever ended them in the page."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -192,6 +193,31 @@ def test_a_file_that_is_no_trace_is_left_out_and_named(collector: TraceCollector
     (day / "broken.json").write_text('{"trace_id": "broken", "tool')
     assert len(traces(collector)) == 1
     assert "broken.json" in warnings()[0]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"total_cost": "much"}, {"user_query": 7}, {"tool_calls": [{"tool_name": None}]}, {"tasks_failed": [1]}]
+)
+def test_a_file_with_values_of_other_types_is_left_out_of_the_statistics(
+    collector: TraceCollector, tmp_path: Path, changes: dict[str, object]
+):
+    run_once(collector)
+    assert collector.flush()
+    day = next((tmp_path / "rl_traces").iterdir())
+    (day / "odd.json").write_text(json.dumps({"trace_id": "odd", **changes}))
+    (day / "bare.json").write_text(json.dumps({"trace_id": "bare", "total_cost": None, "user_query": None}))
+    assert collector.get_statistics()["total_traces"] == 2
+
+
+def test_what_is_nearly_right_is_recorded_too(collector: TraceCollector):
+    collector.start_trace("q")
+    collector.record_tool_call("t", timestamp=datetime(2026, 1, 5, tzinfo=UTC))  # type: ignore[arg-type]
+    collector.record_reasoning_step("plan", "x", insights="one", issues=None)  # type: ignore[arg-type]
+    collector.record_reasoning_step("plan", "y", insights=["many"] * 100_000)
+    collector.finish_trace("a")
+    trace = only(collector)
+    assert trace.tool_calls[0].timestamp == "2026-01-05 00:00:00+00:00"
+    assert [(len(step.insights), step.issues) for step in trace.reasoning_steps] == [(1, ()), (500, ())]
 
 
 def test_secrets_are_redacted_wherever_they_are(collectors, tmp_path: Path):

@@ -27,9 +27,12 @@ def run_script(url: str, key: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_script_delivers_scored_traces_that_methods_can_train_on(live_server, secret_key: str, tmp_path: Path):
-    agent = Agent.objects.create(name="parcel-helper")
-    result = run_script(live_server.url, secret_key)
+def test_the_script_delivers_scored_traces_that_methods_can_train_on(
+    live_server, capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    call_command("api_key", "create", "--name", "parcel helper", "--agent", "parcel-helper", "--make-agent")
+    agent, key = Agent.objects.get(), capsys.readouterr().out.split()[0]
+    result = run_script(f"{live_server.url}/", key)
     assert result.returncode == 0, result.stdout + result.stderr
     assert f"12 of 12 runs are in Ratchet: {live_server.url}/traces/?agent=parcel-helper" in result.stdout
 
@@ -61,7 +64,7 @@ def test_the_script_delivers_scored_traces_that_methods_can_train_on(live_server
             "--split",
             "all",
         )
-        assert output.read_text().count("\n") == (12 if method == "kto" else 2), output.read_text()
+        assert output.read_text().count("\n") == (5 if method == "kto" else 2), output.read_text()
 
 
 @pytest.mark.django_db(transaction=True)
@@ -70,6 +73,7 @@ def test_the_script_says_what_is_missing(live_server, secret_key: str):
     assert unknown.returncode == 1
     assert "no agent is named 'parcel-helper'" in unknown.stderr
     assert "0 of 12 runs" in unknown.stdout
+    assert "The warnings say why" in unknown.stderr
     wrong = run_script(live_server.url, "sk_wrong")
     assert "Ratchet does not take traces: this API key is unknown" in wrong.stderr
     assert "sk_wrong" not in wrong.stderr + wrong.stdout

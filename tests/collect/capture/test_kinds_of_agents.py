@@ -243,6 +243,32 @@ def test_a_plain_function_that_gives_back_work_is_followed_to_its_end(collector:
     assert [trace.llm_calls_count for trace in found] == [1, 1, 0]
 
 
+class Unsettled:
+    def add_done_callback(self, callback: object) -> None:
+        raise Boom
+
+
+class Nobody:
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        raise Boom
+
+
+class Unlisted(dict[str, int]):
+    def items(self) -> Any:
+        raise Boom
+
+
+@pytest.mark.parametrize("kind", [Unsettled, Nobody, Unlisted])
+def test_a_result_that_cannot_even_be_looked_at_reaches_the_caller_and_is_recorded(
+    collector: TraceCollector, kind: type
+):
+    result = kind()
+    hook = hook_into_agent(lambda query: result, collector)
+    assert hook.agent("q") is result
+    assert only(collector).user_query == "q"
+
+
 def test_an_agent_that_is_a_function_comes_back_observed(collector: TraceCollector):
     async def agent(query: str) -> str:
         return query.upper()

@@ -77,6 +77,22 @@ def test_large_traces_are_sent_in_smaller_batches(double: RatchetDouble, sending
     assert max(len(json.dumps(batch)) for batch in double.batches) < 1.2 * 1024 * 1024
 
 
+def test_a_run_that_is_larger_than_a_server_takes_is_sent_with_shorter_values(
+    double: RatchetDouble, sending: Sending, tmp_path: Path
+):
+    collector = sending(data_dir=tmp_path)
+    collector.start_trace("q")
+    for _ in range(200):
+        collector.record_tool_call("write", {f"part{n}": "x" * 2000 for n in range(9)}, "ok")
+    collector.finish_trace("done")
+    assert collector.flush()
+    [item] = double.stored.values()
+    assert len(json.dumps(item)) < 2 * 1024 * 1024
+    assert {len(call["arguments"]) for call in item["tool_calls"]} == {1001}
+    assert {call["result"] for call in item["tool_calls"]} == {"ok"}
+    assert len(collector.get_unlabeled_traces()[0].tool_calls[0].arguments) == 9
+
+
 @pytest.mark.parametrize(
     "replies",
     [
@@ -252,7 +268,7 @@ def test_what_does_not_fit_and_has_no_disk_is_lost_and_counted(double: RatchetDo
     for number in range(60):
         run_once(collector, f"q{number}")
     assert not collector.flush(0.05)
-    assert collector.counts["lost"] >= 49
+    assert collector.counts["lost"] >= 40  # ten wait, and up to ten are at work
     double.start()
 
 

@@ -18,7 +18,7 @@ from rl.collect.importers import IMPORTERS
 from rl.collect.storing import TraceStore
 from rl.errors import BadFile
 from rl.models import Agent
-from tests.collect.importers import test_n3, test_ocd_decision, test_openwebui_feedback
+from tests.collect.importers import test_n3, test_ocd_decision, test_openwebui_feedback, test_toolbox_trace
 from tests.collect.importers.reading import said
 from tests.collect.importers.test_langfuse_score import SCORE, TRACE
 
@@ -44,6 +44,7 @@ SEEDS: dict[str, list[dict[str, Any]]] = {
     "openwebui_feedback": [test_openwebui_feedback.feedback(sibling_model_ids=["other"])],
     "n3": [test_n3.GOOD],
     "ocd_decision": [test_ocd_decision.DECISION, test_ocd_decision.EXPORTED],
+    "toolbox_trace": [test_toolbox_trace.TRACE],
 }  # fmt: skip
 texts = st.text(max_size=8) | st.sampled_from(
     ["\x00", "\ud800", "x" * 300, "2026-01-01", "1", "assistant", "m1", "nan"]
@@ -122,5 +123,5 @@ def test_bytes_of_any_kind_are_read_or_refused(name: str, tmp_path_factory):
 
 
 def test_every_format_that_reads_lines_is_tried():
-    by_others = {"command_center", "toolbox_trace", "toolbox_checkpoint"}
+    by_others = {"command_center", "toolbox_checkpoint"}
     assert set(SEEDS) == set(IMPORTERS) - by_others

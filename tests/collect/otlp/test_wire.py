@@ -6,13 +6,15 @@ from contextlib import suppress
 
 import pytest
 from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rl.collect.imported import Rejected
-from rl.collect.otlp import JSON, PROTOBUF, decode
+from rl.collect.otlp import JSON, PROTOBUF, decode, wire
+from rl.collect.otlp.counting import has_more_spans
 from rl.collect.otlp.spans import Span, moment
-from rl.collect.otlp.wire import MOST_ATTRIBUTES, MOST_SPANS
+from rl.collect.otlp.wire import MOST_ATTRIBUTES, MOST_OBJECTS, MOST_SPANS
 from rl.errors import UsageError
 from tests.collect.otlp.make_spans import NOON, SECOND, body, chat, request, span
 
@@ -92,6 +94,37 @@ def test_too_many_attributes_are_refused():
 def test_too_many_spans_are_refused_as_a_whole():
     with pytest.raises(UsageError, match="at most 10000"):
         decode(body(*[span()] * (MOST_SPANS + 1)), PROTOBUF)
+
+
+@pytest.mark.parametrize("sent", [b"\x0a\x00", b"\x0a\x02\x12\x00"])
+def test_a_body_of_empty_resources_or_scopes_is_refused_before_it_is_parsed(sent: bytes, monkeypatch):
+    monkeypatch.setattr(wire, "ExportTraceServiceRequest", None)
+    with pytest.raises(UsageError, match="too many"):
+        decode(sent * (MOST_SPANS + 1), PROTOBUF)
+
+
+def test_json_with_very_many_objects_is_refused_before_it_is_parsed(monkeypatch):
+    monkeypatch.setattr(wire, "json", None)
+    with pytest.raises(UsageError, match="braces"):
+        decode(b'{"resourceSpans":[' + b"{}," * MOST_OBJECTS + b"{}]}", JSON)
+
+
+@given(st.lists(st.lists(st.integers(0, 4), max_size=4), max_size=4))
+def test_spans_are_counted_as_the_parser_finds_them(shape: list[list[int]]):
+    made = request()
+    for scopes in shape:
+        resource = made.resource_spans.add(schema_url="x" * 200)
+        for count in scopes:
+            resource.scope_spans.add(schema_url="y").spans.extend([span({"a": 1})] * count)
+    level = [1, len(shape) + 1, sum(map(len, shape)) + 1, sum(map(sum, shape))]
+    assert not has_more_spans(made.SerializeToString(), max(level))
+    assert has_more_spans(made.SerializeToString(), max(level) - 1)
+
+
+@given(st.binary(max_size=60))
+def test_counting_ends_whatever_the_bytes_are(sent: bytes):
+    with suppress(DecodeError):
+        has_more_spans(sent, 3)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from rl.dataset_builder.exporting.writers import file_format
@@ -71,7 +73,7 @@ def test_nothing_to_export_writes_no_file_and_says_why(agent, tmp_path):
     [question] = questions(agent, held_out=True)[:1]
     rated(agent, question, "Yes.", 1)
     with pytest.raises(NotEnoughData, match="for --split train, 1 row for the other side"):
-        exported(agent, "kto", tmp_path, split="train", require_feedback=True)
+        exported(agent, "kto", tmp_path / "new", split="train", require_feedback=True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -97,6 +99,16 @@ def test_a_file_that_breaks_off_leaves_the_older_one(agent, tmp_path, suffix, mo
         write(agent, "kto", path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_device_is_not_replaced_by_a_file(agent, tmp_path):
+    rate_prompts(agent, 1)
+    os.mkfifo(tmp_path / "pipe")
+    for suffix in ("jsonl", "parquet"):
+        (tmp_path / f"rows.{suffix}").symlink_to(tmp_path / "pipe")
+        with pytest.raises(UsageError, match="is no file"):
+            write(agent, "kto", tmp_path / f"rows.{suffix}")
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_folders_on_the_way_are_made_and_a_folder_is_no_file(agent, tmp_path):

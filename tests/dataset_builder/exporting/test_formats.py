@@ -73,6 +73,27 @@ def test_openai_shows_tool_calls_as_messages_and_names_the_tools(agent, tmp_path
     }  # fmt: skip
 
 
+def test_arguments_that_came_as_json_text_are_not_written_twice(agent, tmp_path):
+    arguments = ['{"parcel": 7}', "parcel 7", [7]]
+    make_trace(agent, tool_calls=[{"tool_name": "search", "arguments": one, "result": "found"} for one in arguments])
+    [row] = exported(agent, "openai", tmp_path)
+    called = [message["tool_calls"][0]["function"] for message in row["messages"] if message.get("tool_calls")]
+    assert [json.loads(call["arguments"]) for call in called] == [{"parcel": 7}, "parcel 7", [7]]
+    assert list(row["tools"][0]["function"]["parameters"]["properties"]) == ["parcel"]
+    turns = exported(agent, "sharegpt", tmp_path)[0]["conversations"]
+    assert json.loads(turns[1]["value"]) == {"name": "search", "arguments": {"parcel": 7}}
+
+
+def test_each_text_is_imitated_once_and_not_when_most_say_that_it_is_bad(agent, trace, tmp_path):
+    make_trace(agent, response=" On its way.")
+    for number, value in enumerate((1, 0, 0)):
+        rate(make_trace(agent, "When?", "Never."), value, f"rater {number}")
+    make_trace(agent, "When?", "Never.")
+    one, other = (make_trace(agent, "Which?", text) for text in ("Yes.", "No."))
+    feedback.compare(one, other, choice="both_bad", rater="alice", source="test")
+    assert [row["completion"][0]["content"].strip() for row in exported(agent, "trl", tmp_path)] == ["On its way."]
+
+
 def test_openai_without_tool_calls_is_messages_alone(agent, trace, tmp_path):
     assert exported(agent, "openai", tmp_path) == [
         {"messages": [*ASKED, {"role": "assistant", "content": "On its way."}]}

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rl.collect.decisions import canonical
+from rl.collect.decisions import SCORES, canonical, read_decision
 from rl.collect.imported import ImportedTrace
 from rl.collect.importers import reader
+from rl.collect.storing import TraceStore
 from rl.dataset_builder.exporting import FORMATS, parquet, row_format
 from rl.dataset_builder.exporting.base import Filters
 from rl.dataset_builder.exporting.export import ExportRequest, export
@@ -24,7 +25,7 @@ from rl.records import silent
 
 READERS = {
     "kto": "trl", "grpo": "trl", "dpo": "trl", "reward": "trl", "trl": "trl",
-    "openai": "openai_chat", "sharegpt": "sharegpt",
+    "openai": "openai_chat", "sharegpt": "sharegpt", "decision": "ocd_decision",
 }  # fmt: skip
 
 characters = st.characters(codec="utf-8", exclude_characters="\0")
@@ -137,6 +138,50 @@ def test_chats_are_read_with_their_tool_calls(agent, tmp_path, name, suffix, con
 def known(prompt: Iterable[Any], response: str, used: Iterable[dict[str, Any]]) -> str:
     calls = [[call["tool_name"], call["arguments"], call["result"]] for call in used]
     return canonical([list(prompt), response, calls])
+
+
+plain = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-9, 9), texts),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2),
+    max_leaves=5,
+)
+decisions = st.fixed_dictionaries(
+    {"state": plain.filter(lambda value: value is not None), "action": plain.filter(lambda value: value is not None)},
+    optional={
+        "confidence": st.integers(0, 100).map(lambda value: value / 100),
+        "itemId": texts,
+        "userFeedback": st.sampled_from(sorted(SCORES)),
+        "rewardComponents": st.dictionaries(st.sampled_from("ab"), st.integers(-5, 5).map(float), max_size=2),
+    },
+)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(given_decisions=st.lists(st.tuples(decisions, st.integers(-20, 20)), min_size=1, max_size=4))
+def test_decisions_are_read_as_they_were_written_and_are_known(agent, tmp_path, suffix, given_decisions):
+    Trace.objects.all().delete()
+    records = [read_decision({**one, "id": f"d{n}"}, "") for n, (one, _) in enumerate(given_decisions)]
+    traces = TraceStore("test", agent=agent).take([one for one in records if isinstance(one, ImportedTrace)])
+    rewards = [reward / 4 for _, reward in given_decisions]
+    for trace, reward in zip(traces, rewards, strict=True):
+        trace.rewards = {"decision": {"details": {"reward": reward}}}
+    Trace.objects.bulk_update(traces, ["rewards"])
+    path = tmp_path / f"rows.{suffix}"
+    rows_of(agent, "decision", path)
+    found = sorted(read_back("decision", path), key=lambda one: one.external_id)
+    assert [(one.prompt, one.response, one.action) for one in found] == [
+        (one.prompt, one.response, one.action) for one in records
+    ]
+    assert [said(one)[2] for one in found] == [said(one)[2] for one in records]
+    assert [one.details["decision"]["reward"] for one in found] == rewards
+    again = TraceStore("test", agent=agent)
+    again.take(found)
+    assert (again.report.imported, again.report.skipped, Trace.objects.count()) == (0, {}, len(records))
+
+
+def test_every_format_is_read_by_an_importer():
+    assert set(READERS) == set(FORMATS)
 
 
 def test_every_format_has_a_type_for_each_column_of_parquet():

@@ -43,6 +43,20 @@ def test_the_same_again_is_answered_with_200_and_adds_what_is_new(server: Caller
     assert (Trace.objects.count(), Feedback.objects.count()) == (1, 1)
 
 
+def test_what_is_not_mentioned_again_stays(server: Caller):
+    server.post(URL, decision(confidence=0.9, reasoning="It is at home."))
+    server.post(URL, decision(reward=1.0))
+    assert Trace.objects.get().details["decision"] == {"confidence": 0.9, "reasoning": "It is at home.", "reward": 1.0}
+
+
+@pytest.mark.parametrize("empty", [[], {}, "", 0, False])
+def test_an_empty_action_is_a_decision_too(server: Caller, empty: Any):
+    assert server.post(URL, decision(state=empty, action=empty)).status_code == 201
+    trace = Trace.objects.get()
+    assert (trace.state, trace.action) == (empty, empty)
+    assert server.post(f"{URL}d1/feedback/", {"userFeedback": "CONFIRMED"}).status_code == 201
+
+
 def test_another_decision_under_the_same_id_is_a_conflict(server: Caller, stored: dict[str, Any]):
     assert_problem(server.post(URL, decision(action={"swimlane": "Project"})), 409, "d1")
     assert Trace.objects.get().action == {"swimlane": "Home"}

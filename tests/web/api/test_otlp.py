@@ -260,6 +260,15 @@ def test_a_million_spans_are_refused(secret_key: str):
     refusal(send(secret_key, many.SerializeToString()), 400, "at most 10000")
 
 
+def test_spans_of_very_many_agents_are_refused_and_none_is_made(secret_key: str):
+    many = request()
+    for number in range(201):
+        one = request(span(chat(), id=number + 1), service=f"service-{number}")
+        many.resource_spans.extend(one.resource_spans)
+    refusal(send(secret_key, many.SerializeToString()), 400, "201 agents")
+    assert not Agent.objects.exists()
+
+
 @pytest.mark.parametrize(
     "attributes",
     [

@@ -105,7 +105,13 @@ def test_labels_filter_the_list(staff: Client, agent: Agent) -> None:
     assert len(shown("no such label")) == 3
 
 
-@pytest.mark.parametrize("after", ["nonsense", "2026-01-01_x", "_", "2026-01-01T00:00:00_" + "0" * 32, "9" * 400])
+@pytest.mark.parametrize(
+    "after",
+    [
+        "nonsense", "2026-01-01_x", "_", "2026-01-01T00:00:00_" + "0" * 32, "9" * 400,
+        "0001-01-01T00:00:00+14:00_" + "0" * 32, "9999-12-31T23:59:59-14:00_" + "0" * 32,
+    ],
+)  # fmt: skip
 def test_a_wrong_place_in_the_list_is_its_beginning(staff: Client, trace: Trace, after: str) -> None:
     for label in ("", "good"):
         assert staff.get("/traces/", {"after": after, "label": label}).status_code == 200
@@ -118,6 +124,20 @@ def test_a_trace_is_found_by_its_id_and_by_the_id_in_the_users_system(staff: Cli
     page = staff.get("/traces/", {"find": HOSTILE})
     assert page.status_code == 200
     assert HOSTILE.encode() not in page.content
+
+
+def test_an_agent_that_is_not_there_is_named(staff: Client, trace: Trace) -> None:
+    page = staff.get("/traces/", {"agent": HOSTILE}).content.decode()
+    assert "There is no agent named &lt;script&gt;" in page
+    assert "There is no agent" not in staff.get("/traces/", {"agent": "Support-Chat"}).content.decode()
+
+
+def test_the_list_shows_the_beginning_of_an_answer_and_counts_its_calls(staff: Client, agent: Agent) -> None:
+    make_trace(agent, response="word " * 1000, tool_calls=[{"tool_name": "a"}] * 3)
+    make_trace(agent, "Odd?", tool_calls={"tool_name": "no list"})
+    [odd, long] = staff.get("/traces/").context["shown"].traces
+    assert (len(long.answer), long.calls, odd.calls or 0) == (trace_lists.SHOWN, 3, 0)
+    assert long.get_deferred_fields() >= {"response", "tool_calls"}
 
 
 def test_the_list_costs_the_same_for_three_traces_and_for_fifty(staff, agent, django_assert_max_num_queries) -> None:
@@ -151,6 +171,22 @@ def test_it_shows_all_that_happened(staff: Client, agent: Agent, full: Trace) ->
     assert HOSTILE not in page
 
 
+def test_what_is_too_long_to_read_is_cut_until_somebody_asks_for_all(staff: Client, agent: Agent) -> None:
+    call = {"tool_name": "search", "arguments": {"text": "a" * 50_000}, "success": True}
+    long = make_trace(agent, "q" * 50_000, "r" * 50_000, tool_calls=[call] * 300)
+    page = staff.get(address(long)).content.decode()
+    assert len(page) < 1_100_000
+    assert "(40,000 more characters)" in page
+    assert "300" in page
+    assert "show everything" in page
+    assert '<textarea id="text"' not in page  # editing what is cut would cut the answer
+    whole = staff.get(address(long), {"whole": ""}).content.decode()
+    assert "more characters" not in whole
+    assert whole.count("<code>search</code>") == 300
+    assert "r" * 50_000 + "</textarea>" in whole
+    assert "show everything" in staff.get("/traces/of/support-chat/label/").content.decode()
+
+
 def test_stored_oddities_do_not_break_the_page(staff: Client, agent: Agent) -> None:
     odd = make_trace(
         agent, tool_calls=["text", {"no": "name"}, {"name": "old", "error": "x"}], reasoning_steps=[None], tasks=[{}, 3],
@@ -178,6 +214,22 @@ def test_an_edited_answer_is_a_correction(staff: Client, trace: Trace) -> None:
     same = staff.post(address(trace), {"action": "correct", "text": trace.response})
     assert same.status_code == 400
     assert b"must differ from the answer" in same.content
+
+
+def test_line_ends_alone_are_no_edit(staff: Client, agent: Agent) -> None:
+    trace = make_trace(agent, response="One\r\ntwo\rthree")
+    assert staff.post(address(trace), {"action": "correct", "text": "One\r\ntwo\r\nthree"}).status_code == 400
+    assert not Feedback.objects.exists()
+
+
+def test_people_take_back_their_own_edited_answers_only(staff: Client, trace: Trace) -> None:
+    staff.post(address(trace), {"action": "correct", "text": "Today."})
+    mine = Feedback.objects.get()
+    other = feedback.correct(trace, text="On Friday.", rater="user:alice", source="test").event
+    assert staff.get(address(trace)).content.decode().count("Take it back") == 1
+    assert staff.post(address(trace), {"action": "retract", "event": other.pk}).status_code == 400
+    assert staff.post(address(trace), {"action": "retract", "event": mine.pk}).status_code == 302
+    assert list(Feedback.objects.filter(is_current=True)) == [other]
 
 
 @pytest.mark.parametrize("form", [{"value": "7"}, {}, {"value": "1", "tags": "made up"}, {"action": "sing"}])

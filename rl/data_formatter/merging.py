@@ -1,0 +1,68 @@
+"""Answers to one prompt that say the same are one answer: what is known of them adds up, as it does for pairs and groups."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import chain, groupby
+from statistics import fmean
+
+from rl.data_formatter.pairing import DUPLICATE
+from rl.data_formatter.scored import DIGITS
+from rl.records import JudgedAnswer
+
+
+@dataclass(slots=True)
+class _Same:
+    first: JudgedAnswer
+    trace_ids: list[str] = field(default_factory=list)
+    ratings: list[tuple[int, float]] = field(default_factory=list)
+    outcomes: list[int] = field(default_factory=list)
+    preferences: list[int] = field(default_factory=list)
+    corrections: list[str] = field(default_factory=list)
+    proposed: list[tuple[bool, float]] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+
+    def add(self, answer: JudgedAnswer) -> None:
+        self.trace_ids += answer.trace_ids
+        self.ratings += answer.ratings
+        self.outcomes += answer.outcomes
+        self.preferences += answer.preferences
+        self.corrections += answer.corrections
+        self.proposed += [answer.proposed] if answer.proposed else []
+        self.rewards += [] if answer.reward is None else [answer.reward]
+
+    def answer(self) -> JudgedAnswer:
+        return replace(
+            self.first,
+            trace_ids=tuple(self.trace_ids),
+            ratings=tuple(self.ratings),
+            outcomes=tuple(self.outcomes),
+            preferences=tuple(self.preferences),
+            corrections=tuple(dict.fromkeys(self.corrections)),
+            proposed=max(self.proposed, key=lambda one: one[1], default=None),
+            reward=round(fmean(self.rewards), DIGITS) if self.rewards else None,
+        )
+
+
+def merged(answers: Iterable[JudgedAnswer], skipped: Counter[str]) -> Iterator[JudgedAnswer]:
+    """``answers`` come with equal texts to one prompt key side by side. The reward is the mean, the proposed label the
+    surest. Answers without text are not compared."""
+    for (_, text), near in groupby(answers, key=lambda answer: (answer.prompt_key, answer.response.strip())):
+        answers_left = iter(near)
+        first, second = next(answers_left), next(answers_left, None)
+        if second is None:  # nearly always
+            yield first
+        else:
+            found = chain((first, second), answers_left)
+            yield from _merged(found, skipped) if text else found
+
+
+def _merged(answers: Iterable[JudgedAnswer], skipped: Counter[str]) -> Iterator[JudgedAnswer]:
+    same: dict[str, _Same] = {}  # an importer's own key may stand for prompts in other words
+    for answer in answers:
+        if answer.split_key in same:
+            skipped[DUPLICATE] += 1
+        same.setdefault(answer.split_key, _Same(answer)).add(answer)
+    yield from (one.answer() for one in same.values())

@@ -1,0 +1,75 @@
+"""What the API was sent and what the file says are the same record."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from django.test import Client
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rl.collect import ExecutionTrace, TraceCollector
+from rl.collect.capture.payload import body, payload
+from rl.collect.capture.trace_files import document
+from rl.collect.importers.toolbox_trace import trace
+from rl.collect.importing import import_files
+from rl.collect.trace_records import stored
+from rl.models import Agent, Trace
+from tests.collect.capture.conftest import only
+from tests.collect.importers.test_any_record import anything, texts
+
+
+def recorded(collector: TraceCollector) -> ExecutionTrace:
+    collector.start_trace("Where is it?", session_id="s1")
+    collector.record_tool_call("track", {"parcel": 7}, ["Bonn"], duration_ms=3.5)
+    collector.record_tool_call("track", success=False, error="lost", duration_ms=0.0)
+    collector.record_reasoning_step("plan", "Ask.", confidence=0.5, insights=["slow"])
+    collector.record_task("created", 1, "find", "Find it")
+    collector.record_task("failed", 1, error="no answer")
+    collector.record_task("created", 2, "find", "Find it again")
+    collector.record_task("completed", 2, result="Bonn")
+    collector.record_llm_call(3, 4, 0.25)
+    collector.finish_trace("In Bonn.")
+    return only(collector)
+
+
+def test_importing_the_files_of_what_was_sent_changes_nothing(
+    agent: Agent, secret_key: str, collector: TraceCollector, tmp_path: Path
+):
+    found = recorded(collector)
+    client = Client(headers={"authorization": f"Bearer {secret_key}"})
+    sent = json.dumps(payload(found, agent.name))
+    assert client.post("/api/v1/traces/", sent, content_type="application/json").status_code == 201
+    before = Trace.objects.values().get()
+    report = import_files("toolbox_trace", [tmp_path / "rl_traces"], agent=agent)
+    assert {name: value for name, value in Trace.objects.values().get().items() if before[name] != value} == {}
+    assert (report.traces.unchanged, report.updated, report.imported) == (1, 0, 0)
+
+
+names = st.text("abc_", min_size=1, max_size=5)
+calls = st.lists(st.tuples(names, anything, anything, st.booleans(), st.floats(0, 1e6), texts), max_size=3)
+steps = st.lists(st.tuples(texts, texts, st.floats(0, 1), st.lists(texts, max_size=2)), max_size=2)
+tasks = st.lists(st.tuples(st.sampled_from(["created", "completed", "failed"]), names, texts, texts), max_size=4)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts.filter(str.strip), calls, steps, tasks, st.integers(0, 9), st.floats(0, 9))
+def test_a_trace_file_says_what_the_api_is_sent(collector: TraceCollector, query, calls, steps, tasks, tokens, cost):
+    collector.start_trace(query)
+    for name, arguments, result, success, duration, error in calls:
+        collector.record_tool_call(name, arguments, result, success, duration, error)
+    for kind, content, confidence, insights in steps:
+        collector.record_reasoning_step(kind, content, confidence, insights)
+    for status, name, description, result in tasks:
+        collector.record_task(status, name, "", description, result, result)
+    collector.record_llm_call(tokens, tokens, cost)
+    found = collector.finish_trace("An answer.")
+    assert found is not None
+    sent = json.loads(body(found, "support-chat"))
+    read = trace(json.loads(document(found.to_dict())), "")
+    for name in ("tool_calls", "reasoning_steps", "tasks"):
+        assert json.loads(json.dumps(stored(getattr(read, name)))) == sent[name]
+    for name in ("external_id", "session_id", "response", "tokens_in", "tokens_out", "llm_calls", "cost"):
+        assert getattr(read, name) == sent[name]
+    assert list(read.prompt) == sent["prompt"]
