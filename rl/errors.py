@@ -7,6 +7,7 @@ RatchetError                exit 1
 ├── GateRejected            exit 4   the new version is measurably worse than the one in use
 ├── RunConflict             exit 1   another run of the agent is active, or this run is not ours any more
 ├── TrainingFailed          exit 1   a damaged model or checkpoint, or the training itself
+│   └── OutOfMemory         exit 1   training needs more memory than there is; a run tries smaller steps first
 ├── ExportFailed            exit 1   merging, converting, quantising, or the disk it goes to
 ├── SandboxUnavailable      exit 1   this machine cannot run untrusted code safely; says how to change that
 ├── RewardFailed            exit 1   a reward broke, which says nothing about the answer; names the reward
@@ -51,6 +52,14 @@ class RunConflict(RatchetError):
 
 class TrainingFailed(RatchetError):
     pass
+
+
+class OutOfMemory(TrainingFailed):
+    """``what``: which memory, without advice."""
+
+    def __init__(self, what: str, advice: str) -> None:
+        self.what = what
+        super().__init__(f"{what}: {advice}")
 
 
 class ExportFailed(RatchetError):

@@ -5,15 +5,17 @@ All of it raises OSError when the disk refuses; what was begun is removed. Folde
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import re
 import shutil
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 ABANDONED_SECONDS = 24 * 3600
 """A partial file or folder older than this was left by a process that was killed."""
@@ -40,6 +42,11 @@ def replacing(final: Path, mode: str = "w") -> Iterator[IO]:
 def write_text(final: Path, text: str) -> None:
     with replacing(final) as handle:
         handle.write(text)
+
+
+def write_json(final: Path, value: Any) -> None:
+    """Numbers that are not finite become null: JSON has none."""
+    write_text(final, json.dumps(_finite(value), indent=2, default=str, allow_nan=False))
 
 
 @contextmanager
@@ -120,3 +127,11 @@ def _flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from django.db.models import Avg, Q, QuerySet, StdDev
+from django.db.models import Avg, QuerySet, StdDev
 
 from rl import dataset_builder
 from rl.config import TrainingConfig
@@ -51,7 +51,8 @@ def settings_for(agent: Agent, given: Mapping[str, Any]) -> tuple[str, TrainingC
     base_model = str(values.pop("base_model", ""))
     start = agent.training_config(method)
     if unknown := sorted(set(values) - {field.name for field in fields(start)}):
-        raise UsageError(f"{method} has no hyper-parameter {unknown[0]!r}; known: {', '.join(sorted(f.name for f in fields(start)))}")
+        known = ", ".join(sorted(field.name for field in fields(start)))
+        raise UsageError(f"{method} has no hyper-parameter {unknown[0]!r}; known: {known}")
     data = dataset_builder.DataOptions(pair_type=agent.pair_type, min_samples=1)
     options = runs.RunOptions(data=data, base_model=base_model)
     return method, start.with_overrides(values), options
@@ -122,7 +123,7 @@ def as_result(run: TrainingRun, url: str) -> dict[str, Any]:
         "error": run.error,
         "policyId": version and version.pk,
         "version": version and version.name,
-        "modelPath": version and str(versions.adapter_directory(version)),
+        "modelPath": version and str(versions.version_directory(version) / "adapter"),
         "rewardModelPath": run.options.get("reward_model") or None,
         "trainingSteps": run.step,
         **known,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from rl.config import TrainingConfig
+from rl.training_result import TrainingResult as TrainingResult
 
 
 class Message(TypedDict):
@@ -242,17 +243,6 @@ class TrainingJob:
     """For methods that generate answers while training."""
     reward_model: Path | None = None
     """The directory of a reward model that scores instead."""
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingResult:
-    adapter_dir: Path
-    steps: int
-    final_loss: float
-    """Mean training loss over the last tenth of the steps, all attempts together."""
-    metrics: dict[str, float]
-    """Last logged value of each metric, and ``trainable_parameters``, ``dropped_rows``."""
-    seconds: float
 
 
 # --- evaluation --------------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ TORCH_LEAVES = (
 )
 # Base: standard library and psutil. They may see each other and nothing else of ours.
 BASE = (
-    "rl.errors", "rl.records", "rl.config", "rl.hardware", "rl.slugs", "rl.files", "rl.sandbox",
+    "rl.errors", "rl.records", "rl.training_result", "rl.config", "rl.hardware", "rl.slugs", "rl.files", "rl.sandbox",
     "rl.export.levels", "rl.export.records",
     "rl.rewards.weights",
 )  # fmt: skip

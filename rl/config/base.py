@@ -35,9 +35,15 @@ class TrainingConfig:
     INTEGERS: ClassVar[frozenset[str]] = frozenset(
         ("max_steps", "batch_size", "gradient_accumulation", "lora_r", "lora_alpha", "max_length", "save_steps", "seed")
     )
-    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"precision": ("auto", "fp32", "bf16")}
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "precision": ("auto", "fp32", "bf16"),
+        "quantize_base": ("none", "auto", "4bit"),
+    }
     OF_PRESETS: ClassVar[Mapping[str, str]] = {}
     """What a preset's names mean here, where they mean something else; empty: nothing."""
+    MOST_KL: ClassVar[float] = 1000.0
+    """Divergence from the base model at which a run is stopped, in nats an answer. A good adapter moves some ten; at a
+    thousand the base model would not write one such answer in e^1000, and every further step only leads away."""
 
     epochs: float = 3.0
     """Passes over the training rows."""
@@ -65,6 +71,8 @@ class TrainingConfig:
     """Gradient clipping, L2."""
     precision: str = "auto"
     """auto, fp32, or bf16. Auto is bf16 on a GPU that has it, fp32 on a CPU."""
+    quantize_base: str = "none"
+    """none; 4bit: the frozen weights in 4 bits, by bitsandbytes on an NVIDIA GPU; auto: in 4 bits where that works."""
     activation_checkpointing: bool = False
     """Trade time for memory."""
     save_steps: int = 50
@@ -92,6 +100,23 @@ class TrainingConfig:
         if unknown := sorted(set(overrides) - known):
             raise UsageError(f"unknown hyper-parameter {', '.join(unknown)}; known: {', '.join(sorted(known))}")
         return replace(self, **{name: value for name, value in overrides.items() if value is not None})
+
+    @property
+    def rows_a_pass(self) -> int:
+        """Rows in one forward and backward pass."""
+        return int(self.batch_size)
+
+    @property
+    def rows_a_step(self) -> int:
+        """Rows that one step of the run is made of."""
+        return int(self.batch_size * self.gradient_accumulation)
+
+    def with_smaller_passes(self, least_rows: int = 1) -> Self | None:
+        """The same rows a step, in passes of at most half as many; None where that would be fewer than ``least_rows``."""
+        for rows in range(self.rows_a_pass // 2, least_rows - 1, -1):
+            if self.rows_a_step % rows == 0:
+                return replace(self, batch_size=rows, gradient_accumulation=self.rows_a_step // rows)
+        return None
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

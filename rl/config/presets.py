@@ -15,6 +15,36 @@ PRESETS: dict[str, Mapping[str, Any]] = {
     "small_gpu": {"batch_size": 2, "gradient_accumulation": 8, "activation_checkpointing": True},
     # More capacity and more passes, for when quality matters more than an hour.
     "high_quality": {"epochs": 5.0, "lora_r": 32, "lora_alpha": 64},
+    # One pass with a small adapter, to see whether the data teaches anything at all.
+    "quick_prototype": {"epochs": 1.0, "lora_r": 8, "lora_alpha": 16, "max_length": 512},
+    # Slower and surer: half the learning rate with a longer rise, more capacity, more checkpoints.
+    "production": {
+        "epochs": 4.0,
+        "learning_rate": 2.5e-5,
+        "warmup_ratio": 0.15,
+        "lora_r": 32,
+        "lora_alpha": 64,
+        "save_steps": 25,
+    },
+    # The least memory that still trains: rows two by two (KTO needs two), recomputed activations, short rows, 4 bits.
+    "memory_constrained": {
+        "batch_size": 2,
+        "gradient_accumulation": 8,
+        "lora_r": 8,
+        "lora_alpha": 16,
+        "max_length": 512,
+        "activation_checkpointing": True,
+        "quantize_base": "auto",
+    },
+    # Apple's GPU shares its memory with everything else, and not every one has bf16.
+    "m1_mac": {
+        "batch_size": 2,
+        "gradient_accumulation": 8,
+        "lora_r": 8,
+        "lora_alpha": 16,
+        "precision": "fp32",
+        "activation_checkpointing": True,
+    },
     # Micro-batches of one carry no padding, which on a CPU is pure waste; fp32 because many CPUs emulate bf16.
     "cpu": {"batch_size": 1, "gradient_accumulation": 16, "lora_r": 8, "lora_alpha": 16, "precision": "fp32"},
 }

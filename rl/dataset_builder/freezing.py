@@ -16,6 +16,7 @@ from rl.dataset_builder.marking import mark
 from rl.dataset_builder.membership import Members, enroll
 from rl.dataset_builder.methods import RowBuilder, row_builder
 from rl.dataset_builder.options import DataOptions
+from rl.dataset_builder.scores import score_figures
 from rl.dataset_builder.selection import DatabaseSource
 from rl.errors import NotEnoughData
 from rl.files import publish_directory, remove
@@ -111,7 +112,12 @@ def _new(
         heldout_rows=written.heldout_rows,
         feedback_count=tally.usable,
         val_split=options.val_split,
-        stats={"options": options.as_dict(), **tally.as_dict(), "held_out_is_empty": written.heldout_rows == 0},
+        stats={
+            "options": options.as_dict(),
+            **tally.as_dict(),
+            "scores": score_figures(tally.ids),
+            "held_out_is_empty": written.heldout_rows == 0,
+        },
     )
 
 

@@ -99,7 +99,9 @@ def training_config(agent: Agent, method: str, options: dict[str, Any]) -> Train
 
 
 def _run_options(agent: Agent, options: dict[str, Any]) -> runs.RunOptions:
-    _check_export(options)
+    if options["model_name"] and not options["export"] and not options["register_ollama"]:
+        raise UsageError("--model-name names the exported model: add --export or --register-ollama")
+    check_export(options["quantization"], options["model_name"])
     if options["output_dir"]:
         versions.check_output_dir(options["output_dir"])
     names = ["base_model", "output_dir", "quantization", "model_name"]
@@ -128,14 +130,11 @@ def _check_files(options: dict[str, Any]) -> None:
             raise UsageError(f"--{name.replace('_', '-')} needs --source file; without it the database is read")
 
 
-def _check_export(options: dict[str, Any]) -> None:
+def check_export(quantization: str, model_name: str) -> None:
     """What the export would refuse, refused before hours of training."""
-    check_level(options["quantization"])
-    if not options["model_name"]:
-        return
-    if not options["export"] and not options["register_ollama"]:
-        raise UsageError("--model-name names the exported model: add --export or --register-ollama")
-    check_slug(file_name(options["model_name"]), "model name")
+    check_level(quantization)
+    if model_name:
+        check_slug(file_name(model_name), "model name")
 
 
 def _claimed(run_id: int, attempt: int | None) -> TrainingRun:
@@ -152,6 +151,11 @@ def _execute(command: RatchetCommand, run: TrainingRun) -> None:
         evaluation = runs.execute(run, command.report)
     except Interrupted as stop:
         raise Interrupted(f"{stop}; --resume {run.pk} goes on from its last checkpoint") from stop
+    show_run(command, run, evaluation)
+
+
+def show_run(command: RatchetCommand, run: TrainingRun, evaluation: Evaluation) -> None:
+    """Raises GateRejected, which is the command's exit code."""
     assert run.version is not None  # noqa: S101  a run that ends well has made one
     artifacts = {artifact.kind: artifact.path for artifact in run.version.artifacts.all()}
     document = {"run": run.pk, "version": run.version.name, "steps": run.step, "artifacts": artifacts}

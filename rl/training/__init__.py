@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from types import ModuleType
+from typing import Any
 
+from rl.config import RewardModelConfig, TrainingConfig
 from rl.errors import UsageError
 from rl.leaves import leaf
+from rl.records import TrainingResult
 
 METHODS: dict[str, str] = {
     "dpo": "rl.training.dpo",
     "kto": "rl.training.kto",
+    "grpo": "rl.training.grpo",
 }
+
+
+_EXPORTED = {"RLTrainer": "rl.training.pipeline", "TrainingPipeline": "rl.training.pipeline"}
+
+__all__ = [
+    "METHODS",
+    "RLTrainer",
+    "RewardModelConfig",
+    "TrainingConfig",
+    "TrainingPipeline",
+    "TrainingResult",
+    "method",
+    "method_path",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs this module itself, imported when it is asked for."""
+    if name in _EXPORTED:
+        return getattr(import_module(_EXPORTED[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def method_path(name: str) -> str:

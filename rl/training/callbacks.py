@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +20,36 @@ METRICS = {
     "rewards/margins": "margin",
     "rewards/chosen": "chosen_reward",
     "rewards/rejected": "rejected_reward",
+    "reward": "reward",
+    "reward_std": "reward_std",
+    "frac_reward_zero_std": "equal_groups",
+    "completions/mean_length": "completion_length",
+    "completions/clipped_ratio": "cut_completions",
     "kl": "kl",
+    "entropy": "entropy",
+    "clip_ratio/region_mean": "clip_ratio",
+    "cispo_clip_ratio": "clip_ratio",
     "learning_rate": "learning_rate",
     "grad_norm": "grad_norm",
     "epoch": "epoch",
 }
 """What is kept of the trainer's log, under the names that people see."""
+_KEPT = "the last checkpoint is from before that, and is kept"
+COMPONENT = "component/"
+"""Stands before a reward's name in the trainer's log: it is kept under its name, if no metric has that."""
 
 
 def metrics_of(entry: dict[str, Any]) -> dict[str, float]:
     """One entry of the trainer's log, with short names. Empty for the summary at the end."""
     if "loss" not in entry:
         return {}
-    return {short: float(entry[name]) for name, short in METRICS.items() if name in entry}
+    kept = {name: short for name, short in METRICS.items() if name in entry} | _components(entry)
+    return {short: float(entry[name]) for name, short in kept.items() if entry[name] is not None}
+
+
+def _components(entry: dict[str, Any]) -> dict[str, str]:
+    rewards = {name: name.removeprefix(COMPONENT) for name in entry if name.startswith(COMPONENT)}
+    return {name: f"reward_{short}" if short in METRICS.values() else short for name, short in rewards.items()}
 
 
 class Progress(TrainerCallback):
@@ -41,8 +59,9 @@ class Progress(TrainerCallback):
     returns as if it had finished: ask ``stopped`` and raise it.
     """
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, most_kl: float = math.inf) -> None:
         self.report = report
+        self.most_kl = most_kl
         self.stopped: Interrupted | None = None
         self._metrics: dict[str, float] = {}
 
@@ -64,7 +83,7 @@ class Progress(TrainerCallback):
             return
         self._metrics = metrics
         self._tell(state)
-        _require_finite(metrics, state.global_step)
+        require_healthy(metrics, state.global_step, self.most_kl)
         if self.stopped:
             control.should_training_stop = control.should_save = True
 
@@ -89,11 +108,16 @@ class PublishedCheckpoints(TrainerCallback):
         checkpoints.remove_old(self.output_dir)
 
 
-def _require_finite(metrics: dict[str, float], step: int) -> None:
-    """Raised before the trainer saves, so that no checkpoint holds broken weights."""
-    for name in ("loss", "grad_norm"):
+def require_healthy(metrics: Mapping[str, float], step: int, most_kl: float) -> None:
+    """Raised before the trainer saves, so that no checkpoint holds broken weights: the last one is the last good one."""
+    for name in ("loss", "grad_norm", "kl"):
         if not math.isfinite(metrics.get(name, 0.0)):
             raise TrainingFailed(
                 f"the {name} became {metrics[name]} at step {step}: lower learning_rate or max_grad_norm, "
-                "or train with precision fp32"
+                f"or train with precision fp32; {_KEPT}"
             )
+    if metrics.get("kl", 0.0) > most_kl:
+        raise TrainingFailed(
+            f"the KL divergence from the base model became {metrics['kl']:,.0f} at step {step}, more than {most_kl:,.0f}: "
+            f"lower learning_rate, or hold the adapter nearer to the base model with a larger beta or init_kl_coef; {_KEPT}"
+        )

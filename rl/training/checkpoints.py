@@ -7,6 +7,7 @@ import re
 import shutil
 import struct
 from pathlib import Path
+from typing import Any
 
 from rl.training.model_path import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 
@@ -14,8 +15,11 @@ KEPT = 2
 """The newest is what a resume uses; the one before it is there for a disk that lies."""
 
 _NAME = re.compile(r"checkpoint-(\d+)")
-_STATE = "trainer_state.json"
-_FILES = (ADAPTER_WEIGHTS, ADAPTER_CONFIG, "optimizer.pt", "scheduler.pt", _STATE)
+STATE = "trainer_state.json"
+FILES_KEY = "files"
+"""In the state of a training that is not the transformers trainer's: what else its checkpoints are made of."""
+_OF_ALL = (ADAPTER_WEIGHTS, ADAPTER_CONFIG, "optimizer.pt")
+_OF_THE_TRAINER = ("scheduler.pt",)
 
 
 def newest_complete(output_dir: Path) -> Path | None:
@@ -29,12 +33,10 @@ def is_complete(path: Path) -> bool:
     Transformers silently continues without the optimiser, the schedule or the random numbers when their files are
     missing, so each must be there.
     """
-    return (
-        all((path / name).is_file() and (path / name).stat().st_size for name in _FILES)
-        and any(path.glob("rng_state*.pth"))
-        and _is_whole_json(path / _STATE)
-        and _is_whole_safetensors(path / ADAPTER_WEIGHTS)
-    )
+    state = _state(path)
+    if state is None or not any(path.glob("rng_state*.pth")):
+        return False
+    return all(_is_whole(path / name) for name in (*_OF_ALL, *state.get(FILES_KEY, _OF_THE_TRAINER)))
 
 
 def remove_incomplete(output_dir: Path) -> None:
@@ -56,11 +58,18 @@ def _newest_first(output_dir: Path) -> list[Path]:
     return [path for _, path in sorted(numbered, reverse=True)]
 
 
-def _is_whole_json(path: Path) -> bool:
+def _state(path: Path) -> dict[str, Any] | None:
+    """None when it is missing, cut or no state."""
     try:
-        return isinstance(json.loads(path.read_text(encoding="utf-8")).get("global_step"), int)
-    except (ValueError, AttributeError):
-        return False
+        state = json.loads((path / STATE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return state if isinstance(state, dict) and isinstance(state.get("global_step"), int) else None
+
+
+def _is_whole(file: Path) -> bool:
+    there = file.is_file() and file.stat().st_size > 0
+    return there and (file.suffix != ".safetensors" or _is_whole_safetensors(file))
 
 
 def _is_whole_safetensors(path: Path) -> bool:

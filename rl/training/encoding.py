@@ -47,7 +47,7 @@ class LengthCount:
         """The row with its answers cut to ``max_length``, or None if its prompt alone fills it."""
         prompt = len(row["prompt_ids"])
         answers = {name: ids for name, ids in row.items() if name.endswith("_ids") and name != "prompt_ids"}
-        whole = prompt + max(map(len, answers.values()))
+        whole = prompt + max(map(len, answers.values()), default=0)
         self.rows += 1
         self.longest_prompt = max(self.longest_prompt, prompt)
         self.longest_row = max(self.longest_row, whole)
@@ -73,7 +73,8 @@ def encode(
 ) -> Iterator[EncodedRow]:
     """Rows in the order given, unshortened. Raises TrainingFailed when the chat template refuses one.
 
-    ``total``: how many they are, for the steps that are reported. ``answers``: the keys of a row's answers.
+    ``total``: how many they are, for the steps that are reported. ``answers``: the keys of a row's answers;
+    there may be none.
     """
     remaining, done = iter(rows), 0
     while batch := list(islice(remaining, _BATCH)):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from peft import LoraConfig
+from peft import LoraConfig, PeftModel
 from transformers import PrinterCallback, Trainer, TrainingArguments
 
 from rl.config import TrainingConfig
@@ -61,7 +62,7 @@ def arguments(kind: type[Arguments], config: TrainingConfig, output_dir: Path, *
 
 def fit(trainer: Trainer, job: TrainingJob, checkpoint: Path | None, report: Report) -> None:
     """Raises Interrupted, after a checkpoint, when ``report`` does."""
-    progress = Progress(report)
+    progress = Progress(report, job.config.MOST_KL)
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(progress)
     trainer.add_callback(PublishedCheckpoints(job.output_dir))
@@ -72,7 +73,10 @@ def fit(trainer: Trainer, job: TrainingJob, checkpoint: Path | None, report: Rep
 
 
 def publish_adapter(trainer: Trainer, unfinished: Path, target: Path) -> Path:
-    model = trainer.accelerator.unwrap_model(trainer.model)
+    return publish_lora(trainer.accelerator.unwrap_model(trainer.model), unfinished, target)
+
+
+def publish_lora(model: PeftModel, unfinished: Path, target: Path) -> Path:
     # "auto" would ask the hub whether the vocabulary has grown.
     model.save_pretrained(unfinished, selected_adapters=["default"], save_embedding_layers=False)
     publish_directory(unfinished, target)
@@ -82,14 +86,22 @@ def publish_adapter(trainer: Trainer, unfinished: Path, target: Path) -> Path:
 def result(trainer: Trainer, adapter: Path, lengths: LengthCount, seconds: float) -> TrainingResult:
     """Figures come from the log, which a checkpoint carries: those of the last attempt alone would be half the story."""
     steps = [metrics for entry in trainer.state.log_history if (metrics := metrics_of(entry))]
-    tail = steps[-max(1, len(steps) // 10) :]
     trainable, _ = trainer.model.get_nb_trainable_parameters()
     counts = {"trainable_parameters": trainable, "dropped_rows": lengths.dropped, "cut_rows": lengths.cut}
+    return summary(adapter, trainer.state.global_step, steps, counts, seconds)
+
+
+def summary(
+    adapter: Path, step: int, steps: Sequence[Mapping[str, float]], counts: Mapping[str, int], seconds: float
+) -> TrainingResult:
+    """``steps``: the metrics of each, all attempts together."""
+    tail = steps[-max(1, len(steps) // 10) :]
     return TrainingResult(
         adapter_dir=adapter,
-        steps=trainer.state.global_step,
+        steps=step,
         final_loss=sum(metrics["loss"] for metrics in tail) / len(tail),
         metrics={name: value for step in steps for name, value in step.items()}
         | {name: float(count) for name, count in counts.items()},
         seconds=seconds,
+        history=tuple(steps),
     )

@@ -16,7 +16,8 @@ from peft import PeftModel, get_peft_model_state_dict
 from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from rl.errors import RatchetError, TrainingFailed
+from rl.errors import OutOfMemory, RatchetError, TrainingFailed
+from rl.training import quantizing
 from rl.training.model_path import ADAPTER_WEIGHTS, check_adapter, check_model_path
 from rl.training.resources import resource_advice
 
@@ -44,7 +45,10 @@ def leave_a_core_free() -> None:
 
 
 def device() -> torch.device:
-    return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+    """The first GPU of NVIDIA or AMD (PyTorch for ROCm calls it cuda too), Apple's, or the CPU."""
+    if torch.cuda.is_available():
+        return torch.device("cuda", 0)
+    return torch.device("mps") if torch.backends.mps.is_available() else torch.device("cpu")
 
 
 def uses_bf16(precision: str) -> bool:
@@ -71,11 +75,22 @@ def load_tokenizer(base: str) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
-def load_base(base: str, precision: str = "auto") -> PreTrainedModel:
-    """The causal language model on its device, in bfloat16 or float32. Raises UsageError or TrainingFailed."""
+def load_base(base: str, precision: str = "auto", quantize: str = "none") -> PreTrainedModel:
+    """The causal language model on its device, in bfloat16 or float32, or frozen in 4 bits (``TrainingConfig.quantize_base``).
+
+    Raises UsageError or TrainingFailed.
+    """
     dtype = torch.bfloat16 if uses_bf16(precision) else torch.float32
-    with told_as(TrainingFailed, f"cannot load the model of {named(base)}"), resource_advice():
-        return read_model(base, dtype).to(device())
+    try:
+        with told_as(TrainingFailed, f"cannot load the model of {named(base)}"), resource_advice():
+            if quantizing.wanted(quantize, device()):
+                return quantizing.read(check_model_path(base), dtype, device())
+            return read_model(base, dtype).to(device())
+    except OutOfMemory as error:  # no smaller step of a training would help
+        raise TrainingFailed(
+            f"out of memory: the base model {base} does not fit; choose a smaller one, precision bf16, "
+            "or quantize_base 4bit on an NVIDIA GPU"
+        ) from error
 
 
 def context_length(model: PreTrainedModel) -> int:

@@ -44,7 +44,7 @@ class StoredAnswers:
         return ((row["prompt_ids"], row[column]) for column in self._columns for row in iter(self._rows))
 
 
-_TOKENS_PER_BATCH = {"cpu": 4096, "cuda": 32768}
+_TOKENS_PER_BATCH = {"cpu": 4096, "cuda": 32768, "mps": 8192}
 """Padded. Larger batches are no faster and only need more memory."""
 
 

@@ -39,7 +39,7 @@ def prepared(
         report("stage", {"name": "loading the base model"})
         tokenizer, model = (
             loading.load_tokenizer(job.base_model),
-            loading.load_base(job.base_model, job.config.precision),
+            loading.load_base(job.base_model, job.config.precision, job.config.quantize_base),
         )
         report("stage", {"name": "preparing the rows"})
         yield scratch, checkpoint, tokenizer, model
@@ -88,12 +88,12 @@ def encoded_rows(
     columns = {f"{name}_ids": List(Value("int32")) for name in ("prompt", *answers)}
     if method == "kto":
         columns["label"] = Value("bool")
-    _write_arrow((lengths.fit(row, max_length) for row in encoded), path, Features(columns))
-    _check_lengths(lengths, max_length, job.train_rows, report)
+    write_arrow((lengths.fit(row, max_length) for row in encoded), path, Features(columns))
+    check_lengths(lengths, max_length, job.train_rows, report)
     return Dataset.from_file(str(path)), lengths
 
 
-def _write_arrow(rows: Iterator[EncodedRow | None], path: Path, columns: Features) -> None:
+def write_arrow(rows: Iterator[EncodedRow | None], path: Path, columns: Features) -> None:
     with ArrowWriter(path=str(path), features=columns) as writer:
         for row in rows:
             if row is not None:
@@ -101,7 +101,7 @@ def _write_arrow(rows: Iterator[EncodedRow | None], path: Path, columns: Feature
         writer.finalize()
 
 
-def _check_lengths(lengths: LengthCount, max_length: int, path: Path, report: Report) -> None:
+def check_lengths(lengths: LengthCount, max_length: int, path: Path, report: Report) -> None:
     if lengths.rows == 0:
         raise NotEnoughData(f"{path} has no rows to train on")
     too_long = (

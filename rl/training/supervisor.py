@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 START_GRACE = timedelta(seconds=60)
 """How long a claimed run may take to introduce its process, and a queued one to be started by its task."""
-COMMANDS = {"dpo": "train_dpo", "kto": "train_kto"}
+COMMANDS = {"dpo": "train_dpo", "kto": "train_kto", "grpo": "train_grpo"}
 
 
 def enqueue(run: TrainingRun) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,9 @@ from rl.collect.importers.fields import Refused, content_hash, identity, moment,
 from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
 from rl.records import Message
 
-__all__ = ["SUFFIXES", "read"]
-_RATER = "n3"
+__all__ = ["RATER", "SUFFIXES", "read", "scored_answer"]
+RATER = "n3"
+"""N3 does not say who scored."""
 
 
 def read(path: Path) -> Iterator[Record | Rejected]:
@@ -25,19 +28,20 @@ def _feedback(row: dict[str, Any], where: str) -> list[ImportedTrace]:
     score = number(row, "score")
     if score is None or not 0 <= score <= 1:
         raise Refused(f"score must be a number from 0 to 1, not {row.get('score')!r:.50}")
+    at = moment(row, "createdAt")
     said = ImportedFeedback(
-        kind="rating", rater=_RATER, scale="score", value=score, notes=notes(text(row, "notes")),
-        rated_at=moment(row, "createdAt"),
-    )  # fmt: skip
-    # The same answer of the same run may be scored again, so neither score nor time belongs to its id.
-    return [
-        ImportedTrace(
-            where=where,
-            external_id=content_hash(run, prompt, response),
-            prompt=(Message(role="user", content=prompt),),
-            response=response,
-            details={"runId": run} if run else {},
-            occurred_at=moment(row, "createdAt"),
-            feedback=(said,),
-        )
-    ]
+        kind="rating", rater=RATER, scale="score", value=score, notes=notes(text(row, "notes")), rated_at=at
+    )
+    return [replace(scored_answer(prompt, response, run, at), where=where, feedback=(said,))]
+
+
+def scored_answer(prompt: str, response: str, run: str, at: datetime | None) -> ImportedTrace:
+    """The same answer of the same run may be scored again, so neither score nor time belongs to its id."""
+    return ImportedTrace(
+        where="the answer",
+        external_id=content_hash(run, prompt, response),
+        prompt=(Message(role="user", content=prompt),),
+        response=response,
+        details={"runId": run} if run else {},
+        occurred_at=at,
+    )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from dataclasses import replace
 from typing import Any
 
 from django.db import connection
 from django.urls import reverse
+from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import status
@@ -18,7 +19,7 @@ from rest_framework.response import Response
 from rl import policies
 from rl.collect import feedback
 from rl.collect.checking import problem
-from rl.collect.importers.n3 import scored_answer
+from rl.collect.importers.n3 import RATER, scored_answer
 from rl.collect.lookups import agents_named
 from rl.collect.storable import unstorable
 from rl.collect.storing import TOO_MANY_AGENTS, TraceStore
@@ -54,25 +55,25 @@ class PolicyFeedback(ApiView):
         404,
         tags=["policies"],
         request=PolicyFeedbackIn,
-        description="The same answer of the same run may be scored again; the newest score counts. The agent is made if there is "
-        "none of this name, unless the key is for another.",
+        description="The same answer of the same run may be scored again; the newest score counts. The agent is made if "
+        "there is none of this name, unless the key is for another.",
     )
     def post(self, request: Request, agent: str) -> Response:
         data = self.checked(PolicyFeedbackIn)
-        record = scored_answer(_agent_name(self.key, agent), data, datetime.now(UTC))
+        answer = scored_answer(data["prompt"], data["response"], data.get("runId") or "", timezone.now())
+        record = replace(answer, agent=_agent_name(self.key, agent))
         if reason := problem(record):
             raise BadRequest(reason)
         (trace,) = TraceStore(SOURCE, agent=self.key.agent).take([record])
         if trace is None:
             raise BadRequest(TOO_MANY_AGENTS)
-        said = record.feedback[0]
         rated = feedback.rate(
-            trace, rater=f"key:{self.key.pk}", scale="score", value=data["score"], notes=said.notes, source=SOURCE,
-            rated_at=said.rated_at, api_key=self.key,
+            trace, rater=RATER, scale="score", value=data["score"], notes=data.get("notes") or "", source=SOURCE,
+            api_key=self.key,
         )  # fmt: skip
         event = rated.event
-        answer = {"id": event.pk, "agentId": trace.agent.name, "score": event.value, "createdAt": event.created_at}
-        return Response(answer, status=success(rated.changed))
+        told = {"id": event.pk, "agentId": trace.agent.name, "score": event.value, "createdAt": event.created_at}
+        return Response(told, status=success(rated.changed))
 
 
 class TrainPolicy(ApiView):
@@ -88,8 +89,8 @@ class TrainPolicy(ApiView):
         tags=["policies"],
         request=TrainPolicyIn,
         parameters=[WAIT],
-        description=f"Fewer than {policies.FEWEST} scored answers are refused, with how many are missing. Beside the fields below, "
-        "any hyper-parameter of the method in camelCase. The queue does the training; the answer names the run.",
+        description=f"Fewer than {policies.FEWEST} scored answers are refused, with how many are missing. Beside the fields "
+        "below, any hyper-parameter of the method in camelCase. The queue does the training; the answer names the run.",
     )
     def post(self, request: Request, agent: str) -> Response:
         found = _agent(self.key, agent)
@@ -135,7 +136,9 @@ class PolicyList(ApiView):
     )
     def get(self, request: Request, agent: str) -> Response:
         rows = _agent(self.key, agent).versions.select_related("agent")
-        return Response([policies.as_policy(version) for version in rows[: _limit(request.query_params.get("limit", "100"))]])
+        return Response(
+            [policies.as_policy(version) for version in rows[: _limit(request.query_params.get("limit", "100"))]]
+        )
 
 
 def _agent(key: ApiKey, name: str) -> Agent:

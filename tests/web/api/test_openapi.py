@@ -31,7 +31,7 @@ def test_every_call_is_described(document: dict):
         "list_traces", "store_traces", "get_trace", "list_feedback", "send_feedback", "get_feedback",
         "retract_feedback", "retract_rating", "rate_entry", "sync_ratings",
         "store_decision", "store_decisions", "judge_decision", "observe_decision", "training_stats",
-        "calculate_pending_rewards",
+        "calculate_pending_rewards", "score_answer", "train_policy", "get_policy_run", "list_policies",
     }  # fmt: skip
 
 

@@ -12,7 +12,9 @@ class PolicyFeedbackIn(StrictSerializer):
     prompt = TextField(help_text="What the agent was asked.")
     response = TextField(help_text="What it answered.")
     score = NumberField(min_value=0, max_value=1, help_text="0 is bad, 1 is good.")
-    runId = TextField(required=False, allow_null=True, max_length=200, help_text="Tells equal answers of two runs apart.")
+    runId = TextField(
+        required=False, allow_null=True, max_length=200, help_text="Tells equal answers of two runs apart."
+    )
     notes = TextField(required=False, allow_null=True, allow_blank=True, max_length=MAX_NOTES_LENGTH)
 
 
@@ -26,7 +28,9 @@ class PolicyFeedbackOut(serializers.Serializer):
 class TrainPolicyIn(serializers.Serializer):
     """Beside these, any hyper-parameter of the method, in camelCase."""
 
-    dryRun = serializers.BooleanField(required=False, default=False, help_text="Say what would be trained, and do nothing.")
+    dryRun = serializers.BooleanField(
+        required=False, default=False, help_text="Say what would be trained, and do nothing."
+    )
     method = TextField(required=False, help_text="Default: the one that training_plan advises.")
     baseModel = TextField(required=False, help_text="Default: the agent's.")
     maxSteps = serializers.IntegerField(required=False, min_value=0, help_text="Optimiser steps; 0: by epochs.")

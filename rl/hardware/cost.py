@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rl.config import TrainingConfig
 from rl.hardware.detecting import GIB, HardwareConfig
+from rl.hardware.four_bit import in_4bit
 
 _CPU_CORE_FLOPS = 40e9
 """Sustained fp32 FLOP/s of one core in training: an AVX-512 core multiplies large matrices at 87e9, training gets half."""
@@ -18,6 +19,8 @@ _GPU_FLOPS = (
 )  # fmt: skip
 """About a fifth of the data sheet's dense bf16 FLOP/s, by a part of the name, first match; the last is for all others."""
 _GPU_FP32_SHARE = 0.25
+_4BIT_BYTES = 0.7
+"""A weight: half a byte, its block's scale, and the embeddings, which stay as they are."""
 _RUNTIME_BYTES = GIB // 2
 """PyTorch itself, loaded."""
 
@@ -50,11 +53,23 @@ class RowWork:
     flops: int
     """A parameter and token: 2 for a forward pass, and 2 for a backward pass, since the frozen weights need no gradient of
     their own."""
+    answers: str = ""
+    """The hyper-parameter that says how many answers are made to each prompt; each is a row then."""
+    passes: str = ""
+    """The hyper-parameter that says how often the same rows are trained on."""
+    flops_a_pass: int = 0
 
 
 ROW_WORK: dict[str, RowWork] = {
     "dpo": RowWork(2, 6),  # forward and backward of the policy, forward of the reference
     "kto": RowWork(1, 10),  # the same, and a forward pass of both with the answer of another row
+    "grpo": RowWork(
+        1, 10, answers="num_generations"
+    ),  # the same as DPO, and four tenths of the time go into generating
+    "ppo": RowWork(
+        1, 12, passes="ppo_epochs", flops_a_pass=8
+    ),  # generating, four models' scores; then policy and value
+    "reward_model": RowWork(2, 4),  # forward and backward
 }
 
 
@@ -70,16 +85,29 @@ def estimate(
     if rows < 0 or tokens <= 0:
         raise ValueError(f"{rows} rows of {tokens} tokens a sequence")
     work = ROW_WORK[method]
-    per_row = work.sequences * min(tokens, config.max_length)
-    per_epoch = math.ceil(math.ceil(rows / config.batch_size) / config.gradient_accumulation)
-    again = 2 if config.activation_checkpointing else 0  # the policy's forward pass
-    flops = (work.flops + again) * model.parameters * per_row * rows * config.epochs
+    tokens_a_row = work.sequences * min(tokens, config.max_length)
+    steps, trained = _steps_and_rows(rows * getattr(config, work.answers, 1), config)
+    flops = _flops(work, config) * model.parameters * tokens_a_row * trained
     half = _trains_in_bf16(config, hardware)
+    in_a_pass = math.ceil(config.rows_a_pass * tokens_a_row)
     return TrainingEstimate(
-        steps=math.ceil(config.epochs * per_epoch),
+        steps=steps,
         seconds=flops / _device_flops(hardware, half),
-        peak_memory_bytes=peak_memory(model, config, math.ceil(config.batch_size * per_row), 2 if half else 4),
+        peak_memory_bytes=peak_memory(model, config, in_a_pass, 2 if half else 4, in_4bit(config.quantize_base, hardware)),
     )
+
+
+def _steps_and_rows(rows: int, config: TrainingConfig) -> tuple[int, float]:
+    """Optimiser steps, and how many rows they train on, those that come again included."""
+    if config.max_steps and rows:
+        return int(config.max_steps), config.max_steps * config.rows_a_step
+    an_epoch = math.ceil(math.ceil(rows / config.batch_size) / config.gradient_accumulation)
+    return math.ceil(config.epochs * an_epoch), rows * config.epochs
+
+
+def _flops(work: RowWork, config: TrainingConfig) -> float:
+    again = 2 if config.activation_checkpointing else 0  # the policy's forward pass
+    return work.flops + again + work.flops_a_pass * getattr(config, work.passes, 0)
 
 
 def _trains_in_bf16(config: TrainingConfig, hardware: HardwareConfig) -> bool:
@@ -94,9 +122,9 @@ def _device_flops(hardware: HardwareConfig, half: bool) -> float:
     return _CPU_CORE_FLOPS * min(hardware.physical_cores, hardware.usable_cores) * gain
 
 
-def peak_memory(model: ModelShape, config: TrainingConfig, tokens: int, width: int) -> int:
+def peak_memory(model: ModelShape, config: TrainingConfig, tokens: int, width: int, four_bit: bool = False) -> int:
     """``tokens``: in one forward pass; ``width``: bytes of a weight and of an activation."""
-    weights = model.parameters * width
+    weights = int(model.parameters * (_4BIT_BYTES if four_bit else width))
     # r * (inputs + outputs) over the seven linear layers of a block comes to about 20 r * hidden; each adapter weight has
     # a gradient and two moments beside it, in fp32.
     adapter = 16 * 20 * config.lora_r * model.hidden_size * model.layers

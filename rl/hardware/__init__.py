@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rl.hardware.cost import ROW_WORK, ModelShape, RowWork, TrainingEstimate, estimate
 from rl.hardware.detecting import GIB, Gpu, HardwareConfig, detect_hardware
+from rl.hardware.four_bit import in_4bit
 from rl.hardware.profiles import PROFILES, Recommendation, get_ryzen_optimized_config, recommend
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "detect_hardware",
     "estimate",
     "get_ryzen_optimized_config",
+    "in_4bit",
     "recommend",
 ]

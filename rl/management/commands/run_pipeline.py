@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from rl.errors import UsageError
+from rl.export.levels import LEVELS
+from rl.management.base import RatchetCommand, two_columns
+from rl.management.training import check_export, show_run
+from rl.training import METHODS
+from rl.training.pipeline import TrainingPipeline
+
+_OVERRIDES = ("epochs", "max_steps", "learning_rate", "seed")
+_DATA = ("min_samples", "val_split")
+
+
+class Command(RatchetCommand):
+    help = "Data, training, evaluation, export and deployment of an agent, with the method that suits what there is."
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("--agent", required=True)
+        parser.add_argument("--method", choices=list(METHODS), help="default: the one that training_plan advises")
+        parser.add_argument("--base-model", default="", help="hub id or directory; default: the agent's")
+        parser.add_argument("--epochs", type=float)
+        parser.add_argument("--max-steps", type=int, help="optimiser steps; default: as many as the epochs come to")
+        parser.add_argument("--learning-rate", type=float)
+        parser.add_argument("--seed", type=int)
+        parser.add_argument("--min-samples", type=int, default=10, help="fewest rows to train on (10)")
+        parser.add_argument("--val-split", type=float, default=0.2, help="share of the prompts held out (0.2)")
+        parser.add_argument("--quantization", default="q8_0", help=f"of the GGUF: {', '.join(LEVELS)}")
+        parser.add_argument("--deploy-ollama", action="store_true", help="register the promoted version with Ollama")
+        parser.add_argument("--model-name", default="", help="name of the exported model")
+        parser.add_argument("--dry-run", action="store_true", help="say what would be trained, and do nothing")
+
+    def run(self, **options: Any) -> None:
+        check_export(options["quantization"], options["model_name"])
+        pipeline = TrainingPipeline(options["agent"], options["base_model"], options["method"] or "")
+        chosen: dict[str, Any] = {
+            "overrides": {name: options[name] for name in _OVERRIDES if options[name] is not None},
+            "data": {name: options[name] for name in _DATA},
+        }
+        if options["dry_run"]:
+            if options["deploy_ollama"]:
+                raise UsageError("--dry-run deploys nothing; leave out --deploy-ollama")
+            plan = pipeline.plan(**chosen)
+            self.result(plan.document, *[two_columns(title, rows) for title, rows in plan.tables.items()])
+            return
+        found = pipeline.run_full_pipeline(
+            **chosen, deploy_ollama=options["deploy_ollama"], model_name=options["model_name"],
+            quantization=options["quantization"], report=self.report,
+        )  # fmt: skip
+        show_run(self, found.run, found.evaluation)

@@ -1,0 +1,109 @@
+"""Prompts whose answers are generated while training, and the function that rewards these answers."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from datasets import Dataset, Features, List, Value
+from transformers import PreTrainedTokenizerBase
+
+from rl.data_formatter import read_training_rows
+from rl.data_formatter.fresh import fresh_trace
+from rl.errors import NotEnoughData, TrainingFailed, UsageError
+from rl.leaves import leaf
+from rl.records import Report, Scorer, TrainingJob
+from rl.training.callbacks import COMPONENT
+from rl.training.encoding import LengthCount, count_rows, encode
+from rl.training.preparing import DROPPED_LIMIT, write_arrow
+
+REWARD_MODEL = "rl.training.reward_model"
+"""Has ``load(directory) -> Scorer``."""
+_COLUMNS = Features(
+    {
+        "prompt": List({"role": Value("string"), "content": Value("string")}),
+        "row": Value("string"),
+        "tokens": Value("int32"),
+    }
+)
+"""``row``: the whole row as JSON, because the details of any two rows differ in shape."""
+
+
+def tokenised_prompts(
+    path: Path, tokenizer: PreTrainedTokenizerBase, most_tokens: int, answer_tokens: int, target: Path, report: Report
+) -> tuple[Dataset, LengthCount]:
+    """The prompts that leave room for a whole answer, memory-mapped in ``target``, and what was too long of them."""
+    room = most_tokens - int(answer_tokens)
+    if room < 1:
+        raise UsageError(f"max_new_tokens {answer_tokens} leaves no room for a prompt in max_length {most_tokens}")
+    lengths = LengthCount()
+    write_arrow(_fitting(path, tokenizer, room, lengths, report), target, _COLUMNS)
+    _check_lengths(lengths, room, int(answer_tokens), path, report)
+    return Dataset.from_file(str(target)), lengths
+
+
+def _fitting(
+    path: Path, tokenizer: PreTrainedTokenizerBase, room: int, lengths: LengthCount, report: Report
+) -> Iterator[dict[str, Any]]:
+    rows = read_training_rows(path, "prompts")
+    encoded = encode(tokenizer, read_training_rows(path, "prompts"), count_rows(path), report, ())
+    for row, ids in zip(rows, encoded, strict=True):
+        if lengths.fit(ids, room + 1):
+            messages = [{"role": message["role"], "content": message["content"]} for message in row["prompt"]]
+            yield {"prompt": messages, "row": json.dumps(row), "tokens": len(ids["prompt_ids"])}
+
+
+def _check_lengths(lengths: LengthCount, room: int, answer_tokens: int, path: Path, report: Report) -> None:
+    if lengths.rows == 0:
+        raise NotEnoughData(f"{path} has no prompts to train on")
+    too_long = (
+        f"{lengths.dropped} of {lengths.rows} prompts have more than {room} tokens, and leave no room for an answer of "
+        f"{answer_tokens}"
+    )
+    if lengths.dropped > DROPPED_LIMIT * lengths.rows:
+        wanted = lengths.longest_prompt + answer_tokens
+        raise TrainingFailed(f"{too_long}; with max_length {wanted} every prompt would fit")
+    if lengths.dropped:
+        report("log", {"text": f"{too_long}; they are left out"})
+
+
+def reward_function(
+    scorer: Scorer, tokenizer: PreTrainedTokenizerBase, alive: Callable[[], None]
+) -> Callable[..., list[float | None]]:
+    """As TRL calls it. Raises RewardFailed, which ends the training."""
+
+    def reward(
+        completion_ids: Sequence[Sequence[int]],
+        row: Sequence[str],
+        tokens: Sequence[int],
+        log_metric: Callable[[str, float], None],
+        **others: Any,
+    ) -> list[float | None]:
+        values: list[float | None] = []
+        components: defaultdict[str, list[float]] = defaultdict(list)
+        for ids, text, prompt in zip(completion_ids, row, tokens, strict=True):
+            answer = tokenizer.decode(ids, skip_special_tokens=True)
+            score = scorer(fresh_trace(json.loads(text), answer, prompt, len(ids)))
+            values.append(score.value)
+            for name, value in score.components.items():
+                components[name].append(value)
+            alive()
+        for name, of_one in components.items():
+            log_metric(f"{COMPONENT}{name}", fmean(of_one))
+        return values
+
+    return reward
+
+
+def scorer_of(job: TrainingJob) -> Scorer:
+    """The reward model's, or the agent's rewards. Raises UsageError where there is neither."""
+    if job.reward_model is not None:
+        load: Callable[[Path], Scorer] = leaf(REWARD_MODEL).load
+        return load(job.reward_model)
+    if job.scorer is None:
+        raise UsageError("answers that are generated while training need rewards, or a reward model")
+    return job.scorer

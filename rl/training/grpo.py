@@ -1,0 +1,141 @@
+"""Group relative policy optimisation (Shao et al., 2024) of a LoRA adapter, by TRL's GRPOTrainer.
+
+Several answers to one prompt are rewarded; the advantage of each is (its reward - the mean of its group) / the standard
+deviation of the group, and the adapter makes answers with an advantage likelier, held back by the KL divergence from the
+base model. An answer that no reward applies to is left out of its group.
+
+``rollouts`` online: rows of the kind "prompts"; the answers are generated here, with dropout off, and rewarded by
+``job.scorer``. ``rollouts`` offline: rows of the kind "grpo"; nothing is generated, stored answers with their stored rewards
+come in by TRL's ``rollout_func`` in their place (stored_groups.py). Who gave those answers is not known, so there is no
+correction for it: each counts as if the policy had given it now.
+
+A step holds whole groups and begins with fresh answers, whatever batch size and accumulation were asked for (``whole_groups``).
+So every step is on policy, and every step is a place from which a resumed training gives the same numbers: TRL keeps no
+answers in its checkpoints.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from trl import GRPOConfig as Arguments
+from trl import GRPOTrainer
+from trl.trainer.utils import disable_dropout_in_model
+
+from rl.config import GRPOConfig
+from rl.errors import NotEnoughData, UsageError
+from rl.records import Report, TrainingJob, TrainingResult
+from rl.training import fitting, loading
+from rl.training.alive import Alive
+from rl.training.fresh_prompts import reward_function, scorer_of, tokenised_prompts
+from rl.training.preparing import most_tokens, prepared
+from rl.training.stored_groups import StoredAnswers, encoded_groups, stored_rewards
+
+
+def train(job: TrainingJob, report: Report) -> TrainingResult:
+    """Trains, or goes on from the newest checkpoint; the adapter appears whole in ``output_dir/adapter``.
+
+    Raises Interrupted after a checkpoint when ``report`` does; RewardFailed when a reward breaks; UsageError, TrainingFailed,
+    NotEnoughData or BadFile otherwise.
+    """
+    started = time.monotonic()
+    config = job.config
+    assert isinstance(config, GRPOConfig)  # noqa: S101  the method's own
+    require_vllm(config)
+    alive = Alive(report)
+    with prepared(job, report) as (scratch, checkpoint, tokenizer, model):
+        most, path = most_tokens(job, model), scratch / "rows.arrow"
+        parts: dict[str, Any]
+        if config.rollouts == "online":
+            rows, lengths = tokenised_prompts(job.train_rows, tokenizer, most, config.max_new_tokens, path, report)
+            parts = {"reward_funcs": reward_function(scorer_of(job), tokenizer, alive)}
+        else:
+            rows, lengths = encoded_groups(job.train_rows, tokenizer, most, path, report)
+            parts = {
+                "reward_funcs": stored_rewards,
+                "rollout_func": StoredAnswers(rows, config.num_generations, config.seed),
+            }
+            rows = rows.select_columns("prompt")
+        job = replace(job, config=whole_groups(config, len(rows), report))
+        trainer = _trainer(job, model, tokenizer, rows, scratch, parts)
+        alive.watch(trainer)
+        fitting.fit(trainer, job, checkpoint, report)
+        adapter = fitting.publish_adapter(trainer, scratch / "adapter", job.output_dir / "adapter")
+    return fitting.result(trainer, adapter, lengths, time.monotonic() - started)
+
+
+class _Trainer(GRPOTrainer):
+    def _generate_single_turn(self, *arguments: Any, **options: Any) -> Any:
+        """Dropout would make the answers those of another model than the one that is to be."""
+        self.model.eval()
+        try:
+            return super()._generate_single_turn(*arguments, **options)
+        finally:
+            self.model.train()
+
+
+def whole_groups(config: GRPOConfig, prompts: int, report: Report) -> GRPOConfig:
+    """As many answers a step as asked for, rounded up to whole groups and down to one group for each prompt; forward passes
+    of at most the batch size asked for."""
+    if not prompts:
+        raise NotEnoughData("no row fits into max_length, so there is nothing to train on")
+    size, asked = int(config.num_generations), int(config.batch_size * config.gradient_accumulation)
+    groups = min(-(-asked // size), prompts)
+    answers = groups * size
+    batch = next(number for number in range(min(int(config.batch_size), answers), 0, -1) if answers % number == 0)
+    shape = f"{groups} prompt{'s' * (groups != 1)} with {size} answers each a step, {batch} answers a forward pass"
+    report("log", {"text": shape})
+    return replace(config, batch_size=batch, gradient_accumulation=answers // batch)
+
+
+def require_vllm(config: GRPOConfig) -> None:
+    """Raises UsageError where answers are to be generated by vLLM, and it, or the GPU that it needs here, is missing."""
+    if not (config.vllm or config.vllm_server):
+        return
+    if importlib.util.find_spec("vllm") is None:
+        raise UsageError("the package vllm is not installed here: install it, or leave out --vllm and --vllm-server")
+    if config.vllm and loading.device().type == "cpu":
+        raise UsageError("--vllm needs a GPU, and there is none here: leave it out, or give --vllm-server")
+
+
+def _trainer(
+    job: TrainingJob,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    rows: Dataset,
+    scratch: Path,
+    parts: dict[str, Any],
+) -> _Trainer:
+    # TRL's own switch would turn off the adapter's dropout too.
+    disable_dropout_in_model(model)
+    config = job.config
+    assert isinstance(config, GRPOConfig)  # noqa: S101
+    of_grpo = {
+        "beta": config.beta,
+        "num_generations": int(config.num_generations),
+        "temperature": config.temperature,
+        "top_p": config.top_p,
+        "max_completion_length": int(config.max_new_tokens),
+        "loss_type": config.loss_type,
+        "disable_dropout": False,
+    }
+    return _Trainer(
+        model=model,
+        args=fitting.arguments(Arguments, config, scratch, **of_grpo, **_of_vllm(config)),
+        train_dataset=rows,
+        processing_class=tokenizer,
+        peft_config=fitting.lora(config),
+        **parts,
+    )
+
+
+def _of_vllm(config: GRPOConfig) -> dict[str, Any]:
+    if config.vllm_server:
+        return {"use_vllm": True, "vllm_mode": "server", "vllm_server_base_url": config.vllm_server}
+    return {"use_vllm": True, "vllm_mode": "colocate"} if config.vllm else {}

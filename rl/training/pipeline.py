@@ -1,0 +1,143 @@
+"""Training in one call: ``RLTrainer`` from rows to an adapter, ``TrainingPipeline`` from feedback to a model in use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rl import dataset_builder, rewarding
+from rl.config import TrainingConfig, config_class
+from rl.dataset_builder.advice import Advice
+from rl.errors import NotEnoughData
+from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun
+from rl.records import Report, Scorer, TrainingJob, TrainingResult, silent
+from rl.training import METHODS, method, method_path, supervisor
+from rl.training import run as runs
+from rl.training.dry_run import Plan, dry_run
+
+BY_REWARDS = ("grpo",)
+"""Methods whose stored rows have rewards."""
+
+
+class RLTrainer:
+    """One method on rows that you have, without agent, versions or gate.
+
+    ``base_model``: a hub id or directory. ``output_dir``: gets ``adapter/`` and checkpoints. Raises UsageError for an
+    unknown method, or a configuration of another one.
+    """
+
+    def __init__(
+        self,
+        method_name: str,
+        base_model: str,
+        output_dir: Path | str,
+        config: TrainingConfig | None = None,
+        *,
+        scorer: Scorer | None = None,
+    ) -> None:
+        method_path(method_name)
+        self.method = method_name
+        self.base_model = base_model
+        self.output_dir = Path(output_dir)
+        self.config = config_class(method_name)().with_overrides(config.as_dict() if config else {})
+        self.scorer = scorer
+
+    def train(self, rows: Path | str, *, resume: bool = False, report: Report = silent) -> TrainingResult:
+        """``rows``: JSON lines of the method. Raises what the method raises."""
+        job = TrainingJob(
+            train_rows=Path(rows),
+            base_model=self.base_model,
+            config=self.config,
+            output_dir=self.output_dir,
+            resume=resume,
+            scorer=self.scorer,
+        )
+        result: TrainingResult = method(self.method).train(job, report)
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineResult:
+    run: TrainingRun
+    version: ModelVersion
+    evaluation: Evaluation
+    artifacts: dict[str, str]
+    """Kind to path of what was exported; empty unless the gate promoted the version."""
+    deployment: Deployment | None
+    """The champion, where that is this version."""
+
+
+class TrainingPipeline:
+    """An agent's data, training, evaluation, export and deployment.
+
+    ``method``: one of METHODS, or empty for the one that the training plan advises. ``base_model``: empty for the agent's.
+    Raises UsageError for an unknown agent or method.
+    """
+
+    def __init__(self, agent_name: str, base_model: str = "", method: str = "") -> None:
+        self.agent = Agent.named(agent_name)
+        self.base_model = base_model
+        if method:
+            method_path(method)
+        self.method = method
+
+    def run_full_pipeline(
+        self,
+        *,
+        deploy_ollama: bool = False,
+        model_name: str = "",
+        quantization: str = "q8_0",
+        overrides: Mapping[str, Any] | None = None,
+        data: Mapping[str, Any] | None = None,
+        report: Report = silent,
+    ) -> PipelineResult:
+        """``overrides``: hyper-parameters; ``data``: of DataOptions. What the gate does not promote is neither exported nor
+        deployed. Raises NotEnoughData before anything is trained, RunConflict, and what a run raises."""
+        name = self.choose(report)
+        options = replace(
+            self._options(data),
+            export=True,
+            quantization=quantization,
+            model_name=model_name,
+            register_ollama=deploy_ollama,
+        )
+        config = self._config(name, overrides)
+        run = supervisor.claim_stopped(runs.create(self.agent, method_name=name, config=config, options=options))
+        return self._result(run, runs.execute(run, report))
+
+    def plan(self, overrides: Mapping[str, Any] | None = None, data: Mapping[str, Any] | None = None) -> Plan:
+        """What would be trained, by the rewards that are known now; writes nothing. Raises NotEnoughData and UsageError."""
+        name = self.method or self._advised().method
+        return dry_run(self.agent, self._config(name, overrides), self._options(data), name)
+
+    def choose(self, report: Report = silent) -> str:
+        """The method; first computes the rewards that wait, which the advice and some methods need. Raises NotEnoughData."""
+        if not self.method or self.method in BY_REWARDS:
+            rewarding.calculate(self.agent, report=report)
+        if self.method:
+            return self.method
+        advice = self._advised()
+        report("log", {"text": f"training with {advice.method}: {advice.reason}"})
+        return advice.method
+
+    def _advised(self) -> Advice:
+        advice = dataset_builder.training_plan(self.agent).advice
+        if advice.method not in METHODS:
+            raise NotEnoughData(f"{self.agent.name}: {advice.reason}")
+        return advice
+
+    def _config(self, method_name: str, overrides: Mapping[str, Any] | None) -> TrainingConfig:
+        return self.agent.training_config(method_name).with_overrides(overrides or {})
+
+    def _options(self, data: Mapping[str, Any] | None) -> runs.RunOptions:
+        options = dataset_builder.DataOptions(**{"pair_type": self.agent.pair_type, **(data or {})})
+        return runs.RunOptions(data=options, base_model=self.base_model)
+
+    def _result(self, run: TrainingRun, evaluation: Evaluation) -> PipelineResult:
+        version = run.version
+        assert version is not None  # noqa: S101  a run that ends well has made one
+        champion = Deployment.objects.filter(version=version, alias=Deployment.Alias.CHAMPION).first()
+        artifacts = {artifact.kind: artifact.path for artifact in version.artifacts.all()}
+        return PipelineResult(run, version, evaluation, artifacts, champion)

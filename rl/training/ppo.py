@@ -1,0 +1,200 @@
+"""Proximal policy optimisation (Schulman et al., 2017; Ziegler et al., 2019) of a LoRA adapter: answer, reward, learn.
+
+Rows are of the kind "prompts". Each batch: the policy answers ``batch_size`` prompts; the agent's rewards or a reward
+model score the answers, less a penalty at each token for moving away from the base model; generalised advantage
+estimation says which tokens did better than the value network expected; some passes in mini-batches follow. The
+penalty's weight adapts to the divergence. Runs in one process, on one CPU or GPU.
+
+The state of a training is what it is between two batches: a checkpoint holds that, and a stop while answers are made or
+rewarded goes back to it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from rl.config.methods import PPOConfig
+from rl.errors import Interrupted, TrainingFailed
+from rl.records import Report, Scorer, TrainingJob, TrainingResult
+from rl.training import checkpoints, fitting
+from rl.training.encoding import LengthCount
+from rl.training.fresh_prompts import scorer_of, tokenised_prompts
+from rl.training.ppo_checkpoint import Checkpoints, Progress, random_state, set_random_state
+from rl.training.ppo_math import KLController
+from rl.training.ppo_networks import Networks
+from rl.training.ppo_prompts import Prompts
+from rl.training.ppo_rollout import Collector, Generator, Rollout
+from rl.training.ppo_update import Updater
+from rl.training.preparing import most_tokens, prepared
+
+KL_LIMIT = 10
+"""Times ``target_kl``: a divergence beyond it is no learning any more."""
+PATIENCE = 3
+"""Batches in a row beyond the limit that end the training."""
+
+
+def train(job: TrainingJob, report: Report) -> TrainingResult:
+    """Trains, or goes on from the newest checkpoint; the policy's adapter appears whole in ``output_dir/adapter``.
+
+    Raises Interrupted after a checkpoint when ``report`` does; TrainingFailed, NotEnoughData, BadFile or UsageError
+    otherwise.
+    """
+    started = time.monotonic()
+    config = job.config
+    assert isinstance(config, PPOConfig)  # noqa: S101  the method's own
+    scorer = scorer_of(job)
+    with prepared(job, report) as (scratch, checkpoint, tokenizer, model):
+        most, path = most_tokens(job, model), scratch / "prompts.arrow"
+        rows, lengths = tokenised_prompts(job.train_rows, tokenizer, most, config.max_new_tokens, path, report)
+        parts = _Parts(config, tokenizer, model, scorer, Prompts(rows, tokenizer, int(config.seed)))
+        loop = _Loop.build(parts, job.output_dir, scratch, report)
+        if checkpoint:
+            loop.checkpoints.load(checkpoint, loop.progress)
+        report("stage", {"name": "training"})
+        loop.run()
+        networks = loop.networks
+        adapter = fitting.publish_lora(networks.model, scratch / "adapter", job.output_dir / "adapter")
+    return _result(loop, adapter, lengths, time.monotonic() - started)
+
+
+class _Parts(NamedTuple):
+    config: PPOConfig
+    tokenizer: PreTrainedTokenizerBase
+    model: PreTrainedModel
+    scorer: Scorer
+    prompts: Prompts
+
+
+@dataclass(slots=True)
+class _Loop:
+    config: PPOConfig
+    report: Report
+    prompts: Prompts
+    networks: Networks
+    collect: Collector
+    update: Updater
+    checkpoints: Checkpoints
+    progress: Progress
+    steps: int
+
+    @classmethod
+    def build(cls, parts: _Parts, output_dir: Path, scratch: Path, report: Report) -> _Loop:
+        config = parts.config
+        torch.manual_seed(int(config.seed))
+        networks = Networks(parts.model, config)
+        update = Updater(networks, config)
+        return cls(
+            config=config,
+            report=report,
+            prompts=parts.prompts,
+            networks=networks,
+            collect=Collector(networks, Generator(networks, parts.tokenizer, config), parts.scorer, config),
+            update=update,
+            checkpoints=Checkpoints(networks, update.optimizer, output_dir, scratch),
+            progress=Progress(KLController(config.init_kl_coef, config.target_kl, config.kl_horizon)),
+            steps=min(int(config.max_steps), math.ceil(config.epochs * len(parts.prompts) / config.batch_size)),
+        )
+
+    def run(self) -> None:
+        while self.progress.step < self.steps:
+            metrics, stopped = self._batch()
+            self._check(metrics)
+            self.progress.step += 1
+            self.progress.log.append(metrics)
+            stopped = stopped or self._told(metrics)
+            if stopped or self._is_time_to_save():
+                self.checkpoints.save(self.progress, random_state())
+            if stopped:
+                raise stopped
+
+    def _batch(self) -> tuple[dict[str, float], Interrupted | None]:
+        """What was measured, and whether it was asked to stop while it learned: then it is too late to go back."""
+        rollout = self._rollout()
+        heart = _Heart(self._beat)
+        rate = _learning_rate(self.config, self.progress.step, self.steps)
+        learned = self.update(rollout, rate, heart)
+        self.progress.controller.update(rollout.kl, len(rollout.sequences))
+        epoch = (self.progress.step + 1) * self.config.batch_size / len(self.prompts)
+        return {**learned, **rollout.metrics, "epoch": epoch}, heart.stopped
+
+    def _rollout(self) -> Rollout:
+        random = random_state()
+        rows = self.prompts.batch(self.progress.step, int(self.config.batch_size))
+        try:
+            return self.collect(rows, self.progress.controller.coefficient, self._beat)
+        except Interrupted:
+            if self.progress.step:
+                set_random_state(random)
+                self.checkpoints.save(self.progress, random)
+            raise
+
+    def _beat(self) -> None:
+        known = self.progress.log[-1] if self.progress.log else {}
+        self.report("step", {"step": self.progress.step, "total_steps": self.steps, "metrics": known})
+
+    def _told(self, metrics: Mapping[str, float]) -> Interrupted | None:
+        try:
+            self.report("step", {"step": self.progress.step, "total_steps": self.steps, "metrics": metrics})
+        except Interrupted as stop:
+            return stop
+        return None
+
+    def _is_time_to_save(self) -> bool:
+        """A policy that is running away is not worth going on from."""
+        return self.progress.step % int(self.config.save_steps) == 0 and not self.progress.diverging
+
+    def _check(self, metrics: Mapping[str, float]) -> None:
+        step = self.progress.step + 1
+        for name in ("loss", "grad_norm", "kl", "reward"):
+            if not math.isfinite(metrics[name]):
+                raise TrainingFailed(
+                    f"the {name} became {metrics[name]} in batch {step}: lower learning_rate or max_grad_norm, "
+                    f"or train with precision fp32; {self._kept()}"
+                )
+        limit = KL_LIMIT * self.config.target_kl
+        self.progress.diverging = self.progress.diverging + 1 if 0 < limit < metrics["kl"] else 0
+        if self.progress.diverging >= PATIENCE:
+            raise TrainingFailed(
+                f"the policy ran away from the base model: {metrics['kl']:.0f} nats an answer in batch {step}, more than "
+                f"{limit:g} in {PATIENCE} batches in a row; lower learning_rate or raise init_kl_coef; {self._kept()}"
+            )
+
+    def _kept(self) -> str:
+        newest = checkpoints.newest_complete(self.checkpoints.output_dir)
+        return f"the last good checkpoint is {newest}" if newest else "there is no checkpoint yet"
+
+
+class _Heart:
+    """Beats on, and remembers that it was asked to stop."""
+
+    def __init__(self, beat: Callable[[], None]) -> None:
+        self._beat = beat
+        self.stopped: Interrupted | None = None
+
+    def __call__(self) -> None:
+        try:
+            self._beat()
+        except Interrupted as stop:
+            self.stopped = stop
+
+
+def _learning_rate(config: PPOConfig, step: int, steps: int) -> float:
+    """Rises to its peak, then falls as a cosine; never 0, because each batch has cost its answers."""
+    warmup = config.warmup_ratio * steps
+    if step + 1 <= warmup:
+        return config.learning_rate * (step + 1) / warmup
+    return config.learning_rate * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1.0, steps - warmup)))
+
+
+def _result(loop: _Loop, adapter: Path, lengths: LengthCount, seconds: float) -> TrainingResult:
+    trainable = sum(weight.numel() for weight in loop.networks.policy_weights())
+    counts = {"trainable_parameters": trainable, "dropped_rows": lengths.dropped}
+    return fitting.summary(adapter, loop.progress.step, loop.progress.log, counts, seconds)

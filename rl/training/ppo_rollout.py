@@ -1,0 +1,168 @@
+"""What PPO learns from in one batch: answers of the policy, their rewards, and what all three networks say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase, StoppingCriteria, StoppingCriteriaList
+
+from rl.config.methods import PPOConfig
+from rl.data_formatter.fresh import fresh_trace
+from rl.errors import TrainingFailed
+from rl.records import Scorer
+from rl.training import ppo_math
+from rl.training.ppo_networks import Networks, Sequences, token_log_probs
+
+Beat = Callable[[], None]
+"""Says that the work goes on; raises Interrupted when it should not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    sequences: Sequences
+    log_probs: Tensor
+    """(B, T) of the policy that answered."""
+    values: Tensor
+    """(B, T)"""
+    advantages: Tensor
+    """(B, T), whitened."""
+    returns: Tensor
+    """(B, T)"""
+    kl: float
+    """Nats an answer."""
+    metrics: Mapping[str, float]
+
+
+class Generator:
+    """Samples answers of the policy."""
+
+    def __init__(self, networks: Networks, tokenizer: PreTrainedTokenizerBase, config: PPOConfig) -> None:
+        self._networks, self._tokenizer, self._config = networks, tokenizer, config
+        of_model = networks.model.get_base_model().generation_config.eos_token_id
+        ends = {tokenizer.eos_token_id, *([of_model] if isinstance(of_model, int) else of_model or [])}
+        self._ends = sorted(number for number in ends if number is not None)
+
+    def __call__(self, prompts: Sequence[list[int]], beat: Beat) -> Sequences:
+        ids, attention = self._padded(prompts)
+        self._networks.model.eval()
+        whole = self._networks.generate(
+            input_ids=ids,
+            attention_mask=attention,
+            max_new_tokens=int(self._config.max_new_tokens),
+            do_sample=True,
+            temperature=self._config.temperature,
+            top_k=int(self._config.top_k),
+            top_p=self._config.top_p,
+            eos_token_id=self._ends,
+            pad_token_id=self._tokenizer.pad_token_id,
+            stopping_criteria=StoppingCriteriaList([_BeatAtEachToken(beat)]),
+        )
+        mask = self._until_the_end(whole[:, ids.shape[1] :])
+        return Sequences(whole, torch.cat([attention, mask], dim=1), mask.float())
+
+    def texts(self, sequences: Sequences) -> list[str]:
+        answers = zip(sequences.answers, sequences.mask.bool(), strict=True)
+        return [self._tokenizer.decode(ids[kept], skip_special_tokens=True) for ids, kept in answers]
+
+    def is_unfinished(self, sequences: Sequences) -> Tensor:
+        """(B,) bool: no end-of-turn token before the length ran out."""
+        return ~(self._is_end(sequences.answers) & sequences.mask.bool()).any(dim=1)
+
+    def _padded(self, prompts: Sequence[list[int]]) -> tuple[Tensor, Tensor]:
+        longest = max(map(len, prompts))
+        pad = self._tokenizer.pad_token_id
+        ids = torch.tensor([[pad] * (longest - len(prompt)) + prompt for prompt in prompts])
+        attention = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+        device = self._networks.model.device
+        return ids.to(device), attention.to(device)
+
+    def _until_the_end(self, answers: Tensor) -> Tensor:
+        """(B, T): 1 up to the first end-of-turn token and at it."""
+        ended = self._is_end(answers).long().cumsum(dim=1)
+        return (ended - self._is_end(answers).long() == 0).long()
+
+    def _is_end(self, answers: Tensor) -> Tensor:
+        return torch.isin(answers, torch.tensor(self._ends, device=answers.device))
+
+
+class _BeatAtEachToken(StoppingCriteria):
+    def __init__(self, beat: Beat) -> None:
+        self._beat = beat
+
+    def __call__(self, input_ids: Tensor, scores: Tensor, **kwargs: Any) -> Tensor:
+        self._beat()
+        return torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device)
+
+
+class Collector:
+    """Makes rollouts of batches of rows."""
+
+    def __init__(self, networks: Networks, generator: Generator, scorer: Scorer, config: PPOConfig) -> None:
+        self._networks, self._generator, self._scorer, self._config = networks, generator, scorer, config
+
+    def __call__(self, rows: Sequence[Mapping[str, Any]], coefficient: float, beat: Beat) -> Rollout:
+        sequences = self._generator([row["prompt_ids"] for row in rows], beat)
+        scores, unfinished = self._scores(rows, sequences, beat)
+        log_probs, reference, values = self._judged(sequences, beat)
+        kl = ppo_math.token_kl(log_probs, reference, sequences.mask)
+        penalised = scores - self._config.missing_eos_penalty * unfinished.float()
+        rewards = ppo_math.token_rewards(penalised, kl, sequences.mask, coefficient)
+        advantages, returns = ppo_math.generalised_advantages(
+            rewards, values, sequences.mask, self._config.gamma, self._config.lam
+        )
+        return Rollout(
+            sequences=sequences,
+            log_probs=log_probs,
+            values=values,
+            advantages=ppo_math.whitened(advantages, sequences.mask),
+            returns=returns,
+            kl=float(kl.sum(dim=1).mean()),
+            metrics={
+                "reward": float(scores.mean()),
+                "reward_std": float(scores.std(correction=0)),
+                "kl": float(kl.sum(dim=1).mean()),
+                "kl_coef": coefficient,
+                "explained_variance": ppo_math.explained_variance(values, returns, sequences.mask),
+                "completion_length": float(sequences.mask.sum(dim=1).mean()),
+                "unfinished": float(unfinished.float().mean()),
+            },
+        )
+
+    def _scores(self, rows: Sequence[Mapping[str, Any]], sequences: Sequences, beat: Beat) -> tuple[Tensor, Tensor]:
+        """(B,) each. An answer that no reward applies to counts as the mean of the others, which teaches nothing."""
+        texts, lengths = self._generator.texts(sequences), sequences.mask.sum(dim=1).int().tolist()
+        found = [self._score(*one, beat) for one in zip(rows, texts, lengths, strict=True)]
+        known = [value for value in found if value is not None]
+        if not known:
+            raise TrainingFailed(
+                f"no reward applies to any of {len(found)} answers: PPO has nothing to learn from; "
+                "choose rewards that judge an answer by itself, or give a reward model"
+            )
+        mean = sum(known) / len(known)
+        scores = torch.tensor([mean if value is None else value for value in found], device=sequences.ids.device)
+        return scores, self._generator.is_unfinished(sequences)
+
+    def _score(self, row: Mapping[str, Any], answer: str, tokens: int, beat: Beat) -> float | None:
+        """An empty answer earns nothing."""
+        beat()
+        return self._scorer(fresh_trace(row, answer, len(row["prompt_ids"]), tokens)).value if answer.strip() else 0.0
+
+    @torch.no_grad()
+    def _judged(self, sequences: Sequences, beat: Beat) -> tuple[Tensor, Tensor, Tensor]:
+        """Log-probabilities under the policy and the reference, and values: (B, T) each."""
+        parts: list[tuple[Tensor, Tensor, Tensor]] = []
+        for rows in torch.arange(len(sequences)).split(int(self._config.mini_batch_size)):
+            beat()
+            part = sequences[rows.to(sequences.ids.device)]
+            logits = (network(part, self._config.temperature) for network in self._policies())
+            policy, reference = (token_log_probs(of, part.answers) * part.mask for of in logits)
+            parts.append((policy, reference, self._networks.values(part)))
+        policies, references, values = zip(*parts, strict=True)
+        return torch.cat(policies), torch.cat(references), torch.cat(values)
+
+    def _policies(self) -> tuple[Callable[[Sequences, float], Tensor], ...]:
+        return self._networks.logits, self._networks.reference_logits

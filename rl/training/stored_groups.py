@@ -1,0 +1,101 @@
+"""Stored answers with their rewards, in the place of generated ones."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset, Features, List, Value
+from transformers import PreTrainedTokenizerBase
+from trl import GRPOTrainer
+
+from rl.data_formatter import read_training_rows
+from rl.records import Report, silent
+from rl.training.encoding import LengthCount, count_rows, encode
+from rl.training.preparing import check_lengths, write_arrow
+
+REWARD = "stored_reward"
+_COLUMNS = Features(
+    {
+        "prompt": Value("string"),
+        "prompt_ids": List(Value("int32")),
+        "answers": List(List(Value("int32"))),
+        "rewards": List(Value("float64")),
+    }
+)
+"""``prompt``: the row's number, which the trainer hands over in place of a prompt."""
+
+
+def encoded_groups(
+    path: Path, tokenizer: PreTrainedTokenizerBase, most_tokens: int, target: Path, report: Report
+) -> tuple[Dataset, LengthCount]:
+    """The groups as token ids, memory-mapped in ``target``, and what was too long of them."""
+    lengths = LengthCount()
+    write_arrow(_encoded(path, tokenizer, most_tokens, lengths, report), target, _COLUMNS)
+    check_lengths(lengths, most_tokens, path, report)
+    return Dataset.from_file(str(target)), lengths
+
+
+def _encoded(
+    path: Path, tokenizer: PreTrainedTokenizerBase, most_tokens: int, lengths: LengthCount, report: Report
+) -> Iterator[dict[str, Any]]:
+    kept, total = 0, count_rows(path)
+    for done, row in enumerate(read_training_rows(path, "grpo"), start=1):
+        names = [f"answer{number}" for number in range(len(row["completions"]))]
+        group = {"prompt": row["prompt"], **dict(zip(names, row["completions"], strict=True))}
+        [ids] = encode(tokenizer, [group], 1, silent, names)
+        if fitting := lengths.fit(ids, most_tokens):
+            answers = [_up_to_its_end(fitting[f"{name}_ids"], tokenizer.eos_token_id) for name in names]
+            yield {
+                "prompt": str(kept),
+                "prompt_ids": ids["prompt_ids"],
+                "answers": answers,
+                "rewards": row["rewards"],
+            }
+            kept += 1
+        report("step", {"step": done, "total_steps": total, "metrics": {}})
+
+
+def _up_to_its_end(ids: list[int], end: int | None) -> list[int]:
+    """Without what a chat template writes behind the end of a turn: the model never gives that."""
+    return ids[: ids.index(end) + 1] if end in ids else ids
+
+
+class StoredAnswers:
+    """TRL's ``rollout_func``: for each prompt as many stored answers as a group needs.
+
+    Of a larger group some are drawn, those of a smaller one come several times. The draw depends on seed, row and step alone,
+    so that a resumed training draws the same.
+    """
+
+    def __init__(self, groups: Dataset, size: int, seed: int) -> None:
+        self._groups, self._size, self._seed = groups, int(size), int(seed)
+
+    def __call__(self, prompts: Sequence[str], trainer: GRPOTrainer) -> dict[str, Any]:
+        first = trainer.accelerator.process_index * len(prompts)  # a group may lie on several devices
+        found: dict[str, Any] = {"prompt_ids": [], "completion_ids": [], "logprobs": None, REWARD: []}
+        for place, prompt in enumerate(prompts, start=first):
+            group = self._groups[int(prompt)]
+            chosen = self._drawn(len(group["answers"]), prompt, trainer.state.global_step)[place % self._size]
+            found["prompt_ids"].append(group["prompt_ids"])
+            found["completion_ids"].append(group["answers"][chosen])
+            found[REWARD].append(group["rewards"][chosen])
+        return found
+
+    def _drawn(self, answers: int, prompt: str, step: int) -> list[int]:
+        order = random.Random(f"{self._seed} {prompt} {step}")
+        return list(islice(_again_and_again(answers, order), self._size))
+
+
+def _again_and_again(answers: int, order: random.Random) -> Iterator[int]:
+    """All of them in any order, then all of them again: none comes twice more often than another."""
+    while True:
+        yield from order.sample(range(answers), answers)
+
+
+def stored_rewards(stored_reward: Sequence[float], **others: Any) -> list[float]:
+    """As TRL calls it."""
+    return list(stored_reward)

@@ -1,0 +1,50 @@
+"""A tiny base model that answers: it thanks or waits, about equally often. A random one is too far from any answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.training.conftest import Row, message, polite_rows
+
+STEPS = 60
+
+
+def build(base: Path, target: Path) -> Path:
+    """Takes some seconds: all weights learn both answers of ``polite_rows``."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer, model = AutoTokenizer.from_pretrained(base), AutoModelForCausalLM.from_pretrained(base)
+    batch = _batch(tokenizer)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    for _ in range(STEPS):
+        loss = model(**batch).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.save_pretrained(target)
+    tokenizer.save_pretrained(target)
+    return target
+
+
+def _batch(tokenizer: Any) -> dict[str, Any]:
+    """Both answers to sixteen questions; prompts and padding teach nothing."""
+    chats = [[*row["prompt"], *row[side]] for row in polite_rows(16) for side in ("chosen", "rejected")]
+    texts = [tokenizer.apply_chat_template(chat, tokenize=False) for chat in chats]
+    batch = tokenizer(texts, return_tensors="pt", padding=True)
+    starts = [len(tokenizer.apply_chat_template(chat[:-1], add_generation_prompt=True)["input_ids"]) for chat in chats]
+    labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
+    for row, start in enumerate(starts):
+        labels[row, :start] = -100
+    return {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"], "labels": labels}
+
+
+def question(number: int, **details: Any) -> Row:
+    return {
+        "prompt": [message("user", f"Question number {number}?")],
+        "prompt_key": str(number),
+        "split_key": str(number),
+        "details": details,
+        "feedback": [],
+    }

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from django.db import connection
+from django_q.models import OrmQ
+
+from rl.config import TrainingConfig
+from rl.models import Agent, Feedback, ModelVersion, Trace, TrainingRun, TrainingSet
+from rl.web.api import policies
+from tests.dataset_builder.ratings import rate_prompts
+from tests.web.api.conftest import Caller, assert_problem, key_for
+
+pytestmark = pytest.mark.django_db
+BODY = {"prompt": "Where is my parcel?", "response": "On its way.", "score": 0.8, "runId": "r1", "notes": "polite"}
+
+
+def feedback_url(agent: Agent | str) -> str:
+    return f"/api/policies/feedback/{agent}/"
+
+
+def train_url(agent: Agent | str) -> str:
+    return f"/api/policies/train_policy/{agent}/"
+
+
+# --- feedback ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_score_is_a_rating_of_the_answer(server: Caller, agent: Agent):
+    answer = server.post(feedback_url(agent), BODY)
+    event = Feedback.objects.select_related("trace").get()
+    assert answer.status_code == 201
+    assert answer.json().keys() == {"id", "agentId", "score", "createdAt"}
+    assert (answer.json()["id"], answer.json()["agentId"], answer.json()["score"]) == (event.pk, "support-chat", 0.8)
+    assert (event.scale, event.value, event.notes, event.source) == ("score", 0.8, "polite", "policies")
+    assert (event.trace.response, event.trace.details["runId"]) == ("On its way.", "r1")
+
+
+def test_the_newest_score_of_an_answer_counts(server: Caller, agent: Agent):
+    server.post(feedback_url(agent), BODY)
+    assert server.post(feedback_url(agent), BODY).status_code == 200
+    assert server.post(feedback_url(agent), {**BODY, "score": 0.1}).status_code == 201
+    assert Trace.objects.count() == 1
+    assert [event.value for event in Feedback.objects.filter(is_current=True)] == [0.1]
+    server.post(feedback_url(agent), {**BODY, "runId": "r2"})
+    assert Trace.objects.count() == 2
+
+
+def test_an_agent_is_made_by_a_key_that_is_for_all(server: Caller, agent: Agent):
+    assert server.post(feedback_url("new-one"), BODY).json()["agentId"] == "new-one"
+    own = Caller(key_for(agent))
+    assert_problem(own.post(feedback_url("another"), BODY), 404, "another")
+    assert own.post(feedback_url("Support-Chat"), BODY).json()["agentId"] == "support-chat"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "word"),
+    [
+        ({"score": 1.5}, "score"), ({"score": True}, "score"), ({"prompt": ""}, "prompt"), ({"response": None}, "response"),
+        ({"run_id": "r1"}, "run_id"), ({"notes": "x" * 100_000}, "notes"), ({"prompt": "\u0000"}, "prompt"),
+    ],
+)  # fmt: skip
+def test_what_is_no_score_is_refused(server: Caller, agent: Agent, wrong: dict, word: str):
+    assert_problem(server.post(feedback_url(agent), {**BODY, **wrong}), 400, word)
+    assert not Feedback.objects.exists()
+
+
+# --- training ----------------------------------------------------------------------------------------------------------
+
+
+def test_too_few_samples_are_refused_with_how_many_are_missing(server: Caller, agent: Agent):
+    for number in range(3):
+        server.post(feedback_url(agent), {**BODY, "response": f"Answer {number}."})
+    for body in ({}, {"dryRun": True}):
+        assert_problem(server.post(train_url(agent), body), 400, "3 feedback samples, and 10 are needed: 7 more")
+    assert not TrainingRun.objects.exists()
+
+
+def test_a_dry_run_says_what_would_be_trained(server: Caller, agent: Agent, data_dir):
+    rate_prompts(agent, 20)
+    answer = server.post(train_url(agent), {"dryRun": True, "learningRate": 2e-4, "method": "dpo"})
+    document = answer.json()
+    assert answer.status_code == 200
+    assert document["modelConfig"] == {
+        "base_model": "the tiny embedded model", "use_lora": True, "learning_rate": 2e-4,
+    }  # fmt: skip
+    assert (document["status"], document["feedbackCount"]) == ("dry_run", 40)
+    assert (document["scoreMean"], document["scoreStd"]) == (0.5, 0.5)
+    assert not TrainingRun.objects.exists()
+    assert not OrmQ.objects.exists()
+
+
+def test_a_training_is_queued_and_its_address_told(
+    server: Caller, agent: Agent, data_dir, django_capture_on_commit_callbacks
+):
+    rate_prompts(agent, 20)
+    with django_capture_on_commit_callbacks(execute=True):
+        answer = server.post(train_url(agent), {"maxSteps": 7, "learningRate": 1e-3, "method": "kto", "loraR": 4})
+    run = TrainingRun.objects.get()
+    assert answer.status_code == 202
+    assert answer.json()["status"] == "queued"
+    assert answer["Location"] == answer.json()["runUrl"] == f"/api/policies/support-chat/runs/{run.pk}/"
+    config = [run.config[name] for name in ("max_steps", "learning_rate", "lora_r")]
+    assert (run.method, config) == ("kto", [7, 1e-3, 4])
+    assert OrmQ.objects.count() == 1
+    assert_problem(server.post(train_url(agent), {}), 409, "in progress")
+
+
+def test_without_a_method_the_advised_one_is_taken(server: Caller, agent: Agent, data_dir):
+    rate_prompts(agent, 20)
+    assert server.post(train_url(agent), {"dryRun": True}).json()["method"] == "dpo"
+    assert server.post(train_url(agent), {}).json()["method"] == "dpo"
+
+
+@pytest.mark.parametrize(
+    ("body", "word"),
+    [
+        ({"learningRat": 1}, "learning_rat"), ({"method": "magic"}, "known: dpo"), ({"maxSteps": -1}, "maxSteps"),
+        ({"learningRate": 5}, "learning_rate"), ({"epochs": "many"}, "epochs"), ([], "object"),
+        ({"dryRun": "maybe"}, "dryRun"),
+    ],
+)  # fmt: skip
+def test_a_wrong_setting_is_refused(server: Caller, agent: Agent, data_dir, body, word: str):
+    rate_prompts(agent, 20)
+    assert_problem(server.post(train_url(agent), body), 400, word)
+    assert not TrainingRun.objects.exists()
+
+
+def finished(agent: Agent) -> TrainingRun:
+    version = ModelVersion.objects.create(agent=agent, name="v25", base_model="tiny", feedback_count=25)
+    training_set = TrainingSet.objects.create(
+        agent=agent, method="dpo", content_hash="0" * 64, train_rows=9, heldout_rows=1, feedback_count=25, val_split=0.2,
+        stats={"scores": {"mean": 0.6, "std": 0.2}},
+    )  # fmt: skip
+    return TrainingRun.objects.create(
+        agent=agent, method="dpo", version=version, training_set=training_set, state=TrainingRun.State.SUCCEEDED, step=30,
+        config=TrainingConfig().as_dict(),
+    )  # fmt: skip
+
+
+def test_the_result_of_a_training_has_its_figures(server: Caller, agent: Agent, data_dir):
+    run = finished(agent)
+    answer = server.get(f"/api/policies/{agent}/runs/{run.pk}/")
+    document = answer.json()
+    assert answer.status_code == 200
+    assert (document["status"], document["version"], document["policyId"]) == ("trained", "v25", run.version_id)
+    assert (document["feedbackCount"], document["trainingSteps"]) == (25, 30)
+    assert (document["rewardMean"], document["rewardStd"], document["rewardModelPath"]) == (0.6, 0.2, None)
+    assert document["modelPath"].endswith("/models/support-chat/v25/adapter")
+
+
+def test_the_versions_are_listed(server: Caller, agent: Agent, data_dir):
+    run = finished(agent)
+    ModelVersion.objects.create(agent=agent, name="v30", base_model="tiny", feedback_count=30)
+    newest, oldest = server.get(f"/api/policies/{agent}/").json()
+    assert (newest["version"], newest["metrics"]["rewardMean"]) == ("v30", None)
+    assert oldest["metrics"] == {"feedbackCount": 25, "rewardMean": 0.6, "rewardStd": 0.2}
+    assert (oldest["id"], oldest["agentId"]) == (run.version_id, "support-chat")
+    assert len(server.get(f"/api/policies/{agent}/", limit=1).json()) == 1
+    assert_problem(server.get(f"/api/policies/{agent}/", limit="all"), 400, "limit")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_script_may_wait_for_the_end(server: Caller, agent: Agent, data_dir, monkeypatch):
+    monkeypatch.setattr(policies, "LOOK_SECONDS", 0.05)
+    run = TrainingRun.objects.create(agent=agent, method="dpo")
+
+    def end() -> None:
+        time.sleep(0.3)
+        TrainingRun.objects.filter(pk=run.pk).update(state=TrainingRun.State.FAILED, error="no luck")
+        connection.close()
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    answer = server.get(f"/api/policies/{agent}/runs/{run.pk}/", wait="true")
+    thread.join()
+    assert (answer.status_code, answer.json()["status"], answer.json()["error"]) == (200, "failed", "no luck")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_waiting_ends_with_what_is_known(server: Caller, agent: Agent, data_dir, monkeypatch):
+    monkeypatch.setattr(policies, "LONGEST_WAIT", 0.1)
+    monkeypatch.setattr(policies, "LOOK_SECONDS", 0.05)
+    run = TrainingRun.objects.create(agent=agent, method="dpo")
+    answer = server.get(f"/api/policies/{agent}/runs/{run.pk}/", wait="1")
+    assert (answer.status_code, answer.json()["status"]) == (202, "queued")
+    assert_problem(server.get(f"/api/policies/{agent}/runs/{run.pk}/", wait="perhaps"), 400, "wait")
+
+
+def test_what_belongs_to_others_is_not_there(server: Caller, agent: Agent, other_agent: Agent, data_dir):
+    own = Caller(key_for(other_agent))
+    run = finished(agent)
+    for answer in (
+        own.get(f"/api/policies/{agent}/"), own.get(f"/api/policies/{agent}/runs/{run.pk}/"),
+        own.post(train_url(agent), {}), server.get("/api/policies/nobody/"),
+        server.get(f"/api/policies/{other_agent}/runs/{run.pk}/"),
+    ):  # fmt: skip
+        assert_problem(answer, 404)
+
+
+def test_the_last_slash_may_be_left_out(server: Caller, agent: Agent, data_dir):
+    assert server.post(feedback_url(agent).rstrip("/"), BODY).status_code == 201
+    assert_problem(server.post(train_url(agent).rstrip("/"), {"dryRun": True}), 400, "9 more are missing")
+    assert server.get(f"/api/policies/{agent}").json() == []
