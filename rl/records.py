@@ -243,6 +243,16 @@ class TrainingJob:
     """For methods that generate answers while training."""
     reward_model: Path | None = None
     """The directory of a reward model that scores instead."""
+    heldout_rows: Path | None = None
+    """For methods that measure themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedAnswer:
+    text: str
+    tokens_in: int
+    """Of the prompt."""
+    tokens_out: int
 
 
 # --- evaluation --------------------------------------------------------------------------------------------------------

@@ -19,6 +19,8 @@ TORCH_LEAVES = (
     "rl.training.callbacks",
     "rl.training.label_model",
     "rl.training.loading",
+    "rl.training.quantizing",
+    "rl.training.trackers",
     "rl.training.tiny_model",
     "rl.evaluation.scoring",
     "rl.training.encoding",

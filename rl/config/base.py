@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Self
@@ -110,6 +111,12 @@ class TrainingConfig:
     def rows_a_step(self) -> int:
         """Rows that one step of the run is made of."""
         return int(self.batch_size * self.gradient_accumulation)
+
+    def steps(self, rows: int) -> int:
+        """Optimiser steps of a run over so many rows."""
+        passes = math.ceil(rows / self.batch_size)
+        of_epochs = math.ceil(self.epochs * math.ceil(passes / self.gradient_accumulation))
+        return int(self.max_steps) if self.max_steps and rows else of_epochs
 
     def with_smaller_passes(self, least_rows: int = 1) -> Self | None:
         """The same rows a step, in passes of at most half as many; None where that would be fewer than ``least_rows``."""

@@ -60,6 +60,12 @@ class GRPOConfig(TrainingConfig):
         if self.vllm and self.vllm_server:
             raise UsageError("vllm and vllm_server are two ways to generate answers: choose one")
 
+    def steps(self, rows: int) -> int:
+        """``rows``: prompts. A step holds whole groups."""
+        groups = math.ceil(self.rows_a_step / self.num_generations)
+        of_epochs = math.ceil(self.epochs * math.ceil(rows / groups))
+        return int(self.max_steps) if self.max_steps and rows else of_epochs
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PPOConfig(TrainingConfig):
@@ -134,6 +140,9 @@ class PPOConfig(TrainingConfig):
     @property
     def rows_a_step(self) -> int:
         return int(self.batch_size)
+
+    def steps(self, rows: int) -> int:
+        return min(int(self.max_steps), math.ceil(self.epochs * rows / self.batch_size))
 
     def with_smaller_passes(self, least_rows: int = 1) -> Self | None:
         """An update's mini-batch is what is cut into passes here."""

@@ -39,8 +39,10 @@ def _is_list_of(is_right: Callable[[object], bool]) -> Callable[[object], bool]:
 
 
 MESSAGES: Final = "a list of messages"
+_PAIR: Final = {"chosen": (_is_messages, MESSAGES), "rejected": (_is_messages, MESSAGES)}
 COLUMNS: Final[Mapping[str, Mapping[str, tuple[Callable[[object], bool], str]]]] = {
-    "dpo": {"chosen": (_is_messages, MESSAGES), "rejected": (_is_messages, MESSAGES)},
+    "dpo": _PAIR,
+    "reward_model": _PAIR,
     "kto": {
         "completion": (_is_messages, MESSAGES),
         "label": (lambda value: isinstance(value, bool), "true or false"),

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 SCORERS: dict[str, str] = {
     "preference": "rl.evaluation.scoring",
+    "reward": "rl.evaluation.answering",
 }
-"""Modules with ``score_versions``, imported on first use because they bring torch along."""
+"""Measure to the module that runs the models, imported on first use because it brings torch along."""

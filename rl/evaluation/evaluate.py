@@ -1,25 +1,25 @@
-"""Measures a version on held-out pairs, beside its base model and the version in use, and asks the gate."""
+"""Measures a version on held-out rows, beside its base model and the version in use, and asks the gate."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rl.data_formatter import read_training_rows
 from rl.dataset_builder import is_held_out
 from rl.errors import NotEnoughData, UsageError
-from rl.evaluation import SCORERS
+from rl.evaluation import SCORERS, rewarded
 from rl.evaluation.gate import Verdict, decide
-from rl.evaluation.held_out import contrasts
+from rl.evaluation.held_out import CONTRASTS, contrasts
 from rl.evaluation.statistics import mean_interval, prompt_accuracy
 from rl.export.release import base_of_adapter
 from rl.leaves import leaf
-from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingSet
+from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun, TrainingSet
 from rl.records import Interval, PairScore, Report
-from rl.training import versions
+from rl.training import rollouts, versions
 
 WORST_EXAMPLES = 10
 NEAR_TIE = 0.5
@@ -52,28 +52,37 @@ class HeldOut:
     """Rows of the set that were left out."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """What is measured, and the run that made it, if there was one."""
+
+    agent: Agent
+    base_model: str
+    adapter: Path
+    current: ModelVersion | None
+    max_length: int
+    run: TrainingRun | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    fields: dict[str, Any]
+    """Of an Evaluation, but for the report: counts, accuracies or mean rewards, the verdict."""
+    report: dict[str, Any]
+
+
 def evaluate(
     version: ModelVersion, training_set: TrainingSet, report: Report, *, against_base: bool = False
 ) -> Evaluation:
-    """Scores the set's held-out rows under all three models and stores the gate's verdict."""
+    """Measures all three models on the set's held-out rows and stores the gate's verdict: by preference accuracy, or where
+    the rows are prompts, by the reward of fresh answers (then the accuracies are mean rewards)."""
     current = None if against_base else _version_in_use(version)
-    held_out = never_learned(training_set, version, current)
-    max_length = version.run.config["max_length"]
     adapter = versions.adapter_directory(version)
-    scores = compare(version.base_model, adapter, current, held_out, max_length, report)
-    verdict = judge(scores, training_set, held_out.share)
+    max_length = version.run.config["max_length"]
+    subject = _Subject(version.agent, version.base_model, adapter, current, max_length, version.run)
+    measured = _measure(subject, training_set, never_learned(training_set, version, current), report)
     return Evaluation.objects.create(
-        version=version,
-        training_set=training_set,
-        against=current,
-        pairs=len(scores.rows),
-        prompts=len({score.prompt_key for score in scores.new}),
-        accuracy=accuracy_of(scores.new).value,
-        base_accuracy=accuracy_of(scores.base).value,
-        against_accuracy=accuracy_of(scores.current).value,
-        verdict=verdict.decision,
-        ratings_needed=verdict.ratings_needed,
-        report={**describe(scores, verdict), "learned": held_out.learned},
+        version=version, training_set=training_set, against=current, report=measured.report, **measured.fields
     )
 
 
@@ -81,17 +90,56 @@ def evaluate_checkpoint(agent: Agent, adapter: Path, report: Report, *, against_
     """The same for an adapter directory that is no version; nothing is stored."""
     training_set = latest_training_set(agent)
     current = None if against_base else Deployment.champion(agent)
-    held_out = never_learned(training_set, current)
-    scores = compare(base_of_adapter(adapter), adapter, current, held_out, agent.context_length, report)
+    subject = _Subject(agent, base_of_adapter(adapter), adapter, current, agent.context_length)
+    measured = _measure(subject, training_set, never_learned(training_set, current), report)
+    shown = {name: measured.fields[name] for name in ("pairs", "verdict", "ratings_needed")}
+    return {"checkpoint": str(adapter), **shown, **measured.report}
+
+
+def _measure(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> _Measured:
+    of_kind = _rewards if training_set.method == "prompts" else _preference
+    measured = of_kind(subject, training_set, held_out, report)
+    return replace(measured, report={**measured.report, "learned": held_out.learned})
+
+
+def _preference(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> _Measured:
+    current, length = subject.current, subject.max_length
+    scores = compare(subject.base_model, subject.adapter, current, held_out, length, report)
     verdict = judge(scores, training_set, held_out.share)
-    return {
-        "checkpoint": str(adapter),
+    fields = {
         "pairs": len(scores.rows),
+        "prompts": len({score.prompt_key for score in scores.new}),
+        "accuracy": accuracy_of(scores.new).value,
+        "base_accuracy": accuracy_of(scores.base).value,
+        "against_accuracy": accuracy_of(scores.current).value,
         "verdict": verdict.decision,
         "ratings_needed": verdict.ratings_needed,
-        **describe(scores, verdict),
-        "learned": held_out.learned,
     }
+    return _Measured(fields, describe(scores, verdict))
+
+
+def _rewards(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> _Measured:
+    current, run = subject.current, subject.run
+    contest = rewarded.Contest(
+        subject.base_model,
+        subject.adapter,
+        (current.base_model, versions.adapter_directory(current)) if current else None,
+        subject.max_length,
+        int((run.config if run else {}).get("max_new_tokens", subject.agent.response_length)),
+    )
+    scorer = rollouts.scorer_of_run(subject.agent, run.options if run else {})
+    found = rewarded.earned(contest, held_out.rows, scorer, report)
+    verdict = rewarded.judge(found, held_out.share)
+    fields = {
+        "pairs": len(found.rows),
+        "prompts": len(found.rows),
+        "accuracy": found.mean("new"),
+        "base_accuracy": found.mean("base"),
+        "against_accuracy": found.mean("current"),
+        "verdict": verdict.decision,
+        "ratings_needed": verdict.ratings_needed,
+    }
+    return _Measured(fields, rewarded.describe(found, verdict))
 
 
 def never_learned(training_set: TrainingSet, *compared: ModelVersion | None) -> HeldOut:
@@ -115,11 +163,16 @@ def find_version(agent: Agent, name: str | None = None) -> ModelVersion:
     raise UsageError(f"{agent.name} has no version{f' {name!r}' if name else ''}; there are: {known or 'none yet'}")
 
 
-def latest_training_set(agent: Agent) -> TrainingSet:
-    """Its held-out prompts are those of all earlier sets and newer ones. Raises NotEnoughData when there is none."""
-    if training_set := agent.training_sets.filter(heldout_rows__gt=0).first():
+def latest_training_set(agent: Agent, version: ModelVersion | None = None) -> TrainingSet:
+    """Its held-out prompts are those of all earlier sets and newer ones. A set of prompts measures by reward: it comes first
+    for a version that learned from such a set, and last for all others. Raises NotEnoughData when there is none."""
+    sets = agent.training_sets.filter(heldout_rows__gt=0, method__in=CONTRASTS)
+    learned_from = TrainingSet.objects.filter(runs__version=version).first() if version else None
+    prompts, others = sets.filter(method="prompts"), sets.exclude(method="prompts")
+    ranked = (prompts, others) if learned_from and learned_from.method == "prompts" else (others, prompts)
+    if training_set := ranked[0].first() or ranked[1].first():
         return training_set
-    raise NotEnoughData(f"{agent.name} has no held-out pairs yet: they are made by the first training run")
+    raise NotEnoughData(f"{agent.name} has no held-out rows yet: they are made by the first training run")
 
 
 def _version_in_use(version: ModelVersion) -> ModelVersion | None:

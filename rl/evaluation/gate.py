@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from rl.evaluation.statistics import PairedCounts, difference_interval, needed_prompts, paired_counts
+from rl.evaluation.statistics import PairedCounts, difference_interval, mean_interval, needed_prompts, paired_counts
 from rl.records import Interval, PairScore
 
 FEWEST_PROMPTS = 8
@@ -24,7 +24,7 @@ Decision = Literal["promote", "reject", "undecided"]
 class Verdict:
     decision: Decision
     difference: Interval
-    """Accuracy of the new version minus that of the one in use, -1 to 1."""
+    """Accuracy, or mean reward, of the new version minus that of the one in use, -1 to 1."""
     ratings_needed: int | None
     """About how many more ratings, of all prompts, would decide; None when decided, or when nobody can tell."""
     reason: str
@@ -58,6 +58,45 @@ def decide(
         return Verdict("reject", interval, None, f"The new version is worse: {figures}.")
     needed = _ratings_needed(counts, ratings_per_prompt, held_out_share, confidence)
     return Verdict("undecided", interval, needed, _why_undecided(counts, figures, needed, held_out_share))
+
+
+def decide_means(
+    changes: Sequence[float], *, held_out_share: float, most_prompts: int, confidence: float = 0.95
+) -> Verdict:
+    """``changes``: of each held-out prompt's reward, from the version in use to the new one.
+
+    What is missing is prompts, not ratings, so ``ratings_needed`` is None; the reason says about how many prompts. No more
+    than ``most_prompts`` can be asked.
+    """
+    interval = mean_interval({str(number): [change] for number, change in enumerate(changes)}, confidence)
+    if interval is None:
+        interval = Interval(sum(changes), -1.0, 1.0)
+    value, low, high = (f"{number:+.3f}" for number in (interval.value, interval.low, interval.high))
+    count = f"{len(changes)} prompt{'' if len(changes) == 1 else 's'}"
+    figures = f"{value} reward on {count}, {confidence:.0%} interval {low} to {high}"
+    enough = len(changes) >= FEWEST_PROMPTS
+    if enough and interval.low > 0:
+        return Verdict("promote", interval, None, f"The new version is better: {figures}.")
+    if enough and interval.high < 0:
+        return Verdict("reject", interval, None, f"The new version is worse: {figures}.")
+    if held_out_share == 0:
+        reason = "No prompts are held out, so the new version cannot be compared; hold out a share of them."
+    elif not enough:
+        reason = f"{count} held out that could be rewarded, and at least {FEWEST_PROMPTS} are needed."
+    elif interval.value == 0:
+        reason = f"No difference between the two versions: {figures}."
+    else:
+        more = _more_prompts(interval, len(changes), held_out_share, most_prompts)
+        reason = f"The difference could be chance: {figures}{more}."
+    return Verdict("undecided", interval, None, reason)
+
+
+def _more_prompts(interval: Interval, prompts: int, held_out_share: float, most_prompts: int) -> str:
+    """The interval shrinks with the root of the number of prompts."""
+    needed = prompts * ((interval.high - interval.value) / abs(interval.value)) ** 2
+    if needed > most_prompts:
+        return f"; it is too small to be told on {most_prompts} prompts"
+    return f"; about {_round_up((needed - prompts + 1) / held_out_share):,} more prompts should decide"
 
 
 def _not_scored(scores: Sequence[PairScore]) -> str:

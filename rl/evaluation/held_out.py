@@ -48,7 +48,13 @@ def of_groups(rows: Iterable[Row]) -> list[Row]:
     ]
 
 
-CONTRASTS: dict[str, Callable[[Iterable[Row]], list[Row]]] = {"dpo": list, "kto": of_labels, "grpo": of_groups}
+CONTRASTS: dict[str, Callable[[Iterable[Row]], list[Row]]] = {
+    "dpo": list,
+    "kto": of_labels,
+    "grpo": of_groups,
+    "prompts": list,
+}
+"""Prompts have no answers to tell apart: they are asked (rewarded.py)."""
 
 
 def _matched(both: Mapping[bool, Sequence[Row]]) -> Iterator[Row]:

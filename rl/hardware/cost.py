@@ -86,23 +86,19 @@ def estimate(
         raise ValueError(f"{rows} rows of {tokens} tokens a sequence")
     work = ROW_WORK[method]
     tokens_a_row = work.sequences * min(tokens, config.max_length)
-    steps, trained = _steps_and_rows(rows * getattr(config, work.answers, 1), config)
+    steps = config.steps(rows)
+    answers = rows * getattr(config, work.answers, 1)
+    trained = steps * config.rows_a_step if config.max_steps else answers * config.epochs
     flops = _flops(work, config) * model.parameters * tokens_a_row * trained
     half = _trains_in_bf16(config, hardware)
     in_a_pass = math.ceil(config.rows_a_pass * tokens_a_row)
     return TrainingEstimate(
         steps=steps,
         seconds=flops / _device_flops(hardware, half),
-        peak_memory_bytes=peak_memory(model, config, in_a_pass, 2 if half else 4, in_4bit(config.quantize_base, hardware)),
+        peak_memory_bytes=peak_memory(
+            model, config, in_a_pass, 2 if half else 4, in_4bit(config.quantize_base, hardware)
+        ),
     )
-
-
-def _steps_and_rows(rows: int, config: TrainingConfig) -> tuple[int, float]:
-    """Optimiser steps, and how many rows they train on, those that come again included."""
-    if config.max_steps and rows:
-        return int(config.max_steps), config.max_steps * config.rows_a_step
-    an_epoch = math.ceil(math.ceil(rows / config.batch_size) / config.gradient_accumulation)
-    return math.ceil(config.epochs * an_epoch), rows * config.epochs
 
 
 def _flops(work: RowWork, config: TrainingConfig) -> float:

@@ -157,7 +157,9 @@ def _model(hardware: HardwareConfig, memory: int, device: str, config: TrainingC
                 again = tried.activation_checkpointing
                 fits = f"training it needs {need / GIB:.0f} GiB with rows of {config.max_length} tokens, of {share}"
                 return _size(name, fits if device != "cpu" else f"{fits}, and not more than a night", again, device)
-    need = _need("0.5B", lean)
+    need, hours = _need("0.5B", lean), _hours("0.5B", hardware, config)
+    if device == "cpu" and _need("0.5B", config) <= budget:
+        return _size("0.5B", f"the smallest; {_SOME_ROWS} pairs still take about {hours:.0f} hours", False, device)
     return _size("0.5B", f"the smallest; it may need {need / GIB:.0f} GiB with long rows, of {share}", True, device)
 
 

@@ -8,9 +8,10 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from rl import dataset_builder
-from rl.config import PRESETS, TrainingConfig, preset
+from rl.config import PRESETS, TrainingConfig
 from rl.errors import GateRejected, Interrupted, RunConflict, UsageError
 from rl.export.levels import LEVELS, check_level
+from rl.hardware import detect_hardware, in_4bit
 from rl.management.base import RatchetCommand, two_columns
 from rl.management.resuming import resumable, resume
 from rl.management.tables import evaluation_document, evaluation_table, verdict_line
@@ -20,6 +21,7 @@ from rl.slugs import check_slug
 from rl.training import run as runs
 from rl.training import supervisor, versions
 from rl.training.dry_run import dry_run
+from rl.training.report_to import TRACKERS, tracker_names
 
 
 def add_data_options(parser: CommandParser) -> None:
@@ -53,6 +55,21 @@ def add_training_options(parser: CommandParser) -> None:
     training.add_argument("--max-length", type=int, help="tokens of prompt and answer")
     training.add_argument("--save-steps", type=int, help="optimiser steps between checkpoints")
     training.add_argument("--seed", type=int)
+    frozen = training.add_mutually_exclusive_group()
+    frozen.add_argument("--quantize-base", choices=["auto", "4bit"], help="the base model's frozen weights in 4 bits")
+    frozen.add_argument(
+        "--no-quantization", dest="quantize_base", action="store_const", const="none", help="never in 4 bits"
+    )
+
+
+def add_rollout_options(parser: CommandParser) -> None:
+    """Of methods that generate answers while they train."""
+    rollouts = parser.add_argument_group("answers that are generated while training")
+    rollouts.add_argument("--temperature", type=float, help="of sampling; 1 is the model's own")
+    rollouts.add_argument("--top-p", type=float, help="sample among the likeliest tokens that have this share")
+    rollouts.add_argument("--max-new-tokens", type=int, help="most tokens of one answer")
+    rollouts.add_argument("--rewards", default="", help="names, with commas between; default: all of the agent's")
+    rollouts.add_argument("--reward-model", default="", help="a reward model's directory or version rewards instead")
 
 
 def add_run_options(parser: CommandParser) -> None:
@@ -65,6 +82,7 @@ def add_run_options(parser: CommandParser) -> None:
     run.add_argument("--quantization", default="q8_0", help=f"of the GGUF: {', '.join(LEVELS)}")
     run.add_argument("--register-ollama", action="store_true", help="register the exported model with Ollama")
     run.add_argument("--model-name", default="", help="name of the exported model")
+    run.add_argument("--report-to", default="", help=f"with commas between: {', '.join(TRACKERS)}")
     run.add_argument("--dry-run", action="store_true", help="say what would be trained, and do nothing")
     run.add_argument("--run", type=int, help="work on this claimed run (the queue starts runs so)")
     run.add_argument("--attempt", type=int, help="with --run: the attempt that the caller claimed")
@@ -78,6 +96,7 @@ def train_command(command: RatchetCommand, method: str, options: dict[str, Any])
         raise UsageError("--agent is missing: say whose ratings to learn from")
     agent = Agent.named(options["agent"])
     config = training_config(agent, method, options)
+    in_4bit(config.quantize_base, detect_hardware())
     if options["resume"] is not None:
         stopped = resumable(agent, method, options["resume"])
         _execute(command, resume(command, stopped, options, config.as_dict()))
@@ -93,7 +112,7 @@ def train_command(command: RatchetCommand, method: str, options: dict[str, Any])
 
 def training_config(agent: Agent, method: str, options: dict[str, Any]) -> TrainingConfig:
     """What is given on the command line, over the named preset, or over the agent's own settings."""
-    start = preset(options["config"], method) if options["config"] else agent.training_config(method)
+    start = agent.training_config(method, options["config"] or "")
     known = {field.name for field in fields(start)}
     return start.with_overrides({name: value for name, value in options.items() if name in known})
 
@@ -104,12 +123,14 @@ def _run_options(agent: Agent, options: dict[str, Any]) -> runs.RunOptions:
     check_export(options["quantization"], options["model_name"])
     if options["output_dir"]:
         versions.check_output_dir(options["output_dir"])
-    names = ["base_model", "output_dir", "quantization", "model_name"]
+    tracker_names(options["report_to"])
+    names = ["base_model", "output_dir", "quantization", "model_name", "report_to"]
     of_data = ["min_samples", "val_split", "min_confidence"]
     if "source" in options:
         _check_files(options)
         names += ["source", "data_file", "ratings_file"]
         of_data += ["max_pairs_per_question"]
+    names += [name for name in ("rewards", "reward_model") if name in options]
     return runs.RunOptions(
         data=dataset_builder.DataOptions(
             pair_type=options.get("pair_type") or agent.pair_type, **{name: options[name] for name in of_data}

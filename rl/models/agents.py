@@ -157,8 +157,15 @@ class Agent(models.Model):
         if isinstance(self.training_overrides, dict):
             _as_validation_error(self.training_config)
 
-    def training_config(self, method: str = "dpo") -> TrainingConfig:
-        """Overrides of hyper-parameters that the method has not are for other methods."""
-        start = preset(self.preset, method).with_overrides({"max_length": self.context_length})
+    def training_config(self, method: str = "dpo", preset_name: str = "") -> TrainingConfig:
+        """The agent's preset, with its lengths and overrides; or the named one, with its lengths alone.
+
+        Overrides of hyper-parameters that the method has not are for other methods.
+        """
+        name = preset_name or self.preset
+        start = preset(name, method)
         known = {field.name for field in fields(start)}
-        return start.with_overrides({name: value for name, value in self.training_overrides.items() if name in known})
+        most = PRESETS[name].get("max_length", self.context_length)
+        values = {"max_length": min(most, self.context_length), "max_new_tokens": self.response_length}
+        values |= {} if preset_name else self.training_overrides
+        return start.with_overrides({name: value for name, value in values.items() if name in known})

@@ -12,12 +12,15 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from rl.errors import Interrupted, TrainingFailed
 from rl.files import publish_directory
 from rl.records import Report
-from rl.training import checkpoints
+from rl.training import checkpoints, processes
 
 METRICS = {
     "loss": "loss",
     "rewards/accuracies": "accuracy",
     "rewards/margins": "margin",
+    "accuracy": "accuracy",
+    "margin": "margin",
+    "mean_reward": "reward",
     "rewards/chosen": "chosen_reward",
     "rewards/rejected": "rejected_reward",
     "reward": "reward",
@@ -84,7 +87,8 @@ class Progress(TrainerCallback):
         self._metrics = metrics
         self._tell(state)
         require_healthy(metrics, state.global_step, self.most_kl)
-        if self.stopped:
+        if processes.any_of(self.stopped is not None):
+            self.stopped = self.stopped or Interrupted("the first process was told to stop")
             control.should_training_stop = control.should_save = True
 
     def _tell(self, state: TrainerState) -> None:
@@ -101,11 +105,16 @@ class PublishedCheckpoints(TrainerCallback):
         self.output_dir = output_dir
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        processes.wait()  # each process saves its own random numbers
+        if not processes.is_first():
+            processes.wait()
+            return
         saved = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         # A pickle of the arguments; resuming does not need it, and nothing here should tempt anyone to load one.
         (saved / "training_args.bin").unlink(missing_ok=True)
         publish_directory(saved, self.output_dir / saved.name)
         checkpoints.remove_old(self.output_dir)
+        processes.wait()
 
 
 def require_healthy(metrics: Mapping[str, float], step: int, most_kl: float) -> None:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 
 from rl import dataset_builder
-from rl.config import TrainingConfig
+from rl.config import TrainingConfig, config_class
 from rl.dataset_builder import Lengths, Survey
 from rl.errors import NotEnoughData, UsageError
 from rl.hardware import GIB, HardwareConfig, ModelShape, TrainingEstimate, detect_hardware, estimate
-from rl.models import Agent
+from rl.models import Agent, TrainingRun
 from rl.training.base_models import tiny_directory
 from rl.training.model_path import check_model_path
+from rl.training.past_runs import Experience, experience
+from rl.training.rollouts import check_rollouts, generates, require_rewards, row_kind
 from rl.training.run import RunOptions
 
 SAMPLE = 200
@@ -37,14 +40,19 @@ class Plan:
 
 def dry_run(agent: Agent, config: TrainingConfig, options: RunOptions, method: str = "dpo") -> Plan:
     """Raises NotEnoughData as the run itself would, and UsageError for a base model that is none."""
-    survey = _survey(agent, options, method)
+    _require_rewards(agent, config, options, method)
+    survey = _survey(agent, options, row_kind(method, config))
     if survey.shortage:
         raise NotEnoughData(survey.shortage)
     base = options.base_model or agent.base_model
     directory = local_directory(base) if base else tiny_directory()
     ratio, measured = _characters_per_token(agent, directory)
     hardware, shape = detect_hardware(settings.DATA_DIR), model_shape(directory)
-    cost = _cost(survey, ratio, shape, config, hardware, method) if shape else None
+    tokens = _tokens(survey, ratio, config)
+    cost = estimate(survey.train_rows, tokens, shape, config, hardware, method) if shape else None
+    learned = experience(method, hardware, partial(_estimated, hardware)) if cost else None
+    if cost and learned:
+        cost = replace(cost, seconds=cost.seconds * learned.ratio)
     document: dict[str, Any] = {
         "agent": agent.name,
         "method": method,
@@ -52,22 +60,30 @@ def dry_run(agent: Agent, config: TrainingConfig, options: RunOptions, method: s
         "data": survey.as_dict(),
         "tokens": {
             "prompt": _in_tokens(survey.prompt_lengths, ratio),
-            "answer": _in_tokens(survey.answer_lengths, ratio),
+            "answer": _in_tokens(survey.answer_lengths, ratio) or {"max": getattr(config, "max_new_tokens", 0)},
             "characters_per_token": ratio,
             "measured": measured,
         },
         "config": config.as_dict(),
         "estimate": asdict(cost) if cost else None,
+        "experience": learned.as_dict() if learned else None,
         "hardware": asdict(hardware),
     }
-    return Plan(document, _tables(survey, document["tokens"], cost, hardware))
+    costs = {_cost_title(learned): _cost_rows(cost, hardware)}
+    return Plan(document, {**_tables(survey, document["tokens"]), **costs})
 
 
-def _survey(agent: Agent, options: RunOptions, method: str) -> Survey:
+def _require_rewards(agent: Agent, config: TrainingConfig, options: RunOptions, method: str) -> None:
+    check_rollouts(agent, method, config, options.rewards, options.reward_model)
+    if generates(method, config) and not options.reward_model:
+        require_rewards(agent, options.rewards)
+
+
+def _survey(agent: Agent, options: RunOptions, kind: str) -> Survey:
     if options.source == "file":
         files = options.data_file, options.ratings_file or None
-        return dataset_builder.survey_files(agent, *files, options.data, method=method)
-    return dataset_builder.survey(agent, options.data, method=method)
+        return dataset_builder.survey_files(agent, *files, options.data, method=kind)
+    return dataset_builder.survey(agent, options.data, method=kind)
 
 
 def local_directory(base: str) -> Path:
@@ -126,32 +142,37 @@ def _characters_per_token(agent: Agent, directory: Path) -> tuple[float, bool]:
     return sum(map(len, texts)) / tokens, True
 
 
-def _cost(
-    survey: Survey,
-    ratio: float,
-    shape: ModelShape,
-    config: TrainingConfig,
-    hardware: HardwareConfig,
-    method: str,
-) -> TrainingEstimate:
-    return estimate(survey.train_rows, _tokens(survey, ratio), shape, config, hardware, method)
-
-
-def _tokens(survey: Survey, ratio: float) -> float:
+def _tokens(survey: Survey, ratio: float, config: TrainingConfig) -> float:
     """Of a prompt with an answer, by the median lengths."""
     prompt, answer = survey.prompt_lengths, survey.answer_lengths
     assert prompt is not None  # noqa: S101  there is a row, else NotEnoughData was raised
-    assert answer is not None  # noqa: S101
-    return (prompt.median + answer.median) / ratio + TEMPLATE_TOKENS
+    return _row_tokens(prompt.median + (answer.median if answer else 0), ratio, config, answer is not None)
+
+
+def _row_tokens(characters: float, ratio: float, config: TrainingConfig, with_answer: bool) -> float:
+    """Answers that are still to be generated may be as long as is allowed."""
+    generated = 0 if with_answer else getattr(config, "max_new_tokens", 0)
+    return characters / ratio + TEMPLATE_TOKENS + generated
+
+
+def _estimated(hardware: HardwareConfig, run: TrainingRun, characters: float) -> float | None:
+    """Seconds that would be estimated for a past run, before anything was learned."""
+    assert run.version is not None  # noqa: S101  it succeeded
+    assert run.training_set is not None  # noqa: S101
+    directory = local_directory(run.version.base_model)
+    config, shape = config_class(run.method)(**run.config), model_shape(directory)
+    if shape is None:
+        return None
+    ratio, _ = _characters_per_token(run.agent, directory)
+    tokens = _row_tokens(characters, ratio, config, row_kind(run.method, config) != "prompts")
+    return estimate(run.training_set.train_rows, tokens, shape, config, hardware, run.method).seconds
 
 
 def _in_tokens(lengths: Lengths | None, ratio: float) -> dict[str, int]:
     return {name: round(value / ratio) for name, value in asdict(lengths).items()} if lengths else {}
 
 
-def _tables(
-    survey: Survey, tokens: dict[str, Any], cost: TrainingEstimate | None, hardware: HardwareConfig
-) -> dict[str, dict[str, Any]]:
+def _tables(survey: Survey, tokens: dict[str, Any]) -> dict[str, dict[str, Any]]:
     how = "measured" if tokens["measured"] else "assumed"
     return {
         "Data": {
@@ -169,8 +190,15 @@ def _tables(
             what: ", ".join(f"{name} {value:,}" for name, value in tokens[what].items())
             for what in ("prompt", "answer")
         },
-        "Cost here (an estimate, right within a factor of 2 to 3)": _cost_rows(cost, hardware),
     }
+
+
+def _cost_title(learned: Experience | None) -> str:
+    if learned is None:
+        return "Cost here (an estimate, right within a factor of 2 to 3)"
+    runs = f"{learned.runs} run{'s' if learned.runs > 1 else ''}"
+    error = f", which were off by a factor of {learned.error:.1f}" if learned.error else ""
+    return f"Cost here (an estimate; the time learned from the last {runs} on this machine{error})"
 
 
 def _scores(survey: Survey) -> dict[str, str]:

@@ -10,9 +10,10 @@ from peft import LoraConfig, PeftModel
 from transformers import PrinterCallback, Trainer, TrainingArguments
 
 from rl.config import TrainingConfig
+from rl.errors import UsageError
 from rl.files import publish_directory
 from rl.records import Report, TrainingJob, TrainingResult
-from rl.training import loading
+from rl.training import loading, processes
 from rl.training.callbacks import Progress, PublishedCheckpoints, metrics_of
 from rl.training.encoding import LengthCount
 
@@ -35,8 +36,7 @@ def arguments(kind: type[Arguments], config: TrainingConfig, output_dir: Path, *
         "output_dir": str(output_dir),
         "num_train_epochs": config.epochs,
         "max_steps": int(config.max_steps) or -1,
-        "per_device_train_batch_size": int(config.batch_size),
-        "gradient_accumulation_steps": int(config.gradient_accumulation),
+        **batches(config),
         "learning_rate": config.learning_rate,
         "lr_scheduler_type": "cosine",
         "warmup_steps": min(config.warmup_ratio, 1 - 1e-9),  # 1 and more would count steps
@@ -60,8 +60,23 @@ def arguments(kind: type[Arguments], config: TrainingConfig, output_dir: Path, *
     return made
 
 
+def batches(config: TrainingConfig) -> dict[str, int]:
+    """``batch_size`` and ``gradient_accumulation`` are of all processes together: a step is the same however many there are."""
+    rows, passes, processes_there = int(config.batch_size), int(config.gradient_accumulation), processes.count()
+    if rows % processes_there == 0:
+        rows //= processes_there
+    elif passes % processes_there == 0:
+        passes //= processes_there
+    else:
+        raise UsageError(
+            f"neither batch_size {rows} nor gradient_accumulation {passes} can be shared by {processes_there} processes"
+        )
+    return {"per_device_train_batch_size": rows, "gradient_accumulation_steps": passes}
+
+
 def fit(trainer: Trainer, job: TrainingJob, checkpoint: Path | None, report: Report) -> None:
     """Raises Interrupted, after a checkpoint, when ``report`` does."""
+    report = processes.reporter(report)
     progress = Progress(report, job.config.MOST_KL)
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(progress)
@@ -77,9 +92,11 @@ def publish_adapter(trainer: Trainer, unfinished: Path, target: Path) -> Path:
 
 
 def publish_lora(model: PeftModel, unfinished: Path, target: Path) -> Path:
-    # "auto" would ask the hub whether the vocabulary has grown.
-    model.save_pretrained(unfinished, selected_adapters=["default"], save_embedding_layers=False)
-    publish_directory(unfinished, target)
+    if processes.is_first():
+        # "auto" would ask the hub whether the vocabulary has grown.
+        model.save_pretrained(unfinished, selected_adapters=["default"], save_embedding_layers=False)
+        publish_directory(unfinished, target)
+    processes.wait()
     return target
 
 

@@ -21,7 +21,7 @@ from rl.training.callbacks import COMPONENT
 from rl.training.encoding import LengthCount, count_rows, encode
 from rl.training.preparing import DROPPED_LIMIT, write_arrow
 
-REWARD_MODEL = "rl.training.reward_model"
+REWARD_MODEL = "rl.training.reward_scoring"
 """Has ``load(directory) -> Scorer``."""
 _COLUMNS = Features(
     {

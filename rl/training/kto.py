@@ -20,9 +20,9 @@ from trl import KTOConfig, KTOTrainer
 from trl.trainer.utils import disable_dropout_in_model
 
 from rl.config import TrainingConfig
-from rl.errors import NotEnoughData
+from rl.errors import NotEnoughData, UsageError
 from rl.records import Report, TrainingJob, TrainingResult
-from rl.training import fitting, loading
+from rl.training import fitting, loading, processes
 from rl.training.log_probs import StoredAnswers, answer_log_probs
 from rl.training.preparing import encoded_rows, most_tokens, prepared
 
@@ -38,7 +38,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         rows, lengths = encoded_rows(job, tokenizer, model, scratch / "rows.arrow", report, "kto")
         weights = _weights(rows, report)
         rows = rows.shuffle(seed=int(job.config.seed))
-        rows = _with_other_answers(rows, job.config.batch_size, most_tokens(job, model), scratch)
+        rows = _with_other_answers(rows, _rows_a_pass(job.config), most_tokens(job, model), scratch)
         trainer = _trainer(job, model, tokenizer, rows, scratch, weights)
         if job.config.epochs > 1:
             report("stage", {"name": "scoring under the base model"})
@@ -77,6 +77,15 @@ def _at_least_two_rows_a_pass(config: TrainingConfig, report: Report) -> Trainin
     return replace(config, batch_size=2, gradient_accumulation=passes)
 
 
+def _rows_a_pass(config: TrainingConfig) -> int:
+    rows = fitting.batches(config)["per_device_train_batch_size"]
+    if rows < 2:
+        raise UsageError(
+            f"KTO needs 2 rows a forward pass in each process: batch_size {config.batch_size} is too small"
+        )
+    return rows
+
+
 def _weights(rows: Dataset, report: Report) -> dict[str, float]:
     """The rarer label's weight makes up for its number, as the paper advises for imbalanced data."""
     count = Counter(rows["label"])
@@ -106,7 +115,12 @@ def _with_other_answers(rows: Dataset, batch_size: int, max_length: int, scratch
         room = (max_length - len(prompt) for prompt in passed["prompt_ids"])
         return {"KL_completion_ids": [ids[:most] for ids, most in zip([answers[-1], *answers[:-1]], room, strict=True)]}
 
-    return rows.map(pair_up, batched=True, batch_size=int(batch_size), cache_file_name=str(scratch / "paired.arrow"))
+    return rows.map(
+        pair_up,
+        batched=True,
+        batch_size=int(batch_size),
+        cache_file_name=str(scratch / f"{processes.rank()}-paired.arrow"),
+    )
 
 
 def _trainer(

@@ -76,7 +76,7 @@ def load_tokenizer(base: str) -> PreTrainedTokenizerBase:
 
 
 def load_base(base: str, precision: str = "auto", quantize: str = "none") -> PreTrainedModel:
-    """The causal language model on its device, in bfloat16 or float32, or frozen in 4 bits (``TrainingConfig.quantize_base``).
+    """The causal language model on its device, in bfloat16 or float32, or in 4 bits; ``quantize`` is none, auto or 4bit.
 
     Raises UsageError or TrainingFailed.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Protocol
 
 import torch
@@ -11,6 +12,7 @@ from datasets import Dataset
 from torch import Tensor
 
 from rl.records import Report
+from rl.training import processes
 
 PromptAndAnswer = tuple[list[int], list[int]]
 """Token ids of a prompt and of an answer to it."""
@@ -44,7 +46,7 @@ class StoredAnswers:
         return ((row["prompt_ids"], row[column]) for column in self._columns for row in iter(self._rows))
 
 
-_TOKENS_PER_BATCH = {"cpu": 4096, "cuda": 32768, "mps": 8192}
+TOKENS_PER_BATCH = {"cpu": 4096, "cuda": 32768, "mps": 8192}
 """Padded. Larger batches are no faster and only need more memory."""
 
 
@@ -67,22 +69,25 @@ def answer_log_probs(
 ) -> list[float]:
     """Natural-log probability of each whole answer given its prompt, in the order given.
 
-    ``model`` carries TRL's fused head (``add_fused_lm_head``). A step is reported after each batch.
+    ``model`` carries TRL's fused head (``add_fused_lm_head``). A step is reported after each batch. Processes that train
+    together share the work.
     """
     device = next(model.parameters()).device
-    scores = torch.zeros(len(sequences))
+    mine = processes.own_part(len(sequences))
+    scores = torch.zeros(len(mine))
     done = 0
-    for batch in _batches([len(prompt) + len(answer) for prompt, answer in sequences], _TOKENS_PER_BATCH[device.type]):
-        inputs = _padded([sequences[index] for index in batch], device)
+    lengths = [len(prompt) + len(answer) for prompt, answer in islice(sequences, mine.start, mine.stop)]
+    for batch in batches(lengths, TOKENS_PER_BATCH[device.type]):
+        inputs = _padded([sequences[mine[index]] for index in batch], device)
         with torch.autocast(device.type, dtype=autocast, enabled=autocast is not None):
             output = model(**inputs, use_cache=False, fused_lm_head=True)
         scores[batch] = output.log_probs.float().sum(dim=1).cpu()
         done += len(batch)
-        report("step", {"step": done, "total_steps": len(sequences), "metrics": {}})
-    return scores.tolist()
+        report("step", {"step": done, "total_steps": len(mine), "metrics": {}})
+    return processes.gathered(scores.tolist())
 
 
-def _batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
     """Indices grouped by similar length, so that little is padded; at least one in each group."""
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):

@@ -100,7 +100,7 @@ class _Loop:
             update=update,
             checkpoints=Checkpoints(networks, update.optimizer, output_dir, scratch),
             progress=Progress(KLController(config.init_kl_coef, config.target_kl, config.kl_horizon)),
-            steps=min(int(config.max_steps), math.ceil(config.epochs * len(parts.prompts) / config.batch_size)),
+            steps=config.steps(len(parts.prompts)),
         )
 
     def run(self) -> None:

@@ -155,7 +155,7 @@ class Collector:
     def _judged(self, sequences: Sequences, beat: Beat) -> tuple[Tensor, Tensor, Tensor]:
         """Log-probabilities under the policy and the reference, and values: (B, T) each."""
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
-        for rows in torch.arange(len(sequences)).split(int(self._config.mini_batch_size)):
+        for rows in torch.arange(len(sequences)).split(self._config.rows_a_pass):
             beat()
             part = sequences[rows.to(sequences.ids.device)]
             logits = (network(part, self._config.temperature) for network in self._policies())

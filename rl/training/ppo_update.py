@@ -48,7 +48,7 @@ class Updater:
         self.optimizer.zero_grad(set_to_none=True)
         tokens = rollout.sequences.mask[rows.to(rollout.log_probs.device)].sum()
         found: defaultdict[str, float] = defaultdict(float)
-        for part in rows.tensor_split(min(len(rows), int(self._config.gradient_accumulation))):
+        for part in rows.split(self._config.rows_a_pass):
             beat()
             for name, value in self._backward(rollout, part.to(tokens.device), tokens).items():
                 found[name] += value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,32 +14,33 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from rl.data_formatter import read_training_rows
 from rl.errors import NotEnoughData, TrainingFailed
 from rl.records import Report, TrainingJob
-from rl.training import checkpoints, loading
+from rl.training import checkpoints, loading, processes
 from rl.training.encoding import PAIR, SINGLE, EncodedRow, LengthCount, count_rows, encode
 from rl.training.log_probs import use_compact_head
 from rl.training.resources import resource_advice
 
 DROPPED_LIMIT = 0.2
 """Share of the rows that may be left out because their prompt is too long."""
-ANSWERS = {"dpo": PAIR, "kto": SINGLE}
+ANSWERS = {"dpo": PAIR, "reward_model": PAIR, "kto": SINGLE}
 """Method to the keys of a row's answers."""
 
 
 @contextmanager
 def prepared(
-    job: TrainingJob, report: Report
+    job: TrainingJob, report: Report, load: Callable[[str, str, str], PreTrainedModel] = loading.load_base
 ) -> Iterator[tuple[Path, Path | None, PreTrainedTokenizerBase, PreTrainedModel]]:
-    """A scratch folder, the checkpoint to go on from, tokenizer and base model."""
+    """A scratch folder, the checkpoint to go on from, tokenizer and base model, as ``load`` makes it."""
     loading.quiet()
     loading.leave_a_core_free()
     disable_progress_bars()
     use_compact_head()
+    processes.join(cpu=loading.device().type == "cpu")
     checkpoint = starting_point(job)
     with scratch_folder(job.output_dir) as scratch, resource_advice():
         report("stage", {"name": "loading the base model"})
         tokenizer, model = (
             loading.load_tokenizer(job.base_model),
-            loading.load_base(job.base_model, job.config.precision, job.config.quantize_base),
+            load(job.base_model, job.config.precision, job.config.quantize_base),
         )
         report("stage", {"name": "preparing the rows"})
         yield scratch, checkpoint, tokenizer, model
@@ -49,21 +50,27 @@ def prepared(
 def scratch_folder(output_dir: Path) -> Iterator[Path]:
     """An empty folder for whatever is unfinished, gone afterwards; one left by a killed process is emptied."""
     folder = output_dir / ".unfinished"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    if processes.is_first():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    processes.wait()
     try:
         yield folder
+        processes.wait()
     finally:
-        shutil.rmtree(folder)
+        if processes.is_first():
+            shutil.rmtree(folder)
 
 
 def starting_point(job: TrainingJob) -> Path | None:
     """The checkpoint to resume from. Of a fresh start's older checkpoints none is kept: a later resume would mix runs."""
-    if job.resume:
-        checkpoints.remove_incomplete(job.output_dir)
-        return checkpoints.newest_complete(job.output_dir)
-    checkpoints.remove_old(job.output_dir, keep=0)
-    return None
+    if processes.is_first():
+        if job.resume:
+            checkpoints.remove_incomplete(job.output_dir)
+        else:
+            checkpoints.remove_old(job.output_dir, keep=0)
+    processes.wait()
+    return checkpoints.newest_complete(job.output_dir)
 
 
 def most_tokens(job: TrainingJob, model: PreTrainedModel) -> int:
@@ -79,7 +86,8 @@ def encoded_rows(
     report: Report,
     method: str,
 ) -> tuple[Dataset, LengthCount]:
-    """The rows as memory-mapped token ids in ``path``, and what was too long of them."""
+    """The rows as memory-mapped token ids in ``path`` (each process writes its own), and what was too long of them."""
+    path = path.with_name(f"{processes.rank()}-{path.name}")
     max_length = most_tokens(job, model)
     lengths = LengthCount()
     answers = ANSWERS[method]

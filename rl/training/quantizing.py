@@ -1,4 +1,4 @@
-"""The base model in 4 bits (Dettmers et al., 2023): its frozen weights take a quarter of bf16, the adapter trains as ever."""
+"""The base model in 4 bits (Dettmers et al., 2023): a quarter of bf16's memory; the adapter trains as ever."""
 
 from __future__ import annotations
 

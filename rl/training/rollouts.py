@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 from rl.collect.trace_records import trace_record
 from rl.config import TrainingConfig
 from rl.data_formatter.fresh import fresh_trace
 from rl.errors import NotEnoughData, UsageError
+from rl.leaves import leaf
 from rl.models import Agent, Trace
 from rl.records import AnswerScore, Scorer, TraceRecord
 from rl.rewarding import engine_for
 from rl.rewards.base import RewardResult
 from rl.rewards.engine import RewardEngine
 
+REWARD_MODEL = "rl.training.reward_scoring"
 PROBED = 20
 """Stored answers that are looked at to see whether a reward applies."""
 
@@ -42,6 +48,29 @@ def scorer_for(agent: Agent, names: str = "") -> Scorer:
         return AnswerScore(engine.combine(results), components)
 
     return score
+
+
+def check_rollouts(agent: Agent, method: str, config: TrainingConfig, rewards: str, reward_model: str) -> None:
+    """Raises UsageError for rewards and generators that cannot be used, before there is a run."""
+    if not generates(method, config):
+        if rewards or reward_model:
+            what = "--rewards" if rewards else "--reward-model"
+            raise UsageError(f"{what} is for answers that are generated while training, and none are here")
+        return
+    if rewards and reward_model:
+        raise UsageError("--rewards and --reward-model are two ways to reward an answer: choose one")
+    if rewards:
+        _engine(agent, rewards)
+    if (getattr(config, "vllm", False) or getattr(config, "vllm_server", "")) and not find_spec("vllm"):
+        raise UsageError("the package vllm is not installed here: install it, or leave out --vllm and --vllm-server")
+
+
+def scorer_of_run(agent: Agent, options: Mapping[str, Any]) -> Scorer:
+    """As it rewarded the answers that the run learned from; ``options``: of the run."""
+    if options.get("reward_model"):
+        load: Callable[[Path], Scorer] = leaf(REWARD_MODEL).load
+        return load(Path(options["reward_model"]).expanduser())
+    return scorer_for(agent, options.get("rewards", ""))
 
 
 def require_rewards(agent: Agent, names: str = "") -> None:

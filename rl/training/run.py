@@ -8,7 +8,8 @@ killed anywhere goes on from there.
 from __future__ import annotations
 
 import gc
-import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -21,16 +22,22 @@ from rl.config import TrainingConfig, config_class
 from rl.errors import Interrupted, RatchetError, RunConflict
 from rl.evaluation.evaluate import evaluate
 from rl.export import release
-from rl.files import remove, write_text
+from rl.files import remove
 from rl.hardware import HardwareConfig, detect_hardware
+from rl.leaves import leaf
 from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun, TrainingSet
 from rl.records import Report, TrainingJob, TrainingResult
 from rl.serving.deploy import deploy_to_ollama, file_name, require_ollama
 from rl.training import base_models, method, method_path, rollouts, versions
+from rl.training.charts import draw_report
+from rl.training.ladder import train_within_memory
 from rl.training.locks import device_lock
 from rl.training.monitor import Monitor, stopped_by_signals
 from rl.training.progress import log_file
+from rl.training.report_to import tracker_names
 from rl.training.supervisor import conclude
+
+TRACKERS = "rl.training.trackers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +62,8 @@ class RunOptions:
     """Names, with commas between: what rewards answers that are generated while training. Empty: all of the agent's."""
     reward_model: str = ""
     """A directory or a version: what rewards them instead."""
+    report_to: str = ""
+    """Experiment trackers, with commas between."""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -76,6 +85,7 @@ def create(
 ) -> TrainingRun:
     """Raises RunConflict when the agent has a run that is queued or running: two would race for the same ratings."""
     method_path(method_name)
+    rollouts.check_rollouts(agent, method_name, config, options.rewards, options.reward_model)
     try:
         with transaction.atomic():
             run = TrainingRun.objects.create(
@@ -177,10 +187,29 @@ def _freeze_data(run: TrainingRun, options: RunOptions, report: Report) -> Train
 
 def _train(run: TrainingRun, training_set: TrainingSet, options: RunOptions, report: Report) -> TrainingResult:
     job = _job(run, training_set, options, report)
-    result: TrainingResult = method(run.method).train(job, report)
+    with _followed(run, options, report) as tell:
+        result = train_within_memory(method(run.method).train, job, tell, run.method)
     gc.collect()  # trainer and model refer to each other, and the next model may not fit beside this one
-    _write_result(run, result)
+    result.save(run.directory / "result.json")
+    draw_report(result, run.directory / "report.png", f"{run.agent.name}, run {run.pk}: {run.method}", report)
     return result
+
+
+@contextmanager
+def _followed(run: TrainingRun, options: RunOptions, report: Report) -> Iterator[Report]:
+    """The report, with the experiment trackers listening that were asked for."""
+    names = tracker_names(options.report_to)
+    if not names:
+        yield report
+        return
+    title = f"{run.agent.name}-{run.method}-{run.pk}"
+    with leaf(TRACKERS).following(names, run.directory, title, run.config) as follow:
+
+        def tell(event: str, values: dict[str, Any]) -> None:
+            follow(event, values)
+            report(event, values)
+
+        yield tell
 
 
 def _job(run: TrainingRun, training_set: TrainingSet, options: RunOptions, report: Report) -> TrainingJob:
@@ -195,11 +224,6 @@ def _job(run: TrainingRun, training_set: TrainingSet, options: RunOptions, repor
         scorer=rollouts.scorer_for(run.agent, options.rewards) if by_rewards else None,
         reward_model=Path(options.reward_model).expanduser() if options.reward_model else None,
     )
-
-
-def _write_result(run: TrainingRun, result: TrainingResult) -> None:
-    values = {**asdict(result), "adapter_dir": str(result.adapter_dir)}
-    write_text(run.directory / "result.json", json.dumps(values, indent=2))
 
 
 def _act_on_verdict(version: ModelVersion, evaluation: Evaluation, options: RunOptions, report: Report) -> None:

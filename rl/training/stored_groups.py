@@ -67,8 +67,8 @@ def _up_to_its_end(ids: list[int], end: int | None) -> list[int]:
 class StoredAnswers:
     """TRL's ``rollout_func``: for each prompt as many stored answers as a group needs.
 
-    Of a larger group some are drawn, those of a smaller one come several times. The draw depends on seed, row and step alone,
-    so that a resumed training draws the same.
+    Of a larger group some are drawn, those of a smaller one come several times. The draw depends on seed, row and step
+    alone, so that a resumed training draws the same.
     """
 
     def __init__(self, groups: Dataset, size: int, seed: int) -> None:
@@ -86,7 +86,7 @@ class StoredAnswers:
         return found
 
     def _drawn(self, answers: int, prompt: str, step: int) -> list[int]:
-        order = random.Random(f"{self._seed} {prompt} {step}")
+        order = random.Random(f"{self._seed} {prompt} {step}")  # noqa: S311
         return list(islice(_again_and_again(answers, order), self._size))
 
 

@@ -24,7 +24,13 @@ logger = logging.getLogger(__name__)
 
 START_GRACE = timedelta(seconds=60)
 """How long a claimed run may take to introduce its process, and a queued one to be started by its task."""
-COMMANDS = {"dpo": "train_dpo", "kto": "train_kto", "grpo": "train_grpo"}
+COMMANDS = {
+    "dpo": "train_dpo",
+    "kto": "train_kto",
+    "grpo": "train_grpo",
+    "ppo": "train_ppo",
+    "reward_model": "train_reward_model",
+}
 
 
 def enqueue(run: TrainingRun) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.training.conftest import Row, message, polite_rows
 
-STEPS = 60
+STEPS = 40
 
 
 def build(base: Path, target: Path) -> Path:
@@ -29,8 +29,8 @@ def build(base: Path, target: Path) -> Path:
 
 
 def _batch(tokenizer: Any) -> dict[str, Any]:
-    """Both answers to sixteen questions; prompts and padding teach nothing."""
-    chats = [[*row["prompt"], *row[side]] for row in polite_rows(16) for side in ("chosen", "rejected")]
+    """Both answers to eight questions; prompts and padding teach nothing."""
+    chats = [[*row["prompt"], *row[side]] for row in polite_rows(8) for side in ("chosen", "rejected")]
     texts = [tokenizer.apply_chat_template(chat, tokenize=False) for chat in chats]
     batch = tokenizer(texts, return_tensors="pt", padding=True)
     starts = [len(tokenizer.apply_chat_template(chat[:-1], add_generation_prompt=True)["input_ids"]) for chat in chats]

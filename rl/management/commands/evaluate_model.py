@@ -16,7 +16,7 @@ from rl.models import Agent, Evaluation
 
 
 class Command(RatchetCommand):
-    help = "Measure a version or a checkpoint on held-out preferences, beside the base model and the version in use."
+    help = "Measure a version or a checkpoint on held-out rows, beside the base model and the version in use."
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("--agent", required=True)
@@ -39,7 +39,7 @@ class Command(RatchetCommand):
     def _version(self, agent: Agent, options: dict[str, Any]) -> None:
         version = evaluation.find_version(agent, options["version_name"])
         row = evaluation.evaluate(
-            version, evaluation.latest_training_set(agent), self.report, against_base=options["compare_base"]
+            version, evaluation.latest_training_set(agent, version), self.report, against_base=options["compare_base"]
         )
         document = evaluation_document(row)
         self.result(document, evaluation_table(row), lines=[verdict_line(row)])
@@ -50,7 +50,7 @@ class Command(RatchetCommand):
     def _checkpoint(self, agent: Agent, options: dict[str, Any]) -> None:
         directory = Path(options["checkpoint"]).expanduser()
         document = evaluation.evaluate_checkpoint(agent, directory, self.report, against_base=options["compare_base"])
-        table = models_table(f"Held-out preference accuracy of {directory.name}", document["models"], LABELS)
+        table = models_table(directory.name, document, LABELS)
         self.result(document, table, lines=[f"gate: {document['verdict']}. {document['reason']}"])
         _write(options["output"], document)
         if document["verdict"] == Evaluation.Verdict.REJECT:

@@ -1,0 +1,116 @@
+"""A reward model (Bradley and Terry, 1952; Ouyang et al., 2022): a LoRA adapter and a linear head, by TRL's RewardTrainer.
+
+Rows: ``prompt``, ``chosen``, ``rejected``, each a list of chat messages. Each answer gets a number; the loss is the negative
+log-sigmoid of the difference, and a small weight on the squared sum keeps the numbers around 0. The head starts at 0, so that
+before training every two answers are equally good. Held-out pairs say how often the order is right, and whether the model
+is as sure as it is right.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset
+from peft import LoraConfig
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from trl import RewardConfig, RewardTrainer
+from trl.trainer.utils import disable_dropout_in_model
+
+from rl.config import RewardModelConfig, TrainingConfig
+from rl.data_formatter import read_training_rows
+from rl.records import Report, TrainingJob, TrainingResult
+from rl.training import fitting
+from rl.training.calibration import expected_calibration_error
+from rl.training.preparing import encoded_rows, most_tokens, prepared
+from rl.training.reward_models import TASK
+from rl.training.reward_scoring import HEAD, RewardModel, load_scoring_base, score_pairs
+
+
+def train(job: TrainingJob, report: Report) -> TrainingResult:
+    """Trains, or goes on from the newest checkpoint; the adapter with its head appears whole in ``output_dir/adapter``.
+
+    Raises Interrupted after a checkpoint when ``report`` does; TrainingFailed, NotEnoughData or BadFile otherwise.
+    """
+    started = time.monotonic()
+    with prepared(job, report, load_scoring_base) as (scratch, checkpoint, tokenizer, model):
+        rows, lengths = encoded_rows(job, tokenizer, model, scratch / "rows.arrow", report, "reward_model")
+        trainer = _trainer(job, model, tokenizer, _whole(rows, scratch), scratch)
+        fitting.fit(trainer, job, checkpoint, report)
+        fitted = RewardModel(trainer.model, tokenizer, most_tokens(job, model), job.config.precision)
+        measured = _measured(fitted, job.heldout_rows, report)
+        adapter = fitting.publish_adapter(trainer, scratch / "adapter", job.output_dir / "adapter")
+    result = fitting.result(trainer, adapter, lengths, time.monotonic() - started)
+    return replace(result, metrics={**result.metrics, **measured})
+
+
+class _Trainer(RewardTrainer):
+    """TRL's trainer for rows that are token ids already."""
+
+    def _prepare_dataset(self, dataset: Dataset, *args: object) -> Dataset:
+        return dataset
+
+
+def _whole(rows: Dataset, scratch: Path) -> Dataset:
+    """TRL scores conversations: the prompt with its answer."""
+
+    def joined(row: dict[str, Any]) -> dict[str, Any]:
+        return {name: row["prompt_ids"] + row[name] for name in ("chosen_ids", "rejected_ids")}
+
+    return rows.map(joined, remove_columns=["prompt_ids"], cache_file_name=str(scratch / "whole.arrow"))
+
+
+def _trainer(
+    job: TrainingJob, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset, scratch: Path
+) -> _Trainer:
+    config = job.config
+    assert isinstance(config, RewardModelConfig)  # noqa: S101  the method's own
+    # TRL's own switch would turn off the adapter's dropout too.
+    disable_dropout_in_model(model)
+    # The rows fit already.
+    of_reward = {
+        "max_length": None,
+        "disable_dropout": False,
+        "center_rewards_coefficient": config.center_rewards or None,
+    }
+    return _Trainer(
+        model=model,
+        args=fitting.arguments(RewardConfig, config, scratch, **of_reward),
+        train_dataset=rows,
+        processing_class=tokenizer,
+        peft_config=_lora(config),
+    )
+
+
+def _lora(config: TrainingConfig) -> LoraConfig:
+    """Without the task PEFT would put LoRA on the head and not save what it started from."""
+    lora = fitting.lora(config)
+    lora.task_type, lora.modules_to_save = TASK, [HEAD]
+    return lora
+
+
+def _measured(model: RewardModel, heldout_rows: Path | None, report: Report) -> dict[str, float]:
+    pairs = list(read_training_rows(heldout_rows, "reward_model")) if heldout_rows else []
+    report("stage", {"name": "scoring held-out pairs"})
+    margins = [score.margin for score in score_pairs(model, pairs, report) if score is not None]
+    if not margins:
+        report("log", {"text": "no pairs are held out, so nothing is known about accuracy and calibration"})
+        return {"heldout_pairs": 0.0}
+    accuracy = sum(0.5 if margin == 0 else float(margin > 0) for margin in margins) / len(margins)
+    error = expected_calibration_error(margins)
+    report(
+        "log",
+        {
+            "text": f"{len(margins)} held-out pairs: {accuracy:.1%} in the right order, "
+            f"expected calibration error {error:.3f}"
+        },
+    )
+    return {
+        "heldout_pairs": float(len(margins)),
+        "heldout_accuracy": accuracy,
+        "heldout_calibration_error": error,
+        "heldout_margin": math.fsum(margins) / len(margins),
+    }

@@ -1,0 +1,147 @@
+"""Reward models at work: a base model with a LoRA adapter and a head that gives an answer one number.
+
+The number has no unit: a larger one is better, and the sigmoid of the difference of two is how likely people are to prefer the
+first. Training keeps the numbers of an agent's answers around 0, so the sigmoid of a single one reads as 0 to 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import PeftModel
+from torch import Tensor
+from transformers import AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
+
+from rl.errors import TrainingFailed, UsageError
+from rl.records import AnswerScore, Message, PairScore, Report, TraceRecord, silent
+from rl.training import loading
+from rl.training.encoding import PAIR, SINGLE, LengthCount, encode
+from rl.training.log_probs import TOKENS_PER_BATCH, batches
+from rl.training.model_path import check_model_path
+from rl.training.resources import resource_advice
+from rl.training.reward_models import base_of_reward_model
+
+HEAD = "score"
+"""What transformers calls it, in all models for language."""
+
+
+class RewardModel:
+    """Scores whole answers. ``model`` gives one number for each sequence."""
+
+    def __init__(
+        self, model: torch.nn.Module, tokenizer: PreTrainedTokenizerBase, most_tokens: int, precision: str
+    ) -> None:
+        self._model, self._tokenizer, self._most_tokens = model.eval(), tokenizer, most_tokens
+        self._autocast = loading.autocast_dtype(precision)
+
+    def __call__(self, trace: TraceRecord) -> AnswerScore:
+        value = self.score(trace.prompt, trace.response)
+        return AnswerScore(value, {} if value is None else {"reward_model": value})
+
+    def score(self, prompt: Sequence[Message], response: str) -> float | None:
+        """0 to 1; None for a prompt that is too long."""
+        row = {"prompt": prompt, "completion": [{"role": "assistant", "content": response}]}
+        [number] = self.numbers([row], SINGLE, silent)["completion"]
+        return None if number is None else 1 / (1 + math.exp(-max(-500.0, number)))
+
+    def numbers(
+        self, rows: Sequence[Mapping[str, Any]], answers: Sequence[str], report: Report
+    ) -> dict[str, list[float | None]]:
+        """For each kind of answer, in the order of the rows; None where the prompt leaves no room for an answer."""
+        lengths = LengthCount()
+        encoded = [
+            lengths.fit(row, self._most_tokens) for row in encode(self._tokenizer, rows, len(rows), report, answers)
+        ]
+        fitting = [row for row in encoded if row is not None]
+        found = iter(
+            self._scored([row["prompt_ids"] + row[f"{name}_ids"] for name in answers for row in fitting], report)
+        )
+        return {name: [None if row is None else next(found) for row in encoded] for name in answers}
+
+    @torch.inference_mode()
+    def _scored(self, sequences: Sequence[list[int]], report: Report) -> list[float]:
+        device = next(self._model.parameters()).device
+        scores, done = torch.zeros(len(sequences)), 0
+        for batch in batches([len(ids) for ids in sequences], TOKENS_PER_BATCH[device.type]):
+            inputs = self._padded([sequences[index] for index in batch], device)
+            with torch.autocast(device.type, dtype=self._autocast, enabled=self._autocast is not None):
+                output = self._model(**inputs, use_cache=False)
+            scores[batch] = output.logits.squeeze(-1).float().cpu()
+            done += len(batch)
+            report("step", {"step": done, "total_steps": len(sequences), "metrics": {}})
+        return scores.tolist()
+
+    def _padded(self, sequences: Sequence[list[int]], device: torch.device) -> dict[str, Tensor]:
+        """The head reads the last token that is no padding."""
+        longest, pad = max(map(len, sequences)), self._tokenizer.pad_token_id
+        ids = torch.tensor([row + [pad] * (longest - len(row)) for row in sequences], device=device)
+        lengths = torch.tensor([len(row) for row in sequences], device=device)
+        mask = (torch.arange(longest, device=device) < lengths[:, None]).long()
+        return {"input_ids": ids, "attention_mask": mask}
+
+
+def load(directory: Path) -> RewardModel:
+    """Raises UsageError for a directory that holds no reward model, TrainingFailed for one that cannot be loaded."""
+    base = base_of_reward_model(directory)
+    tokenizer = loading.load_tokenizer(base)
+    model = load_scoring_base(base, "auto")
+    fitted = _with_adapter(model, directory)
+    return RewardModel(fitted, tokenizer, loading.context_length(model), "auto")
+
+
+def load_scoring_base(base: str, precision: str, quantize: str = "none") -> PreTrainedModel:
+    """The base model with a head that gives 0 to everything."""
+    if quantize == "4bit":
+        raise UsageError("the base of a reward model is not quantised: leave out quantize_base 4bit")
+    dtype = torch.bfloat16 if loading.uses_bf16(precision) else torch.float32
+    with loading.told_as(TrainingFailed, f"cannot load the model of {loading.named(base)}"), resource_advice():
+        model = AutoModelForSequenceClassification.from_pretrained(
+            check_model_path(base), num_labels=1, dtype=dtype, use_safetensors=True, trust_remote_code=False
+        )
+        tokenizer = loading.load_tokenizer(base)
+        model.config.get_text_config().pad_token_id = tokenizer.pad_token_id
+        head = getattr(model, HEAD).float()
+        torch.nn.init.zeros_(head.weight)
+        return model.to(loading.device())
+
+
+def score_versions(
+    base_model: str,
+    adapters: Mapping[str, Path | None],
+    pairs: Sequence[Mapping[str, Any]],
+    *,
+    max_length: int,
+    report: Report,
+    precision: str = "auto",
+    relative: bool = False,
+) -> dict[str, list[PairScore | None]]:
+    """As ``rl.evaluation.scoring``, with the model's numbers in the place of log-probabilities. None is a model that tells
+    nothing apart."""
+    assert not relative  # noqa: S101  pairs have one prompt
+    loading.quiet()
+    loading.leave_a_core_free()
+    report("stage", {"name": "loading the base model"})
+    tokenizer, found = loading.load_tokenizer(base_model), {}
+    for name, adapter in adapters.items():
+        model = load_scoring_base(base_model, precision)
+        most_tokens = min(max_length, loading.context_length(model))
+        fitted = model if adapter is None else _with_adapter(model, adapter)
+        report("stage", {"name": f"scoring {name}"})
+        found[name] = score_pairs(RewardModel(fitted, tokenizer, most_tokens, precision), pairs, report)
+    return found
+
+
+def score_pairs(model: RewardModel, pairs: Sequence[Mapping[str, Any]], report: Report) -> list[PairScore | None]:
+    numbers = model.numbers(pairs, PAIR, report)
+    return [
+        None if chosen is None or rejected is None else PairScore(pair["prompt_key"], chosen, rejected)
+        for pair, chosen, rejected in zip(pairs, numbers["chosen"], numbers["rejected"], strict=True)
+    ]
+
+
+def _with_adapter(model: PreTrainedModel, directory: Path) -> PeftModel:
+    return loading.put_adapter(model, directory, TrainingFailed)

@@ -1,0 +1,55 @@
+"""One of the processes that train together; see ``launching.py``. ``torchrun worker.py FOLDER``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from rl.config import config_class
+from rl.errors import Interrupted, RatchetError
+from rl.files import write_text
+from rl.records import Report, TrainingJob, silent
+from rl.training import method, processes
+from rl.training.launching import FAILURE, JOB, RESULT, STOP
+
+
+def main(folder: Path) -> int:
+    document = json.loads((folder / JOB).read_text(encoding="utf-8"))
+    report = _reporter(folder) if processes.is_first() else silent
+    try:
+        result = method(document["method"]).train(_job(document), report)
+    except RatchetError as error:
+        if processes.is_first():
+            write_text(folder / FAILURE, json.dumps({"type": type(error).__name__, "text": str(error)}))
+        return error.exit_code
+    if processes.is_first():
+        result.save(folder / RESULT)
+    return 0
+
+
+def _job(document: dict[str, Any]) -> TrainingJob:
+    values = document["job"]
+    return TrainingJob(
+        train_rows=Path(values["train_rows"]),
+        base_model=values["base_model"],
+        output_dir=Path(values["output_dir"]),
+        resume=values["resume"],
+        config=config_class(document["method"])(**values["config"]),
+    )
+
+
+def _reporter(folder: Path) -> Report:
+    stop = folder / STOP
+
+    def report(event: str, values: dict[str, Any]) -> None:
+        print(json.dumps({"event": event, "values": values}), flush=True)  # noqa: T201  the launcher reads it
+        if stop.exists():
+            raise Interrupted(stop.read_text(encoding="utf-8"))
+
+    return report
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

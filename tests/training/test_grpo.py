@@ -1,0 +1,300 @@
+"""The tiny model of ``answering`` thanks or waits; the reward is for thanks."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from rl.config import GRPOConfig
+from rl.errors import BadFile, Interrupted, NotEnoughData, RewardFailed, TrainingFailed, UsageError
+from rl.records import AnswerScore, Scorer, TraceRecord, TrainingJob, TrainingResult, silent
+from rl.training import checkpoints, grpo
+from tests.training import answering
+from tests.training.conftest import SMALL, Listener, Row, polite_rows, same_weights, write_rows
+
+Run = tuple[TrainingResult, Listener]
+SHORT: dict[str, Any] = {
+    **SMALL,
+    "epochs": 1.0,
+    "batch_size": 8,
+    "learning_rate": 3e-3,
+    "num_generations": 4,
+    "max_new_tokens": 12,
+}
+"""Twelve prompts, two a step: six steps."""
+
+
+@pytest.fixture(scope="session")
+def answering_base(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return answering.build(tiny_base, tmp_path_factory.mktemp("answering") / "base")
+
+
+def thanks(trace: TraceRecord) -> AnswerScore:
+    value = float(trace.response.startswith("Thank"))
+    return AnswerScore(value, {"thanks": value, "loss": 0.5})
+
+
+def by_chance(seed: int) -> Scorer:
+    values = random.Random(seed)
+    return lambda trace: AnswerScore(values.random())
+
+
+def prompts(count: int = 12) -> list[Row]:
+    return [answering.question(number, asked=number) for number in range(count)]
+
+
+def stored(count: int = 12) -> list[Row]:
+    """Both answers to each question; thanks are rewarded."""
+    return [
+        {"prompt": row["prompt"], "completions": [row["rejected"], row["chosen"]], "rewards": [0.0, 1.0]}
+        for row in polite_rows(count)
+    ]
+
+
+def job(
+    base: Path,
+    folder: Path,
+    rows: list[Row] | None = None,
+    *,
+    scorer: Scorer | None = thanks,
+    resume: bool = False,
+    **overrides: Any,
+) -> TrainingJob:
+    folder.mkdir(parents=True, exist_ok=True)
+    return TrainingJob(
+        train_rows=write_rows(folder / "train.jsonl", prompts() if rows is None else rows),
+        base_model=str(base),
+        config=GRPOConfig().with_overrides({**SHORT, **overrides}),
+        output_dir=folder / "run",
+        resume=resume,
+        scorer=scorer,
+    )
+
+
+def gain(base: Path, result: TrainingResult) -> float:
+    """Nats by which thanking gained on waiting, on average over questions that were not trained on."""
+    from rl.evaluation.scoring import score_versions
+
+    adapters = {"base": None, "tuned": result.adapter_dir}
+    scores = score_versions(str(base), adapters, polite_rows(20)[12:], max_length=128, report=silent)
+    both = zip(scores["tuned"], scores["base"], strict=True)
+    return fmean(new.margin - old.margin for new, old in both if new and old)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(answering_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    listener = Listener()
+    return grpo.train(job(answering_base, tmp_path_factory.mktemp("whole")), listener), listener
+
+
+def test_it_tells_the_rewards_and_what_the_answers_are_like(uninterrupted: Run) -> None:
+    result, listener = uninterrupted
+    assert result.steps == 6
+    told = {"reward", "reward_std", "equal_groups", "kl", "completion_length", "cut_completions", "entropy", "clip_ratio"}
+    assert told <= result.metrics.keys()
+    assert result.metrics["thanks"] == result.metrics["reward"]
+    assert "2 prompts with 4 answers each a step, 8 answers a forward pass" in listener.log
+
+
+def test_a_reward_of_the_name_of_a_metric_does_not_take_its_place(uninterrupted: Run) -> None:
+    metrics = uninterrupted[0].metrics
+    assert metrics["reward_loss"] == 0.5
+    assert metrics["loss"] != 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_rewarded_answers_to_new_questions_become_likelier(answering_base: Path, tmp_path: Path, seed: int):
+    learning = {"seed": seed, "epochs": 3.0, "batch_size": 16, "num_generations": 8}
+    result = grpo.train(job(answering_base, tmp_path / "learns", **learning), silent)
+    assert gain(answering_base, result) > 2
+    control = grpo.train(job(answering_base, tmp_path / "chance", scorer=by_chance(seed), **learning), silent)
+    assert gain(answering_base, control) < 1
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_it_learns_from_stored_answers(answering_base: Path, tmp_path: Path, seed: int):
+    learning = {"seed": seed, "rollouts": "offline", "scorer": None, "epochs": 2.0}
+    result = grpo.train(job(answering_base, tmp_path / "learns", stored(), **learning), silent)
+    rows = [{**row, "rewards": row["rewards"][:: 1 if number % 2 else -1]} for number, row in enumerate(stored())]
+    control = grpo.train(job(answering_base, tmp_path / "chance", rows, **learning), silent)
+    assert gain(answering_base, result) > 0.8
+    assert abs(gain(answering_base, control)) < 0.4
+
+
+def test_the_rewards_see_the_prompt_the_answer_its_length_and_the_details(answering_base: Path, tmp_path: Path):
+    seen: list[TraceRecord] = []
+
+    def scorer(trace: TraceRecord) -> AnswerScore:
+        seen.append(trace)
+        return thanks(trace)
+
+    grpo.train(job(answering_base, tmp_path, scorer=scorer, max_steps=1), silent)
+    assert len(seen) == 8
+    for trace in seen:
+        assert trace.question == f"Question number {trace.details['asked']}?"
+        assert "<|" not in trace.response
+        assert 0 < (trace.tokens_out or 0) <= 12 < (trace.tokens_in or 0)
+
+
+def test_an_answer_without_a_reward_is_left_out(answering_base: Path, tmp_path: Path):
+    def only_thanks(trace: TraceRecord) -> AnswerScore:
+        return AnswerScore(1.0 if trace.response.startswith("Thank") else None)
+
+    result = grpo.train(job(answering_base, tmp_path, scorer=only_thanks, max_steps=1), silent)
+    assert (result.metrics["reward"], result.metrics["reward_std"]) == (1, 0)
+
+
+def test_where_no_answer_has_a_reward_nothing_is_learned_and_none_is_told(answering_base: Path, tmp_path: Path):
+    nothing = job(answering_base, tmp_path, scorer=lambda trace: AnswerScore(None), max_steps=1)
+    assert "reward" not in grpo.train(nothing, silent).metrics
+
+
+def test_a_reward_that_breaks_ends_the_training_with_its_name(answering_base: Path, tmp_path: Path):
+    def broken(trace: TraceRecord) -> AnswerScore:
+        raise RewardFailed("thanks", "ZeroDivisionError: division by zero")
+
+    with pytest.raises(RewardFailed, match="reward thanks: ZeroDivisionError"):
+        grpo.train(job(answering_base, tmp_path, scorer=broken), silent)
+
+
+def test_it_shows_that_it_is_alive_within_a_step(
+    answering_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("rl.training.alive.SECONDS", 0)
+    listener = Listener()
+    grpo.train(job(answering_base, tmp_path, max_steps=1), listener)
+    training = listener.events[listener.events.index(("stage", {"name": "training"})) :]
+    first = next(place for place, (event, values) in enumerate(training) if event == "step" and values["metrics"])
+    assert first > 12, "a sign for each token at least"
+
+
+def test_a_cancelled_training_resumes_to_the_same_adapter(answering_base: Path, tmp_path: Path, uninterrupted: Run):
+    with pytest.raises(Interrupted, match="stopped by a test"):
+        grpo.train(job(answering_base, tmp_path), Listener(stop_at=2))
+    assert checkpoints.newest_complete(tmp_path / "run") == tmp_path / "run" / "checkpoint-2"
+    resumed = grpo.train(job(answering_base, tmp_path, resume=True), silent)
+    assert same_weights(resumed, uninterrupted[0])
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from rl.training import grpo
+from tests.training import test_grpo
+
+def report(event, values):
+    if event == "step" and values["metrics"] and values["step"] == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+rows = test_grpo.stored() if sys.argv[3] == "offline" else None
+job = test_grpo.job(Path(sys.argv[1]), Path(sys.argv[2]), rows, rollouts=sys.argv[3], save_steps=2)
+grpo.train(job, report)
+"""
+
+
+def killed(base: Path, folder: Path, rollouts: str, root: Path) -> None:
+    command = [sys.executable, "-c", KILLED, str(base), str(folder), rollouts]
+    done = subprocess.run(command, cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, timeout=120)
+    assert done.returncode == -signal.SIGKILL
+
+
+def test_a_killed_training_resumes_to_the_same_adapter(
+    answering_base: Path, tmp_path: Path, uninterrupted: Run, settings: Any
+):
+    killed(answering_base, tmp_path, "online", settings.BASE_DIR)
+    resumed = grpo.train(job(answering_base, tmp_path, resume=True, save_steps=2), silent)
+    assert same_weights(resumed, uninterrupted[0])
+
+
+def test_a_killed_training_on_stored_answers_resumes_to_the_same_adapter(
+    answering_base: Path, tmp_path: Path, settings: Any
+):
+    offline = {"rows": stored(), "rollouts": "offline"}
+    whole = grpo.train(job(answering_base, tmp_path / "whole", **offline), silent)
+    killed(answering_base, tmp_path / "killed", "offline", settings.BASE_DIR)
+    resumed = grpo.train(job(answering_base, tmp_path / "killed", resume=True, save_steps=2, **offline), silent)
+    assert same_weights(resumed, whole)
+
+
+@pytest.mark.parametrize(
+    ("asked", "count", "given"),
+    [
+        ((4, 4, 8), 100, (4, 4)),  # two groups
+        ((4, 1, 6), 100, (3, 2)),  # one group, more than was asked for
+        ((64, 4, 2), 10, (20, 1)),  # no more groups than prompts
+        ((1, 16, 8), 100, (1, 16)),
+        ((5, 3, 8), 100, (4, 4)),
+    ],
+)
+def test_a_step_holds_whole_groups(asked: tuple[int, int, int], count: int, given: tuple[int, int]):
+    batch, passes, size = asked
+    shape = {"batch_size": batch, "gradient_accumulation": passes, "num_generations": size}
+    config = grpo.whole_groups(GRPOConfig().with_overrides(shape), count, silent)
+    assert (config.batch_size, config.gradient_accumulation) == given
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "told"),
+    [
+        ({"rows": []}, NotEnoughData, "has no prompts to train on"),
+        ({"max_new_tokens": 128}, UsageError, "max_new_tokens 128 leaves no room for a prompt in max_length 128"),
+        ({"max_new_tokens": 120}, TrainingFailed, "12 of 12 prompts have more than 8 tokens.*with max_length 13[0-9] "),
+        ({"scorer": None}, UsageError, "need rewards, or a reward model"),
+        ({"vllm": True}, UsageError, "--vllm needs a GPU, and there is none here"),
+        ({"rows": [{**prompts(1)[0], "details": None}]}, BadFile, r"\(line 1\): details must be an object"),
+        ({"rollouts": "offline"}, BadFile, "completions must be a list of lists of messages"),
+    ],
+)
+def test_what_cannot_be_trained_is_told_in_one_sentence(
+    answering_base: Path, tmp_path: Path, change: dict[str, Any], error: type[Exception], told: str
+):
+    with pytest.raises(error, match=told):
+        grpo.train(job(answering_base, tmp_path, **change), silent)
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"vllm": "yes"}, "vllm must be true or false"),
+        ({"vllm_server": "localhost"}, "must be an address such as http"),
+        ({"vllm": True, "vllm_server": "http://localhost:8000"}, "choose one"),
+    ],
+)
+def test_impossible_settings_of_vllm_are_refused(values: dict[str, Any], told: str):
+    with pytest.raises(UsageError, match=told):
+        GRPOConfig().with_overrides(values)
+
+
+def test_a_vllm_server_is_handed_to_the_trainer():
+    config = GRPOConfig().with_overrides({"vllm_server": "http://localhost:8000"})
+    expected = {"use_vllm": True, "vllm_mode": "server", "vllm_server_base_url": "http://localhost:8000"}
+    assert grpo._of_vllm(config) == expected
+
+
+def drawn(answers: int, size: int, seed: int = 1, prompt: str = "0", step: int = 0) -> list[int]:
+    from rl.training.stored_groups import StoredAnswers
+
+    draw: Callable[..., list[int]] = StoredAnswers([], size, seed)._drawn  # type: ignore[arg-type]
+    return draw(answers, prompt, step)
+
+
+def test_answers_are_drawn_by_seed_row_and_step():
+    assert drawn(20, 6) == drawn(20, 6)
+    others = [drawn(20, 6, seed=2), drawn(20, 6, prompt="1"), drawn(20, 6, step=1)]
+    assert drawn(20, 6) not in others
+    assert len(set(drawn(20, 6))) == 6
+
+
+def test_the_answers_of_a_small_group_come_equally_often():
+    assert sorted(drawn(3, 6)) == [0, 0, 1, 1, 2, 2]
+    assert sorted(set(drawn(3, 4))) == [0, 1, 2]

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rl.config import RewardModelConfig
+from rl.errors import Interrupted, UsageError
+from rl.records import TrainingJob, TrainingResult, silent
+from rl.training import checkpoints, reward_model, reward_scoring
+from tests.training.conftest import SMALL, Listener, Row, message, polite_rows, same_weights, write_rows
+from tests.training.conftest import job as any_job
+
+Run = tuple[TrainingResult, Listener]
+
+
+def job(base: Path, folder: Path, rows: list[Row] | None = None, resume: bool = False, **overrides: Any) -> TrainingJob:
+    made = any_job(base, folder, rows, resume)
+    heldout = write_rows(folder / "heldout.jsonl", polite_rows(36)[24:])
+    config = RewardModelConfig().with_overrides({**SMALL, **overrides})
+    return replace(made, config=config, heldout_rows=heldout)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    listener = Listener()
+    return reward_model.train(job(tiny_base, tmp_path_factory.mktemp("whole")), listener), listener
+
+
+def test_it_says_how_right_and_how_sure_it_is_on_held_out_pairs(uninterrupted: Run) -> None:
+    result, listener = uninterrupted
+    assert result.metrics["heldout_pairs"] == 12
+    assert result.metrics["heldout_accuracy"] == 1
+    assert 0 < result.metrics["heldout_calibration_error"] < 0.5
+    assert "12 held-out pairs: 100.0% in the right order, expected calibration error 0." in listener.log
+    assert {"loss", "accuracy", "margin", "reward"} <= result.metrics.keys()
+
+
+def test_the_saved_model_gives_the_numbers_of_the_trained_one(uninterrupted: Run) -> None:
+    result, _ = uninterrupted
+    again = reward_scoring.load(result.adapter_dir)
+    scores = reward_scoring.score_pairs(again, polite_rows(36)[24:], silent)
+    assert math.fsum(score.margin for score in scores if score) / 12 == result.metrics["heldout_margin"]
+
+
+def test_a_loaded_model_scores_answers_from_0_to_1(uninterrupted: Run) -> None:
+    from rl.data_formatter.fresh import fresh_trace
+
+    model = reward_scoring.load(uninterrupted[0].adapter_dir)
+    prompt = [message("user", "Question number 40?")]
+    good, bad = (model.score(prompt, answer) for answer in ("Thank you, open page 40.", "Perhaps it, wait page 40."))
+    assert good is not None
+    assert bad is not None
+    assert 0 < bad < good < 1
+    score = model(fresh_trace({"prompt": prompt, "details": {}}, "Thank you, open page 40."))
+    assert (score.value, score.components) == (good, {"reward_model": good})
+    assert model.score([message("user", "long " * 5000)], "Thanks.") is None
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_it_learns_what_shuffled_pairs_do_not_teach(tiny_base: Path, tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    rows = polite_rows(24)
+    shuffled = [chance.choice([row, {**row, "chosen": row["rejected"], "rejected": row["chosen"]}]) for row in rows]
+    learned = reward_model.train(job(tiny_base, tmp_path / "real", rows, seed=seed, epochs=4.0), silent)
+    noise = reward_model.train(job(tiny_base, tmp_path / "noise", shuffled, seed=seed, epochs=4.0), silent)
+    assert learned.metrics["heldout_accuracy"] == 1
+    assert learned.metrics["heldout_margin"] > 1 + abs(noise.metrics["heldout_margin"])
+
+
+def test_the_base_model_tells_nothing_apart(tiny_base: Path, uninterrupted: Run) -> None:
+    adapters = {"base": None, "new": uninterrupted[0].adapter_dir}
+    scores = reward_scoring.score_versions(
+        str(tiny_base), adapters, polite_rows(36)[24:], max_length=128, report=silent
+    )
+    assert {score.credit for score in scores["base"] if score} == {0.5}
+    assert {score.credit for score in scores["new"] if score} == {1.0}
+
+
+def test_an_interrupted_training_resumes_to_the_same_model(
+    tiny_base: Path, tmp_path: Path, uninterrupted: Run
+) -> None:
+    with pytest.raises(Interrupted, match="stopped by a test"):
+        reward_model.train(job(tiny_base, tmp_path), Listener(stop_at=2))
+    assert checkpoints.newest_complete(tmp_path / "run") == tmp_path / "run" / "checkpoint-2"
+    resumed = reward_model.train(job(tiny_base, tmp_path, resume=True), silent)
+    assert same_weights(resumed, uninterrupted[0])
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from rl.training import reward_model
+from tests.training.test_reward_model import job
+
+def report(event, values):
+    if event == "step" and values["metrics"] and values["step"] == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+reward_model.train(job(Path(sys.argv[1]), Path(sys.argv[2]), save_steps=2), report)
+"""
+
+
+def test_a_killed_training_resumes_to_the_same_model(
+    tiny_base: Path, tmp_path: Path, uninterrupted: Run, settings: Any
+) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(settings.BASE_DIR)}
+    command = [sys.executable, "-c", KILLED, str(tiny_base), str(tmp_path)]
+    killed = subprocess.run(command, cwd=settings.BASE_DIR, env=environment, timeout=120)
+    assert killed.returncode == -signal.SIGKILL
+    resumed = reward_model.train(job(tiny_base, tmp_path, resume=True, save_steps=2), silent)
+    assert same_weights(resumed, uninterrupted[0])
+
+
+def test_an_adapter_that_answers_is_no_reward_model(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text('{"task_type": "CAUSAL_LM", "base_model_name_or_path": "x"}')
+    (tmp_path / "adapter_model.safetensors").write_bytes(b"x")
+    with pytest.raises(UsageError, match="is no reward model, but an adapter that answers"):
+        reward_scoring.load(tmp_path)
