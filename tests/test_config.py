@@ -23,7 +23,7 @@ def test_every_preset_trains_on_the_same_effective_batch():
 
 
 def test_an_unknown_preset_lists_the_known_ones():
-    with pytest.raises(UsageError, match="smal_gpu.*default, small_gpu, high_quality, cpu"):
+    with pytest.raises(UsageError, match="smal_gpu.*default, small_gpu, high_quality, .*, m1_mac, cpu"):
         preset("smal_gpu")
 
 

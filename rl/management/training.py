@@ -18,8 +18,8 @@ from rl.management.tables import evaluation_document, evaluation_table, verdict_
 from rl.models import Agent, Evaluation, TrainingRun
 from rl.serving.deploy import file_name
 from rl.slugs import check_slug
+from rl.training import launching, supervisor, versions
 from rl.training import run as runs
-from rl.training import supervisor, versions
 from rl.training.dry_run import dry_run
 from rl.training.report_to import TRACKERS, tracker_names
 
@@ -83,6 +83,8 @@ def add_run_options(parser: CommandParser) -> None:
     run.add_argument("--register-ollama", action="store_true", help="register the exported model with Ollama")
     run.add_argument("--model-name", default="", help="name of the exported model")
     run.add_argument("--report-to", default="", help=f"with commas between: {', '.join(TRACKERS)}")
+    run.add_argument("--num-processes", type=int, default=1, help="train in so many processes at once")
+    run.add_argument("--accelerate-config", default="", help="train as this file of 'accelerate config' says")
     run.add_argument("--dry-run", action="store_true", help="say what would be trained, and do nothing")
     run.add_argument("--run", type=int, help="work on this claimed run (the queue starts runs so)")
     run.add_argument("--attempt", type=int, help="with --run: the attempt that the caller claimed")
@@ -124,7 +126,16 @@ def _run_options(agent: Agent, options: dict[str, Any]) -> runs.RunOptions:
     if options["output_dir"]:
         versions.check_output_dir(options["output_dir"])
     tracker_names(options["report_to"])
-    names = ["base_model", "output_dir", "quantization", "model_name", "report_to"]
+    launching.Launch(options["num_processes"], options["accelerate_config"])
+    names = [
+        "base_model",
+        "output_dir",
+        "quantization",
+        "model_name",
+        "report_to",
+        "num_processes",
+        "accelerate_config",
+    ]
     of_data = ["min_samples", "val_split", "min_confidence"]
     if "source" in options:
         _check_files(options)

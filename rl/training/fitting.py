@@ -61,7 +61,7 @@ def arguments(kind: type[Arguments], config: TrainingConfig, output_dir: Path, *
 
 
 def batches(config: TrainingConfig) -> dict[str, int]:
-    """``batch_size`` and ``gradient_accumulation`` are of all processes together: a step is the same however many there are."""
+    """``batch_size`` and ``gradient_accumulation`` are of all processes together: a step stays the same."""
     rows, passes, processes_there = int(config.batch_size), int(config.gradient_accumulation), processes.count()
     if rows % processes_there == 0:
         rows //= processes_there

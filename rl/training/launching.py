@@ -57,7 +57,7 @@ class Launch:
         return [sys.executable, "-m", *start, *worker]
 
 
-def train(method: str, job: TrainingJob, launch: Launch, report: Report) -> TrainingResult:
+def train(method: str, launch: Launch, job: TrainingJob, report: Report) -> TrainingResult:
     """As the method's ``train``. What the first process raises is raised here; TrainingFailed when a process breaks."""
     folder = job.output_dir / FOLDER
     folder.mkdir(parents=True, exist_ok=True)

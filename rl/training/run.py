@@ -11,6 +11,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,9 @@ from rl.leaves import leaf
 from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun, TrainingSet
 from rl.records import Report, TrainingJob, TrainingResult
 from rl.serving.deploy import deploy_to_ollama, file_name, require_ollama
-from rl.training import base_models, method, method_path, rollouts, versions
+from rl.training import base_models, launching, method, method_path, rollouts, versions
 from rl.training.charts import draw_report
-from rl.training.ladder import train_within_memory
+from rl.training.ladder import Train, train_within_memory
 from rl.training.locks import device_lock
 from rl.training.monitor import Monitor, stopped_by_signals
 from rl.training.progress import log_file
@@ -63,6 +64,8 @@ class RunOptions:
     reward_model: str = ""
     """A directory or a version: what rewards them instead."""
     report_to: str = ""
+    num_processes: int = 1
+    accelerate_config: str = ""
     """Experiment trackers, with commas between."""
 
     def as_dict(self) -> dict[str, Any]:
@@ -188,11 +191,20 @@ def _freeze_data(run: TrainingRun, options: RunOptions, report: Report) -> Train
 def _train(run: TrainingRun, training_set: TrainingSet, options: RunOptions, report: Report) -> TrainingResult:
     job = _job(run, training_set, options, report)
     with _followed(run, options, report) as tell:
-        result = train_within_memory(method(run.method).train, job, tell, run.method)
+        result = train_within_memory(_trainer(run, options), job, tell, run.method)
     gc.collect()  # trainer and model refer to each other, and the next model may not fit beside this one
     result.save(run.directory / "result.json")
     draw_report(result, run.directory / "report.png", f"{run.agent.name}, run {run.pk}: {run.method}", report)
     return result
+
+
+def _trainer(run: TrainingRun, options: RunOptions) -> Train:
+    """The method's ``train``, here or in as many processes as were asked for."""
+    launch = launching.Launch(options.num_processes, options.accelerate_config)
+    if launch.is_needed:
+        return partial(launching.train, run.method, launch)
+    train: Train = method(run.method).train
+    return train
 
 
 @contextmanager

@@ -19,6 +19,12 @@ def test_this_machine_has_a_processor_memory_and_a_disk():
 
 
 def test_the_preset_follows_the_largest_gpu():
-    machines = {"cpu": LAPTOP, "default": SERVER, "small_gpu": with_gpu(12), "memory_constrained": with_gpu(6), "m1_mac": MAC}
+    machines = {
+        "cpu": LAPTOP,
+        "default": SERVER,
+        "small_gpu": with_gpu(12),
+        "memory_constrained": with_gpu(6),
+        "m1_mac": MAC,
+    }
     assert {name: machine.preset for name, machine in machines.items()} == {name: name for name in machines}
     assert machines.keys() <= PRESETS.keys()

@@ -62,7 +62,7 @@ def tight(monkeypatch) -> Callable[[type, Fits, Exception], list[int]]:
                 activation_checkpointing=args.gradient_checkpointing,
             )
             if not fits(found, self.state.global_step):
-                raise error
+                raise type(error)(*error.args)  # the same object would keep its traceback, and so the model
             done.append(self.state.global_step)
             return original(self, *arguments, **options)
 

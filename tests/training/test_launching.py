@@ -30,7 +30,7 @@ def test_two_processes_have_the_losses_of_one(tiny_base: Path, tmp_path: Path):
     one, two = Listener(), Listener()
     options = {"lora_dropout": 0.0, "epochs": 2.0}
     dpo.train(job(tiny_base, tmp_path / "one", **options), one)
-    result = launching.train("dpo", job(tiny_base, tmp_path / "two", **options), TWO, two)
+    result = launching.train("dpo", TWO, job(tiny_base, tmp_path / "two", **options), two)
     assert list(two.losses) == list(one.losses)
     assert list(two.losses.values()) == pytest.approx(list(one.losses.values()), abs=1e-4)
     assert result.steps == 6
@@ -40,13 +40,13 @@ def test_two_processes_have_the_losses_of_one(tiny_base: Path, tmp_path: Path):
 
 @pytest.mark.slow
 def test_both_stop_at_the_same_step_and_go_on_as_if_nothing_had_happened(tiny_base: Path, tmp_path: Path):
-    whole = launching.train("dpo", job(tiny_base, tmp_path / "whole"), TWO, Listener())
+    whole = launching.train("dpo", TWO, job(tiny_base, tmp_path / "whole"), Listener())
     with pytest.raises(Interrupted, match="stopped by a test"):
-        launching.train("dpo", job(tiny_base, tmp_path), TWO, Listener(stop_at=2))
+        launching.train("dpo", TWO, job(tiny_base, tmp_path), Listener(stop_at=2))
     newest = checkpoints.newest_complete(tmp_path / "run")
     assert newest is not None
     assert sorted(path.name for path in newest.glob("rng_state*")) == ["rng_state_0.pth", "rng_state_1.pth"]
-    resumed = launching.train("dpo", job(tiny_base, tmp_path, resume=True), TWO, Listener())
+    resumed = launching.train("dpo", TWO, job(tiny_base, tmp_path, resume=True), Listener())
     assert same_weights(resumed, whole)
 
 
@@ -54,12 +54,12 @@ def test_what_a_process_refuses_is_told_in_its_words(tiny_base: Path, tmp_path: 
     broken = job(tiny_base, tmp_path)
     broken.train_rows.write_text("{}\n")
     with pytest.raises((BadFile, TrainingFailed), match="prompt must be a list of messages"):
-        launching.train("dpo", broken, TWO, Listener())
+        launching.train("dpo", TWO, broken, Listener())
 
 
 def test_a_batch_that_cannot_be_shared_is_refused(tiny_base: Path, tmp_path: Path):
     with pytest.raises(UsageError, match="neither batch_size 3 nor gradient_accumulation 1 can be shared by 2"):
-        launching.train("dpo", job(tiny_base, tmp_path, batch_size=3), TWO, Listener())
+        launching.train("dpo", TWO, job(tiny_base, tmp_path, batch_size=3), Listener())
 
 
 def test_a_process_that_dies_is_one_clear_error(tiny_base: Path, tmp_path: Path):
@@ -70,7 +70,7 @@ def test_a_process_that_dies_is_one_clear_error(tiny_base: Path, tmp_path: Path)
                     each.kill()
 
     with pytest.raises(TrainingFailed, match="a training process ended with exit code"):
-        launching.train("dpo", job(tiny_base, tmp_path, epochs=20.0), TWO, kill)
+        launching.train("dpo", TWO, job(tiny_base, tmp_path, epochs=20.0), kill)
     assert processes_of(tmp_path) == []
 
 
@@ -79,7 +79,7 @@ import sys
 from pathlib import Path
 from rl.training import launching
 from tests.training.conftest import job
-launching.train("dpo", job(Path(sys.argv[1]), Path(sys.argv[2]), epochs=200.0), launching.Launch(2),
+launching.train("dpo", launching.Launch(2), job(Path(sys.argv[1]), Path(sys.argv[2]), epochs=200.0),
                 lambda event, values: print(event, flush=True))
 """
 

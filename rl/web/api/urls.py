@@ -19,7 +19,7 @@ DOCS = SpectacularSwaggerSplitView.as_view(url_name="api-schema", template_name=
 
 def _with_and_without_slash(route: str, view: type[APIView], name: str) -> list[URLPattern]:
     """N3's guide writes its calls without the last slash, and a POST cannot be redirected."""
-    hidden = type(view.__name__, (view,), {"schema": None})  # described once
+    hidden: type[APIView] = type(view.__name__, (view,), {"schema": None})  # described once
     return [path(f"{route}/", view.as_view(), name=name), path(route, hidden.as_view())]
 
 
