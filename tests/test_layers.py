@@ -14,6 +14,7 @@ HEAVY = {"torch", "transformers", "trl", "peft", "datasets", "accelerate", "skle
 TORCH_LEAVES = (
     "rl.training.dpo",
     "rl.training.kto",
+    "rl.training.warm_up",
     "rl.training.fitting",
     "rl.training.preparing",
     "rl.training.callbacks",

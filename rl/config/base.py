@@ -20,6 +20,7 @@ class TrainingConfig:
     RANGES: ClassVar[Mapping[str, tuple[float, float]]] = {
         "epochs": (0.01, 1000),
         "max_steps": (0, 10_000_000),
+        "sft_epochs": (0, 1000),
         "batch_size": (1, 1024),
         "gradient_accumulation": (1, 1024),
         "learning_rate": (1e-9, 1.0),
@@ -50,6 +51,8 @@ class TrainingConfig:
     """Passes over the training rows."""
     max_steps: int = 0
     """Optimiser steps; 0: as many as ``epochs`` comes to."""
+    sft_epochs: float = 0.0
+    """Passes of imitation over the good answers before the method itself; 0: none."""
     batch_size: int = 4
     """Preference pairs (or rows) per forward pass."""
     gradient_accumulation: int = 4

@@ -10,6 +10,7 @@ from rl.dataset_builder.judged_rows import GroupRows, LabelledRows, RewardRows
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.pair_rows import PairRows
 from rl.dataset_builder.prompt_rows import PromptsOnly
+from rl.dataset_builder.reward_pairs import RewardPairs
 from rl.errors import UsageError
 from rl.models import Agent
 
@@ -31,6 +32,7 @@ ROW_BUILDERS: dict[str, type[RowBuilder]] = {
     "kto": LabelledRows,
     "grpo": GroupRows,
     "reward": RewardRows,
+    "reward_model": RewardPairs,
     "prompts": PromptsOnly,
 }
 

@@ -17,9 +17,11 @@ from rl.evaluation.held_out import CONTRASTS, contrasts
 from rl.evaluation.statistics import mean_interval, prompt_accuracy
 from rl.export.release import base_of_adapter
 from rl.leaves import leaf
-from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun, TrainingSet
+from rl.models import REWARD_MODEL, Agent, Deployment, Evaluation, ModelVersion, TrainingRun, TrainingSet
 from rl.records import Interval, PairScore, Report
 from rl.training import rollouts, versions
+from rl.training.calibration import expected_calibration_error
+from rl.training.model_path import is_reward_model
 
 WORST_EXAMPLES = 10
 NEAR_TIE = 0.5
@@ -76,7 +78,7 @@ def evaluate(
 ) -> Evaluation:
     """Measures all three models on the set's held-out rows and stores the gate's verdict: by preference accuracy, or where
     the rows are prompts, by the reward of fresh answers (then the accuracies are mean rewards)."""
-    current = None if against_base else _version_in_use(version)
+    current = None if against_base or version.is_reward_model else _version_in_use(version)
     adapter = versions.adapter_directory(version)
     max_length = version.run.config["max_length"]
     subject = _Subject(version.agent, version.base_model, adapter, current, max_length, version.run)
@@ -104,8 +106,12 @@ def _measure(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, re
 
 def _preference(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> _Measured:
     current, length = subject.current, subject.max_length
-    scores = compare(subject.base_model, subject.adapter, current, held_out, length, report)
+    scores_answers = is_reward_model(subject.adapter)
+    measure = "reward_model" if scores_answers else "preference"
+    scores = compare(subject.base_model, subject.adapter, current, held_out, length, report, measure)
     verdict = judge(scores, training_set, held_out.share)
+    if scores_answers:
+        verdict = _of_reward_model(verdict)
     fields = {
         "pairs": len(scores.rows),
         "prompts": len({score.prompt_key for score in scores.new}),
@@ -115,7 +121,18 @@ def _preference(subject: _Subject, training_set: TrainingSet, held_out: HeldOut,
         "verdict": verdict.decision,
         "ratings_needed": verdict.ratings_needed,
     }
-    return _Measured(fields, describe(scores, verdict))
+    found = describe(scores, verdict)
+    if scores_answers:
+        found["calibration_error"] = expected_calibration_error([score.margin for score in scores.new])
+    return _Measured(fields, found)
+
+
+def _of_reward_model(verdict: Verdict) -> Verdict:
+    """Worse than guessing is rejected; nothing is promoted."""
+    if verdict.decision == "reject":
+        return verdict
+    reason = f"{verdict.reason} It is a reward model: it scores answers, and is never promoted."
+    return replace(verdict, decision="undecided", reason=reason)
 
 
 def _rewards(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> _Measured:
@@ -156,8 +173,9 @@ def never_learned(training_set: TrainingSet, *compared: ModelVersion | None) -> 
 
 
 def find_version(agent: Agent, name: str | None = None) -> ModelVersion:
-    """The agent's version of that name, or its newest. Raises UsageError that lists those there are."""
-    if version := (agent.versions.filter(name__iexact=name) if name else agent.versions.all()).first():
+    """The agent's version of that name, or its newest that answers. Raises UsageError that lists those there are."""
+    answering = agent.versions.exclude(run__method=REWARD_MODEL)
+    if version := (agent.versions.filter(name__iexact=name) if name else answering).first():
         return version
     known = ", ".join(agent.versions.values_list("name", flat=True)[:20])
     raise UsageError(f"{agent.name} has no version{f' {name!r}' if name else ''}; there are: {known or 'none yet'}")
@@ -168,6 +186,8 @@ def latest_training_set(agent: Agent, version: ModelVersion | None = None) -> Tr
     for a version that learned from such a set, and last for all others. Raises NotEnoughData when there is none."""
     sets = agent.training_sets.filter(heldout_rows__gt=0, method__in=CONTRASTS)
     learned_from = TrainingSet.objects.filter(runs__version=version).first() if version else None
+    if version and version.is_reward_model:
+        sets = sets.filter(method=REWARD_MODEL)
     prompts, others = sets.filter(method="prompts"), sets.exclude(method="prompts")
     ranked = (prompts, others) if learned_from and learned_from.method == "prompts" else (others, prompts)
     if training_set := ranked[0].first() or ranked[1].first():
@@ -188,12 +208,13 @@ def compare(
     held_out: HeldOut,
     max_length: int,
     report: Report,
+    measure: str = "preference",
 ) -> Comparison:
     """Loads each base model once; there may be no held-out rows."""
     rows, relative = held_out.rows, held_out.relative
     if not rows:
         return Comparison([], [], [], [], 0)
-    score = leaf(SCORERS["preference"]).score_versions
+    score = leaf(SCORERS[measure]).score_versions
     adapters: dict[str, Path | None] = {"base": None, "new": adapter}
     shared = current is not None and current.base_model == base_model
     if current is not None and shared:

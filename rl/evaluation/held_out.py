@@ -52,6 +52,7 @@ CONTRASTS: dict[str, Callable[[Iterable[Row]], list[Row]]] = {
     "dpo": list,
     "kto": of_labels,
     "grpo": of_groups,
+    "reward_model": list,
     "prompts": list,
 }
 """Prompts have no answers to tell apart: they are asked (rewarded.py)."""

@@ -17,6 +17,7 @@ from rl.models import Artifact, ModelVersion
 from rl.records import Report
 from rl.slugs import check_slug
 from rl.training import versions
+from rl.training.model_path import is_reward_model
 
 _LONGEST_SLUG = 64
 
@@ -86,6 +87,8 @@ def export_files(format_name: str, job: ExportJob, report: Report) -> ExportResu
     """Raises UsageError for an unknown format or level or a bad name, ExportFailed for all that breaks on the way."""
     if format_name not in EXPORTERS:
         raise UsageError(f"unknown format {format_name!r}; known: {', '.join(EXPORTERS)}")
+    if job.adapter_dir and is_reward_model(job.adapter_dir):
+        raise UsageError(f"{job.name} is a reward model: it scores answers, and is not exported")
     check_level(job.quantization)
     check_slug(job.name, "model name")
     try:

@@ -13,9 +13,10 @@ from rl.models.serving import Arm, Assignment, Deployment, Experiment
 from rl.models.spans import PendingSpan
 from rl.models.traces import Trace, prompt_key
 from rl.models.training import MetricPoint, TrainingRun, TrainingSet, TrainingSetTrace
-from rl.models.versions import Artifact, Evaluation, ModelVersion
+from rl.models.versions import REWARD_MODEL, Artifact, Evaluation, ModelVersion
 
 __all__ = [
+    "REWARD_MODEL",
     "Agent",
     "ApiKey",
     "Arm",

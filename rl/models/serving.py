@@ -3,6 +3,7 @@ from __future__ import annotations
 from django.db import models, transaction
 from django.db.models import Q
 
+from rl.errors import UsageError
 from rl.models.agents import Agent
 from rl.models.versions import ModelVersion
 
@@ -45,7 +46,12 @@ class Deployment(models.Model):
 
     @classmethod
     def promote(cls, version: ModelVersion) -> None:
-        """Makes ``version`` champion and today's champion ``previous``, in one transaction."""
+        """Makes ``version`` champion and today's champion ``previous``, in one transaction.
+
+        Raises UsageError for a reward model.
+        """
+        if version.is_reward_model:
+            raise UsageError(f"{version} is a reward model: it scores answers, and no agent can use it to answer")
         with transaction.atomic():
             aliased = cls.objects.select_for_update().filter(agent_id=version.agent_id)
             champion = aliased.filter(alias=cls.Alias.CHAMPION).first()

@@ -5,6 +5,9 @@ from django.db.models.functions import Lower
 
 from rl.models.agents import Agent
 
+REWARD_MODEL = "reward_model"
+"""The method whose versions score answers instead of giving them."""
+
 
 class ModelVersion(models.Model):
     """What a training run produced.
@@ -40,6 +43,12 @@ class ModelVersion(models.Model):
 
     def __str__(self) -> str:
         return f"{self.agent.name} {self.name}"
+
+    @property
+    def is_reward_model(self) -> bool:
+        """It scores answers: it is never in use, exported or served."""
+        run = getattr(self, "run", None)
+        return run is not None and run.method == REWARD_MODEL
 
     def move(self, to: Stage) -> bool:
         """One conditional update; False when the arrow does not exist from the stage that the row has now."""

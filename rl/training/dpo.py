@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 from datasets import Dataset
+from peft import PeftModel
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from trl import DPOConfig, DPOTrainer
 from trl.trainer.utils import disable_dropout_in_model
@@ -21,6 +22,7 @@ from rl.records import Report, TrainingJob, TrainingResult
 from rl.training import fitting, loading
 from rl.training.log_probs import StoredAnswers, answer_log_probs
 from rl.training.preparing import encoded_rows, prepared
+from rl.training.warm_up import warmed_up
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:
@@ -31,7 +33,9 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     started = time.monotonic()
     with prepared(job, report) as (scratch, checkpoint, tokenizer, model):
         rows, lengths = encoded_rows(job, tokenizer, model, scratch / "rows.arrow", report, "dpo")
-        trainer = _trainer(job, model, tokenizer, rows, scratch)
+        disable_dropout_in_model(model)  # TRL's own switch would turn off the adapter's dropout too
+        good = StoredAnswers(rows, "chosen_ids")
+        trainer = _trainer(job, warmed_up(job, tokenizer, model, good, scratch, report), tokenizer, rows, scratch)
         if job.config.epochs > 1:
             report("stage", {"name": "scoring under the base model"})
             trainer.use_reference(job.config.precision, report)
@@ -52,7 +56,7 @@ class _Trainer(DPOTrainer):
         """Scores every answer under the base model now instead of once per epoch."""
         rows = self.train_dataset
         self.model.eval()
-        with self.model.disable_adapter():
+        with fitting.reference(self.model):
             answers = StoredAnswers(rows, "chosen_ids", "rejected_ids")
             scores = answer_log_probs(self.model, answers, loading.autocast_dtype(precision), report)
         self.train_dataset = rows.add_column("ref_chosen_logps", scores[: len(rows)]).add_column(
@@ -62,10 +66,12 @@ class _Trainer(DPOTrainer):
 
 
 def _trainer(
-    job: TrainingJob, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset, scratch: Path
+    job: TrainingJob,
+    model: PreTrainedModel | PeftModel,
+    tokenizer: PreTrainedTokenizerBase,
+    rows: Dataset,
+    scratch: Path,
 ) -> _Trainer:
-    # TRL's own switch would turn off the adapter's dropout too.
-    disable_dropout_in_model(model)
     # The rows fit already.
     of_dpo = {"beta": job.config.beta, "max_length": None, "disable_dropout": False}
     return _Trainer(
@@ -73,5 +79,5 @@ def _trainer(
         args=fitting.arguments(DPOConfig, job.config, scratch, **of_dpo),
         train_dataset=rows,
         processing_class=tokenizer,
-        peft_config=fitting.lora(job.config),
+        peft_config=None if isinstance(model, PeftModel) else fitting.lora(job.config),
     )

@@ -24,7 +24,7 @@ class Chart(NamedTuple):
     """The first one that the run has is drawn."""
     spread: str = ""
     """A metric that is a standard deviation around it."""
-    logarithmic: bool = False
+    noisy: bool = True
 
 
 CHARTS = (
@@ -35,8 +35,8 @@ CHARTS = (
     Chart("KL divergence from the base model", ("kl",)),
     Chart("value error", ("value_error", "value_loss")),
     Chart("length of an answer (tokens)", ("completion_length", "length")),
-    Chart("gradient norm", ("grad_norm",), logarithmic=True),
-    Chart("learning rate", ("learning_rate",)),
+    Chart("gradient norm", ("grad_norm",)),
+    Chart("learning rate", ("learning_rate",), noisy=False),
 )
 
 
@@ -54,6 +54,8 @@ def draw(result: TrainingResult, path: Path, title: str) -> None:
         _draw_one(axes, chart, _points(result, metric), _points(result, chart.spread))
     for axes in list(places):
         axes.remove()
+    if len(result.history) >= SMOOTHED_FROM:
+        figure.supxlabel("pale: each step; dark: the mean of the last tenth of the steps", fontsize=8, color="#666666")
     with staged_file(path) as partial:
         figure.savefig(partial, format="png", dpi=110)
 
@@ -68,21 +70,22 @@ def _points(result: TrainingResult, metric: str) -> dict[int, float]:
 
 
 def _summary(result: TrainingResult) -> str:
-    words = f"{result.steps:,} steps, {result.seconds / 60:,.1f} minutes, last loss {result.final_loss:.4g}"
+    time = f"{result.seconds:.0f} seconds" if result.seconds < 120 else f"{result.seconds / 60:,.0f} minutes"
+    words = f"{result.steps:,} steps, {time}, last loss {result.final_loss:.4g}"
     changed = ", ".join(f"{name} {value}" for name, value in result.changed.items())
     return f"{words}; for want of memory {changed}" if changed else words
 
 
 def _draw_one(axes: Axes, chart: Chart, points: dict[int, float], spread: dict[int, float]) -> None:
     steps, values = list(points), list(points.values())
-    many = len(values) >= SMOOTHED_FROM
+    many = chart.noisy and len(values) >= SMOOTHED_FROM
     if spread:
         low, high = ([value + sign * spread.get(step, 0.0) for step, value in points.items()] for sign in (-1, 1))
         axes.fill_between(steps, low, high, color=BAND)
     axes.plot(steps, values, color=LINE if many else MEAN, linewidth=1, marker="" if len(values) > 1 else "o")
     if many:
         axes.plot(steps, _running_mean(values, len(values) // 10), color=MEAN, linewidth=1.8)
-    if chart.logarithmic and min(values) > 0:
+    if min(values) > 0 and max(values) > 100 * min(values) and chart.noisy:
         axes.set_yscale("log")
     axes.set_title(chart.title, fontsize=10)
     axes.set_xlabel("step", fontsize=8)

@@ -50,7 +50,8 @@ def dry_run(agent: Agent, config: TrainingConfig, options: RunOptions, method: s
     hardware, shape = detect_hardware(settings.DATA_DIR), model_shape(directory)
     tokens = _tokens(survey, ratio, config)
     cost = estimate(survey.train_rows, tokens, shape, config, hardware, method) if shape else None
-    learned = experience(method, hardware, partial(_estimated, hardware)) if cost else None
+    loaded = check_model_path(base) if base else str(directory)
+    learned = experience(method, loaded, hardware, partial(_estimated, hardware)) if cost else None
     if cost and learned:
         cost = replace(cost, seconds=cost.seconds * learned.ratio)
     document: dict[str, Any] = {

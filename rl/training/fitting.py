@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from peft import LoraConfig, PeftModel
 from transformers import PrinterCallback, Trainer, TrainingArguments
+from trl.trainer.utils import use_adapter
 
 from rl.config import TrainingConfig
 from rl.errors import UsageError
@@ -28,6 +30,12 @@ def lora(config: TrainingConfig) -> LoraConfig:
         target_modules="all-linear",
         task_type="CAUSAL_LM",
     )
+
+
+def reference(model: PeftModel) -> AbstractContextManager[None]:
+    """What the policy is held near: the adapter that it started from, else the base model."""
+    adapter: AbstractContextManager[None] = use_adapter(model, "ref" if "ref" in model.peft_config else None)
+    return adapter
 
 
 def arguments(kind: type[Arguments], config: TrainingConfig, output_dir: Path, **of_the_method: Any) -> Arguments:
@@ -74,14 +82,14 @@ def batches(config: TrainingConfig) -> dict[str, int]:
     return {"per_device_train_batch_size": rows, "gradient_accumulation_steps": passes}
 
 
-def fit(trainer: Trainer, job: TrainingJob, checkpoint: Path | None, report: Report) -> None:
+def fit(trainer: Trainer, job: TrainingJob, checkpoint: Path | None, report: Report, stage: str = "training") -> None:
     """Raises Interrupted, after a checkpoint, when ``report`` does."""
     report = processes.reporter(report)
     progress = Progress(report, job.config.MOST_KL)
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(progress)
     trainer.add_callback(PublishedCheckpoints(job.output_dir))
-    report("stage", {"name": "training"})
+    report("stage", {"name": stage})
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     if progress.stopped is not None:
         raise progress.stopped

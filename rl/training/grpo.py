@@ -17,6 +17,7 @@ numbers: TRL keeps no answers in its checkpoints.
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,7 @@ def _trainer(
         "loss_type": config.loss_type,
         "disable_dropout": False,
     }
+    warnings.filterwarnings("ignore", message="You are using 'rollout_func'")
     return _Trainer(
         model=model,
         args=fitting.arguments(Arguments, config, scratch, **of_grpo, **_of_vllm(config)),

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
+from peft import PeftModel
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from trl import KTOConfig, KTOTrainer
 from trl.trainer.utils import disable_dropout_in_model
@@ -25,6 +26,7 @@ from rl.records import Report, TrainingJob, TrainingResult
 from rl.training import fitting, loading, processes
 from rl.training.log_probs import StoredAnswers, answer_log_probs
 from rl.training.preparing import encoded_rows, most_tokens, prepared
+from rl.training.warm_up import warmed_up
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:
@@ -39,7 +41,10 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         weights = _weights(rows, report)
         rows = rows.shuffle(seed=int(job.config.seed))
         rows = _with_other_answers(rows, _rows_a_pass(job.config), most_tokens(job, model), scratch)
-        trainer = _trainer(job, model, tokenizer, rows, scratch, weights)
+        disable_dropout_in_model(model)  # TRL's own switch would turn off the adapter's dropout too
+        good = ((row["prompt_ids"], row["completion_ids"]) for row in iter(rows) if row["label"])
+        policy = warmed_up(job, tokenizer, model, good, scratch, report)
+        trainer = _trainer(job, policy, tokenizer, rows, scratch, weights)
         if job.config.epochs > 1:
             report("stage", {"name": "scoring under the base model"})
             trainer.use_reference(job.config.precision, report)
@@ -60,7 +65,7 @@ class _Trainer(KTOTrainer):
         """Scores every answer under the base model now instead of once per epoch."""
         rows = self.train_dataset
         self.model.eval()
-        with self.model.disable_adapter():
+        with fitting.reference(self.model):
             answers = StoredAnswers(rows, "completion_ids", "KL_completion_ids")
             scores = answer_log_probs(self.model, answers, loading.autocast_dtype(precision), report)
         self.train_dataset = rows.add_column("ref_logps", scores[: len(rows)]).add_column(
@@ -125,14 +130,12 @@ def _with_other_answers(rows: Dataset, batch_size: int, max_length: int, scratch
 
 def _trainer(
     job: TrainingJob,
-    model: PreTrainedModel,
+    model: PreTrainedModel | PeftModel,
     tokenizer: PreTrainedTokenizerBase,
     rows: Dataset,
     scratch: Path,
     weights: dict[str, float],
 ) -> _Trainer:
-    # TRL's own switch would turn off the adapter's dropout too.
-    disable_dropout_in_model(model)
     # The rows fit already.
     of_kto = {"beta": job.config.beta, "max_length": None, "disable_dropout": False, **weights}
     return _Trainer(
@@ -140,5 +143,5 @@ def _trainer(
         args=fitting.arguments(KTOConfig, job.config, scratch, **of_kto),
         train_dataset=rows,
         processing_class=tokenizer,
-        peft_config=fitting.lora(job.config),
+        peft_config=None if isinstance(model, PeftModel) else fitting.lora(job.config),
     )

@@ -74,12 +74,13 @@ def train(method: str, launch: Launch, job: TrainingJob, report: Report) -> Trai
 
 
 def _document(method: str, job: TrainingJob) -> dict[str, Any]:
-    if job.scorer is not None:
+    if job.scorer is not None or job.reward_model is not None:
         raise UsageError(f"{method} rewards answers while it trains, which works in one process only so far")
     return {
         "method": method,
         "job": {
             "train_rows": str(job.train_rows),
+            "heldout_rows": str(job.heldout_rows) if job.heldout_rows else None,
             "base_model": job.base_model,
             "output_dir": str(job.output_dir),
             "resume": job.resume,

@@ -9,6 +9,8 @@ from pathlib import Path
 from rl.errors import RatchetError, UsageError
 
 ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+SCORES = "SEQ_CLS"
+"""PEFT's task of an adapter with a head: it classifies, or scores."""
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)
 _PATH_STARTS = ("/", ".", "~", "data/", "models/")
@@ -37,6 +39,15 @@ def check_adapter(directory: Path, failure: type[RatchetError]) -> Path:
     if missing := [name for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS) if not (directory / name).is_file()]:
         raise failure(f"{directory} is not a finished adapter: it has no {' and no '.join(missing)}")
     return directory
+
+
+def is_reward_model(directory: Path) -> bool:
+    """Whether the adapter there scores answers instead of giving them."""
+    try:
+        config = json.loads((directory / ADAPTER_CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(config, dict) and config.get("task_type") == SCORES
 
 
 def _checked_directory(path: Path) -> Path:

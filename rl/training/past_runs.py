@@ -35,9 +35,12 @@ class Experience:
         return asdict(self)
 
 
-def experience(method: str, hardware: HardwareConfig, estimator: Estimator) -> Experience | None:
-    """Of runs of the method on this machine's device that went through in one go. None where there is none."""
-    ratios = [ratio for run in _alike(method, hardware) if (ratio := _ratio(run, estimator))]
+def experience(method: str, base_model: str, hardware: HardwareConfig, estimator: Estimator) -> Experience | None:
+    """Of runs of the method on this machine's device that went through in one go. None where there is none.
+
+    With the same base model only: a run on a small one is mostly start and end, and says nothing about a large one.
+    """
+    ratios = [ratio for run in _alike(method, base_model, hardware) if (ratio := _ratio(run, estimator))]
     if not ratios:
         return None
     errors = [abs(math.log(ratio / median(ratios[:number]))) for number, ratio in enumerate(ratios) if number]
@@ -50,11 +53,15 @@ def device_of(hardware: dict[str, Any]) -> tuple[str, int]:
     return (gpus[0]["name"], len(gpus)) if gpus else (hardware.get("cpu", ""), hardware.get("usable_cores", 0))
 
 
-def _alike(method: str, hardware: HardwareConfig) -> list[TrainingRun]:
+def _alike(method: str, base_model: str, hardware: HardwareConfig) -> list[TrainingRun]:
     """The oldest first."""
     here = device_of(asdict(hardware))
     newest = TrainingRun.objects.filter(
-        method=method, state=TrainingRun.State.SUCCEEDED, attempt=1, training_set__isnull=False, version__isnull=False
+        method=method,
+        version__base_model=base_model,
+        state=TrainingRun.State.SUCCEEDED,
+        attempt=1,
+        training_set__isnull=False,
     ).select_related("agent", "training_set", "version")
     alike = (run for run in newest.order_by("-finished_at")[:100] if device_of(run.hardware) == here)
     return list(islice(alike, RUNS))[::-1]

@@ -1,9 +1,9 @@
 """A reward model (Bradley and Terry, 1952; Ouyang et al., 2022): a LoRA adapter and a linear head, by TRL's RewardTrainer.
 
-Rows: ``prompt``, ``chosen``, ``rejected``, each a list of chat messages. Each answer gets a number; the loss is the negative
-log-sigmoid of the difference, and a small weight on the squared sum keeps the numbers around 0. The head starts at 0, so that
-before training every two answers are equally good. Held-out pairs say how often the order is right, and whether the model
-is as sure as it is right.
+Rows: ``prompt``, ``chosen``, ``rejected``, each a list of chat messages. Each answer gets a number; the loss is the
+negative log-sigmoid of the difference, and a small weight on the squared sum keeps the numbers around 0. The head starts
+at 0, so that before training every two answers are equally good. Held-out pairs say how often the order is right, and
+whether the model is as sure as it is right.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from rl.data_formatter import read_training_rows
 from rl.records import Report, TrainingJob, TrainingResult
 from rl.training import fitting
 from rl.training.calibration import expected_calibration_error
+from rl.training.model_path import SCORES
 from rl.training.preparing import encoded_rows, most_tokens, prepared
-from rl.training.reward_models import TASK
 from rl.training.reward_scoring import HEAD, RewardModel, load_scoring_base, score_pairs
 
 
@@ -88,7 +88,7 @@ def _trainer(
 def _lora(config: TrainingConfig) -> LoraConfig:
     """Without the task PEFT would put LoRA on the head and not save what it started from."""
     lora = fitting.lora(config)
-    lora.task_type, lora.modules_to_save = TASK, [HEAD]
+    lora.task_type, lora.modules_to_save = SCORES, [HEAD]
     return lora
 
 

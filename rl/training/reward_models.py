@@ -1,25 +1,26 @@
-"""Which folder a reward model is in, and whether it is one. Needs no torch."""
+"""Where a reward model is that somebody names by its folder or by its version. Needs no torch."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from rl.errors import UsageError
-from rl.training.model_path import ADAPTER_CONFIG, check_adapter
+from rl.models import Agent, ModelVersion
+from rl.training import versions
+from rl.training.model_path import check_adapter, is_reward_model
 
-TASK = "SEQ_CLS"
-"""PEFT's name for a model with a head that classifies, or scores."""
+
+def find(agent: Agent, name: str) -> Path:
+    """A directory, or else a version of the agent. Raises UsageError when it is neither, or scores nothing."""
+    directory = Path(name).expanduser()
+    if not directory.is_dir():
+        directory = versions.adapter_directory(_version(agent, name))
+    if not is_reward_model(check_adapter(directory, UsageError)):
+        raise UsageError(f"{name} is no reward model: 'manage.py train_reward_model --agent {agent.name}' makes one")
+    return directory
 
 
-def base_of_reward_model(directory: Path) -> str:
-    """Raises UsageError when the directory holds no finished reward model."""
-    check_adapter(directory, UsageError)
-    try:
-        config = json.loads((directory / ADAPTER_CONFIG).read_text(encoding="utf-8"))
-        task, base = config["task_type"], str(config["base_model_name_or_path"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{directory / ADAPTER_CONFIG} cannot be read: {error}") from None
-    if task != TASK:
-        raise UsageError(f"{directory} is no reward model, but an adapter that answers: train one with train_reward_model")
-    return base
+def _version(agent: Agent, name: str) -> ModelVersion:
+    if version := agent.versions.filter(name__iexact=name).first():
+        return version
+    raise UsageError(f"there is no reward model {name}: no such folder, and {agent.name} has no such version")

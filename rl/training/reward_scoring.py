@@ -1,7 +1,8 @@
 """Reward models at work: a base model with a LoRA adapter and a head that gives an answer one number.
 
-The number has no unit: a larger one is better, and the sigmoid of the difference of two is how likely people are to prefer the
-first. Training keeps the numbers of an agent's answers around 0, so the sigmoid of a single one reads as 0 to 1.
+The number has no unit: a larger one is better, and the sigmoid of the difference of two is how likely people are to
+prefer the first. Training keeps the numbers of an agent's answers around 0, so the sigmoid of a single one is used as a
+score from 0 to 1.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from peft import PeftModel
+from peft import PeftConfig, PeftModel
 from torch import Tensor
 from transformers import AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
 
@@ -21,9 +22,8 @@ from rl.records import AnswerScore, Message, PairScore, Report, TraceRecord, sil
 from rl.training import loading
 from rl.training.encoding import PAIR, SINGLE, LengthCount, encode
 from rl.training.log_probs import TOKENS_PER_BATCH, batches
-from rl.training.model_path import check_model_path
+from rl.training.model_path import check_adapter, check_model_path, is_reward_model
 from rl.training.resources import resource_advice
-from rl.training.reward_models import base_of_reward_model
 
 HEAD = "score"
 """What transformers calls it, in all models for language."""
@@ -86,7 +86,9 @@ class RewardModel:
 
 def load(directory: Path) -> RewardModel:
     """Raises UsageError for a directory that holds no reward model, TrainingFailed for one that cannot be loaded."""
-    base = base_of_reward_model(directory)
+    if not is_reward_model(check_adapter(directory, UsageError)):
+        raise UsageError(f"{directory} is no reward model: train_reward_model makes one")
+    base = PeftConfig.from_pretrained(str(directory)).base_model_name_or_path
     tokenizer = loading.load_tokenizer(base)
     model = load_scoring_base(base, "auto")
     fitted = _with_adapter(model, directory)

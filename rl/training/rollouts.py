@@ -18,6 +18,7 @@ from rl.records import AnswerScore, Scorer, TraceRecord
 from rl.rewarding import engine_for
 from rl.rewards.base import RewardResult
 from rl.rewards.engine import RewardEngine
+from rl.training import reward_models
 
 REWARD_MODEL = "rl.training.reward_scoring"
 PROBED = 20
@@ -30,9 +31,7 @@ def generates(method: str, config: TrainingConfig) -> bool:
 
 def row_kind(method: str, config: TrainingConfig) -> str:
     """Of the training set: a key of ROW_BUILDERS."""
-    if generates(method, config):
-        return "prompts"
-    return "reward" if method == "reward_model" else method
+    return "prompts" if generates(method, config) else method
 
 
 def scorer_for(agent: Agent, names: str = "") -> Scorer:
@@ -61,6 +60,8 @@ def check_rollouts(agent: Agent, method: str, config: TrainingConfig, rewards: s
         raise UsageError("--rewards and --reward-model are two ways to reward an answer: choose one")
     if rewards:
         _engine(agent, rewards)
+    if reward_model:
+        reward_models.find(agent, reward_model)
     if (getattr(config, "vllm", False) or getattr(config, "vllm_server", "")) and not find_spec("vllm"):
         raise UsageError("the package vllm is not installed here: install it, or leave out --vllm and --vllm-server")
 
@@ -69,7 +70,7 @@ def scorer_of_run(agent: Agent, options: Mapping[str, Any]) -> Scorer:
     """As it rewarded the answers that the run learned from; ``options``: of the run."""
     if options.get("reward_model"):
         load: Callable[[Path], Scorer] = leaf(REWARD_MODEL).load
-        return load(Path(options["reward_model"]).expanduser())
+        return load(reward_models.find(agent, options["reward_model"]))
     return scorer_for(agent, options.get("rewards", ""))
 
 

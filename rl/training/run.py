@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -29,7 +28,7 @@ from rl.leaves import leaf
 from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun, TrainingSet
 from rl.records import Report, TrainingJob, TrainingResult
 from rl.serving.deploy import deploy_to_ollama, file_name, require_ollama
-from rl.training import base_models, launching, method, method_path, rollouts, versions
+from rl.training import base_models, launching, method, method_path, reward_models, rollouts, versions
 from rl.training.charts import draw_report
 from rl.training.ladder import Train, train_within_memory
 from rl.training.locks import device_lock
@@ -234,7 +233,8 @@ def _job(run: TrainingRun, training_set: TrainingSet, options: RunOptions, repor
         output_dir=run.directory,
         resume=run.attempt > 1,
         scorer=rollouts.scorer_for(run.agent, options.rewards) if by_rewards else None,
-        reward_model=Path(options.reward_model).expanduser() if options.reward_model else None,
+        reward_model=reward_models.find(run.agent, options.reward_model) if options.reward_model else None,
+        heldout_rows=training_set.directory / "heldout.jsonl",
     )
 
 
@@ -245,6 +245,8 @@ def _act_on_verdict(version: ModelVersion, evaluation: Evaluation, options: RunO
         version.move(ModelVersion.Stage.REJECTED)
         return
     version.move(ModelVersion.Stage.EVALUATED)
+    if version.is_reward_model:
+        return
     if evaluation.verdict != Evaluation.Verdict.PROMOTE:
         report("log", {"text": "the gate is undecided: the version is kept, and neither exported nor used"})
         return

@@ -12,13 +12,14 @@ from django.db import IntegrityError, transaction
 from rl.errors import RunConflict, UsageError
 from rl.export.checksums import artifact_fields
 from rl.files import publish_directory, staged_directory
-from rl.models import Artifact, Deployment, ModelVersion, TrainingRun
+from rl.models import REWARD_MODEL, Artifact, Deployment, ModelVersion, TrainingRun
 from rl.records import TrainingResult, silent
 from rl.training import base_models
 
 
 def register(run: TrainingRun, result: TrainingResult) -> ModelVersion:
-    """Names the version ``v{feedback items}`` and ties it to the run, in one transaction.
+    """Names the version ``v{feedback items}``, or ``reward-v…`` where it scores answers, and ties it to the run, in one
+    transaction.
 
     Raises RunConflict when the run has been taken over: two attempts must not make two versions.
     """
@@ -32,13 +33,13 @@ def register(run: TrainingRun, result: TrainingResult) -> ModelVersion:
 
 def _register(run: TrainingRun, suffix: str) -> ModelVersion:
     assert run.training_set is not None  # noqa: S101  frozen before training
-    count = run.training_set.feedback_count
+    count, scores = run.training_set.feedback_count, run.method == REWARD_MODEL
     base = run.options.get("base_model") or run.agent.base_model
     with transaction.atomic():
         version = ModelVersion.objects.create(
             agent=run.agent,
-            name=f"v{count}{suffix}",
-            parent=Deployment.champion(run.agent),
+            name=f"{'reward-' * scores}v{count}{suffix}",
+            parent=None if scores else Deployment.champion(run.agent),
             base_model=base_models.resolve(base, silent),
             feedback_count=count,
         )

@@ -33,6 +33,7 @@ def _job(document: dict[str, Any]) -> TrainingJob:
     values = document["job"]
     return TrainingJob(
         train_rows=Path(values["train_rows"]),
+        heldout_rows=Path(values["heldout_rows"]) if values["heldout_rows"] else None,
         base_model=values["base_model"],
         output_dir=Path(values["output_dir"]),
         resume=values["resume"],

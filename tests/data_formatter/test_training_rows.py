@@ -16,6 +16,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "kto": {"prompt": PROMPT, "completion": ANSWER, "label": False},
     "grpo": {"prompt": PROMPT, "completions": [ANSWER, ANSWER], "rewards": [0, 0.5]},
     "reward": {"prompt": PROMPT, "completion": ANSWER, "reward": 0.5},
+    "prompts": {"prompt": PROMPT, "details": {"tests": []}},
 }
 
 
@@ -46,6 +47,7 @@ def test_every_method_reads_its_rows(tmp_path: Path, method: str):
         ("grpo", {"completions": ANSWER}, "completions must be a list of lists of messages"),
         ("grpo", {"rewards": [True]}, "rewards must be a list of numbers"),
         ("reward", {"reward": None}, "reward must be a number"),
+        ("prompts", {"details": []}, "details must be an object"),
     ],
 )
 def test_a_wrong_field_is_named_with_its_line(tmp_path: Path, method: str, wrong: dict[str, Any], told: str):
@@ -62,5 +64,5 @@ def test_a_line_that_is_no_row_is_named(tmp_path: Path, line: str):
 
 
 def test_an_unknown_method_is_refused(tmp_path: Path):
-    with pytest.raises(UsageError, match="known: dpo, kto, grpo, reward"):
+    with pytest.raises(UsageError, match="no rows are known for method 'ppo'; known: dpo, "):
         list(read_training_rows(written(tmp_path), "ppo"))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rl.evaluation.gate import FEWEST_PROMPTS, Verdict, decide
+from rl.evaluation.gate import FEWEST_PROMPTS, Verdict, decide, decide_means
 from rl.records import PairScore
 
 ORDER = ["reject", "undecided", "promote"]
@@ -135,3 +135,42 @@ def test_a_decision_agrees_with_its_interval(rights):
     assert (verdict.difference.low > 0 and len(rights) >= FEWEST_PROMPTS) == (verdict.decision == "promote")
     assert (verdict.difference.high < 0 and len(rights) >= FEWEST_PROMPTS) == (verdict.decision == "reject")
     assert verdict.reason.endswith(".")
+
+
+def of_rewards(changes: list[float], share: float = 0.2) -> Verdict:
+    return decide_means(changes, held_out_share=share, most_prompts=200)
+
+
+def test_rewards_that_are_surely_higher_promote_and_surely_lower_ones_reject():
+    changes = [0.3, 0.5, 0.1, 0.4, 0.2, 0.6, 0.3, 0.4]
+    better, worse = of_rewards(changes), of_rewards([-change for change in changes])
+    assert (better.decision, worse.decision) == ("promote", "reject")
+    assert better.difference.value == pytest.approx(0.35)
+    assert better.difference.low == pytest.approx(0.35 - 2.3646 * 0.160357 / math.sqrt(8), abs=1e-4)  # t of 7 degrees
+    assert better.reason == "The new version is better: +0.350 reward on 8 prompts, 95% interval +0.216 to +0.484."
+
+
+@pytest.mark.parametrize(
+    ("changes", "share", "reason"),
+    [
+        ([], 0.0, "No prompts are held out"),
+        ([0.5] * 7, 0.2, "7 prompts held out that could be rewarded, and at least 8 are needed."),
+        ([0.5], 0.2, "1 prompt held out that could be rewarded"),
+        ([0.5, -0.5] * 8, 0.2, "No difference between the two versions: +0.000 reward on 16 prompts"),
+        ([1.0, -0.8] * 8, 0.2, "it is too small to be told on 200 prompts."),
+        ([1.0, -0.4] * 8, 0.2, "about 57 more prompts should decide."),
+    ],
+)
+def test_rewards_that_differ_by_chance_are_undecided_and_say_what_is_missing(changes, share, reason):
+    verdict = of_rewards(changes, share)
+    assert (verdict.decision, verdict.ratings_needed) == ("undecided", None)
+    assert reason in verdict.reason
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(-1, 1), max_size=60))
+def test_a_decision_about_rewards_agrees_with_its_interval_and_turns_with_the_sign(changes):
+    verdict, back = of_rewards(changes), of_rewards([-change for change in changes])
+    enough = len(changes) >= FEWEST_PROMPTS
+    assert (verdict.difference.low > 0 and enough) == (verdict.decision == "promote")
+    assert ORDER.index(verdict.decision) + ORDER.index(back.decision) == 2

@@ -41,11 +41,16 @@ def past(agent: Agent, rows: TrainingSet, tmp_path):
     base = tmp_path / "model"
     base.mkdir()
     (base / "config.json").write_text(json.dumps(LLAMA))
+    (base / "model.safetensors").write_bytes(b"weights")
+    (base / "vocab.json").write_text("{}")
     made: list[TrainingRun] = []
 
     def took(seconds: float, **changes) -> TrainingRun:
         started = timezone.now() + timedelta(hours=len(made))
-        version = ModelVersion.objects.create(agent=agent, name=f"v{len(made)}", base_model=str(base), feedback_count=1)
+        base_model = changes.pop("base_model", str(base))
+        version = ModelVersion.objects.create(
+            agent=agent, name=f"v{len(made)}", base_model=base_model, feedback_count=1
+        )
         values = {
             "method": "dpo",
             "state": TrainingRun.State.SUCCEEDED,
@@ -64,27 +69,28 @@ def past(agent: Agent, rows: TrainingSet, tmp_path):
     return took
 
 
-def learned(hardware=LAPTOP, method="dpo"):
-    return experience(method, hardware, lambda run, characters: 10.0)
+@pytest.fixture
+def learned(tmp_path):
+    return lambda: experience("dpo", str(tmp_path / "model"), LAPTOP, lambda run, characters: 10.0)
 
 
-def test_without_runs_nothing_is_learned(agent):
+def test_without_runs_nothing_is_learned(agent, learned):
     assert learned() is None
 
 
-def test_one_run_gives_a_ratio_and_no_error(past):
+def test_one_run_gives_a_ratio_and_no_error(past, learned):
     past(20)
     assert (learned().runs, learned().ratio, learned().error) == (1, 2.0, None)
 
 
-def test_the_error_is_what_the_runs_before_would_have_said(past):
+def test_the_error_is_what_the_runs_before_would_have_said(past, learned):
     for seconds in (20, 40, 40):  # after 2.0: 4.0 is off by 2; after a median of 3.0: 4.0 is off by 4/3
         past(seconds)
     assert learned().ratio == 4.0
     assert learned().error == pytest.approx((2 * 4 / 3) ** 0.5)
 
 
-def test_only_the_newest_runs_count(past):
+def test_only_the_newest_runs_count(past, learned):
     for seconds in (1000, 1000, *[20] * past_runs.RUNS):
         past(seconds)
     assert (learned().runs, learned().ratio, learned().error) == (past_runs.RUNS, 2.0, 1.0)
@@ -94,6 +100,7 @@ def test_only_the_newest_runs_count(past):
     "changes",
     [
         {"method": "kto"},
+        {"base_model": "/models/larger"},
         {"attempt": 2},
         {"state": TrainingRun.State.FAILED},
         {"version": None},
@@ -103,12 +110,12 @@ def test_only_the_newest_runs_count(past):
         {"hardware": asdict(replace(LAPTOP, usable_cores=4))},
     ],
 )
-def test_runs_that_say_nothing_about_this_one_do_not_count(past, changes):
+def test_runs_that_say_nothing_about_this_one_do_not_count(past, learned, changes):
     past(20, **changes)
     assert learned() is None
 
 
-def test_a_run_whose_rows_were_tidied_up_does_not_count(past, rows):
+def test_a_run_whose_rows_were_tidied_up_does_not_count(past, learned, rows):
     past(20)
     (rows.directory / "train.jsonl").unlink()
     assert learned() is None

@@ -54,9 +54,7 @@ def job(
     base: Path, folder: Path, resume: bool = False, scorer: Scorer | None = scorer, **overrides: Any
 ) -> TrainingJob:
     folder.mkdir(parents=True, exist_ok=True)
-    prompts = [
-        {"prompt": [message("user", f"Question {i}?")], "prompt_key": str(i), "details": {}} for i in range(16)
-    ]
+    prompts = [{"prompt": [message("user", f"Question {i}?")], "prompt_key": str(i), "details": {}} for i in range(16)]
     return TrainingJob(
         train_rows=write_rows(folder / "train.jsonl", prompts),
         base_model=str(base),
@@ -82,7 +80,9 @@ def test_each_batch_is_measured(uninterrupted: Run) -> None:
     assert result.steps == 4
     assert sorted(listener.losses) == [1, 2, 3, 4]
     expected = "loss reward reward_std kl kl_coef policy_loss value_loss explained_variance entropy clip_fraction"
-    assert set(f"{expected} completion_length unfinished learning_rate grad_norm epoch".split()) <= result.metrics.keys()
+    assert (
+        set(f"{expected} completion_length unfinished learning_rate grad_norm epoch".split()) <= result.metrics.keys()
+    )
     assert all(map(math.isfinite, result.metrics.values()))
     assert result.metrics["epoch"] == 2, "4 batches of 8 answers to 16 prompts"
 
@@ -105,21 +105,20 @@ def rewards_of(base: Path, folder: Path, score: Callable[[str], float], seed: in
         deserved.append(early_letters(trace.response))
         return AnswerScore(score(trace.response))
 
-    ppo.train(job(base, folder, scorer=paid, max_steps=15, seed=seed), silent)
-    return [sum(deserved[start : start + 16]) / 16 for start in range(0, len(deserved), 16)]
+    short = {"max_new_tokens": 3, "batch_size": 32, "mini_batch_size": 16, "max_steps": 20}
+    ppo.train(job(base, folder, scorer=paid, seed=seed, **short), silent)
+    return [sum(deserved[start : start + 32]) / 32 for start in range(0, len(deserved), 32)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_it_learns_what_is_rewarded_and_nothing_from_random_rewards(
-    tiny_base: Path, tmp_path: Path, seed: int
-) -> None:
+def test_it_learns_what_is_rewarded_and_nothing_from_random_rewards(tiny_base: Path, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     learned = rewards_of(tiny_base, tmp_path / "real", early_letters, seed)
     noise = rewards_of(tiny_base, tmp_path / "noise", lambda text: chance.random(), seed)
     gain, drift = (sum(of[-4:]) / 4 - sum(of[:2]) / 2 for of in (learned, noise))
-    assert gain > 0.1
-    assert gain > abs(drift) + 0.05
+    assert gain > 0.3
+    assert gain > abs(drift) + 0.2
 
 
 def test_an_interrupted_training_resumes_to_the_same_adapter(
@@ -216,7 +215,9 @@ def saved(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_policy_that_runs_away_is_stopped_with_its_reason(tiny_base: Path, tmp_path: Path) -> None:
     wild = {**FEW, "max_steps": 30, "target_kl": 0.001, "learning_rate": 3e-2, "init_kl_coef": 0.0, "save_steps": 1}
-    with pytest.raises(TrainingFailed, match=r"nats an answer in batch \d+, more than 0.01 in 3 batches in a row; lower"):
+    with pytest.raises(
+        TrainingFailed, match=r"nats an answer in batch \d+, more than 0.01 in 3 batches in a row; lower"
+    ):
         ppo.train(job(tiny_base, tmp_path, **wild), silent)
     newest = checkpoints.newest_complete(tmp_path / "run")
     assert newest is not None

@@ -85,9 +85,7 @@ def test_the_base_model_tells_nothing_apart(tiny_base: Path, uninterrupted: Run)
     assert {score.credit for score in scores["new"] if score} == {1.0}
 
 
-def test_an_interrupted_training_resumes_to_the_same_model(
-    tiny_base: Path, tmp_path: Path, uninterrupted: Run
-) -> None:
+def test_an_interrupted_training_resumes_to_the_same_model(tiny_base: Path, tmp_path: Path, uninterrupted: Run) -> None:
     with pytest.raises(Interrupted, match="stopped by a test"):
         reward_model.train(job(tiny_base, tmp_path), Listener(stop_at=2))
     assert checkpoints.newest_complete(tmp_path / "run") == tmp_path / "run" / "checkpoint-2"

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from rl.management.base import RatchetCommand
+from rl.management.training import (
+    add_data_options,
+    add_pair_options,
+    add_run_options,
+    add_training_options,
+    train_command,
+)
+
+
+class Command(RatchetCommand):
+    help = "Train a reward model, which scores answers as people would, and measure how right and how sure it is."
+
+    def add_options(self, parser: CommandParser) -> None:
+        add_data_options(parser)
+        add_pair_options(parser)
+        add_training_options(parser)
+        parser.add_argument("--center-rewards", type=float, help="how strongly its numbers are held around 0")
+        add_run_options(parser)
+
+    def run(self, **options: Any) -> None:
+        train_command(self, "reward_model", options)
