@@ -239,7 +239,11 @@ def test_more_than_other_calls_may_send_is_fine(secret_key: str):
     assert Trace.objects.get().response == text
 
 
-@pytest.mark.parametrize("sent", [b"plain", gzip.compress(b"x")[:-3], gzip.compress(b"") + b"more", b""])
+@pytest.mark.parametrize(
+    "sent",
+    [b"plain", gzip.compress(b"x")[:-3], gzip.compress(b"") + b"more", b""],
+    ids=["plain", "cut", "with more behind it", "empty"],
+)
 def test_what_is_not_compressed_as_it_says_is_refused(secret_key: str, sent: bytes):
     refusal(send(secret_key, sent, content_encoding="gzip"), 400, "compressed")
 
