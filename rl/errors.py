@@ -55,11 +55,10 @@ class TrainingFailed(RatchetError):
 
 
 class OutOfMemory(TrainingFailed):
-    """``what``: which memory, without advice."""
-
-    def __init__(self, what: str, advice: str) -> None:
-        self.what = what
-        super().__init__(f"{what}: {advice}")
+    @property
+    def what(self) -> str:
+        """Without the advice, which stands after a colon."""
+        return str(self).partition(":")[0]
 
 
 class ExportFailed(RatchetError):

@@ -63,8 +63,12 @@ def _alike(method: str, base_model: str, hardware: HardwareConfig) -> list[Train
         attempt=1,
         training_set__isnull=False,
     ).select_related("agent", "training_set", "version")
-    alike = (run for run in newest.order_by("-finished_at")[:100] if device_of(run.hardware) == here)
+    alike = (run for run in newest.order_by("-finished_at")[:100] if device_of(run.hardware) == here and _is_alone(run))
     return list(islice(alike, RUNS))[::-1]
+
+
+def _is_alone(run: TrainingRun) -> bool:
+    return run.options.get("num_processes", 1) == 1 and not run.options.get("accelerate_config")
 
 
 def _ratio(run: TrainingRun, estimator: Estimator) -> float | None:

@@ -27,9 +27,9 @@ ANSWERS = {"dpo": PAIR, "reward_model": PAIR, "kto": SINGLE}
 
 @contextmanager
 def prepared(
-    job: TrainingJob, report: Report, load: Callable[[str, str, str], PreTrainedModel] = loading.load_base
+    job: TrainingJob, report: Report, load: Callable[[str, str, str], PreTrainedModel] | None = None
 ) -> Iterator[tuple[Path, Path | None, PreTrainedTokenizerBase, PreTrainedModel]]:
-    """A scratch folder, the checkpoint to go on from, tokenizer and base model, as ``load`` makes it."""
+    """A scratch folder, the checkpoint to go on from, tokenizer and base model, as ``load`` makes it (``load_base``)."""
     loading.quiet()
     loading.leave_a_core_free()
     disable_progress_bars()
@@ -40,7 +40,7 @@ def prepared(
         report("stage", {"name": "loading the base model"})
         tokenizer, model = (
             loading.load_tokenizer(job.base_model),
-            load(job.base_model, job.config.precision, job.config.quantize_base),
+            (load or loading.load_base)(job.base_model, job.config.precision, job.config.quantize_base),
         )
         report("stage", {"name": "preparing the rows"})
         yield scratch, checkpoint, tokenizer, model

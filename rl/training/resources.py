@@ -25,9 +25,8 @@ def resource_advice() -> Iterator[None]:
     except (MemoryError, RuntimeError, OSError, SafetensorError) as error:
         if _is_memory(error):
             raise OutOfMemory(
-                "out of memory",
-                "halve batch_size and double gradient_accumulation, lower max_length, "
-                "set activation_checkpointing, or choose a smaller base model",
+                "out of memory: halve batch_size and double gradient_accumulation, lower max_length, "
+                "set activation_checkpointing, or choose a smaller base model"
             ) from error
         if _is_disk(error):
             raise TrainingFailed(

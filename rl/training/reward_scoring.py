@@ -88,7 +88,8 @@ def load(directory: Path) -> RewardModel:
     """Raises UsageError for a directory that holds no reward model, TrainingFailed for one that cannot be loaded."""
     if not is_reward_model(check_adapter(directory, UsageError)):
         raise UsageError(f"{directory} is no reward model: train_reward_model makes one")
-    base = PeftConfig.from_pretrained(str(directory)).base_model_name_or_path
+    loading.quiet()
+    base = str(PeftConfig.from_pretrained(str(directory)).base_model_name_or_path)
     tokenizer = loading.load_tokenizer(base)
     model = load_scoring_base(base, "auto")
     fitted = _with_adapter(model, directory)

@@ -191,8 +191,8 @@ def test_a_loss_that_is_no_number_is_reported_and_ends_the_training_without_a_ch
 ) -> None:
     load = loading.load_base
 
-    def broken(base: str, precision: str) -> torch.nn.Module:
-        model = load(base, precision)
+    def broken(*arguments: str) -> torch.nn.Module:
+        model = load(*arguments)
         with torch.no_grad():
             model.lm_head.weight[5] = math.inf
         return model

@@ -106,6 +106,7 @@ def test_only_the_newest_runs_count(past, learned):
         {"version": None},
         {"training_set": None},
         {"hardware": {}},
+        {"options": {"num_processes": 2}},
         {"hardware": asdict(SERVER)},
         {"hardware": asdict(replace(LAPTOP, usable_cores=4))},
     ],
