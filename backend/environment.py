@@ -45,6 +45,14 @@ def integer(name: str, default: int, low: int, high: int) -> int:
     return number
 
 
+def one_of(name: str, known: Sequence[str]) -> str:
+    """The first is the default."""
+    value = text(name, known[0]).lower()
+    if value not in known:
+        raise ImproperlyConfigured(f"{name}={value!r} is unknown; use {' or '.join(known)}")
+    return value
+
+
 def address(name: str, default: str) -> str:
     """Of a web server, without a slash at the end."""
     value = text(name, default).rstrip("/")

@@ -11,7 +11,7 @@ from pathlib import Path
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
-from backend.environment import address, assigned, boolean, integer, listed, secret, text
+from backend.environment import address, assigned, boolean, integer, listed, one_of, secret, text
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 if not Path(text("ENV_FILE", os.devnull)).exists():
@@ -241,6 +241,9 @@ CUSTOM_REWARDS = assigned("CUSTOM_REWARDS", listed("CUSTOM_REWARDS"))
 ENABLE_ONLINE_LEARNING = boolean("ENABLE_ONLINE_LEARNING", False)
 RUN_MAX_ATTEMPTS = integer("RUN_MAX_ATTEMPTS", 3, 1, 20)
 RUN_HEARTBEAT_TIMEOUT = integer("RUN_HEARTBEAT_TIMEOUT", 900, 30, 86_400)
+TRAINING_EXECUTOR = one_of("TRAINING_EXECUTOR", ("local", "ray"))
+RAY_ADDRESS = address("RAY_ADDRESS", "http://127.0.0.1:8265")
+RAY_JOB_GPUS = integer("RAY_JOB_GPUS", 0, 0, 64)
 OLLAMA_URL = address("OLLAMA_URL", "http://127.0.0.1:11434")
 
 # --- logging ----------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean, pstdev
@@ -12,6 +13,7 @@ from rl.dataset_builder.file_source import FileSource
 from rl.dataset_builder.groups import Source, Tally
 from rl.dataset_builder.methods import row_builder
 from rl.dataset_builder.options import DataOptions
+from rl.dataset_builder.scores import score_figures
 from rl.dataset_builder.selection import DatabaseSource
 from rl.models import Agent
 from rl.records import Message
@@ -48,7 +50,7 @@ class Survey:
     """None when there is no row."""
     answer_lengths: Lengths | None
     score_mean: float | None
-    """Of labels (1 is good) or rewards; None for pairs, which have none."""
+    """Of labels (1 is good) or rewards; of rows that have none, of the ratings that were read; None without any."""
     score_std: float | None
     contradictions: int
     """Answers that some raters liked and others did not, and texts preferred to each other both ways."""
@@ -86,6 +88,7 @@ def _survey(agent: Agent, source: Source, options: DataOptions, method: str) -> 
             answer_lengths.extend(map(_length, _answers(row)))
             scores.extend(_scores(row))
     skipped = tally.skipped
+    figures = _figures(scores, source, tally)
     return Survey(
         ratings_read=tally.read,
         ratings_usable=tally.usable,
@@ -98,12 +101,18 @@ def _survey(agent: Agent, source: Source, options: DataOptions, method: str) -> 
         skipped=skipped,
         prompt_lengths=_lengths(prompt_lengths),
         answer_lengths=_lengths(answer_lengths),
-        score_mean=fmean(scores) if scores else None,
-        score_std=pstdev(scores) if scores else None,
+        score_mean=figures.get("mean"),
+        score_std=figures.get("std"),
         contradictions=tally.disputed + skipped[CONTRADICTION],
         duplicates=skipped[DUPLICATE] + skipped[SAME_TEXT],
         shortage=builder.problem(rows_on[False], rows_on[True]),
     )
+
+
+def _figures(scores: Sequence[float], source: Source, tally: Tally) -> dict[str, float]:
+    if scores:
+        return {"mean": fmean(scores), "std": pstdev(scores)}
+    return score_figures(tally.ids) if source.has_ids else {}
 
 
 def _answers(row: dict[str, Any]) -> list[list[Message]]:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
+from peft import PeftModel
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from trl import GRPOConfig as Arguments
 from trl import GRPOTrainer
@@ -31,11 +32,12 @@ from trl.trainer.utils import disable_dropout_in_model
 from rl.config import GRPOConfig
 from rl.errors import NotEnoughData, UsageError
 from rl.records import Report, TrainingJob, TrainingResult
-from rl.training import fitting, loading
+from rl.training import fitting, loading, processes
 from rl.training.alive import Alive
 from rl.training.fresh_prompts import reward_function, scorer_of, tokenised_prompts
 from rl.training.preparing import most_tokens, prepared
-from rl.training.stored_groups import StoredAnswers, encoded_groups, stored_rewards
+from rl.training.stored_groups import StoredAnswers, best_answers, encoded_groups, stored_rewards
+from rl.training.warm_up import warmed_up
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:
@@ -50,7 +52,10 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     _require_gpu_of_vllm(config)
     alive = Alive(report)
     with prepared(job, report) as (scratch, checkpoint, tokenizer, model):
-        most, path = most_tokens(job, model), scratch / "rows.arrow"
+        most, path = most_tokens(job, model), scratch / f"{processes.rank()}-rows.arrow"
+        # TRL's own switch would turn off the adapter's dropout too.
+        disable_dropout_in_model(model)
+        policy = model
         parts: dict[str, Any]
         if config.rollouts == "online":
             rows, lengths = tokenised_prompts(job.train_rows, tokenizer, most, config.max_new_tokens, path, report)
@@ -61,9 +66,10 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
                 "reward_funcs": stored_rewards,
                 "rollout_func": StoredAnswers(rows, config.num_generations, config.seed),
             }
+            policy = warmed_up(job, tokenizer, model, best_answers(rows), scratch, report)
             rows = rows.select_columns("prompt")
         job = replace(job, config=whole_groups(config, len(rows), report))
-        trainer = _trainer(job, model, tokenizer, rows, scratch, parts)
+        trainer = _trainer(job, policy, tokenizer, rows, scratch, parts)
         alive.watch(trainer)
         fitting.fit(trainer, job, checkpoint, report)
         adapter = fitting.publish_adapter(trainer, scratch / "adapter", job.output_dir / "adapter")
@@ -107,8 +113,6 @@ def _trainer(
     scratch: Path,
     parts: dict[str, Any],
 ) -> _Trainer:
-    # TRL's own switch would turn off the adapter's dropout too.
-    disable_dropout_in_model(model)
     config = job.config
     assert isinstance(config, GRPOConfig)  # noqa: S101
     of_grpo = {
@@ -126,7 +130,7 @@ def _trainer(
         args=fitting.arguments(Arguments, config, scratch, **of_grpo, **_of_vllm(config)),
         train_dataset=rows,
         processing_class=tokenizer,
-        peft_config=fitting.lora(config),
+        peft_config=None if isinstance(model, PeftModel) else fitting.lora(config),
         **parts,
     )
 

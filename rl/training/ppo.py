@@ -36,7 +36,7 @@ from rl.training.ppo_update import Updater
 from rl.training.preparing import most_tokens, prepared
 
 KL_LIMIT = 10
-"""Times ``target_kl``: a divergence beyond it is no learning any more."""
+"""Times ``target_kl``: a divergence beyond it is no learning any more. Without a target MOST_KL is the limit."""
 PATIENCE = 3
 """Batches in a row beyond the limit that end the training."""
 
@@ -121,7 +121,7 @@ class _Loop:
         heart = _Heart(self._beat)
         rate = _learning_rate(self.config, self.progress.step, self.steps)
         learned = self.update(rollout, rate, heart)
-        self.progress.controller.update(rollout.kl, len(rollout.sequences))
+        self.progress.controller.update(rollout.metrics["kl"], len(rollout.sequences))
         epoch = (self.progress.step + 1) * self.config.batch_size / len(self.prompts)
         return {**learned, **rollout.metrics, "epoch": epoch}, heart.stopped
 
@@ -159,8 +159,8 @@ class _Loop:
                     f"the {name} became {metrics[name]} in batch {step}: lower learning_rate or max_grad_norm, "
                     f"or train with precision fp32; {self._kept()}"
                 )
-        limit = KL_LIMIT * self.config.target_kl
-        self.progress.diverging = self.progress.diverging + 1 if 0 < limit < metrics["kl"] else 0
+        limit = KL_LIMIT * self.config.target_kl or self.config.MOST_KL
+        self.progress.diverging = self.progress.diverging + 1 if limit < metrics["kl"] else 0
         if self.progress.diverging >= PATIENCE:
             raise TrainingFailed(
                 f"the policy ran away from the base model: {metrics['kl']:.0f} nats an answer in batch {step}, more than "

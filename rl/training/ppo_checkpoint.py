@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from peft import set_peft_model_state_dict
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 from torch.optim import Optimizer
 
 from rl.errors import TrainingFailed
@@ -49,7 +50,7 @@ class Checkpoints:
     output_dir: Path
     scratch: Path
 
-    def save(self, progress: Progress, random: Mapping[str, Any]) -> Path:
+    def save(self, progress: Progress, random: Mapping[str, Tensor]) -> Path:
         """The folder appears whole or not at all."""
         unfinished = self.scratch / f"checkpoint-{progress.step}"
         self.networks.model.save_pretrained(unfinished, selected_adapters=[POLICY, VALUE], save_embedding_layers=False)
@@ -90,12 +91,15 @@ def _state(progress: Progress) -> dict[str, Any]:
     }
 
 
-def random_state() -> dict[str, Any]:
+def random_state() -> dict[str, Tensor]:
     """Of the generators that generation and shuffling draw from."""
-    return {"cpu": torch.get_rng_state(), "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []}
+    state = {"cpu": torch.get_rng_state()}
+    if torch.accelerator.is_available():
+        state["device"] = torch.get_device_module().get_rng_state()
+    return state
 
 
-def set_random_state(state: Mapping[str, Any]) -> None:
+def set_random_state(state: Mapping[str, Tensor]) -> None:
     torch.set_rng_state(state["cpu"])
-    if state["cuda"] and torch.cuda.is_available():
-        torch.cuda.set_rng_state_all(state["cuda"])
+    if "device" in state and torch.accelerator.is_available():
+        torch.get_device_module().set_rng_state(state["device"])

@@ -11,9 +11,8 @@ from 1 before anything has been learned.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -63,11 +62,10 @@ class Sequences:
 
 class Networks:
     def __init__(self, base: PreTrainedModel, config: TrainingConfig) -> None:
-        lora = fitting.lora(replace(config, lora_dropout=0.0))
         if config.activation_checkpointing:
             base.gradient_checkpointing_enable()
-        self.model: PeftModel = get_peft_model(base, lora, adapter_name=POLICY)
-        self.model.add_adapter(VALUE, fitting.lora(replace(config, lora_dropout=0.0)))
+        self.model: PeftModel = get_peft_model(base, fitting.lora(config), adapter_name=POLICY)
+        self.model.add_adapter(VALUE, fitting.lora(config))
         disable_dropout_in_model(self.model)
         self.head = Linear(base.config.get_text_config().hidden_size, 1, device=base.device)
         torch.nn.init.zeros_(self.head.weight)
@@ -83,32 +81,34 @@ class Networks:
     def logits(self, sequences: Sequences, temperature: float) -> Tensor:
         """(B, T, vocabulary) of the policy, at the answers' tokens."""
         tokens = sequences.mask.shape[1]
-        with self._active(POLICY), self._cast():
+        self._use(POLICY)
+        with self._cast():
             output = self.model(**sequences.inputs(), logits_to_keep=tokens + 1)
         return output.logits[:, :-1].float() / temperature
 
     def reference_logits(self, sequences: Sequences, temperature: float) -> Tensor:
+        self._use(POLICY)
         with self.model.disable_adapter():
             return self.logits(sequences, temperature)
 
     def values(self, sequences: Sequences) -> Tensor:
         """(B, T): what is to be had from before each token of the answer on."""
         tokens = sequences.mask.shape[1]
-        with self._active(VALUE), self._cast():
+        self._use(VALUE)
+        with self._cast():
             hidden = self.model.get_base_model().base_model(**sequences.inputs()).last_hidden_state
         return self.head(hidden[:, -tokens - 1 : -1].float()).squeeze(-1) * sequences.mask
 
     @torch.no_grad()
     def generate(self, **options: Any) -> Tensor:
-        with self._active(POLICY), self._cast():
+        self._use(POLICY)
+        with self._cast():
             return self.model.generate(**options)
 
-    @contextmanager
-    def _active(self, adapter: str) -> Iterator[None]:
+    def _use(self, adapter: str) -> None:
         """PEFT lets only the active adapter have gradients: a backward pass belongs before the next forward pass."""
         if self.model.active_adapter != adapter:
             self.model.set_adapter(adapter)
-        yield
 
     def _cast(self) -> Any:
         device = self.head.weight.device.type

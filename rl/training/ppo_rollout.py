@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from transformers import PreTrainedTokenizerBase, StoppingCriteria, StoppingCrit
 from rl.config.methods import PPOConfig
 from rl.data_formatter.fresh import fresh_trace
 from rl.errors import TrainingFailed
-from rl.records import Scorer
+from rl.records import AnswerScore, Scorer
 from rl.training import ppo_math
 from rl.training.ppo_networks import Networks, Sequences, token_log_probs
 
@@ -32,8 +33,6 @@ class Rollout:
     """(B, T), whitened."""
     returns: Tensor
     """(B, T)"""
-    kl: float
-    """Nats an answer."""
     metrics: Mapping[str, float]
 
 
@@ -106,7 +105,8 @@ class Collector:
 
     def __call__(self, rows: Sequence[Mapping[str, Any]], coefficient: float, beat: Beat) -> Rollout:
         sequences = self._generator([row["prompt_ids"] for row in rows], beat)
-        scores, unfinished = self._scores(rows, sequences, beat)
+        scores, components = self._scores(rows, sequences, beat)
+        unfinished = self._generator.is_unfinished(sequences)
         log_probs, reference, values = self._judged(sequences, beat)
         kl = ppo_math.token_kl(log_probs, reference, sequences.mask)
         penalised = scores - self._config.missing_eos_penalty * unfinished.float()
@@ -120,36 +120,39 @@ class Collector:
             values=values,
             advantages=ppo_math.whitened(advantages, sequences.mask),
             returns=returns,
-            kl=float(kl.sum(dim=1).mean()),
             metrics={
+                **components,
                 "reward": float(scores.mean()),
                 "reward_std": float(scores.std(correction=0)),
                 "kl": float(kl.sum(dim=1).mean()),
                 "kl_coef": coefficient,
                 "explained_variance": ppo_math.explained_variance(values, returns, sequences.mask),
                 "completion_length": float(sequences.mask.sum(dim=1).mean()),
-                "unfinished": float(unfinished.float().mean()),
+                "cut_completions": float(unfinished.float().mean()),
             },
         )
 
-    def _scores(self, rows: Sequence[Mapping[str, Any]], sequences: Sequences, beat: Beat) -> tuple[Tensor, Tensor]:
-        """(B,) each. An answer that no reward applies to counts as the mean of the others, which teaches nothing."""
+    def _scores(
+        self, rows: Sequence[Mapping[str, Any]], sequences: Sequences, beat: Beat
+    ) -> tuple[Tensor, dict[str, float]]:
+        """(B,), and the mean of each reward. An answer that no reward applies to counts as the mean of the others."""
         texts, lengths = self._generator.texts(sequences), sequences.mask.sum(dim=1).int().tolist()
-        found = [self._score(*one, beat) for one in zip(rows, texts, lengths, strict=True)]
-        known = [value for value in found if value is not None]
+        scores = [self._score(*one, beat) for one in zip(rows, texts, lengths, strict=True)]
+        known = [score.value for score in scores if score.value is not None]
         if not known:
             raise TrainingFailed(
-                f"no reward applies to any of {len(found)} answers: PPO has nothing to learn from; "
+                f"no reward applies to any of {len(scores)} answers: PPO has nothing to learn from; "
                 "choose rewards that judge an answer by itself, or give a reward model"
             )
-        mean = sum(known) / len(known)
-        scores = torch.tensor([mean if value is None else value for value in found], device=sequences.ids.device)
-        return scores, self._generator.is_unfinished(sequences)
+        values = [fmean(known) if score.value is None else score.value for score in scores]
+        return torch.tensor(values, device=sequences.ids.device), _means(scores)
 
-    def _score(self, row: Mapping[str, Any], answer: str, tokens: int, beat: Beat) -> float | None:
+    def _score(self, row: Mapping[str, Any], answer: str, tokens: int, beat: Beat) -> AnswerScore:
         """An empty answer earns nothing."""
         beat()
-        return self._scorer(fresh_trace(row, answer, len(row["prompt_ids"]), tokens)).value if answer.strip() else 0.0
+        if not answer.strip():
+            return AnswerScore(0.0)
+        return self._scorer(fresh_trace(row, answer, len(row["prompt_ids"]), tokens))
 
     @torch.no_grad()
     def _judged(self, sequences: Sequences, beat: Beat) -> tuple[Tensor, Tensor, Tensor]:
@@ -166,3 +169,8 @@ class Collector:
 
     def _policies(self) -> tuple[Callable[[Sequences, float], Tensor], ...]:
         return self._networks.logits, self._networks.reference_logits
+
+
+def _means(scores: Sequence[AnswerScore]) -> dict[str, float]:
+    names = {name for score in scores for name in score.components}
+    return {name: fmean(score.components[name] for score in scores if name in score.components) for name in names}

@@ -68,7 +68,7 @@ class ProgressLine:
 
 
 def _figures(metrics: dict[str, Any]) -> str:
-    shown = ((name, metrics.get(name)) for name in ("loss", "accuracy"))
+    shown = ((name, metrics.get(name)) for name in ("loss", "accuracy", "reward"))
     return " ".join(f"{name} {value:.3f}" for name, value in shown if value is not None)
 
 

@@ -23,7 +23,7 @@ from trl.trainer.utils import disable_dropout_in_model
 from rl.config import RewardModelConfig, TrainingConfig
 from rl.data_formatter import read_training_rows
 from rl.records import Report, TrainingJob, TrainingResult
-from rl.training import fitting
+from rl.training import fitting, processes
 from rl.training.calibration import expected_calibration_error
 from rl.training.model_path import SCORES
 from rl.training.preparing import encoded_rows, most_tokens, prepared
@@ -60,7 +60,8 @@ def _whole(rows: Dataset, scratch: Path) -> Dataset:
     def joined(row: dict[str, Any]) -> dict[str, Any]:
         return {name: row["prompt_ids"] + row[name] for name in ("chosen_ids", "rejected_ids")}
 
-    return rows.map(joined, remove_columns=["prompt_ids"], cache_file_name=str(scratch / "whole.arrow"))
+    cache = scratch / f"{processes.rank()}-whole.arrow"  # each process writes its own
+    return rows.map(joined, remove_columns=["prompt_ids"], cache_file_name=str(cache))
 
 
 def _trainer(

@@ -56,6 +56,11 @@ def check_rollouts(agent: Agent, method: str, config: TrainingConfig, rewards: s
             what = "--rewards" if rewards else "--reward-model"
             raise UsageError(f"{what} is for answers that are generated while training, and none are here")
         return
+    if config.sft_epochs:
+        raise UsageError(
+            f"--sft-first imitates stored answers, and {method} makes its own: leave it out"
+            + (", or use --rollouts offline" if method == "grpo" else "")
+        )
     if rewards and reward_model:
         raise UsageError("--rewards and --reward-model are two ways to reward an answer: choose one")
     if rewards:

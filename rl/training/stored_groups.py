@@ -15,6 +15,7 @@ from trl import GRPOTrainer
 from rl.data_formatter import read_training_rows
 from rl.records import Report, silent
 from rl.training.encoding import LengthCount, count_rows, encode
+from rl.training.log_probs import PromptAndAnswer
 from rl.training.preparing import check_lengths, write_arrow
 
 REWARD = "stored_reward"
@@ -62,6 +63,12 @@ def _encoded(
 def _up_to_its_end(ids: list[int], end: int | None) -> list[int]:
     """Without what a chat template writes behind the end of a turn: the model never gives that."""
     return ids[: ids.index(end) + 1] if end in ids else ids
+
+
+def best_answers(groups: Dataset) -> Iterator[PromptAndAnswer]:
+    """With the most reward of each group."""
+    for group in iter(groups):
+        yield group["prompt_ids"], group["answers"][group["rewards"].index(max(group["rewards"]))]
 
 
 class StoredAnswers:

@@ -19,6 +19,7 @@ from django.utils import timezone
 from rl import dataset_builder
 from rl.errors import RunConflict
 from rl.models import TrainingRun
+from rl.training import ray_jobs
 
 logger = logging.getLogger(__name__)
 
@@ -49,15 +50,19 @@ def start(run: TrainingRun) -> bool:
 
 
 def spawn(run: TrainingRun) -> None:
-    """Starts ``manage.py train_<method> --run ID`` in a session of its own.
+    """Starts ``manage.py train_<method> --run ID`` in a session of its own, or as a job of the Ray cluster.
 
     The run writes its log itself; the process's own output goes there too, for what breaks before or beneath the run.
     """
     run.directory.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, str(settings.BASE_DIR / "manage.py"), COMMANDS[run.method]]
+    command += ["--run", str(run.pk), "--attempt", str(run.attempt), "--verbosity", "0"]
+    if settings.TRAINING_EXECUTOR == "ray":
+        ray_jobs.submit(run, command)
+        return
     with run.log_path.open("ab") as log:
         subprocess.Popen(
-            [*command, "--run", str(run.pk), "--attempt", str(run.attempt), "--verbosity", "0"],
+            command,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -95,6 +100,8 @@ def _cause_of_death(run: TrainingRun) -> str:
     A run on another machine is left to the reaper there, until it is clear that there is none any more.
     """
     silence = timezone.now() - (run.heartbeat_at or run.created_at)
+    if settings.TRAINING_EXECUTOR == "ray" and (job := ray_jobs.find(run)):
+        return _cause_of_the_jobs_death(run, job, silence)
     if run.pid is None:
         return "its process never came up" if silence > START_GRACE else ""
     allowed = timedelta(seconds=settings.RUN_HEARTBEAT_TIMEOUT)
@@ -105,6 +112,16 @@ def _cause_of_death(run: TrainingRun) -> str:
         return "its process died"
     if silence > allowed:
         _kill_session(process)
+        return f"it made no progress for {_seconds(silence)}"
+    return ""
+
+
+def _cause_of_the_jobs_death(run: TrainingRun, job: ray_jobs.Job, silence: timedelta) -> str:
+    """A job that waits for a place in the cluster says nothing for as long as that takes."""
+    if job.state not in ray_jobs.AT_WORK:
+        return f"its Ray job is {job.state}: {job.message[:300]}"
+    if run.pid is not None and silence > timedelta(seconds=settings.RUN_HEARTBEAT_TIMEOUT):
+        ray_jobs.stop(run)
         return f"it made no progress for {_seconds(silence)}"
     return ""
 

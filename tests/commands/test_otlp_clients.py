@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from rl.models import Feedback, PendingSpan, Trace
+from tests.commands.environments import environment_of
 from tests.commands.otel.model_server import ANSWER, model_server
-from tests.conftest import missing
 
-ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).parent / "otel"
-PACKAGES = ROOT / "tests/requirements-otel.txt"
-HOME = ROOT / ".venv-otel"
 CALL = '<tool_call>{"name": "track", "arguments": {"number": "4711"}}</tool_call>'
 # Installing the clients takes longer than all else.
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
@@ -26,25 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 @pytest.fixture(scope="session")
 def client_python() -> Path:
-    """The interpreter that sees the clients' packages, as they are pinned."""
-    made_for = HOME / "packages.sha256"
-    digest = hashlib.sha256(PACKAGES.read_bytes()).hexdigest()
-    if not made_for.exists() or made_for.read_text() != digest:
-        building = HOME.with_name(f"{HOME.name}-{os.getpid()}")
-        _install(building)
-        (building / made_for.name).write_text(digest)
-        shutil.rmtree(HOME, ignore_errors=True)
-        building.rename(HOME)
-    return HOME / "bin/python"
-
-
-def _install(home: Path) -> None:
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True)
-    pip = [sys.executable, "-m", "pip", "--python", str(home / "bin/python"), "--disable-pip-version-check"]
-    done = subprocess.run([*pip, "install", "-q", "-r", str(PACKAGES)], capture_output=True, text=True, check=False)
-    if done.returncode:
-        shutil.rmtree(home)
-        missing(f"what tests/requirements-otel.txt names ({done.stderr.strip().splitlines()[-1]})")
+    return environment_of("otel")
 
 
 @pytest.fixture

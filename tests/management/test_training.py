@@ -6,8 +6,10 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from rl.dataset_builder import DataOptions
+from rl.management.training import training_config
 from rl.models import Agent, TrainingRun
 from rl.training import run as runs
+from tests.hardware.machines import LAPTOP
 
 pytestmark = pytest.mark.django_db
 
@@ -47,6 +49,7 @@ def refused(*options: str) -> str:
         (("--export", "--quantization", "q9_9"), "unknown quantization 'q9_9'"),
         (("--export", "--model-name", "two words"), "model name 'two words' is not usable"),
         (("--model-name", "support"), "--model-name names the exported model: add --export"),
+        (("--report-to", "comet"), "--report-to knows no 'comet'; known: tensorboard, trackio, mlflow, wandb"),
     ],
 )
 def test_an_option_that_could_not_take_effect_is_refused_before_a_run_is_made(agent, options, complaint):
@@ -88,3 +91,27 @@ def test_a_resume_may_repeat_what_the_run_was_started_with(stopped):
         )
     stopped.refresh_from_db()
     assert stopped.attempt == 2
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_four_bits_that_cannot_work_are_refused_before_a_run_is_made(agent, monkeypatch, options):
+    monkeypatch.setattr("rl.management.training.detect_hardware", lambda: LAPTOP)
+    assert "cannot be loaded in 4 bits here: that needs an NVIDIA GPU" in refused("--quantize-base", "4bit", *options)
+    assert not TrainingRun.objects.exists()
+
+
+def test_four_bits_or_none_not_both(agent):
+    with pytest.raises(CommandError, match="not allowed with argument"):
+        call_command("train_dpo", "--agent", agent.name, "--quantize-base", "4bit", "--no-quantization")
+
+
+def test_no_quantization_wins_over_the_preset(agent):
+    options = {"config": "memory_constrained", "quantize_base": None}
+    assert training_config(agent, "dpo", options).quantize_base == "auto"
+    assert training_config(agent, "dpo", {**options, "quantize_base": "none"}).quantize_base == "none"
+
+
+def test_a_tracker_that_is_not_installed_is_refused_before_a_run_is_made(agent, monkeypatch):
+    monkeypatch.setattr("rl.training.report_to.importlib.util.find_spec", lambda name: None)
+    assert "--report-to wandb needs the package wandb" in refused("--report-to", "wandb")
+    assert not TrainingRun.objects.exists()

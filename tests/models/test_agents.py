@@ -40,6 +40,24 @@ def test_the_training_config_is_the_preset_with_what_the_agent_overrides():
     assert (config.lora_r, config.max_length, config.beta) == (32, 512, 0.3)
 
 
+def test_the_lengths_of_an_agent_hold_for_every_method_and_preset():
+    agent = Agent(name="x", context_length=700, response_length=90, training_overrides={"beta": 0.3})
+    for method in ("grpo", "ppo"):
+        config = agent.training_config(method)
+        assert (config.max_length, config.max_new_tokens, config.beta) == (700, 90, 0.3)
+    named = agent.training_config("grpo", "high_quality")
+    assert (named.max_length, named.max_new_tokens, named.lora_r) == (700, 90, 32)
+    assert named.beta != 0.3, "overrides belong to the agent's own preset"
+    assert not hasattr(agent.training_config("dpo"), "max_new_tokens")
+
+
+def test_a_preset_with_short_rows_keeps_them_short():
+    assert Agent(name="x", preset="memory_constrained").training_config().max_length == 512
+    assert Agent(name="x", preset="memory_constrained", context_length=256).training_config().max_length == 256
+    own = Agent(name="x", preset="quick_prototype", training_overrides={"max_length": 900})
+    assert own.training_config().max_length == 900
+
+
 def test_an_unknown_quantization_is_refused():
     with pytest.raises(ValidationError, match="q9_9"):
         Agent(name="x", export_quantization="q9_9").full_clean()

@@ -101,7 +101,16 @@ def uninterrupted(answering_base: Path, tmp_path_factory: pytest.TempPathFactory
 def test_it_tells_the_rewards_and_what_the_answers_are_like(uninterrupted: Run) -> None:
     result, listener = uninterrupted
     assert result.steps == 6
-    told = {"reward", "reward_std", "equal_groups", "kl", "completion_length", "cut_completions", "entropy", "clip_ratio"}
+    told = {
+        "reward",
+        "reward_std",
+        "equal_groups",
+        "kl",
+        "completion_length",
+        "cut_completions",
+        "entropy",
+        "clip_ratio",
+    }
     assert told <= result.metrics.keys()
     assert result.metrics["thanks"] == result.metrics["reward"]
     assert "2 prompts with 4 answers each a step, 8 answers a forward pass" in listener.log
@@ -131,6 +140,16 @@ def test_it_learns_from_stored_answers(answering_base: Path, tmp_path: Path, see
     control = grpo.train(job(answering_base, tmp_path / "chance", rows, **learning), silent)
     assert gain(answering_base, result) > MARGIN
     assert gain(answering_base, control) < MARGIN / 2
+
+
+def test_it_may_imitate_the_best_of_the_stored_answers_first(answering_base: Path, tmp_path: Path):
+    listener = Listener()
+    warm = {"rollouts": "offline", "scorer": None, "sft_epochs": 8.0, "learning_rate": 1e-3, "max_steps": 2}
+    result = grpo.train(job(answering_base, tmp_path, stored(), **warm), listener)
+    assert "imitates 12 good answers first" in listener.log
+    assert result.metrics["kl"] < 0.1, "the warmed-up adapter is what it is held near"
+    assert gain(answering_base, result) > 1
+    assert [path.name for path in result.adapter_dir.iterdir() if path.is_dir()] == []
 
 
 def test_the_rewards_see_the_prompt_the_answer_its_length_and_the_details(answering_base: Path, tmp_path: Path):
@@ -169,9 +188,7 @@ def test_a_reward_that_breaks_ends_the_training_with_its_name(answering_base: Pa
         grpo.train(job(answering_base, tmp_path, scorer=broken), silent)
 
 
-def test_it_shows_that_it_is_alive_within_a_step(
-    answering_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_it_shows_that_it_is_alive_within_a_step(answering_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("rl.training.alive.SECONDS", 0)
     listener = Listener()
     grpo.train(job(answering_base, tmp_path, max_steps=1), listener)

@@ -107,6 +107,7 @@ reward_model.train(job(Path(sys.argv[1]), Path(sys.argv[2]), save_steps=2), repo
 """
 
 
+@pytest.mark.slow
 def test_a_killed_training_resumes_to_the_same_model(
     tiny_base: Path, tmp_path: Path, uninterrupted: Run, settings: Any
 ) -> None:
@@ -121,5 +122,5 @@ def test_a_killed_training_resumes_to_the_same_model(
 def test_an_adapter_that_answers_is_no_reward_model(tmp_path: Path) -> None:
     (tmp_path / "adapter_config.json").write_text('{"task_type": "CAUSAL_LM", "base_model_name_or_path": "x"}')
     (tmp_path / "adapter_model.safetensors").write_bytes(b"x")
-    with pytest.raises(UsageError, match="is no reward model, but an adapter that answers"):
+    with pytest.raises(UsageError, match="is no reward model: train_reward_model makes one"):
         reward_scoring.load(tmp_path)

@@ -87,11 +87,14 @@ def test_rewards_that_cannot_be_used_are_refused(agent, names, weights, told):
         (GRPOConfig(), "format_compliance", "v3", "two ways to reward an answer: choose one"),
         (OFFLINE, "format_compliance", "", "--rewards is for answers that are generated while training"),
         (OFFLINE, "", "v3", "--reward-model is for answers that are generated while training"),
+        (GRPOConfig().with_overrides({"sft_epochs": 1.0}), "", "", "leave it out, or use --rollouts offline"),
         (GRPOConfig().with_overrides({"vllm": True}), "", "", "the package vllm is not installed here"),
         (GRPOConfig().with_overrides({"vllm_server": "http://gpu:8000"}), "", "", "the package vllm is not installed"),
     ],
 )
-def test_settings_that_contradict_each_other_or_the_machine_are_refused(agent, monkeypatch, config, rewards, model, told):
+def test_settings_that_contradict_each_other_or_the_machine_are_refused(
+    agent, monkeypatch, config, rewards, model, told
+):
     monkeypatch.setattr("rl.training.rollouts.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=told):
         check_rollouts(agent, "grpo", config, rewards, model)

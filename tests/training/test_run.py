@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-import json
+from importlib.util import find_spec
 
 import pytest
 
@@ -11,7 +11,7 @@ from rl import dataset_builder
 from rl.demo.load import load_demo
 from rl.errors import Interrupted, NotEnoughData, RunConflict, UsageError
 from rl.models import Agent, Artifact, Deployment, Evaluation, Feedback, MetricPoint, ModelVersion, TrainingRun
-from rl.records import silent
+from rl.records import TrainingResult, silent
 from rl.training import run as runs
 from rl.training import supervisor
 from rl.training.locks import device_lock
@@ -64,7 +64,33 @@ def test_a_run_ends_with_a_measured_version_and_its_adapter(agent, data_dir):
     assert not Feedback.objects.filter(agent=agent, is_current=True, training_set=None).exists()
     promoted = evaluation.verdict == Evaluation.Verdict.PROMOTE
     assert (Deployment.champion(agent) == version) is promoted
-    json.loads((run.directory / "result.json").read_text())
+    result = TrainingResult.load(run.directory / "result.json")
+    points = list(MetricPoint.objects.filter(run=run).order_by("step"))
+    assert result.loss_history == [point.values["loss"] for point in points]
+    assert (run.directory / "report.png").is_file() == bool(find_spec("matplotlib"))
+
+
+@pytest.mark.slow
+def test_a_run_that_does_not_fit_into_memory_ends_well_and_says_with_what(agent, monkeypatch):
+    import torch
+
+    from rl.training import dpo
+
+    step = dpo._Trainer.training_step
+
+    def training_step(self, *arguments, **options):
+        if self.args.per_device_train_batch_size > 4:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return step(self, *arguments, **options)
+
+    monkeypatch.setattr(dpo._Trainer, "training_step", training_step)
+    run = claimed(agent)
+    runs.execute(run, silent)
+    run.refresh_from_db()
+    assert (run.state, run.config["batch_size"]) == (State.SUCCEEDED, 8)
+    assert "once more with batch_size 4, gradient_accumulation 2" in run.log_path.read_text()
+    assert TrainingResult.load(run.directory / "result.json").changed == {"batch_size": 4, "gradient_accumulation": 2}
+    assert MetricPoint.objects.filter(run=run).first().values["batch_size"] == 4
 
 
 @pytest.mark.slow

@@ -1,0 +1,86 @@
+"""Runs as jobs of a Ray cluster, by its Jobs API (https://docs.ray.io, ``/api/jobs/``): the ray package is not needed here.
+
+The cluster's nodes need what this machine has, under the same paths: the checkout with its environment and ``.env``, the
+shared ``DATA_DIR``, and the way to the database. Nothing secret goes through Ray, whose dashboard shows what it is given.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+from django.conf import settings
+
+from rl.models import TrainingRun
+
+SECONDS = 10.0
+AT_WORK = ("PENDING", "RUNNING")
+_PASSED_ON = ("ENV_FILE", "DJANGO_SETTINGS_MODULE")
+
+
+class RayRefused(OSError):
+    """``errno`` is the HTTP status."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    state: str
+    """Ray's: PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED."""
+    message: str
+
+
+def submit(run: TrainingRun, command: Sequence[str]) -> None:
+    """Raises OSError when the cluster does not take it."""
+    _call("POST", "", {
+        "entrypoint": shlex.join(command),
+        "submission_id": name_of(run),
+        "entrypoint_num_cpus": 1,
+        "entrypoint_num_gpus": settings.RAY_JOB_GPUS,
+        "runtime_env": {"env_vars": {name: os.environ[name] for name in _PASSED_ON if name in os.environ}},
+        "metadata": {"agent": run.agent.name, "method": run.method},
+    })  # fmt: skip
+
+
+def find(run: TrainingRun) -> Job | None:
+    """Of the run's present attempt; None where Ray knows of none. Raises OSError when the cluster does not answer."""
+    try:
+        found = _call("GET", name_of(run))
+    except RayRefused as error:
+        if error.errno == 404:
+            return None
+        raise
+    return Job(str(found.get("status")), str(found.get("message") or ""))
+
+
+def stop(run: TrainingRun) -> None:
+    """Raises OSError."""
+    _call("POST", f"{name_of(run)}/stop", {})
+
+
+def name_of(run: TrainingRun) -> str:
+    """Sites may share a cluster, and a database may begin again at run 1."""
+    one = hashlib.sha256(f"{settings.SECRET_KEY} {run.pk} {run.created_at.timestamp()}".encode()).hexdigest()[:8]
+    return f"ratchet-run-{run.pk}-{run.attempt}-{one}"
+
+
+def _call(method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    request = Request(  # noqa: S310  an http address: the settings have checked it
+        f"{settings.RAY_ADDRESS}/api/jobs/{path}",
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"Content-Type": "application/json"},
+        method=method,
+    )
+    try:
+        with urlopen(request, timeout=SECONDS) as answer:  # noqa: S310
+            found: dict[str, Any] = json.load(answer)
+    except HTTPError as error:
+        said = error.read(500).decode(errors="replace").strip()
+        raise RayRefused(error.code, f"Ray at {settings.RAY_ADDRESS} answers {error.code}: {said}") from None
+    return found

@@ -1,0 +1,37 @@
+"""Virtual environments of their own for what only a test needs, and what must not be beside the product's packages."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conftest import missing
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def environment_of(name: str) -> Path:
+    """The interpreter of ``.venv-<name>``, with the packages of ``tests/requirements-<name>.txt``; made once."""
+    packages, home = ROOT / f"tests/requirements-{name}.txt", ROOT / f".venv-{name}"
+    made_for = home / "packages.sha256"
+    digest = hashlib.sha256(packages.read_bytes()).hexdigest()
+    if not made_for.exists() or made_for.read_text() != digest:
+        building = home.with_name(f"{home.name}-{os.getpid()}")
+        _install(building, packages)
+        (building / made_for.name).write_text(digest)
+        shutil.rmtree(home, ignore_errors=True)
+        building.rename(home)
+    return home / "bin/python"
+
+
+def _install(home: Path, packages: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(home / "bin/python"), "--disable-pip-version-check"]
+    done = subprocess.run([*pip, "install", "-q", "-r", str(packages)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        shutil.rmtree(home)
+        missing(f"what {packages.relative_to(ROOT)} names ({done.stderr.strip().splitlines()[-1]})")

@@ -1,0 +1,142 @@
+"""A cluster of two nodes on this machine takes a run as its job."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from urllib.request import Request, urlopen
+
+import psutil
+import pytest
+
+from tests.commands.environments import environment_of
+from tests.commands.site import Site
+
+pytestmark = pytest.mark.slow
+START = """
+from rl import dataset_builder
+from rl.models import Agent
+from rl.training import run as runs, supervisor
+agent = Agent.objects.get(name="support-chat")
+config = agent.training_config("dpo").with_overrides({"max_steps": %d, "save_steps": 2})
+run = runs.create(agent, method_name="dpo", config=config, options=runs.RunOptions(data=dataset_builder.DataOptions()))
+supervisor.start(run)
+"""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    address: str
+
+    def jobs(self) -> list[dict]:
+        with urlopen(f"{self.address}/api/jobs/", timeout=10) as answer:
+            return [job for job in json.load(answer) if "manage.py" in job["entrypoint"]]
+
+    def answers(self) -> bool:
+        try:
+            return self.jobs() == []
+        except OSError:
+            return False
+
+    def takes(self, command: str) -> bool:
+        """Its nodes come up after its dashboard."""
+        body = json.dumps({"entrypoint": command}).encode()
+        try:
+            urlopen(Request(f"{self.address}/api/jobs/", body, {"Content-Type": "application/json"}), timeout=10)
+        except OSError:
+            return False
+        return True
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    # The paths of its sockets may have 107 characters.
+    with (
+        tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True) as folder,
+        ExitStack() as stack,
+    ):
+        environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path_factory.mktemp("home"))}
+        port, dashboard = free_port(), free_port()
+        found = Cluster(f"http://127.0.0.1:{dashboard}")
+        head = ["--head", "--port", str(port), "--dashboard-port", str(dashboard), "--dashboard-host", "127.0.0.1"]
+        stack.enter_context(node([*head, "--include-dashboard", "true", "--temp-dir", folder], environment))
+        wait_for(found.answers)
+        stack.enter_context(node(["--address", f"127.0.0.1:{port}"], environment))
+        wait_for(lambda: found.takes("true"))
+        yield found
+
+
+@contextmanager
+def node(options: list[str], environment: dict[str, str]) -> Iterator[None]:
+    common = ["--block", "--num-cpus", "1", "--disable-usage-stats", "--object-store-memory", "80000000"]
+    agent = ["--dashboard-agent-listen-port", str(free_port())]
+    command = [environment_of("ray").with_name("ray"), "start", *common, *agent, *options]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(command, env=environment, start_new_session=True, **quiet)
+    try:
+        yield
+    finally:
+        family = psutil.Process(process.pid).children(recursive=True)
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(10)
+        for each in [*family, process]:
+            with suppress(psutil.NoSuchProcess, ProcessLookupError):
+                each.kill()
+        process.wait()
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def on(site: Site, cluster: Cluster) -> dict[str, str]:
+    """The settings of a site that uses the cluster; the nodes read the same ``.env``."""
+    file = site.data.parent / "ray.env"
+    keep = ("SECRET_KEY", "DEBUG", "DATA_DIR", "DATABASE_URL", "HF_HUB_OFFLINE", "OMP_NUM_THREADS")
+    ray = {"TRAINING_EXECUTOR": "ray", "RAY_ADDRESS": cluster.address}
+    file.write_text(
+        "".join(f"{name}={value}\n" for name, value in ({n: site.environment()[n] for n in keep} | ray).items())
+    )
+    return {"ENV_FILE": str(file), **ray}
+
+
+def test_a_run_is_a_job_of_the_cluster(site: Site, cluster: Cluster):
+    site.run("shell", "-c", START % 4, **on(site, cluster))
+    site.wait_for("SELECT 1 FROM rl_trainingrun WHERE state = 'succeeded'", seconds=180)
+    [job] = cluster.jobs()
+    assert "train_dpo --run 1 --attempt 1" in job["entrypoint"]
+    assert "run-1-1-" in job["submission_id"]
+    assert "SECRET_KEY" not in json.dumps(job)
+    wait_for(lambda: cluster.jobs()[0]["status"] == "SUCCEEDED")
+
+
+def test_a_job_that_is_killed_is_seen_and_started_again(site: Site, cluster: Cluster):
+    settings = on(site, cluster)
+    site.run("shell", "-c", START % 60, **settings)
+    (pid,) = site.wait_for("SELECT pid FROM rl_trainingrun WHERE step >= 3", seconds=120)
+    os.kill(pid, 9)
+    deadline = time.monotonic() + 60
+    while site.query("SELECT attempt FROM rl_trainingrun") == [(1,)] and time.monotonic() < deadline:
+        site.run("shell", "-c", "from rl.training import supervisor; supervisor.supervise()", **settings)
+        time.sleep(0.5)
+    assert site.query("SELECT attempt FROM rl_trainingrun") == [(2,)]
+    assert any("run-1-2-" in job["submission_id"] for job in cluster.jobs())
+    site.change("UPDATE rl_trainingrun SET cancel_requested = 1")
+    site.wait_for("SELECT 1 FROM rl_trainingrun WHERE state = 'cancelled'", seconds=120)
