@@ -39,7 +39,8 @@ class Job:
 def submit(run: TrainingRun, command: Sequence[str]) -> None:
     """Raises OSError when the cluster does not take it."""
     _call("POST", "", {
-        "entrypoint": shlex.join(command),
+        # Ray gives its jobs a RAY_ADDRESS of another kind, which is no setting of ours.
+        "entrypoint": shlex.join(["env", "-u", "RAY_ADDRESS", *command]),
         "submission_id": name_of(run),
         "entrypoint_num_cpus": 1,
         "entrypoint_num_gpus": settings.RAY_JOB_GPUS,
