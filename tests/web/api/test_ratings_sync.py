@@ -101,10 +101,10 @@ def test_every_chunk_costs_the_same_number_of_queries(shop: Caller, agent: Agent
     )
     ratings = {f"e{n}": up() for n in range(count)}
     inserts = -(-CHUNK // connection.ops.bulk_batch_size(Feedback._meta.concrete_fields, [None] * CHUNK))
-    with django_assert_max_num_queries(2 + 3 * (4 + inserts)):  # chunk: entries, begin, earlier, insert(s), commit
+    with django_assert_max_num_queries(2 + 3 * (5 + inserts)):  # entries, begin, earlier, insert(s), traces, commit
         assert sync(shop, ratings).json()["created"] == count
     changed = {entry_id: up(rating="down", rated_at="2026-03-01T00:00:00Z") for entry_id in ratings}
-    with django_assert_max_num_queries(1 + 3 * (5 + inserts)):
+    with django_assert_max_num_queries(1 + 3 * (6 + inserts)):
         assert sync(shop, changed).json()["updated"] == count
     assert Feedback.objects.filter(is_current=True, value=0).count() == count
 
