@@ -45,11 +45,14 @@ def require_enough(agent: Agent) -> int:
 def settings_for(agent: Agent, given: Mapping[str, Any]) -> tuple[str, TrainingConfig, runs.RunOptions]:
     """Method, hyper-parameters and options from a request's camelCase names. Raises UsageError, NotEnoughData."""
     values = {_snake(name): value for name, value in given.items() if value is not None}
-    method = str(values.pop("method", "") or _advised(agent))
+    asked = str(values.pop("method", ""))
+    method = asked or _advised(agent)
     if method not in METHODS:
         raise UsageError(f"unknown training method {method!r}; known: {', '.join(METHODS)}")
     base_model = str(values.pop("base_model", ""))
     start = agent.training_config(method)
+    if method == "grpo" and not asked:  # the advice rests on the answers that are stored
+        values = {"rollouts": "offline", **values}
     if unknown := sorted(set(values) - {field.name for field in fields(start)}):
         known = ", ".join(sorted(field.name for field in fields(start)))
         raise UsageError(f"{method} has no hyper-parameter {unknown[0]!r}; known: {known}")

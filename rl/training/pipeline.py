@@ -16,6 +16,7 @@ from rl.records import Report, Scorer, TrainingJob, TrainingResult, silent
 from rl.training import METHODS, method, method_path, supervisor
 from rl.training import run as runs
 from rl.training.dry_run import Plan, dry_run
+from rl.training.ladder import train_within_memory
 
 BY_REWARDS = ("grpo",)
 """Methods whose stored rows have rewards."""
@@ -54,8 +55,7 @@ class RLTrainer:
             resume=resume,
             scorer=self.scorer,
         )
-        result: TrainingResult = method(self.method).train(job, report)
-        return result
+        return train_within_memory(method(self.method).train, job, report, self.method)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,9 @@ class TrainingPipeline:
         return advice
 
     def _config(self, method_name: str, overrides: Mapping[str, Any] | None) -> TrainingConfig:
-        return self.agent.training_config(method_name).with_overrides(overrides or {})
+        """The advice to take GRPO rests on the answers that are stored with their rewards."""
+        advised = {"rollouts": "offline"} if method_name == "grpo" and not self.method else {}
+        return self.agent.training_config(method_name).with_overrides({**advised, **(overrides or {})})
 
     def _options(self, data: Mapping[str, Any] | None) -> runs.RunOptions:
         options = dataset_builder.DataOptions(**{"pair_type": self.agent.pair_type, **(data or {})})

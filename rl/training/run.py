@@ -19,7 +19,7 @@ from django.db import IntegrityError, transaction
 
 from rl import dataset_builder
 from rl.config import TrainingConfig, config_class
-from rl.errors import Interrupted, RatchetError, RunConflict
+from rl.errors import Interrupted, RatchetError, RunConflict, UsageError
 from rl.evaluation.evaluate import evaluate
 from rl.export import release
 from rl.files import remove
@@ -67,6 +67,11 @@ class RunOptions:
     accelerate_config: str = ""
     """Experiment trackers, with commas between."""
 
+    @property
+    def launch(self) -> launching.Launch:
+        """Raises UsageError."""
+        return launching.Launch(self.num_processes, self.accelerate_config)
+
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -88,6 +93,8 @@ def create(
     """Raises RunConflict when the agent has a run that is queued or running: two would race for the same ratings."""
     method_path(method_name)
     rollouts.check_rollouts(agent, method_name, config, options.rewards, options.reward_model)
+    if rollouts.generates(method_name, config) and options.launch.is_needed:
+        raise UsageError(f"{method_name} makes answers while it trains, which works in one process only so far")
     try:
         with transaction.atomic():
             run = TrainingRun.objects.create(
@@ -199,9 +206,8 @@ def _train(run: TrainingRun, training_set: TrainingSet, options: RunOptions, rep
 
 def _trainer(run: TrainingRun, options: RunOptions) -> Train:
     """The method's ``train``, here or in as many processes as were asked for."""
-    launch = launching.Launch(options.num_processes, options.accelerate_config)
-    if launch.is_needed:
-        return partial(launching.train, run.method, launch)
+    if options.launch.is_needed:
+        return partial(launching.train, run.method, options.launch)
     train: Train = method(run.method).train
     return train
 

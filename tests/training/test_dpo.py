@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import math
 import os
+import random
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -214,6 +216,32 @@ def test_the_compact_head_gives_the_same_bits(tiny_base: Path, tmp_path: Path, m
     monkeypatch.setattr(preparing, "use_compact_head", lambda: None)
     stock = dpo.train(job(tiny_base, tmp_path / "stock", epochs=1.0), silent)
     assert same_weights(compact, stock)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_good_answers_to_new_questions_become_likelier_than_bad_ones(
+    tiny_base: Path, tmp_path: Path, seed: int
+) -> None:
+    """Pairs whose sides are drawn by lot teach nothing of the kind."""
+    assert mean_gain(tiny_base, tmp_path / "real", polite_rows(24), seed) > 5
+    drawn = random.Random(seed)
+    rows = [
+        entry if drawn.random() < 0.5 else {**entry, "chosen": entry["rejected"], "rejected": entry["chosen"]}
+        for entry in polite_rows(24)
+    ]
+    assert mean_gain(tiny_base, tmp_path / "random", rows, seed) < 3
+
+
+def mean_gain(base: Path, folder: Path, rows: list[Any], seed: int) -> float:
+    """Nats that the good answer to a new question gained on the bad one."""
+    from rl.evaluation.scoring import score_versions
+
+    result = dpo.train(job(base, folder, rows, seed=seed, epochs=2.0), silent)
+    adapters = {"base": None, "tuned": result.adapter_dir}
+    scores = score_versions(str(base), adapters, polite_rows(36)[24:], max_length=128, report=silent)
+    return fmean(
+        new.margin - old.margin for new, old in zip(scores["tuned"], scores["base"], strict=True) if new and old
+    )
 
 
 def test_bf16_learns_too(tiny_base: Path, tmp_path: Path) -> None:

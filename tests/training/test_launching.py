@@ -7,15 +7,21 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
+from rl.config import RewardModelConfig
+from rl.dataset_builder import DataOptions
 from rl.errors import BadFile, Interrupted, TrainingFailed, UsageError
-from rl.training import checkpoints, dpo, launching
+from rl.models import Agent, TrainingRun
+from rl.training import checkpoints, dpo, kto, launching, reward_model
+from rl.training import run as runs
 from rl.training.launching import Launch
-from tests.training.conftest import Listener, job, same_weights
+from tests.training.conftest import SMALL, Listener, job, same_weights
+from tests.training.test_kto import labelled_rows
 
 TWO = Launch(2)
 
@@ -36,6 +42,36 @@ def test_two_processes_have_the_losses_of_one(tiny_base: Path, tmp_path: Path):
     assert result.steps == 6
     assert (result.adapter_dir / "adapter_model.safetensors").exists()
     assert not (tmp_path / "two" / "run" / ".unfinished").exists()
+
+
+@pytest.mark.slow
+def test_kto_learns_in_two_processes(tiny_base: Path, tmp_path: Path):
+    """Each compares the rows of its own half of a forward pass, so the losses are near those of one and not the same."""
+    one, two = Listener(), Listener()
+    kto.train(job(tiny_base, tmp_path / "one", labelled_rows(), lora_dropout=0.0), one)
+    launching.train("kto", TWO, job(tiny_base, tmp_path / "two", labelled_rows(), lora_dropout=0.0), two)
+    assert list(two.losses) == list(one.losses)
+    assert list(two.losses.values()) == pytest.approx(list(one.losses.values()), abs=0.05)
+
+
+@pytest.mark.slow
+def test_a_reward_model_learns_in_two_processes(tiny_base: Path, tmp_path: Path):
+    one, two = Listener(), Listener()
+    config = RewardModelConfig().with_overrides({**SMALL, "lora_dropout": 0.0})
+    jobs = [replace(job(tiny_base, tmp_path / name), config=config) for name in ("one", "two")]
+    reward_model.train(jobs[0], one)
+    result = launching.train("reward_model", TWO, jobs[1], two)
+    assert list(two.losses.values()) == pytest.approx(list(one.losses.values()), abs=1e-3)
+    assert (result.adapter_dir / "adapter_model.safetensors").exists()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("method", ["grpo", "ppo"])
+def test_methods_that_make_answers_train_in_one_process_so_far(agent: Agent, method: str):
+    options = runs.RunOptions(data=DataOptions(), num_processes=2)
+    with pytest.raises(UsageError, match=f"{method} makes answers while it trains, which works in one process only"):
+        runs.create(agent, method_name=method, config=agent.training_config(method), options=options)
+    assert not TrainingRun.objects.exists()
 
 
 @pytest.mark.slow
