@@ -65,7 +65,7 @@ def test_a_secret_may_come_from_a_file(tmp_path):
 def test_the_example_lists_every_variable_and_no_other():
     listed = set(re.findall(r"^([A-Z_]+)=", (BASE / ".env.example").read_text(), re.MULTILINE))
     code = (BASE / "backend" / "settings.py").read_text()
-    read = set(re.findall(r"\b(?:address|text|boolean|integer|listed|secret)\(\s*\"([A-Z_]+)\"", code))
+    read = set(re.findall(r"\b(?:address|text|boolean|integer|listed|one_of|secret)\(\s*\"([A-Z_]+)\"", code))
     read |= {f"{name}_FILE" for name in re.findall(r"\bsecret\(\"([A-Z_]+)\"", code)}
     assert listed == read
 

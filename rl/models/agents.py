@@ -160,12 +160,14 @@ class Agent(models.Model):
     def training_config(self, method: str = "dpo", preset_name: str = "") -> TrainingConfig:
         """The agent's preset, with its lengths and overrides; or the named one, with its lengths alone.
 
-        Overrides of hyper-parameters that the method has not are for other methods.
+        Overrides of hyper-parameters that the method has not are for other methods. Raises UsageError for one that none has.
         """
         name = preset_name or self.preset
         start = preset(name, method)
         known = {field.name for field in fields(start)}
         most = PRESETS[name].get("max_length", self.context_length)
         values = {"max_length": min(most, self.context_length), "max_new_tokens": self.response_length}
-        values |= {} if preset_name else self.training_overrides
+        if not preset_name:
+            check_overrides(self.training_overrides)
+            values |= self.training_overrides
         return start.with_overrides({name: value for name, value in values.items() if name in known})

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
-from django.db.models import CharField, Count, OuterRef, Q, Subquery
+from django.db.models import CharField, Count, F, OuterRef, Q, Subquery
 from django.db.models.functions import Cast, Coalesce, Substr
 from django.utils import timezone
 
@@ -89,8 +89,9 @@ def champions() -> dict[int, ModelVersion]:
 
 
 def newest_evaluations(versions: Iterable[ModelVersion]) -> dict[int, Evaluation]:
-    """Version id to its newest evaluation, without the long report."""
+    """Version id to its newest evaluation, without the long report but with what was measured, ``measure``."""
     rows = Evaluation.objects.filter(version__in={version.pk for version in versions}).defer("report")
+    rows = rows.annotate(measure=F("report__measure"))
     return {row.version_id: row for row in rows.order_by("created_at")}
 
 

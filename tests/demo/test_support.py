@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from rl.config import DEFAULT
+from rl.config import TrainingConfig
 from rl.demo import DEMO_TRAINING, DemoAnswer, demo_answers, phrases
 from rl.demo.support import NOISE, length
 
@@ -69,4 +69,4 @@ def test_some_answers_have_two_different_raters() -> None:
 
 
 def test_the_recommended_training_is_a_valid_one() -> None:
-    assert DEFAULT.with_overrides(DEMO_TRAINING).epochs == DEMO_TRAINING["epochs"]
+    assert TrainingConfig().with_overrides(DEMO_TRAINING).epochs == DEMO_TRAINING["epochs"]

@@ -13,11 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rl.config import RewardModelConfig
+from rl.config import RewardModelConfig, TrainingConfig
 from rl.dataset_builder import DataOptions
 from rl.errors import BadFile, Interrupted, TrainingFailed, UsageError
 from rl.models import Agent, TrainingRun
-from rl.training import checkpoints, dpo, kto, launching, reward_model
+from rl.training import checkpoints, dpo, fitting, kto, launching, reward_model
 from rl.training import run as runs
 from rl.training.launching import Launch
 from tests.training.conftest import SMALL, Listener, job, same_weights
@@ -93,9 +93,14 @@ def test_what_a_process_refuses_is_told_in_its_words(tiny_base: Path, tmp_path: 
         launching.train("dpo", TWO, broken, Listener())
 
 
-def test_a_batch_that_cannot_be_shared_is_refused(tiny_base: Path, tmp_path: Path):
+def test_a_step_is_shared_by_rows_or_by_passes_or_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    config = TrainingConfig(batch_size=4, gradient_accumulation=3)
+    rows, passes = "per_device_train_batch_size", "gradient_accumulation_steps"
+    assert fitting.batches(config) == {rows: 2, passes: 3}
+    assert fitting.batches(replace(config, batch_size=3, gradient_accumulation=4)) == {rows: 3, passes: 2}
     with pytest.raises(UsageError, match="neither batch_size 3 nor gradient_accumulation 1 can be shared by 2"):
-        launching.train("dpo", TWO, job(tiny_base, tmp_path, batch_size=3), Listener())
+        fitting.batches(replace(config, batch_size=3, gradient_accumulation=1))
 
 
 def test_a_process_that_dies_is_one_clear_error(tiny_base: Path, tmp_path: Path):

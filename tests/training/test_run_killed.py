@@ -20,7 +20,7 @@ class Killed(BaseException):
 
 
 POINTS = {
-    "the adapter is written": (runs, "_write_result", "before"),
+    "the adapter is written": (runs.TrainingResult, "save", "before"),
     "the version is registered": (versions, "register", "after"),
     "the file is exported": (runs.release, "export_version", "after"),
     "the version is promoted": (Deployment, "promote", "after"),
