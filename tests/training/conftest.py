@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -107,3 +108,11 @@ def same_weights(left: TrainingResult, right: TrainingResult) -> bool:
 
     first, second = weights(left), weights(right)
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def picture(result: TrainingResult, method: str) -> None:
+    """The method's picture in the documentation; ``UPDATE_SCREENSHOTS=1`` draws it."""
+    from rl.training.drawing import draw
+
+    if os.environ.get("UPDATE_SCREENSHOTS"):
+        draw(result, Path(__file__).parents[2] / "docs" / "images" / f"{method}.png", f"{method} on the tiny model")

@@ -19,7 +19,7 @@ from rl.errors import Interrupted, NotEnoughData, TrainingFailed
 from rl.records import TrainingResult, silent
 from rl.training import checkpoints, dpo, loading, preparing
 from rl.training.log_probs import StoredAnswers, use_compact_head
-from tests.training.conftest import Listener, job, polite_rows, row, same_weights, weights
+from tests.training.conftest import Listener, job, picture, polite_rows, row, same_weights, weights
 
 Run = tuple[TrainingResult, Listener]
 
@@ -264,6 +264,7 @@ def test_the_demo_teaches_the_tiny_model_what_its_raters_like(tiny_base: Path, t
     held_out = rows[::4]
     trained = [entry for entry in rows if entry not in held_out]
     result = dpo.train(job(tiny_base, tmp_path, trained, **DEMO_TRAINING), silent)
+    picture(result, "dpo")
     adapters = {"base": None, "tuned": result.adapter_dir}
     scores = score_versions(str(tiny_base), adapters, held_out, max_length=256, report=silent)
     accuracy = {name: sum(score.credit for score in pairs) / len(pairs) for name, pairs in scores.items()}

@@ -19,7 +19,7 @@ from rl.errors import BadFile, Interrupted, NotEnoughData, RewardFailed, Trainin
 from rl.records import AnswerScore, Scorer, TraceRecord, TrainingJob, TrainingResult, silent
 from rl.training import checkpoints, grpo
 from tests.training import answering
-from tests.training.conftest import SMALL, Listener, Row, polite_rows, same_weights, write_rows
+from tests.training.conftest import SMALL, Listener, Row, picture, polite_rows, same_weights, write_rows
 
 Run = tuple[TrainingResult, Listener]
 SHORT: dict[str, Any] = {
@@ -127,6 +127,7 @@ def test_a_reward_of_the_name_of_a_metric_does_not_take_its_place(uninterrupted:
 def test_rewarded_answers_to_new_questions_become_likelier(answering_base: Path, tmp_path: Path, seed: int):
     learning = {"seed": seed, "epochs": 3.0, "batch_size": 16, "num_generations": 8}
     result = grpo.train(job(answering_base, tmp_path / "learns", **learning), silent)
+    picture(result, "grpo")
     assert gain(answering_base, result) > MARGIN
     control = grpo.train(job(answering_base, tmp_path / "chance", scorer=by_chance(seed), **learning), silent)
     assert gain(answering_base, control) < MARGIN

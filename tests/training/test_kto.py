@@ -13,7 +13,7 @@ import pytest
 from rl.errors import BadFile, Interrupted, NotEnoughData
 from rl.records import TrainingResult, silent
 from rl.training import checkpoints, kto
-from tests.training.conftest import Listener, Row, job, message, polite_rows, same_weights
+from tests.training.conftest import Listener, Row, job, message, picture, polite_rows, same_weights
 
 Run = tuple[TrainingResult, Listener]
 
@@ -51,6 +51,7 @@ def test_good_answers_to_new_questions_become_likelier_than_bad_ones(tiny_base: 
     rows = labelled_rows(48)
     random.Random(seed).shuffle(rows)
     result = kto.train(job(tiny_base, tmp_path, rows, seed=seed, epochs=4.0), silent)
+    picture(result, "kto")
     adapters = {"base": None, "tuned": result.adapter_dir}
     held_out = polite_rows(60)[48:]
     scores = score_versions(str(tiny_base), adapters, held_out, max_length=128, report=silent)

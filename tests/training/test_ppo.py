@@ -18,7 +18,7 @@ from rl.config import PPOConfig
 from rl.errors import Interrupted, TrainingFailed, UsageError
 from rl.records import AnswerScore, Scorer, TraceRecord, TrainingJob, TrainingResult, silent
 from rl.training import checkpoints, ppo
-from tests.training.conftest import Listener, message, same_weights, weights, write_rows
+from tests.training.conftest import Listener, message, picture, same_weights, weights, write_rows
 
 SMALL: dict[str, Any] = {
     "epochs": 100.0,
@@ -107,7 +107,9 @@ def rewards_of(base: Path, folder: Path, score: Callable[[str], float], seed: in
         return AnswerScore(score(trace.response))
 
     short = {"max_new_tokens": 3, "batch_size": 32, "mini_batch_size": 16, "max_steps": 20}
-    ppo.train(job(base, folder, scorer=paid, seed=seed, **short), silent)
+    result = ppo.train(job(base, folder, scorer=paid, seed=seed, **short), silent)
+    if score is early_letters:
+        picture(result, "ppo")
     return [sum(deserved[start : start + 32]) / 32 for start in range(0, len(deserved), 32)]
 
 

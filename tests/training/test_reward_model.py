@@ -16,7 +16,7 @@ from rl.config import RewardModelConfig
 from rl.errors import Interrupted, UsageError
 from rl.records import TrainingJob, TrainingResult, silent
 from rl.training import checkpoints, reward_model, reward_scoring
-from tests.training.conftest import SMALL, Listener, Row, message, polite_rows, same_weights, write_rows
+from tests.training.conftest import SMALL, Listener, Row, message, picture, polite_rows, same_weights, write_rows
 from tests.training.conftest import job as any_job
 
 Run = tuple[TrainingResult, Listener]
@@ -71,6 +71,7 @@ def test_it_learns_what_shuffled_pairs_do_not_teach(tiny_base: Path, tmp_path: P
     rows = polite_rows(24)
     shuffled = [chance.choice([row, {**row, "chosen": row["rejected"], "rejected": row["chosen"]}]) for row in rows]
     learned = reward_model.train(job(tiny_base, tmp_path / "real", rows, seed=seed, epochs=4.0), silent)
+    picture(learned, "reward_model")
     noise = reward_model.train(job(tiny_base, tmp_path / "noise", shuffled, seed=seed, epochs=4.0), silent)
     assert learned.metrics["heldout_accuracy"] == 1
     assert learned.metrics["heldout_margin"] > 1 + abs(noise.metrics["heldout_margin"])
