@@ -98,7 +98,8 @@ def require_rewards(agent: Agent, names: str = "") -> None:
     if newest:
         raise NotEnoughData(
             f"no reward applies to any of the {len(newest)} newest answers of {agent.name}, so none would to fresh ones "
-            f"({reasons}): set the agent's answer format, give tests with the prompts, or add a reward of your own"
+            f"({reasons}): set the agent's answer format, give tests with the prompts, add a reward of your own, label "
+            "answers and let auto_label learn from them, or score by --reward-model"
         )
 
 
