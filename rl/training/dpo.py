@@ -19,8 +19,8 @@ from trl import DPOConfig, DPOTrainer
 from trl.trainer.utils import disable_dropout_in_model
 
 from rl.records import Report, TrainingJob, TrainingResult
-from rl.training import fitting, loading
-from rl.training.log_probs import StoredAnswers, answer_log_probs
+from rl.training import fitting
+from rl.training.log_probs import StoredAnswers
 from rl.training.preparing import encoded_rows, prepared
 from rl.training.warm_up import warmed_up
 
@@ -44,25 +44,8 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     return fitting.result(trainer, adapter, lengths, time.monotonic() - started)
 
 
-class _Trainer(DPOTrainer):
-    """TRL's trainer for rows that are token ids already."""
-
-    train_dataset: Dataset
-
-    def _prepare_dataset(self, dataset: Dataset, *args: object) -> Dataset:
-        return dataset
-
-    def use_reference(self, precision: str, report: Report) -> None:
-        """Scores every answer under the base model now instead of once per epoch."""
-        rows = self.train_dataset
-        self.model.eval()
-        with fitting.reference(self.model):
-            answers = StoredAnswers(rows, "chosen_ids", "rejected_ids")
-            scores = answer_log_probs(self.model, answers, loading.autocast_dtype(precision), report)
-        self.train_dataset = rows.add_column("ref_chosen_logps", scores[: len(rows)]).add_column(
-            "ref_rejected_logps", scores[len(rows) :]
-        )
-        self.precompute_ref_logps = True
+class _Trainer(fitting.OnTokenIds, DPOTrainer):
+    REFERENCE = {"chosen_ids": "ref_chosen_logps", "rejected_ids": "ref_rejected_logps"}
 
 
 def _trainer(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
+from datasets import Dataset
 from peft import LoraConfig, PeftModel
 from transformers import PrinterCallback, Trainer, TrainingArguments
 from trl.trainer.utils import use_adapter
@@ -18,6 +19,7 @@ from rl.records import Report, TrainingJob, TrainingResult
 from rl.training import loading, processes
 from rl.training.callbacks import Progress, PublishedCheckpoints, metrics_of
 from rl.training.encoding import LengthCount
+from rl.training.log_probs import StoredAnswers, answer_log_probs
 
 Arguments = TypeVar("Arguments", bound=TrainingArguments)
 
@@ -36,6 +38,31 @@ def reference(model: PeftModel) -> AbstractContextManager[None]:
     """What the policy is held near: the adapter that it started from, else the base model."""
     adapter: AbstractContextManager[None] = use_adapter(model, "ref" if "ref" in model.peft_config else None)
     return adapter
+
+
+class OnTokenIds:
+    """Of TRL's trainers: for rows that are token ids already, with reference scores that are computed once."""
+
+    REFERENCE: ClassVar[Mapping[str, str]]
+    """Column of answers to the column that its reference scores get."""
+    train_dataset: Dataset
+    model: Any
+
+    def _prepare_dataset(self, dataset: Dataset, *args: object) -> Dataset:
+        return dataset
+
+    def use_reference(self, precision: str, report: Report) -> None:
+        """Scores every answer under the reference now instead of once per epoch."""
+        rows = self.train_dataset
+        self.model.eval()
+        with reference(self.model):
+            answers = StoredAnswers(rows, *self.REFERENCE)
+            scores = answer_log_probs(self.model, answers, loading.autocast_dtype(precision), report)
+        count = len(rows)
+        for number, name in enumerate(self.REFERENCE.values()):
+            rows = rows.add_column(name, scores[number * count : (number + 1) * count])
+        self.train_dataset = rows
+        self.precompute_ref_logps = True
 
 
 def arguments(kind: type[Arguments], config: TrainingConfig, output_dir: Path, **of_the_method: Any) -> Arguments:

@@ -23,8 +23,7 @@ from trl.trainer.utils import disable_dropout_in_model
 from rl.config import TrainingConfig
 from rl.errors import NotEnoughData, UsageError
 from rl.records import Report, TrainingJob, TrainingResult
-from rl.training import fitting, loading, processes
-from rl.training.log_probs import StoredAnswers, answer_log_probs
+from rl.training import fitting, processes
 from rl.training.preparing import encoded_rows, most_tokens, prepared
 from rl.training.warm_up import warmed_up
 
@@ -53,25 +52,8 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     return fitting.result(trainer, adapter, lengths, time.monotonic() - started)
 
 
-class _Trainer(KTOTrainer):
-    """TRL's trainer for rows that are token ids already."""
-
-    train_dataset: Dataset
-
-    def _prepare_dataset(self, dataset: Dataset, *args: object) -> Dataset:
-        return dataset
-
-    def use_reference(self, precision: str, report: Report) -> None:
-        """Scores every answer under the base model now instead of once per epoch."""
-        rows = self.train_dataset
-        self.model.eval()
-        with fitting.reference(self.model):
-            answers = StoredAnswers(rows, "completion_ids", "KL_completion_ids")
-            scores = answer_log_probs(self.model, answers, loading.autocast_dtype(precision), report)
-        self.train_dataset = rows.add_column("ref_logps", scores[: len(rows)]).add_column(
-            "ref_KL_logps", scores[len(rows) :]
-        )
-        self.precompute_ref_logps = True
+class _Trainer(fitting.OnTokenIds, KTOTrainer):
+    REFERENCE = {"completion_ids": "ref_logps", "KL_completion_ids": "ref_KL_logps"}
 
 
 def _at_least_two_rows_a_pass(config: TrainingConfig, report: Report) -> TrainingConfig:
