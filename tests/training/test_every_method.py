@@ -53,7 +53,7 @@ EVIDENCE: dict[str, tuple[str, ...]] = {
 
 
 @cache
-def tests_of(path: str) -> frozenset[str]:
+def names_in(path: str) -> frozenset[str]:
     tree = ast.parse(Path(settings.BASE_DIR, path).read_text(encoding="utf-8"))
     return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
 
@@ -71,4 +71,4 @@ def test_the_table_has_every_method():
 @pytest.mark.parametrize("number", range(len(ASPECTS)), ids=ASPECTS)
 def test_a_test_shows_it(method: str, number: int):
     path, _, name = EVIDENCE[method][number].partition("::")
-    assert name in tests_of(path)
+    assert name in names_in(path)
