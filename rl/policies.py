@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 from django.db.models import Avg, QuerySet, StdDev
 
-from rl import dataset_builder
 from rl.config import TrainingConfig
-from rl.dataset_builder import training_plan
-from rl.errors import NotEnoughData, UsageError
+from rl.errors import NotEnoughData
 from rl.models import Agent, Feedback, ModelVersion, TrainingRun
-from rl.training import METHODS, supervisor, versions
+from rl.training import TrainingPipeline, supervisor, versions
 from rl.training import run as runs
 from rl.training.dry_run import dry_run
 
@@ -45,20 +42,9 @@ def require_enough(agent: Agent) -> int:
 def settings_for(agent: Agent, given: Mapping[str, Any]) -> tuple[str, TrainingConfig, runs.RunOptions]:
     """Method, hyper-parameters and options from a request's camelCase names. Raises UsageError, NotEnoughData."""
     values = {_snake(name): value for name, value in given.items() if value is not None}
-    asked = str(values.pop("method", ""))
-    method = asked or _advised(agent)
-    if method not in METHODS:
-        raise UsageError(f"unknown training method {method!r}; known: {', '.join(METHODS)}")
-    base_model = str(values.pop("base_model", ""))
-    start = agent.training_config(method)
-    if method == "grpo" and not asked:  # the advice rests on the answers that are stored
-        values = {"rollouts": "offline", **values}
-    if unknown := sorted(set(values) - {field.name for field in fields(start)}):
-        known = ", ".join(sorted(field.name for field in fields(start)))
-        raise UsageError(f"{method} has no hyper-parameter {unknown[0]!r}; known: {known}")
-    data = dataset_builder.DataOptions(pair_type=agent.pair_type, min_samples=1)
-    options = runs.RunOptions(data=data, base_model=base_model)
-    return method, start.with_overrides(values), options
+    pipeline = TrainingPipeline(agent, str(values.pop("base_model", "")), str(values.pop("method", "")))
+    method = pipeline.method or pipeline.advised().method
+    return method, pipeline.config(method, values), pipeline.options({"min_samples": 1})
 
 
 def estimated(agent: Agent, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,13 +117,6 @@ def as_result(run: TrainingRun, url: str) -> dict[str, Any]:
         "trainingSteps": run.step,
         **known,
     }
-
-
-def _advised(agent: Agent) -> str:
-    plan = training_plan(agent)
-    if plan.advice.method in METHODS:
-        return plan.advice.method
-    raise NotEnoughData(plan.advice.reason)
 
 
 def _snake(name: str) -> str:

@@ -76,8 +76,8 @@ class TrainingPipeline:
     Raises UsageError for an unknown agent or method.
     """
 
-    def __init__(self, agent_name: str, base_model: str = "", method: str = "") -> None:
-        self.agent = Agent.named(agent_name)
+    def __init__(self, agent_name: Agent | str, base_model: str = "", method: str = "") -> None:
+        self.agent = agent_name if isinstance(agent_name, Agent) else Agent.named(agent_name)
         self.base_model = base_model
         if method:
             method_path(method)
@@ -97,20 +97,20 @@ class TrainingPipeline:
         deployed. Raises NotEnoughData before anything is trained, RunConflict, and what a run raises."""
         name = self.choose(report)
         options = replace(
-            self._options(data),
+            self.options(data),
             export=True,
             quantization=quantization,
             model_name=model_name,
             register_ollama=deploy_ollama,
         )
-        config = self._config(name, overrides)
+        config = self.config(name, overrides)
         run = supervisor.claim_stopped(runs.create(self.agent, method_name=name, config=config, options=options))
         return self._result(run, runs.execute(run, report))
 
     def plan(self, overrides: Mapping[str, Any] | None = None, data: Mapping[str, Any] | None = None) -> Plan:
         """What would be trained, by the rewards that are known now; writes nothing. Raises NotEnoughData and UsageError."""
-        name = self.method or self._advised().method
-        return dry_run(self.agent, self._config(name, overrides), self._options(data), name)
+        name = self.method or self.advised().method
+        return dry_run(self.agent, self.config(name, overrides), self.options(data), name)
 
     def choose(self, report: Report = silent) -> str:
         """The method; first computes the rewards that wait, which the advice and some methods need. Raises NotEnoughData."""
@@ -118,22 +118,23 @@ class TrainingPipeline:
             rewarding.calculate(self.agent, report=report)
         if self.method:
             return self.method
-        advice = self._advised()
+        advice = self.advised()
         report("log", {"text": f"training with {advice.method}: {advice.reason}"})
         return advice.method
 
-    def _advised(self) -> Advice:
+    def advised(self) -> Advice:
+        """Raises NotEnoughData."""
         advice = dataset_builder.training_plan(self.agent).advice
         if advice.method not in METHODS:
             raise NotEnoughData(f"{self.agent.name}: {advice.reason}")
         return advice
 
-    def _config(self, method_name: str, overrides: Mapping[str, Any] | None) -> TrainingConfig:
+    def config(self, method_name: str, overrides: Mapping[str, Any] | None) -> TrainingConfig:
         """The advice to take GRPO rests on the answers that are stored with their rewards."""
         advised = {"rollouts": "offline"} if method_name == "grpo" and not self.method else {}
         return self.agent.training_config(method_name).with_overrides({**advised, **(overrides or {})})
 
-    def _options(self, data: Mapping[str, Any] | None) -> runs.RunOptions:
+    def options(self, data: Mapping[str, Any] | None) -> runs.RunOptions:
         options = dataset_builder.DataOptions(**{"pair_type": self.agent.pair_type, **(data or {})})
         return runs.RunOptions(data=options, base_model=self.base_model)
 
