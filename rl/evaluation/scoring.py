@@ -58,7 +58,7 @@ def score_versions(
     report("stage", {"name": "loading the base model"})
     tokenizer, model = loading.load_tokenizer(base_model), loading.load_base(base_model, precision).eval()
     add_fused_lm_head(model)
-    answers = _answers(tokenizer, pairs, min(max_length, loading.context_length(model)), report)
+    answers = _answers(tokenizer, pairs, min(max_length, loading.context_length(model.config)), report)
     autocast = loading.autocast_dtype(precision)
     scores: dict[str, list[float | None]] = {}
     for name, adapter in ({_BASE: None, **adapters} if relative else adapters).items():

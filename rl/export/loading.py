@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoModelForCausalLM
 from transformers.pytorch_utils import Conv1D
 
 from rl.errors import ExportFailed
-from rl.training.loading import lora_weights, named, put_adapter, read_model, read_tokenizer, told_as
+from rl.training.loading import lora_weights, named, put_adapter, read_config, read_model, read_tokenizer, told_as
 from rl.training.model_path import check_model_path
 
 _SHARED = re.compile(r"\.(lm_head|embed_tokens|wte)\.lora_")
@@ -22,9 +22,7 @@ _SHARED = re.compile(r"\.(lm_head|embed_tokens|wte)\.lora_")
 
 def load_config(base_model: str) -> Any:
     """The transformers configuration of a model directory or hub id."""
-    source = check_model_path(base_model)
-    with told_as(ExportFailed, f"cannot read the configuration of {named(source)}"):
-        return AutoConfig.from_pretrained(source, trust_remote_code=False)
+    return read_config(base_model, ExportFailed)
 
 
 def load_tokenizer(base_model: str, adapter_dir: Path | None) -> Any:

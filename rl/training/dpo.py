@@ -10,18 +10,17 @@ language-model head runs at answer positions only. Runs on one CPU or GPU.
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 from datasets import Dataset
 from peft import PeftModel
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 from trl import DPOConfig, DPOTrainer
 from trl.trainer.utils import disable_dropout_in_model
 
 from rl.records import Report, TrainingJob, TrainingResult
 from rl.training import fitting
 from rl.training.log_probs import StoredAnswers
-from rl.training.preparing import encoded_rows, prepared
+from rl.training.preparing import Start, encoded_rows, prepared
 from rl.training.warm_up import warmed_up
 
 
@@ -31,16 +30,16 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     Raises Interrupted after a checkpoint when ``report`` does; TrainingFailed, NotEnoughData or BadFile otherwise.
     """
     started = time.monotonic()
-    with prepared(job, report) as (scratch, checkpoint, tokenizer, model):
-        rows, lengths = encoded_rows(job, tokenizer, model, scratch / "rows.arrow", report, "dpo")
+    with prepared(job, report) as start:
+        rows, lengths = encoded_rows(start, "dpo")
+        model = start.model()
         disable_dropout_in_model(model)  # TRL's own switch would turn off the adapter's dropout too
-        good = StoredAnswers(rows, "chosen_ids")
-        trainer = _trainer(job, warmed_up(job, tokenizer, model, good, scratch, report), tokenizer, rows, scratch)
+        trainer = _trainer(start, warmed_up(start, model, StoredAnswers(rows, "chosen_ids")), rows)
         if job.config.epochs > 1:
             report("stage", {"name": "scoring under the base model"})
             trainer.use_reference(job.config.precision, report)
-        fitting.fit(trainer, job, checkpoint, report)
-        adapter = fitting.publish_adapter(trainer, scratch / "adapter", job.output_dir / "adapter")
+        fitting.fit(trainer, job, start.checkpoint, report)
+        adapter = fitting.publish_adapter(trainer, start.scratch / "adapter", job.output_dir / "adapter")
     return fitting.result(trainer, adapter, lengths, time.monotonic() - started)
 
 
@@ -48,19 +47,14 @@ class _Trainer(fitting.OnTokenIds, DPOTrainer):
     REFERENCE = {"chosen_ids": "ref_chosen_logps", "rejected_ids": "ref_rejected_logps"}
 
 
-def _trainer(
-    job: TrainingJob,
-    model: PreTrainedModel | PeftModel,
-    tokenizer: PreTrainedTokenizerBase,
-    rows: Dataset,
-    scratch: Path,
-) -> _Trainer:
+def _trainer(start: Start, model: PreTrainedModel | PeftModel, rows: Dataset) -> _Trainer:
+    config = start.job.config
     # The rows fit already.
-    of_dpo = {"beta": job.config.beta, "max_length": None, "disable_dropout": False}
+    of_dpo = {"beta": config.beta, "max_length": None, "disable_dropout": False}
     return _Trainer(
         model=model,
-        args=fitting.arguments(DPOConfig, job.config, scratch, **of_dpo),
+        args=fitting.arguments(DPOConfig, config, start.scratch, **of_dpo),
         train_dataset=rows,
-        processing_class=tokenizer,
-        peft_config=None if isinstance(model, PeftModel) else fitting.lora(job.config),
+        processing_class=start.tokenizer,
+        peft_config=None if isinstance(model, PeftModel) else fitting.lora(config),
     )

@@ -14,12 +14,12 @@ from transformers import PreTrainedTokenizerBase
 
 from rl.data_formatter import read_training_rows
 from rl.data_formatter.fresh import fresh_trace
-from rl.errors import NotEnoughData, TrainingFailed, UsageError
+from rl.errors import NotEnoughData, UsageError
 from rl.leaves import leaf
 from rl.records import Report, Scorer, TrainingJob
 from rl.training.callbacks import COMPONENT
 from rl.training.encoding import LengthCount, count_rows, encode
-from rl.training.preparing import DROPPED_LIMIT, write_arrow
+from rl.training.preparing import DROPPED_LIMIT, Start, write_arrow
 
 REWARD_MODEL = "rl.training.reward_scoring"
 """Has ``load(directory) -> Scorer``."""
@@ -33,16 +33,16 @@ _COLUMNS = Features(
 """``row``: the whole row as JSON, because the details of any two rows differ in shape."""
 
 
-def tokenised_prompts(
-    path: Path, tokenizer: PreTrainedTokenizerBase, most_tokens: int, answer_tokens: int, target: Path, report: Report
-) -> tuple[Dataset, LengthCount]:
-    """The prompts that leave room for a whole answer, memory-mapped in ``target``, and what was too long of them."""
-    room = most_tokens - int(answer_tokens)
+def tokenised_prompts(start: Start, answer_tokens: int) -> tuple[Dataset, LengthCount]:
+    """The prompts that leave room for a whole answer, memory-mapped, and what was too long of them."""
+    room, path, target = start.most_tokens - int(answer_tokens), start.job.train_rows, start.path("prompts.arrow")
     if room < 1:
-        raise UsageError(f"max_new_tokens {answer_tokens} leaves no room for a prompt in max_length {most_tokens}")
+        raise UsageError(
+            f"max_new_tokens {answer_tokens} leaves no room for a prompt in max_length {start.most_tokens}"
+        )
     lengths = LengthCount()
-    write_arrow(_fitting(path, tokenizer, room, lengths, report), target, _COLUMNS)
-    _check_lengths(lengths, room, int(answer_tokens), path, report)
+    write_arrow(_fitting(path, start.tokenizer, room, lengths, start.report), target, _COLUMNS)
+    _check_lengths(lengths, room, int(answer_tokens), path, start.report)
     return Dataset.from_file(str(target)), lengths
 
 
@@ -66,7 +66,7 @@ def _check_lengths(lengths: LengthCount, room: int, answer_tokens: int, path: Pa
     )
     if lengths.dropped > DROPPED_LIMIT * lengths.rows:
         wanted = lengths.longest_prompt + answer_tokens
-        raise TrainingFailed(f"{too_long}; with max_length {wanted} every prompt would fit")
+        raise NotEnoughData(f"{too_long}; with max_length {wanted} every prompt would fit")
     if lengths.dropped:
         report("log", {"text": f"{too_long}; they are left out"})
 

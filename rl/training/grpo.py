@@ -19,12 +19,11 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
 from peft import PeftModel
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 from trl import GRPOConfig as Arguments
 from trl import GRPOTrainer
 from trl.trainer.utils import disable_dropout_in_model
@@ -32,10 +31,10 @@ from trl.trainer.utils import disable_dropout_in_model
 from rl.config import GRPOConfig
 from rl.errors import NotEnoughData, UsageError
 from rl.records import Report, TrainingJob, TrainingResult
-from rl.training import fitting, loading, processes
+from rl.training import fitting, loading
 from rl.training.alive import Alive
 from rl.training.fresh_prompts import reward_function, scorer_of, tokenised_prompts
-from rl.training.preparing import most_tokens, prepared
+from rl.training.preparing import Start, prepared
 from rl.training.stored_groups import StoredAnswers, best_answers, encoded_groups, stored_rewards
 from rl.training.warm_up import warmed_up
 
@@ -51,28 +50,23 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     assert isinstance(config, GRPOConfig)  # noqa: S101  the method's own
     _require_gpu_of_vllm(config)
     alive = Alive(report)
-    with prepared(job, report) as (scratch, checkpoint, tokenizer, model):
-        most, path = most_tokens(job, model), scratch / f"{processes.rank()}-rows.arrow"
-        # TRL's own switch would turn off the adapter's dropout too.
-        disable_dropout_in_model(model)
-        policy = model
-        parts: dict[str, Any]
-        if config.rollouts == "online":
-            rows, lengths = tokenised_prompts(job.train_rows, tokenizer, most, config.max_new_tokens, path, report)
-            parts = {"reward_funcs": reward_function(scorer_of(job), tokenizer, alive)}
+    with prepared(job, report) as start:
+        online = config.rollouts == "online"
+        rows, lengths = tokenised_prompts(start, config.max_new_tokens) if online else encoded_groups(start)
+        config = whole_groups(config, len(rows), report)
+        model = start.model()
+        disable_dropout_in_model(model)  # TRL's own switch would turn off the adapter's dropout too
+        if online:
+            rewards = reward_function(scorer_of(job), start.tokenizer, alive)
+            trainer = _trainer(start, config, model, rows, reward_funcs=rewards)
         else:
-            rows, lengths = encoded_groups(job.train_rows, tokenizer, most, path, report)
-            parts = {
-                "reward_funcs": stored_rewards,
-                "rollout_func": StoredAnswers(rows, config.num_generations, config.seed),
-            }
-            policy = warmed_up(job, tokenizer, model, best_answers(rows), scratch, report)
-            rows = rows.select_columns("prompt")
-        job = replace(job, config=whole_groups(config, len(rows), report))
-        trainer = _trainer(job, policy, tokenizer, rows, scratch, parts)
+            policy = warmed_up(start, model, best_answers(rows))
+            stored = StoredAnswers(rows, config.num_generations, config.seed)
+            prompts = rows.select_columns("prompt")
+            trainer = _trainer(start, config, policy, prompts, reward_funcs=stored_rewards, rollout_func=stored)
         alive.watch(trainer)
-        fitting.fit(trainer, job, checkpoint, report)
-        adapter = fitting.publish_adapter(trainer, scratch / "adapter", job.output_dir / "adapter")
+        fitting.fit(trainer, job, start.checkpoint, report)
+        adapter = fitting.publish_adapter(trainer, start.scratch / "adapter", job.output_dir / "adapter")
     return fitting.result(trainer, adapter, lengths, time.monotonic() - started)
 
 
@@ -106,15 +100,8 @@ def _require_gpu_of_vllm(config: GRPOConfig) -> None:
 
 
 def _trainer(
-    job: TrainingJob,
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    rows: Dataset,
-    scratch: Path,
-    parts: dict[str, Any],
+    start: Start, config: GRPOConfig, model: PreTrainedModel | PeftModel, rows: Dataset, **parts: Any
 ) -> _Trainer:
-    config = job.config
-    assert isinstance(config, GRPOConfig)  # noqa: S101
     of_grpo = {
         "beta": config.beta,
         "num_generations": int(config.num_generations),
@@ -127,9 +114,9 @@ def _trainer(
     warnings.filterwarnings("ignore", message="You are using 'rollout_func'")
     return _Trainer(
         model=model,
-        args=fitting.arguments(Arguments, config, scratch, **of_grpo, **_of_vllm(config)),
+        args=fitting.arguments(Arguments, config, start.scratch, **of_grpo, **_of_vllm(config)),
         train_dataset=rows,
-        processing_class=tokenizer,
+        processing_class=start.tokenizer,
         peft_config=None if isinstance(model, PeftModel) else fitting.lora(config),
         **parts,
     )

@@ -11,20 +11,19 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
 from peft import PeftModel
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 from trl import KTOConfig, KTOTrainer
 from trl.trainer.utils import disable_dropout_in_model
 
 from rl.config import TrainingConfig
 from rl.errors import NotEnoughData, UsageError
 from rl.records import Report, TrainingJob, TrainingResult
-from rl.training import fitting, processes
-from rl.training.preparing import encoded_rows, most_tokens, prepared
+from rl.training import fitting
+from rl.training.preparing import Start, encoded_rows, prepared
 from rl.training.warm_up import warmed_up
 
 
@@ -35,20 +34,20 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     """
     started = time.monotonic()
     job = replace(job, config=_at_least_two_rows_a_pass(job.config, report))
-    with prepared(job, report) as (scratch, checkpoint, tokenizer, model):
-        rows, lengths = encoded_rows(job, tokenizer, model, scratch / "rows.arrow", report, "kto")
+    with prepared(job, report) as start:
+        rows, lengths = encoded_rows(start, "kto")
         weights = _weights(rows, report)
         rows = rows.shuffle(seed=int(job.config.seed))
-        rows = _with_other_answers(rows, _rows_a_pass(job.config), most_tokens(job, model), scratch)
+        rows = _with_other_answers(rows, _rows_a_pass(job.config), start)
+        model = start.model()
         disable_dropout_in_model(model)  # TRL's own switch would turn off the adapter's dropout too
         good = ((row["prompt_ids"], row["completion_ids"]) for row in iter(rows) if row["label"])
-        policy = warmed_up(job, tokenizer, model, good, scratch, report)
-        trainer = _trainer(job, policy, tokenizer, rows, scratch, weights)
+        trainer = _trainer(start, warmed_up(start, model, good), rows, weights)
         if job.config.epochs > 1:
             report("stage", {"name": "scoring under the base model"})
             trainer.use_reference(job.config.precision, report)
-        fitting.fit(trainer, job, checkpoint, report)
-        adapter = fitting.publish_adapter(trainer, scratch / "adapter", job.output_dir / "adapter")
+        fitting.fit(trainer, job, start.checkpoint, report)
+        adapter = fitting.publish_adapter(trainer, start.scratch / "adapter", job.output_dir / "adapter")
     return fitting.result(trainer, adapter, lengths, time.monotonic() - started)
 
 
@@ -91,7 +90,7 @@ def _weights(rows: Dataset, report: Report) -> dict[str, float]:
     return weights
 
 
-def _with_other_answers(rows: Dataset, batch_size: int, max_length: int, scratch: Path) -> Dataset:
+def _with_other_answers(rows: Dataset, batch_size: int, start: Start) -> Dataset:
     """Gives each row the answer of the row before it in its forward pass, the first one that of the last.
 
     ``map`` cuts the rows into the same passes as the trainer does, because the order is fixed.
@@ -99,31 +98,25 @@ def _with_other_answers(rows: Dataset, batch_size: int, max_length: int, scratch
 
     def pair_up(passed: dict[str, list[Any]]) -> dict[str, list[Any]]:
         answers = passed["completion_ids"]
-        room = (max_length - len(prompt) for prompt in passed["prompt_ids"])
+        room = (start.most_tokens - len(prompt) for prompt in passed["prompt_ids"])
         return {"KL_completion_ids": [ids[:most] for ids, most in zip([answers[-1], *answers[:-1]], room, strict=True)]}
 
     return rows.map(
         pair_up,
         batched=True,
         batch_size=int(batch_size),
-        cache_file_name=str(scratch / f"{processes.rank()}-paired.arrow"),
+        cache_file_name=str(start.path("paired.arrow")),
     )
 
 
-def _trainer(
-    job: TrainingJob,
-    model: PreTrainedModel | PeftModel,
-    tokenizer: PreTrainedTokenizerBase,
-    rows: Dataset,
-    scratch: Path,
-    weights: dict[str, float],
-) -> _Trainer:
+def _trainer(start: Start, model: PreTrainedModel | PeftModel, rows: Dataset, weights: dict[str, float]) -> _Trainer:
+    config = start.job.config
     # The rows fit already.
-    of_kto = {"beta": job.config.beta, "max_length": None, "disable_dropout": False, **weights}
+    of_kto = {"beta": config.beta, "max_length": None, "disable_dropout": False, **weights}
     return _Trainer(
         model=model,
-        args=fitting.arguments(KTOConfig, job.config, scratch, **of_kto),
+        args=fitting.arguments(KTOConfig, config, start.scratch, **of_kto),
         train_dataset=rows,
-        processing_class=tokenizer,
-        peft_config=None if isinstance(model, PeftModel) else fitting.lora(job.config),
+        processing_class=start.tokenizer,
+        peft_config=None if isinstance(model, PeftModel) else fitting.lora(config),
     )

@@ -14,7 +14,14 @@ import torch
 import transformers
 from peft import PeftModel, get_peft_model_state_dict
 from safetensors import SafetensorError, safe_open
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PretrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from rl.errors import OutOfMemory, RatchetError, TrainingFailed
 from rl.training import quantizing
@@ -93,9 +100,9 @@ def load_base(base: str, precision: str = "auto", quantize: str = "none") -> Pre
         ) from error
 
 
-def context_length(model: PreTrainedModel) -> int:
+def context_length(config: PretrainedConfig) -> int:
     """Tokens that the model has positions for; very large where its configuration does not say."""
-    return int(getattr(model.config.get_text_config(), "max_position_embeddings", None) or 1 << 30)
+    return int(getattr(config.get_text_config(), "max_position_embeddings", None) or 1 << 30)
 
 
 @contextmanager
@@ -120,6 +127,13 @@ def adapted(model: PreTrainedModel, adapter: Path | None) -> Iterator[torch.nn.M
 def read_tokenizer(source: str, failure: type[RatchetError]) -> Any:
     with told_as(failure, f"cannot load the tokenizer of {named(source)}"):
         return AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+
+
+def read_config(base: str, failure: type[RatchetError]) -> Any:
+    """The transformers configuration of a model directory or hub id. Raises UsageError where there is none."""
+    source = check_model_path(base)
+    with told_as(failure, f"cannot read the configuration of {named(source)}"):
+        return AutoConfig.from_pretrained(source, trust_remote_code=False)
 
 
 def read_model(base: str, dtype: torch.dtype) -> PreTrainedModel:

@@ -33,7 +33,7 @@ from rl.training.ppo_networks import Networks
 from rl.training.ppo_prompts import Prompts
 from rl.training.ppo_rollout import Collector, Generator, Rollout
 from rl.training.ppo_update import Updater
-from rl.training.preparing import most_tokens, prepared
+from rl.training.preparing import prepared
 
 KL_LIMIT = 10
 """Times ``target_kl``: a divergence beyond it is no learning any more. Without a target MOST_KL is the limit."""
@@ -50,18 +50,17 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     started = time.monotonic()
     config = job.config
     assert isinstance(config, PPOConfig)  # noqa: S101  the method's own
-    scorer = scorer_of(job)
-    with prepared(job, report) as (scratch, checkpoint, tokenizer, model):
-        most, path = most_tokens(job, model), scratch / "prompts.arrow"
-        rows, lengths = tokenised_prompts(job.train_rows, tokenizer, most, config.max_new_tokens, path, report)
-        parts = _Parts(config, tokenizer, model, scorer, Prompts(rows, tokenizer, int(config.seed)))
-        loop = _Loop.build(parts, job.output_dir, scratch, report)
-        if checkpoint:
-            loop.checkpoints.load(checkpoint, loop.progress)
+    with prepared(job, report) as start:
+        rows, lengths = tokenised_prompts(start, config.max_new_tokens)
+        prompts = Prompts(rows, start.tokenizer, int(config.seed))
+        parts = _Parts(config, start.tokenizer, start.model(), scorer_of(job), prompts)
+        loop = _Loop.build(parts, job.output_dir, start.scratch, report)
+        if start.checkpoint:
+            loop.checkpoints.load(start.checkpoint, loop.progress)
         report("stage", {"name": "training"})
         loop.run()
         networks = loop.networks
-        adapter = fitting.publish_lora(networks.model, scratch / "adapter", job.output_dir / "adapter")
+        adapter = fitting.publish_lora(networks.model, start.scratch / "adapter", job.output_dir / "adapter")
     return _result(loop, adapter, lengths, time.monotonic() - started)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from datasets import Dataset, Features, List, Value, disable_progress_bars
@@ -25,11 +26,33 @@ ANSWERS = {"dpo": PAIR, "reward_model": PAIR, "kto": SINGLE}
 """Method to the keys of a row's answers."""
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a training starts from. The model is loaded last: rows that are no good are refused before it."""
+
+    job: TrainingJob
+    report: Report
+    scratch: Path
+    checkpoint: Path | None
+    """To go on from."""
+    tokenizer: PreTrainedTokenizerBase
+    most_tokens: int
+    """Of prompt and answer."""
+
+    def path(self, name: str) -> Path:
+        """In the scratch folder, of this process alone."""
+        return self.scratch / f"{processes.rank()}-{name}"
+
+    def model(self, load: Callable[[str, str, str], PreTrainedModel] | None = None) -> PreTrainedModel:
+        """``load``: instead of ``load_base``."""
+        self.report("stage", {"name": "loading the base model"})
+        return (load or loading.load_base)(
+            self.job.base_model, self.job.config.precision, self.job.config.quantize_base
+        )
+
+
 @contextmanager
-def prepared(
-    job: TrainingJob, report: Report, load: Callable[[str, str, str], PreTrainedModel] | None = None
-) -> Iterator[tuple[Path, Path | None, PreTrainedTokenizerBase, PreTrainedModel]]:
-    """A scratch folder, the checkpoint to go on from, tokenizer and base model, as ``load`` makes it (``load_base``)."""
+def prepared(job: TrainingJob, report: Report) -> Iterator[Start]:
     loading.quiet()
     loading.leave_a_core_free()
     disable_progress_bars()
@@ -37,13 +60,10 @@ def prepared(
     processes.join(cpu=loading.device().type == "cpu")
     checkpoint = starting_point(job)
     with scratch_folder(job.output_dir) as scratch, resource_advice():
-        report("stage", {"name": "loading the base model"})
-        tokenizer, model = (
-            loading.load_tokenizer(job.base_model),
-            (load or loading.load_base)(job.base_model, job.config.precision, job.config.quantize_base),
-        )
         report("stage", {"name": "preparing the rows"})
-        yield scratch, checkpoint, tokenizer, model
+        tokenizer = loading.load_tokenizer(job.base_model)
+        context = loading.context_length(loading.read_config(job.base_model, TrainingFailed))
+        yield Start(job, report, scratch, checkpoint, tokenizer, min(job.config.max_length, context))
 
 
 @contextmanager
@@ -73,31 +93,18 @@ def starting_point(job: TrainingJob) -> Path | None:
     return checkpoints.newest_complete(job.output_dir)
 
 
-def most_tokens(job: TrainingJob, model: PreTrainedModel) -> int:
-    """Of prompt and answer."""
-    return min(job.config.max_length, loading.context_length(model))
-
-
-def encoded_rows(
-    job: TrainingJob,
-    tokenizer: PreTrainedTokenizerBase,
-    model: PreTrainedModel,
-    path: Path,
-    report: Report,
-    method: str,
-) -> tuple[Dataset, LengthCount]:
-    """The rows as memory-mapped token ids in ``path`` (each process writes its own), and what was too long of them."""
-    path = path.with_name(f"{processes.rank()}-{path.name}")
-    max_length = most_tokens(job, model)
+def encoded_rows(start: Start, method: str) -> tuple[Dataset, LengthCount]:
+    """The rows as memory-mapped token ids, and what was too long of them."""
+    path, source, max_length = start.path("rows.arrow"), start.job.train_rows, start.most_tokens
     lengths = LengthCount()
     answers = ANSWERS[method]
-    rows = read_training_rows(job.train_rows, method)
-    encoded = encode(tokenizer, rows, count_rows(job.train_rows), report, answers)
+    rows = read_training_rows(source, method)
+    encoded = encode(start.tokenizer, rows, count_rows(source), start.report, answers)
     columns = {f"{name}_ids": List(Value("int32")) for name in ("prompt", *answers)}
     if method == "kto":
         columns["label"] = Value("bool")
     write_arrow((lengths.fit(row, max_length) for row in encoded), path, Features(columns))
-    check_lengths(lengths, max_length, job.train_rows, report)
+    check_lengths(lengths, max_length, source, start.report)
     return Dataset.from_file(str(path)), lengths
 
 
@@ -117,7 +124,7 @@ def check_lengths(lengths: LengthCount, max_length: int, path: Path, report: Rep
         f"{lengths.longest_prompt} tokens)"
     )
     if lengths.dropped > DROPPED_LIMIT * lengths.rows:
-        raise TrainingFailed(f"{too_long}; with max_length {lengths.longest_row} every row would fit")
+        raise NotEnoughData(f"{too_long}; with max_length {lengths.longest_row} every row would fit")
     if lengths.dropped:
         report("log", {"text": f"{too_long}; they are left out"})
     if lengths.cut:

@@ -16,17 +16,17 @@ from typing import Any
 
 from datasets import Dataset
 from peft import LoraConfig
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 from trl import RewardConfig, RewardTrainer
 from trl.trainer.utils import disable_dropout_in_model
 
 from rl.config import RewardModelConfig, TrainingConfig
 from rl.data_formatter import read_training_rows
 from rl.records import Report, TrainingJob, TrainingResult
-from rl.training import fitting, processes
+from rl.training import fitting
 from rl.training.calibration import expected_calibration_error
 from rl.training.model_path import SCORES
-from rl.training.preparing import encoded_rows, most_tokens, prepared
+from rl.training.preparing import Start, encoded_rows, prepared
 from rl.training.reward_scoring import HEAD, RewardModel, load_scoring_base, score_pairs
 
 
@@ -36,13 +36,13 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     Raises Interrupted after a checkpoint when ``report`` does; TrainingFailed, NotEnoughData or BadFile otherwise.
     """
     started = time.monotonic()
-    with prepared(job, report, load_scoring_base) as (scratch, checkpoint, tokenizer, model):
-        rows, lengths = encoded_rows(job, tokenizer, model, scratch / "rows.arrow", report, "reward_model")
-        trainer = _trainer(job, model, tokenizer, _whole(rows, scratch), scratch)
-        fitting.fit(trainer, job, checkpoint, report)
-        fitted = RewardModel(trainer.model, tokenizer, most_tokens(job, model), job.config.precision)
+    with prepared(job, report) as start:
+        rows, lengths = encoded_rows(start, "reward_model")
+        trainer = _trainer(start, start.model(load_scoring_base), _whole(rows, start))
+        fitting.fit(trainer, job, start.checkpoint, report)
+        fitted = RewardModel(trainer.model, start.tokenizer, start.most_tokens, job.config.precision)
         measured = _measured(fitted, job.heldout_rows, report)
-        adapter = fitting.publish_adapter(trainer, scratch / "adapter", job.output_dir / "adapter")
+        adapter = fitting.publish_adapter(trainer, start.scratch / "adapter", job.output_dir / "adapter")
     result = fitting.result(trainer, adapter, lengths, time.monotonic() - started)
     return replace(result, metrics={**result.metrics, **measured})
 
@@ -54,20 +54,17 @@ class _Trainer(RewardTrainer):
         return dataset
 
 
-def _whole(rows: Dataset, scratch: Path) -> Dataset:
+def _whole(rows: Dataset, start: Start) -> Dataset:
     """TRL scores conversations: the prompt with its answer."""
 
     def joined(row: dict[str, Any]) -> dict[str, Any]:
         return {name: row["prompt_ids"] + row[name] for name in ("chosen_ids", "rejected_ids")}
 
-    cache = scratch / f"{processes.rank()}-whole.arrow"  # each process writes its own
-    return rows.map(joined, remove_columns=["prompt_ids"], cache_file_name=str(cache))
+    return rows.map(joined, remove_columns=["prompt_ids"], cache_file_name=str(start.path("whole.arrow")))
 
 
-def _trainer(
-    job: TrainingJob, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset, scratch: Path
-) -> _Trainer:
-    config = job.config
+def _trainer(start: Start, model: PreTrainedModel, rows: Dataset) -> _Trainer:
+    config = start.job.config
     assert isinstance(config, RewardModelConfig)  # noqa: S101  the method's own
     # TRL's own switch would turn off the adapter's dropout too.
     disable_dropout_in_model(model)
@@ -79,9 +76,9 @@ def _trainer(
     }
     return _Trainer(
         model=model,
-        args=fitting.arguments(RewardConfig, config, scratch, **of_reward),
+        args=fitting.arguments(RewardConfig, config, start.scratch, **of_reward),
         train_dataset=rows,
-        processing_class=tokenizer,
+        processing_class=start.tokenizer,
         peft_config=_lora(config),
     )
 

@@ -93,7 +93,7 @@ def load(directory: Path) -> RewardModel:
     tokenizer = loading.load_tokenizer(base)
     model = load_scoring_base(base, "auto")
     fitted = _with_adapter(model, directory)
-    return RewardModel(fitted, tokenizer, loading.context_length(model), "auto")
+    return RewardModel(fitted, tokenizer, loading.context_length(model.config), "auto")
 
 
 def load_scoring_base(base: str, precision: str, quantize: str = "none") -> PreTrainedModel:
@@ -131,7 +131,7 @@ def score_versions(
     tokenizer, found = loading.load_tokenizer(base_model), {}
     for name, adapter in adapters.items():
         model = load_scoring_base(base_model, precision)
-        most_tokens = min(max_length, loading.context_length(model))
+        most_tokens = min(max_length, loading.context_length(model.config))
         fitted = model if adapter is None else _with_adapter(model, adapter)
         report("stage", {"name": f"scoring {name}"})
         found[name] = score_pairs(RewardModel(fitted, tokenizer, most_tokens, precision), pairs, report)

@@ -16,7 +16,7 @@ from rl.data_formatter import read_training_rows
 from rl.records import Report, silent
 from rl.training.encoding import LengthCount, count_rows, encode
 from rl.training.log_probs import PromptAndAnswer
-from rl.training.preparing import check_lengths, write_arrow
+from rl.training.preparing import Start, check_lengths, write_arrow
 
 REWARD = "stored_reward"
 _COLUMNS = Features(
@@ -30,13 +30,11 @@ _COLUMNS = Features(
 """``prompt``: the row's number, which the trainer hands over in place of a prompt."""
 
 
-def encoded_groups(
-    path: Path, tokenizer: PreTrainedTokenizerBase, most_tokens: int, target: Path, report: Report
-) -> tuple[Dataset, LengthCount]:
-    """The groups as token ids, memory-mapped in ``target``, and what was too long of them."""
-    lengths = LengthCount()
-    write_arrow(_encoded(path, tokenizer, most_tokens, lengths, report), target, _COLUMNS)
-    check_lengths(lengths, most_tokens, path, report)
+def encoded_groups(start: Start) -> tuple[Dataset, LengthCount]:
+    """The groups as token ids, memory-mapped, and what was too long of them."""
+    path, target, lengths = start.job.train_rows, start.path("groups.arrow"), LengthCount()
+    write_arrow(_encoded(path, start.tokenizer, start.most_tokens, lengths, start.report), target, _COLUMNS)
+    check_lengths(lengths, start.most_tokens, path, start.report)
     return Dataset.from_file(str(target)), lengths
 
 

@@ -8,49 +8,33 @@ kept in ``output_dir/warm-up``, so a resumed run does not imitate again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from datasets import Dataset, Features, List, Value
 from peft import PeftModel
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 from trl import SFTConfig, SFTTrainer
 
-from rl.records import Report, TrainingJob
-from rl.training import fitting, processes
+from rl.training import fitting
 from rl.training.log_probs import PromptAndAnswer
-from rl.training.preparing import write_arrow
+from rl.training.preparing import Start, write_arrow
 
 ADAPTER = "warm-up"
 
 
-def warmed_up(
-    job: TrainingJob,
-    tokenizer: PreTrainedTokenizerBase,
-    model: PreTrainedModel,
-    good: Iterable[PromptAndAnswer],
-    scratch: Path,
-    report: Report,
-) -> PreTrainedModel | PeftModel:
+def warmed_up(start: Start, model: PreTrainedModel, good: Iterable[PromptAndAnswer]) -> PreTrainedModel | PeftModel:
     """The model with a trainable adapter that has imitated the good answers; the model as it is where no job asks for it."""
-    if not job.config.sft_epochs:
+    if not start.job.config.sft_epochs:
         return model
-    target = job.output_dir / ADAPTER
+    target = start.job.output_dir / ADAPTER
     if not target.exists():
-        model = _imitated(job, tokenizer, model, good, scratch, report)
-    report("stage", {"name": "preparing"})
+        model = _imitated(start, model, good)
+    start.report("stage", {"name": "preparing"})
     return PeftModel.from_pretrained(model, str(target), is_trainable=True)
 
 
-def _imitated(
-    job: TrainingJob,
-    tokenizer: PreTrainedTokenizerBase,
-    model: PreTrainedModel,
-    good: Iterable[PromptAndAnswer],
-    scratch: Path,
-    report: Report,
-) -> PreTrainedModel:
+def _imitated(start: Start, model: PreTrainedModel, good: Iterable[PromptAndAnswer]) -> PreTrainedModel:
     """Leaves the adapter in its folder, and the model without it."""
-    path = scratch / f"{processes.rank()}-good.arrow"
+    job, path = start.job, start.path("good.arrow")
     write_arrow(_rows(good), path, Features({name: List(Value("int32")) for name in ("input_ids", "labels")}))
     rows = Dataset.from_file(str(path))
     of_sft = {
@@ -62,15 +46,15 @@ def _imitated(
     }
     trainer = SFTTrainer(
         model=model,
-        args=fitting.arguments(SFTConfig, job.config, scratch / "sft", **of_sft),
+        args=fitting.arguments(SFTConfig, job.config, start.scratch / "sft", **of_sft),
         train_dataset=rows,
-        processing_class=tokenizer,
+        processing_class=start.tokenizer,
         peft_config=fitting.lora(job.config),
     )
-    report("log", {"text": f"imitates {len(rows)} good answers first"})
-    fitting.fit(trainer, job, None, report, stage="imitating good answers")
+    start.report("log", {"text": f"imitates {len(rows)} good answers first"})
+    fitting.fit(trainer, job, None, start.report, stage="imitating good answers")
     policy = trainer.accelerator.unwrap_model(trainer.model)
-    fitting.publish_lora(policy, scratch / ADAPTER, job.output_dir / ADAPTER)
+    fitting.publish_lora(policy, start.scratch / ADAPTER, job.output_dir / ADAPTER)
     return policy.unload()
 
 

@@ -168,7 +168,7 @@ def test_an_interrupt_within_a_long_step_waits_for_its_end(tiny_base: Path, tmp_
 def test_too_many_long_prompts_are_refused_with_a_length_that_would_do(tiny_base: Path, tmp_path: Path) -> None:
     long = [row("word " * 200, "Thank you.", "Perhaps not.") for _ in range(4)]
     with pytest.raises(
-        TrainingFailed, match=r"4 of 16 prompts fill max_length 128 .* max_length \d+ every row would fit"
+        NotEnoughData, match=r"4 of 16 prompts fill max_length 128 .* max_length \d+ every row would fit"
     ):
         dpo.train(job(tiny_base, tmp_path, polite_rows() + long), silent)
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from rl.config import GRPOConfig
-from rl.errors import BadFile, Interrupted, NotEnoughData, RewardFailed, TrainingFailed, UsageError
+from rl.errors import BadFile, Interrupted, NotEnoughData, RewardFailed, UsageError
 from rl.records import AnswerScore, Scorer, TraceRecord, TrainingJob, TrainingResult, silent
 from rl.training import checkpoints, grpo
 from tests.training import answering
@@ -268,7 +268,7 @@ def test_a_step_holds_whole_groups(asked: tuple[int, int, int], count: int, give
     [
         ({"rows": []}, NotEnoughData, "has no prompts to train on"),
         ({"max_new_tokens": 128}, UsageError, "max_new_tokens 128 leaves no room for a prompt in max_length 128"),
-        ({"max_new_tokens": 120}, TrainingFailed, "12 of 12 prompts have more than 8 tokens.*with max_length 13[0-9] "),
+        ({"max_new_tokens": 120}, NotEnoughData, "12 of 12 prompts have more than 8 tokens.*with max_length 13[0-9] "),
         ({"scorer": None}, UsageError, "need rewards, or a reward model"),
         ({"vllm": True}, UsageError, "--vllm needs a GPU, and there is none here"),
         ({"rows": [{**prompts(1)[0], "details": None}]}, BadFile, r"\(line 1\): details must be an object"),

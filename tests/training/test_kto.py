@@ -13,6 +13,7 @@ import pytest
 from rl.errors import BadFile, Interrupted, NotEnoughData
 from rl.records import TrainingResult, silent
 from rl.training import checkpoints, kto
+from rl.training.preparing import Start
 from tests.training.conftest import Listener, Row, job, message, picture, polite_rows, same_weights
 
 Run = tuple[TrainingResult, Listener]
@@ -75,11 +76,14 @@ def test_scoring_the_base_model_once_gives_the_losses_of_scoring_it_every_time(
     assert list(uninterrupted[1].losses.values()) == pytest.approx(list(every_time.losses.values()), abs=1e-5)
 
 
-def test_the_answer_to_compare_with_is_that_of_the_row_before_in_the_pass(tmp_path: Path) -> None:
+def test_the_answer_to_compare_with_is_that_of_the_row_before_in_the_pass(tiny_base: Path, tmp_path: Path) -> None:
     from datasets import Dataset
+    from transformers import AutoTokenizer
 
+    tokenizer = AutoTokenizer.from_pretrained(tiny_base)
+    start = Start(job(tiny_base, tmp_path, labelled_rows()), silent, tmp_path, None, tokenizer, 5)
     rows = Dataset.from_list([{"prompt_ids": [0] * 3, "completion_ids": [i] * 4, "label": True} for i in range(5)])
-    paired = kto._with_other_answers(rows, 3, 5, tmp_path)
+    paired = kto._with_other_answers(rows, 3, start)
     assert paired["KL_completion_ids"] == [[2, 2], [0, 0], [1, 1], [4, 4], [3, 3]]
 
 
