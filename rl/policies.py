@@ -13,7 +13,8 @@ from rl.errors import NotEnoughData
 from rl.models import Agent, Feedback, ModelVersion, TrainingRun
 from rl.training import TrainingPipeline, supervisor, versions
 from rl.training import run as runs
-from rl.training.dry_run import dry_run
+from rl.training.dry_run import dry_run, require_data
+from rl.training.model_path import ADAPTER, MODEL
 
 FEWEST = 10
 """Scored answers to train on."""
@@ -63,7 +64,7 @@ def estimated(agent: Agent, given: Mapping[str, Any]) -> dict[str, Any]:
         "scoreStd": scores["std"],
         "modelConfig": {
             "base_model": document["base_model"],
-            "use_lora": True,
+            "use_lora": not config.full,
             "learning_rate": config.learning_rate,
         },
     }
@@ -73,6 +74,7 @@ def train(agent: Agent, given: Mapping[str, Any]) -> TrainingRun:
     """Queues a run. Raises NotEnoughData, UsageError, and RunConflict when one is queued or running."""
     require_enough(agent)
     method, config, options = settings_for(agent, given)
+    require_data(agent, config, options, method)
     run = runs.create(agent, method_name=method, config=config, options=options)
     supervisor.enqueue(run)
     return run
@@ -112,7 +114,8 @@ def as_result(run: TrainingRun, url: str) -> dict[str, Any]:
         "error": run.error,
         "policyId": version and version.pk,
         "version": version and version.name,
-        "modelPath": version and str(versions.version_directory(version) / "adapter"),
+        "modelPath": version
+        and str(versions.version_directory(version) / (MODEL if run.config.get("full") else ADAPTER)),
         "rewardModelPath": run.options.get("reward_model") or None,
         "trainingSteps": run.step,
         **known,

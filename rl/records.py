@@ -236,7 +236,7 @@ class TrainingJob:
     """A directory, or a hub id."""
     config: TrainingConfig
     output_dir: Path
-    """``checkpoint-N/`` folders and the finished ``adapter/`` are written here, each by rename."""
+    """``checkpoint-N/`` folders and the finished ``adapter/`` or ``model/`` are written here, each by rename."""
     resume: bool = False
     """Go on from the newest complete checkpoint in ``output_dir``, if there is one."""
     scorer: Scorer | None = None

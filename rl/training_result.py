@@ -14,7 +14,8 @@ from rl.files import write_json
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    adapter_dir: Path
+    weights_dir: Path
+    """The adapter, or the whole model where all weights were trained."""
     steps: int
     final_loss: float
     """Mean training loss over the last tenth of the steps, all attempts together."""
@@ -51,6 +52,6 @@ class TrainingResult:
         """Raises BadFile for a file that ``save`` did not write."""
         try:
             values = json.loads(Path(path).read_text(encoding="utf-8"))
-            return cls(**{**values, "adapter_dir": Path(values["adapter_dir"]), "history": tuple(values["history"])})
+            return cls(**{**values, "weights_dir": Path(values["weights_dir"]), "history": tuple(values["history"])})
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise BadFile(path, f"is no result of a training ({error})") from error

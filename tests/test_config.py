@@ -49,11 +49,27 @@ def test_an_unknown_name_is_refused():
         ("epochs", 0), ("epochs", float("nan")), ("epochs", float("inf")), ("epochs", "3"), ("epochs", True),
         ("batch_size", 0), ("batch_size", 1.5), ("learning_rate", 0), ("learning_rate", 2), ("beta", -1), ("lora_r", 0),
         ("lora_dropout", 1), ("max_length", 1), ("seed", -1), ("precision", "fp8"), ("warmup_ratio", 1.1),
+        ("full", 1), ("full", "yes"),
     ],
 )  # fmt: skip
 def test_a_value_that_cannot_be_meant_is_refused(name, value):
     with pytest.raises(UsageError, match=name):
         TrainingConfig(**{name: value})
+
+
+def test_all_weights_take_a_tenth_of_the_learning_rate_of_an_adapter():
+    full = preset("production").with_overrides({"full": True})
+    assert full.learning_rate == pytest.approx(2.5e-6)
+    assert full.with_overrides({"full": True, "epochs": 1}).learning_rate == full.learning_rate
+    assert DEFAULT.with_overrides({"full": True, "learning_rate": 1e-4}).learning_rate == 1e-4
+    assert DEFAULT.with_overrides({"full": False}) == DEFAULT
+
+
+def test_weights_that_are_trained_are_not_quantised():
+    with pytest.raises(UsageError, match="weights in 4 bits cannot be trained"):
+        DEFAULT.with_overrides({"full": True, "quantize_base": "4bit"})
+    constrained = preset("memory_constrained")
+    assert (constrained.quantization, constrained.with_overrides({"full": True}).quantization) == ("auto", "none")
 
 
 def test_a_config_survives_its_own_dictionary():

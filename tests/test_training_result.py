@@ -9,7 +9,7 @@ from rl.errors import BadFile
 from rl.records import TrainingResult
 
 RESULT = TrainingResult(
-    adapter_dir=Path("run/adapter"),
+    weights_dir=Path("run/adapter"),
     steps=2,
     final_loss=0.25,
     metrics={"loss": 0.25, "dropped_rows": 0.0},
@@ -37,7 +37,7 @@ def test_what_is_not_finite_is_null_in_the_file_and_missing_in_the_history(tmp_p
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"adapter_dir": "a"}', '{"adapter_dir": "a", "history": [], "x": 1}']
+    "text", ["", "[]", "{}", '{"weights_dir": "a"}', '{"weights_dir": "a", "history": [], "x": 1}']
 )
 def test_a_file_that_is_no_result_is_one_clear_error(tmp_path, text):
     (tmp_path / "result.json").write_text(text)

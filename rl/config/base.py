@@ -9,10 +9,13 @@ from typing import Any, ClassVar, Self
 
 from rl.errors import UsageError
 
+FULL_LEARNING_RATE = 0.1
+"""Of an adapter's, where all weights are trained."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingConfig:
-    """One training run. The defaults suit LoRA on a 1-3B instruct model; TRL's own are meant for full fine-tuning.
+    """One training run. The defaults suit LoRA on a 1-3B instruct model.
 
     Methods with hyper-parameters of their own have a subclass (rl/config/methods.py), which adds to RANGES and INTEGERS.
     """
@@ -51,6 +54,8 @@ class TrainingConfig:
     """Passes over the training rows."""
     max_steps: int = 0
     """Optimiser steps; 0: as many as ``epochs`` comes to."""
+    full: bool = False
+    """Train all weights instead of an adapter."""
     sft_epochs: float = 0.0
     """Passes of imitation over the good answers before the method itself; 0: none."""
     batch_size: int = 4
@@ -94,16 +99,29 @@ class TrainingConfig:
         for name, known in self.CHOICES.items():
             if getattr(self, name) not in known:
                 raise UsageError(f"{name} must be {', '.join(known[:-1])} or {known[-1]}, not {getattr(self, name)!r}")
+        if not isinstance(self.full, bool):
+            raise UsageError(f"full must be true or false, not {self.full!r}")
+        if self.full and self.quantize_base == "4bit":
+            raise UsageError("weights in 4 bits cannot be trained: leave out full, or quantize_base 4bit")
 
     def with_overrides(self, overrides: Mapping[str, Any]) -> Self:
         """A copy with some values replaced; None means 'not given'.
 
-        Raises UsageError for a name that is no hyper-parameter.
+        All weights at once want smaller steps than an adapter: where ``full`` is turned on and no learning rate is given
+        with it, a tenth of the learning rate remains. Raises UsageError for a name that is no hyper-parameter.
         """
         known = {f.name for f in fields(self)}
         if unknown := sorted(set(overrides) - known):
             raise UsageError(f"unknown hyper-parameter {', '.join(unknown)}; known: {', '.join(sorted(known))}")
-        return replace(self, **{name: value for name, value in overrides.items() if value is not None})
+        given = {name: value for name, value in overrides.items() if value is not None}
+        if given.get("full") is True and not self.full:
+            given = {"learning_rate": self.learning_rate * FULL_LEARNING_RATE, **given}
+        return replace(self, **given)
+
+    @property
+    def quantization(self) -> str:
+        """``quantize_base``; weights that are trained are not quantised."""
+        return "none" if self.full else self.quantize_base
 
     @property
     def rows_a_pass(self) -> int:

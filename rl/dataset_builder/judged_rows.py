@@ -11,11 +11,12 @@ from typing import Any
 from rl.data_formatter.grouped import EQUAL_REWARDS, ONE_ANSWER, RewardGroup
 from rl.data_formatter.labelled import LabelRule, labelled_row
 from rl.data_formatter.merging import merged
+from rl.data_formatter.pairing import EMPTY_ANSWER
 from rl.data_formatter.scored import NO_REWARD, scored_row
 from rl.dataset_builder.groups import DIRECT, PromptRows, Source, Tally
 from rl.dataset_builder.judged import Wanted, judged_answers
 from rl.dataset_builder.options import DataOptions
-from rl.dataset_builder.shortage import counted, listed
+from rl.dataset_builder.shortage import counted, listed, no_answers
 from rl.dataset_builder.splitting import is_held_out
 from rl.errors import UsageError
 from rl.models import Agent
@@ -67,8 +68,7 @@ class JudgedRows:
     def problem(self, train: int, held_out: int) -> str:
         """Why these numbers of rows are too few to train on; empty when they are enough."""
         if train + held_out < self._options.min_samples:
-            left_out = f"left out: {listed(self._tally.skipped.most_common(5))}" if self._tally.skipped else ""
-            return ". ".join(filter(None, [*self._too_few(train + held_out), left_out]))
+            return no_answers(self._agent, self._options) or ". ".join(self._why_too_few(train + held_out))
         if not train:
             return (
                 f"all {counted(held_out, 'row')} of {counted(self._tally.prompts, 'prompt')} are held out for testing, "
@@ -83,6 +83,13 @@ class JudgedRows:
         """Sentences."""
         raise NotImplementedError
 
+    def _why_too_few(self, rows: int) -> Iterator[str]:
+        yield from self._too_few(rows)
+        if number := self._tally.skipped[EMPTY_ANSWER]:
+            yield f"{counted(number, 'answer')} {'is' if number == 1 else 'are'} empty: collect answers with text"
+        if self._tally.skipped:
+            yield f"left out: {listed(self._tally.skipped.most_common(5))}"
+
     def _is_held_out(self, split_key: str) -> bool:
         return is_held_out(self._agent.name, split_key, self._options.val_split)
 
@@ -95,7 +102,13 @@ class JudgedRows:
         elif not self._tally.prompts_read:
             yield f"no answer has a reward: {self._how_to_reward()}"
 
+    @property
+    def _rewards_wait(self) -> bool:
+        return self._agent.traces.filter(reward_pending=True).exists()
+
     def _how_to_reward(self) -> str:
+        if not self._rewards_wait:
+            return "no reward applies: set the agent's answer format or reward weights, or rate answers"
         return f"'manage.py calculate_rewards --agent {self._agent.name}' computes them"
 
 
@@ -141,7 +154,8 @@ class LabelledRows(JudgedRows):
             f"{counted(self._tally.read, 'rating')} of {counted(self._tally.prompts_read, 'prompt')} "
             f"and the rewards give {counted(rows, 'labelled answer')}"
         )
-        yield f"rate {counted(missing, 'more answer')}, up or down, or let rewards label them: {self._how_to_reward()}"
+        rewards = f", or let rewards label them: {self._how_to_reward()}" if self._rewards_wait else ""
+        yield f"rate {counted(missing, 'more answer')}, up or down{rewards}"
 
 
 class RewardRows(JudgedRows):
@@ -179,5 +193,6 @@ class GroupRows(JudgedRows):
         if number := self._tally.skipped[ONE_ANSWER]:
             yield f"{counted(number, 'prompt')} with one rewarded answer: let the agent answer again"
         if number := self._tally.skipped[EQUAL_REWARDS]:
-            yield f"{counted(number, 'prompt')} whose answers have equal rewards, which teach nothing"
+            equal = f"{counted(number, 'prompt')} whose answers have equal rewards, which teach nothing"
+            yield f"{equal}: let the agent answer again"
         yield from self._unrewarded()

@@ -6,7 +6,7 @@ from rl.data_formatter import training_row
 from rl.dataset_builder.groups import PromptGroup, PromptRows, Source, Tally
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.pairing import paired_groups
-from rl.dataset_builder.shortage import Shortage
+from rl.dataset_builder.shortage import Shortage, no_answers
 from rl.dataset_builder.splitting import is_held_out
 from rl.models import Agent
 from rl.records import PreferencePair
@@ -30,7 +30,9 @@ class PairRows:
                 yield PromptRows(held_out, rows, _members(group, pairs))
 
     def problem(self, train: int, held_out: int) -> str:
-        return self._shortage.problem(train, held_out, self._tally)
+        problem = self._shortage.problem(train, held_out, self._tally)
+        missing = no_answers(self._agent, self._options) if problem and self._source.has_ids else ""
+        return missing or problem
 
 
 def _members(group: PromptGroup, pairs: list[PreferencePair]) -> set[str]:

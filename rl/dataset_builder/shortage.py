@@ -5,11 +5,13 @@ from collections.abc import Iterable
 
 from rl.dataset_builder.groups import PromptGroup, Tally
 from rl.dataset_builder.options import DataOptions
+from rl.models import Agent
 
 _ADVICE = {
     "liked": "only liked answers: rate a second answer of them down",
     "disliked": "only disliked answers: rate another answer of them up",
     "mixed": "liked and disliked answers that make no pair: the reasons for leaving them out are below",
+    "empty": "only empty answers: collect answers with text",
     "undecided": "no answer that more raters like than not, or the reverse: rate their answers again",
 }
 
@@ -22,12 +24,13 @@ class Shortage:
         self._without_pairs: Counter[str] = Counter()
         self._one_rating_gives: Counter[int] = Counter()
         """Pairs that one opposite rating would make, to the number of prompts of which that is true."""
-        self._labelled = 0
+        self._labelled: Counter[str] = Counter()
 
     def saw(self, group: PromptGroup, pairs: int) -> None:
-        verdicts = Counter(answer.verdict for answer in group.answers)
+        said = [answer for answer in group.answers if answer.response.strip()]
+        verdicts = Counter(answer.verdict for answer in said)
         liked, disliked = verdicts["up"], verdicts["down"]
-        self._labelled += liked + disliked
+        self._labelled.update(liked=liked, disliked=disliked)
         if pairs:
             return
         if liked and disliked:
@@ -36,7 +39,7 @@ class Shortage:
             self._without_pairs["liked" if liked else "disliked"] += 1
             self._one_rating_gives[min(liked + disliked, self._options.max_pairs_per_question)] += 1
         else:
-            self._without_pairs["undecided"] += 1
+            self._without_pairs["undecided" if said or not group.answers else "empty"] += 1
 
     def problem(self, train: int, held_out: int, tally: Tally) -> str:
         """Why these numbers of pairs are too few to train on; empty when they are enough."""
@@ -61,9 +64,10 @@ class Shortage:
                 sentences.append(f"{counted(number, 'prompt')} {'has' if number == 1 else 'have'} {advice}")
         if not tally.read:
             sentences.append("rate two answers to one prompt, one up and one down, to make the first pair")
-        if self._labelled >= wanted:
+        labelled = self._labelled.total()
+        if labelled >= wanted and all(self._labelled.values()):
             sentences.append(
-                f"{counted(self._labelled, 'rated answer')} need no pair in KTO: 'manage.py training_plan' compares methods"
+                f"{counted(labelled, 'rated answer')} need no pair in KTO: 'manage.py training_plan' compares methods"
             )
         if tally.skipped:
             sentences.append(f"left out: {listed(tally.skipped.most_common(5))}")
@@ -78,6 +82,16 @@ class Shortage:
             if pairs <= 0:
                 return ratings
         return ratings + 2 * pairs
+
+
+def no_answers(agent: Agent, options: DataOptions) -> str:
+    """What is to be said of an agent without any; empty where it has some."""
+    if agent.traces.exists():
+        return ""
+    return (
+        f"{agent.name} has no answers yet, and {counted(options.min_samples, 'row')} to train on are needed: send or import "
+        "answers"
+    )
 
 
 def counted(number: int, what: str) -> str:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean, pstdev
@@ -17,6 +17,8 @@ from rl.dataset_builder.scores import score_figures
 from rl.dataset_builder.selection import DatabaseSource
 from rl.models import Agent
 from rl.records import Message
+
+See = Callable[[Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +65,25 @@ class Survey:
         return asdict(self) | {"skipped": dict(self.skipped.most_common())}
 
 
-def survey(agent: Agent, options: DataOptions, *, method: str = "dpo") -> Survey:
-    return _survey(agent, DatabaseSource(agent), options, method)
+def survey(agent: Agent, options: DataOptions, *, method: str = "dpo", see: See | None = None) -> Survey:
+    """``see``: is shown each row to train on."""
+    return _survey(agent, DatabaseSource(agent), options, method, see)
 
 
 def survey_files(
-    agent: Agent, data_path: str | Path, ratings_path: str | Path | None, options: DataOptions, *, method: str = "dpo"
+    agent: Agent,
+    data_path: str | Path,
+    ratings_path: str | Path | None,
+    options: DataOptions,
+    *,
+    method: str = "dpo",
+    see: See | None = None,
 ) -> Survey:
     """The same of Command Center's files. Raises BadFile for one that cannot be read."""
-    return _survey(agent, FileSource(data_path, ratings_path), options, method)
+    return _survey(agent, FileSource(data_path, ratings_path), options, method, see)
 
 
-def _survey(agent: Agent, source: Source, options: DataOptions, method: str) -> Survey:
+def _survey(agent: Agent, source: Source, options: DataOptions, method: str, see: See | None) -> Survey:
     tally = Tally()
     builder = row_builder(method)(agent, source, options, tally)
     rows_on: Counter[bool] = Counter()
@@ -83,9 +92,11 @@ def _survey(agent: Agent, source: Source, options: DataOptions, method: str) -> 
     for found in builder.prompts():
         rows_on[found.held_out] += len(found.rows)
         for row in found.rows:
+            if see and not found.held_out:
+                see(row)
             prompts_on[found.held_out].add(row["prompt_key"])
             prompt_lengths.append(_length(row["prompt"]))
-            answer_lengths.extend(map(_length, _answers(row)))
+            answer_lengths.extend(map(_length, answers_of(row)))
             scores.extend(_scores(row))
     skipped = tally.skipped
     figures = _figures(scores, source, tally)
@@ -115,9 +126,9 @@ def _figures(scores: Sequence[float], source: Source, tally: Tally) -> dict[str,
     return score_figures(tally.ids) if source.has_ids else {}
 
 
-def _answers(row: dict[str, Any]) -> list[list[Message]]:
+def answers_of(row: Mapping[str, Any]) -> list[list[Message]]:
     answers: list[list[Message]] = [row[name] for name in ("chosen", "rejected", "completion") if name in row]
-    return answers + row.get("completions", [])
+    return [*answers, *row.get("completions", [])]
 
 
 def _scores(row: dict[str, Any]) -> list[float]:

@@ -29,7 +29,7 @@ def answer_versions(
     report: Report,
     precision: str = "auto",
 ) -> dict[str, list[GeneratedAnswer | None]]:
-    """Answers to the same prompts under each adapter, None being the base model, which is loaded once.
+    """Answers to the same prompts under each adapter or whole model, None being the base model, which is loaded once.
 
     A row has a ``prompt``, a list of messages; each list has one place for each row, in their order, with None where the
     prompt leaves no room for ``max_new_tokens``. Raises UsageError for a base model that is none, and TrainingFailed for a

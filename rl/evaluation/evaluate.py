@@ -15,13 +15,12 @@ from rl.evaluation import SCORERS, rewarded
 from rl.evaluation.gate import Verdict, decide
 from rl.evaluation.held_out import CONTRASTS, contrasts
 from rl.evaluation.statistics import mean_interval, prompt_accuracy
-from rl.export.release import base_of_adapter
 from rl.leaves import leaf
 from rl.models import REWARD_MODEL, Agent, Deployment, Evaluation, ModelVersion, TrainingRun, TrainingSet
 from rl.records import Interval, PairScore, Report
 from rl.training import rollouts, versions
 from rl.training.calibration import expected_calibration_error
-from rl.training.model_path import is_reward_model
+from rl.training.model_path import base_of, is_reward_model
 
 WORST_EXAMPLES = 10
 NEAR_TIE = 0.5
@@ -60,7 +59,8 @@ class _Subject:
 
     agent: Agent
     base_model: str
-    adapter: Path
+    weights: Path
+    """An adapter, or a whole model."""
     current: ModelVersion | None
     max_length: int
     run: TrainingRun | None = None
@@ -79,23 +79,23 @@ def evaluate(
     """Measures all three models on the set's held-out rows and stores the gate's verdict: by preference accuracy, or where
     the rows are prompts, by the reward of fresh answers (then the accuracies are mean rewards)."""
     current = None if against_base or version.is_reward_model else _version_in_use(version)
-    adapter = versions.adapter_directory(version)
+    weights = versions.weights_directory(version)
     max_length = version.run.config["max_length"]
-    subject = _Subject(version.agent, version.base_model, adapter, current, max_length, version.run)
+    subject = _Subject(version.agent, version.base_model, weights, current, max_length, version.run)
     measured = _measure(subject, training_set, never_learned(training_set, version, current), report)
     return Evaluation.objects.create(
         version=version, training_set=training_set, against=current, report=measured.report, **measured.fields
     )
 
 
-def evaluate_checkpoint(agent: Agent, adapter: Path, report: Report, *, against_base: bool = False) -> dict[str, Any]:
-    """The same for an adapter directory that is no version; nothing is stored."""
+def evaluate_checkpoint(agent: Agent, weights: Path, report: Report, *, against_base: bool = False) -> dict[str, Any]:
+    """The same for the directory of an adapter or a whole model that is no version; nothing is stored."""
     training_set = latest_training_set(agent)
     current = None if against_base else Deployment.champion(agent)
-    subject = _Subject(agent, base_of_adapter(adapter), adapter, current, agent.context_length)
+    subject = _Subject(agent, base_of(weights), weights, current, agent.context_length)
     measured = _measure(subject, training_set, never_learned(training_set, current), report)
     shown = {name: measured.fields[name] for name in ("pairs", "verdict", "ratings_needed")}
-    return {"checkpoint": str(adapter), **shown, **measured.report}
+    return {"checkpoint": str(weights), **shown, **measured.report}
 
 
 def _measure(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> _Measured:
@@ -106,9 +106,9 @@ def _measure(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, re
 
 def _preference(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> _Measured:
     current, length = subject.current, subject.max_length
-    scores_answers = is_reward_model(subject.adapter)
+    scores_answers = is_reward_model(subject.weights)
     measure = "reward_model" if scores_answers else "preference"
-    scores = compare(subject.base_model, subject.adapter, current, held_out, length, report, measure)
+    scores = compare(subject.base_model, subject.weights, current, held_out, length, report, measure)
     verdict = judge(scores, training_set, held_out.share)
     if scores_answers:
         verdict = _of_reward_model(verdict)
@@ -139,8 +139,8 @@ def _rewards(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, re
     current, run = subject.current, subject.run
     contest = rewarded.Contest(
         subject.base_model,
-        subject.adapter,
-        (current.base_model, versions.adapter_directory(current)) if current else None,
+        subject.weights,
+        (current.base_model, versions.weights_directory(current)) if current else None,
         subject.max_length,
         int((run.config if run else {}).get("max_new_tokens", subject.agent.response_length)),
     )
@@ -203,7 +203,7 @@ def _version_in_use(version: ModelVersion) -> ModelVersion | None:
 
 def compare(
     base_model: str,
-    adapter: Path,
+    weights: Path,
     current: ModelVersion | None,
     held_out: HeldOut,
     max_length: int,
@@ -215,13 +215,13 @@ def compare(
     if not rows:
         return Comparison([], [], [], [], 0)
     score = leaf(SCORERS[measure]).score_versions
-    adapters: dict[str, Path | None] = {"base": None, "new": adapter}
+    compared: dict[str, Path | None] = {"base": None, "new": weights}
     shared = current is not None and current.base_model == base_model
     if current is not None and shared:
-        adapters["current"] = versions.adapter_directory(current)
-    scores = score(base_model, adapters, rows, max_length=max_length, report=report, relative=relative)
+        compared["current"] = versions.weights_directory(current)
+    scores = score(base_model, compared, rows, max_length=max_length, report=report, relative=relative)
     if current is not None and not shared:
-        other = {"current": versions.adapter_directory(current)}
+        other = {"current": versions.weights_directory(current)}
         scores |= score(current.base_model, other, rows, max_length=max_length, report=report, relative=relative)
     return _scored_by_all(rows, scores["new"], scores["base"], scores.get("current", scores["base"]))
 

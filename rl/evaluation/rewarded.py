@@ -28,9 +28,10 @@ class Contest:
     """Who answers: the new version, its base model and the version in use (None: the base model stands for it)."""
 
     base_model: str
-    adapter: Path
+    weights: Path
+    """An adapter, or a whole model."""
     current: tuple[str, Path] | None
-    """Base model and adapter."""
+    """Base model and weights."""
     max_length: int
     max_new_tokens: int
 
@@ -75,11 +76,11 @@ def earned(contest: Contest, rows: Sequence[Row], scorer: Scorer, report: Report
 def _answers(contest: Contest, rows: Sequence[Row], report: Report) -> dict[str, list[GeneratedAnswer | None]]:
     generate = leaf(SCORERS["reward"]).answer_versions
     most = {"max_length": contest.max_length, "max_new_tokens": contest.max_new_tokens, "report": report}
-    adapters: dict[str, Path | None] = {"base": None, "new": contest.adapter}
+    compared: dict[str, Path | None] = {"base": None, "new": contest.weights}
     other = contest.current
     if other and other[0] == contest.base_model:
-        adapters["current"] = other[1]
-    answers: dict[str, list[GeneratedAnswer | None]] = generate(contest.base_model, adapters, rows, **most)
+        compared["current"] = other[1]
+    answers: dict[str, list[GeneratedAnswer | None]] = generate(contest.base_model, compared, rows, **most)
     if other and other[0] != contest.base_model:
         answers |= generate(other[0], {"current": other[1]}, rows, **most)
     return answers

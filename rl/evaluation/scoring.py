@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from trl.trainer.utils import add_fused_lm_head
 
 from rl.records import PairScore, Report
 from rl.training import loading
-from rl.training.encoding import SINGLE, EncodedRow, LengthCount, encode
+from rl.training.encoding import SINGLE, encode
+from rl.training.lengths import EncodedRow, LengthCount
 from rl.training.log_probs import answer_log_probs, use_compact_head
 from rl.training.resources import resource_advice
 
@@ -43,7 +44,7 @@ def score_versions(
     precision: str = "auto",
     relative: bool = False,
 ) -> dict[str, list[PairScore | None]]:
-    """Scores the same pairs under each adapter, None being the base model, which is loaded once.
+    """Scores the same pairs under each adapter or whole model, None being the base model, which is loaded once.
 
     A pair is a mapping with ``prompt``, ``chosen``, ``rejected`` (lists of messages) and ``prompt_key``, and with
     ``rejected_prompt`` where the rejected answer is one to another prompt; each list has one place for each pair, in their
@@ -64,6 +65,8 @@ def score_versions(
     for name, adapter in ({_BASE: None, **adapters} if relative else adapters).items():
         report("stage", {"name": f"scoring {name}"})
         with resource_advice(), loading.adapted(model, adapter) as adapted:
+            if adapted is not model and isinstance(adapted, PreTrainedModel):
+                add_fused_lm_head(adapted)
             scores[name] = _log_probs(adapted, answers, autocast, report)
     if relative:
         base = scores.pop(_BASE)
@@ -83,7 +86,8 @@ def _answers(
         {"prompt": pair.get("rejected_prompt", pair["prompt"]), "completion": pair["rejected"]} for pair in pairs
     ]
     lengths = LengthCount()
-    encoded = [lengths.fit(row, most_tokens) for row in encode(tokenizer, singles, len(singles), report, SINGLE)]
+    rows = encode(tokenizer, singles, len(singles), report, SINGLE, most_tokens)
+    encoded = [lengths.fit(row, most_tokens) for row in rows]
     lost = sum(None in both for both in zip(encoded[: len(pairs)], encoded[len(pairs) :], strict=True))
     if lost:
         report("log", {"text": f"{lost} of {len(pairs)} held-out pairs have too long a prompt; not scored"})

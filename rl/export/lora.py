@@ -54,7 +54,7 @@ def export(job: ExportJob, report: Report) -> ExportResult:
     check_slug(job.name, "export name")
     quiet()
     if job.adapter_dir is None:
-        raise UsageError("a LoRA export needs an adapter: the base model alone has none")
+        raise UsageError("there is no adapter to export, but a whole model: export it as merged or gguf")
     report("stage", {"name": "convert"})
     source = check_adapter(job.adapter_dir, ExportFailed)
     config = _read_config(source)

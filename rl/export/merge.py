@@ -10,9 +10,7 @@ from rl.export.records import ExportJob, ExportResult
 from rl.export.staging import require_space, staged_directory
 from rl.records import Report
 from rl.slugs import check_slug
-from rl.training.loading import quiet
-
-_SHARD = "4GB"
+from rl.training.loading import SHARD, quiet
 
 
 def export(job: ExportJob, report: Report) -> ExportResult:
@@ -37,7 +35,7 @@ def write_merged(job: ExportJob, directory: Path, report: Report) -> str:
     require_space(directory.parent, sum(weight.nbytes for weight in model.parameters()))
     try:
         tokenizer.save_pretrained(directory)
-        model.save_pretrained(directory, max_shard_size=_SHARD)
+        model.save_pretrained(directory, max_shard_size=SHARD)
     except ValueError as error:
         raise ExportFailed(f"cannot save the merged model: {str(error).splitlines()[0]}") from error
     return str(model.dtype).removeprefix("torch.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from django.conf import settings
@@ -17,7 +16,7 @@ from rl.models import Artifact, ModelVersion
 from rl.records import Report
 from rl.slugs import check_slug
 from rl.training import versions
-from rl.training.model_path import is_reward_model
+from rl.training.model_path import base_of, check_weights, is_adapter, is_reward_model
 
 _LONGEST_SLUG = 64
 
@@ -27,11 +26,12 @@ def export_version(
 ) -> Artifact:
     """Writes the files of one format below the version's directory (or ``output``) and records them."""
     directory = Path(output).expanduser() if output else versions.version_directory(version)
+    base_model, adapter = _parts(versions.weights_directory(version), version.base_model)
     result = export_files(
         format_name,
         ExportJob(
-            base_model=version.base_model,
-            adapter_dir=versions.adapter_directory(version),
+            base_model=base_model,
+            adapter_dir=adapter,
             output_dir=directory,
             name=name or default_name(version),
             quantization=quantization,
@@ -61,11 +61,12 @@ def artifact_path(artifact: Artifact) -> Path:
 def export_checkpoint(
     checkpoint: str, format_name: str, quantization: str, *, name: str, output: str, report: Report
 ) -> ExportResult:
-    """Exports an adapter directory that belongs to no version; its own config names the base model."""
-    directory = Path(checkpoint).expanduser()
+    """Exports the directory of an adapter, which names its base model, or of a whole model, that belongs to no version."""
+    directory = check_weights(Path(checkpoint).expanduser(), UsageError)
+    base_model, adapter = _parts(directory, base_of(directory) if is_adapter(directory) else "")
     job = ExportJob(
-        base_model=base_of_adapter(directory),
-        adapter_dir=directory,
+        base_model=base_model,
+        adapter_dir=adapter,
         output_dir=Path(output).expanduser() if output else directory.parent,
         name=name or directory.name,
         quantization=quantization,
@@ -73,21 +74,16 @@ def export_checkpoint(
     return export_files(format_name, job, report)
 
 
-def base_of_adapter(directory: Path) -> str:
-    """Raises UsageError when the directory holds no LoRA adapter."""
-    try:
-        return str(json.loads((directory / "adapter_config.json").read_text())["base_model_name_or_path"])
-    except (FileNotFoundError, NotADirectoryError):
-        raise UsageError(f"{directory} is no adapter: it has no adapter_config.json") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{directory / 'adapter_config.json'} cannot be read: {error}") from None
+def _parts(weights: Path, base_model: str) -> tuple[str, Path | None]:
+    """Base model and adapter to export; a whole model stands for itself."""
+    return (base_model, weights) if is_adapter(weights) else (str(weights), None)
 
 
 def export_files(format_name: str, job: ExportJob, report: Report) -> ExportResult:
     """Raises UsageError for an unknown format or level or a bad name, ExportFailed for all that breaks on the way."""
     if format_name not in EXPORTERS:
         raise UsageError(f"unknown format {format_name!r}; known: {', '.join(EXPORTERS)}")
-    if job.adapter_dir and is_reward_model(job.adapter_dir):
+    if is_reward_model(job.adapter_dir or Path(job.base_model)):
         raise UsageError(f"{job.name} is a reward model: it scores answers, and is not exported")
     check_level(job.quantization)
     check_slug(job.name, "model name")

@@ -21,6 +21,8 @@ _GPU_FLOPS = (
 _GPU_FP32_SHARE = 0.25
 _4BIT_BYTES = 0.7
 """A weight: half a byte, its block's scale, and the embeddings, which stay as they are."""
+_TRAINED_BYTES = 16
+"""A weight that is trained, in fp32: itself, its gradient and Adam's two moments."""
 _RUNTIME_BYTES = GIB // 2
 """PyTorch itself, loaded."""
 
@@ -58,16 +60,18 @@ class RowWork:
     passes: str = ""
     """The hyper-parameter that says how often the same rows are trained on."""
     flops_a_pass: int = 0
+    copies: int = 0
+    """Frozen models that full training keeps beside the one that it trains."""
 
 
 ROW_WORK: dict[str, RowWork] = {
     "dpo": RowWork(2, 6),  # forward and backward of the policy, forward of the reference
     "kto": RowWork(1, 10),  # the same, and a forward pass of both with the answer of another row
     "grpo": RowWork(
-        1, 10, answers="num_generations"
+        1, 10, answers="num_generations", copies=1
     ),  # the same as DPO, and four tenths of the time go into generating
     "ppo": RowWork(
-        1, 12, passes="ppo_epochs", flops_a_pass=8
+        1, 12, passes="ppo_epochs", flops_a_pass=8, copies=1
     ),  # generating, four models' scores; then policy and value
     "reward_model": RowWork(2, 4),  # forward and backward
 }
@@ -96,13 +100,20 @@ def estimate(
         steps=steps,
         seconds=flops / _device_flops(hardware, half),
         peak_memory_bytes=peak_memory(
-            model, config, in_a_pass, 2 if half else 4, in_4bit(config.quantize_base, hardware)
+            model,
+            config,
+            in_a_pass,
+            2 if half else 4,
+            in_4bit(config.quantization, hardware),
+            copies=work.copies if config.beta else 0,
         ),
     )
 
 
 def _flops(work: RowWork, config: TrainingConfig) -> float:
     again = 2 if config.activation_checkpointing else 0  # the policy's forward pass
+    if config.full:
+        again += 2 * getattr(config, work.passes, 1)  # a backward pass gives the weights a gradient too
     return work.flops + again + work.flops_a_pass * getattr(config, work.passes, 0)
 
 
@@ -118,14 +129,25 @@ def _device_flops(hardware: HardwareConfig, half: bool) -> float:
     return _CPU_CORE_FLOPS * min(hardware.physical_cores, hardware.usable_cores) * gain
 
 
-def peak_memory(model: ModelShape, config: TrainingConfig, tokens: int, width: int, four_bit: bool = False) -> int:
-    """``tokens``: in one forward pass; ``width``: bytes of a weight and of an activation."""
-    weights = int(model.parameters * (_4BIT_BYTES if four_bit else width))
-    # r * (inputs + outputs) over the seven linear layers of a block comes to about 20 r * hidden; each adapter weight has
-    # a gradient and two moments beside it, in fp32.
-    adapter = 16 * 20 * config.lora_r * model.hidden_size * model.layers
+def peak_memory(
+    model: ModelShape, config: TrainingConfig, tokens: int, width: int, four_bit: bool = False, copies: int = 0
+) -> int:
+    """``tokens``: in one forward pass; ``width``: bytes of a weight and of an activation; ``copies``: frozen models beside
+    one whose weights are all trained."""
     # A block keeps about 17 values a token and hidden unit (Korthikanti et al. 2022), or one when it is recomputed.
     kept = model.layers + 17 if config.activation_checkpointing else 17 * model.layers
     activations = tokens * model.hidden_size * kept * width
     logits = tokens * model.vocab_size * 4 * 3  # fp32: the logits, their log-softmax and its gradient
-    return weights + adapter + activations + logits + _RUNTIME_BYTES
+    weights = _all_weights(model, width, copies) if config.full else _with_adapter(model, config, width, four_bit)
+    return weights + activations + logits + _RUNTIME_BYTES
+
+
+def _all_weights(model: ModelShape, width: int, copies: int) -> int:
+    cast = width if width < 4 else 0  # autocast keeps the weights in its own precision for the backward pass
+    return model.parameters * (_TRAINED_BYTES + cast + 4 * copies)
+
+
+def _with_adapter(model: ModelShape, config: TrainingConfig, width: int, four_bit: bool) -> int:
+    # r * (inputs + outputs) over the seven linear layers of a block comes to about 20 r * hidden
+    adapter = 20 * config.lora_r * model.hidden_size * model.layers
+    return int(model.parameters * (_4BIT_BYTES if four_bit else width)) + _TRAINED_BYTES * adapter

@@ -18,10 +18,13 @@ from rl.management.tables import evaluation_document, evaluation_table, verdict_
 from rl.models import Agent, Evaluation, TrainingRun
 from rl.serving.deploy import file_name
 from rl.slugs import check_slug
-from rl.training import launching, supervisor, versions
 from rl.training import run as runs
+from rl.training import supervisor, versions
 from rl.training.dry_run import dry_run
+from rl.training.launch import Launch
 from rl.training.report_to import TRACKERS, tracker_names
+
+FULL_HELP = "train all weights instead of an adapter, with a tenth of the learning rate if none is given"
 
 
 def add_data_options(parser: CommandParser) -> None:
@@ -45,6 +48,7 @@ def add_training_options(parser: CommandParser) -> None:
     training = parser.add_argument_group("training (what is not given comes from the agent, or the preset)")
     training.add_argument("--config", choices=list(PRESETS), help="preset")
     training.add_argument("--base-model", default="", help="hub id or directory; default: the agent's")
+    training.add_argument("--full", action="store_const", const=True, help=FULL_HELP)
     training.add_argument("--epochs", type=float)
     training.add_argument(
         "--sft-first", dest="sft_epochs", nargs="?", type=float, const=1.0, metavar="EPOCHS",
@@ -78,7 +82,7 @@ def add_rollout_options(parser: CommandParser) -> None:
 
 def add_run_options(parser: CommandParser) -> None:
     run = parser.add_argument_group("run")
-    run.add_argument("--output-dir", default="", help="put a copy of the adapter here")
+    run.add_argument("--output-dir", default="", help="put a copy of the adapter, or of the whole model, here")
     run.add_argument(
         "--resume", nargs="?", type=int, const=0, metavar="RUN", help="go on with the agent's last stopped run"
     )
@@ -102,7 +106,7 @@ def train_command(command: RatchetCommand, method: str, options: dict[str, Any])
         raise UsageError("--agent is missing: say whose ratings to learn from")
     agent = Agent.named(options["agent"])
     config = training_config(agent, method, options)
-    in_4bit(config.quantize_base, detect_hardware())
+    in_4bit(config.quantization, detect_hardware())
     if options["resume"] is not None:
         stopped = resumable(agent, method, options["resume"])
         _execute(command, resume(command, stopped, options, config.as_dict()))
@@ -130,7 +134,7 @@ def _run_options(agent: Agent, options: dict[str, Any]) -> runs.RunOptions:
     if options["output_dir"]:
         versions.check_output_dir(options["output_dir"])
     tracker_names(options["report_to"])
-    launching.Launch(options["num_processes"], options["accelerate_config"])
+    Launch(options["num_processes"], options["accelerate_config"])
     names = [
         "base_model",
         "output_dir",

@@ -29,7 +29,7 @@ class ModelVersion(models.Model):
     name = models.CharField(max_length=64, help_text="v{ratings it learned from}, with .2, .3 … when taken.")
     parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="children")
     stage = models.CharField(max_length=16, choices=Stage, default=Stage.CANDIDATE)
-    base_model = models.CharField(max_length=500, help_text="The directory or hub id that the adapter belongs to.")
+    base_model = models.CharField(max_length=500, help_text="The directory or hub id that it was trained from.")
     feedback_count = models.PositiveIntegerField(help_text="Feedback items it learned from.")
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -72,6 +72,7 @@ class Artifact(models.Model):
 
     class Kind(models.TextChoices):
         ADAPTER = "adapter", "LoRA adapter"
+        MODEL = "model", "whole model"
         MERGED = "merged", "merged model"
         LORA = "lora", "LoRA release"
         GGUF = "gguf", "GGUF"

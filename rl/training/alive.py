@@ -6,6 +6,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from peft import PeftModel
 from transformers import Trainer
 
 from rl.errors import Interrupted
@@ -31,7 +32,8 @@ class Alive:
         """Every pass through the model, each token that is generated among them, is a sign."""
         self._trainer = trainer
         model = trainer.accelerator.unwrap_model(trainer.model)
-        model.get_base_model().register_forward_pre_hook(lambda *arguments: self())
+        base = model.get_base_model() if isinstance(model, PeftModel) else model
+        base.register_forward_pre_hook(lambda *arguments: self())
 
     def __call__(self, *arguments: Any) -> None:
         if self._trainer is None or time.monotonic() - self._last < SECONDS:

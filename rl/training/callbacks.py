@@ -128,5 +128,5 @@ def require_healthy(metrics: Mapping[str, float], step: int, most_kl: float) -> 
     if metrics.get("kl", 0.0) > most_kl:
         raise TrainingFailed(
             f"the KL divergence from the base model became {metrics['kl']:,.0f} at step {step}, more than {most_kl:,.0f}: "
-            f"lower learning_rate, or hold the adapter nearer to the base model with a larger beta or init_kl_coef; {_KEPT}"
+            f"lower learning_rate, or hold it nearer to the base model with a larger beta or init_kl_coef; {_KEPT}"
         )

@@ -9,7 +9,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from rl.training.model_path import ADAPTER_CONFIG, ADAPTER_WEIGHTS
+from rl.training.model_path import ADAPTER_CONFIG, ADAPTER_WEIGHTS, MODEL_CONFIG, is_adapter, weight_files
 
 KEPT = 2
 """The newest is what a resume uses; the one before it is there for a disk that lies."""
@@ -18,7 +18,7 @@ _NAME = re.compile(r"checkpoint-(\d+)")
 STATE = "trainer_state.json"
 FILES_KEY = "files"
 """In the state of a training that is not the transformers trainer's: what else its checkpoints are made of."""
-_OF_ALL = (ADAPTER_WEIGHTS, ADAPTER_CONFIG, "optimizer.pt")
+_OF_ALL = ("optimizer.pt",)
 _OF_THE_TRAINER = ("scheduler.pt",)
 
 
@@ -34,9 +34,9 @@ def is_complete(path: Path) -> bool:
     missing, so each must be there.
     """
     state = _state(path)
-    if state is None or not any(path.glob("rng_state*.pth")):
+    if state is None or (FILES_KEY not in state and not any(path.glob("rng_state*.pth"))):
         return False
-    return all(_is_whole(path / name) for name in (*_OF_ALL, *state.get(FILES_KEY, _OF_THE_TRAINER)))
+    return all(_is_whole(path / name) for name in (*_weights(path), *_OF_ALL, *state.get(FILES_KEY, _OF_THE_TRAINER)))
 
 
 def remove_incomplete(output_dir: Path) -> None:
@@ -49,6 +49,16 @@ def remove_old(output_dir: Path, keep: int = KEPT) -> None:
     """Removes all but the ``keep`` newest."""
     for path in _newest_first(output_dir)[keep:]:
         shutil.rmtree(path)
+
+
+def _weights(path: Path) -> list[str]:
+    """What the weights are made of: an adapter's files, or those of a whole model."""
+    if is_adapter(path) or not (path / MODEL_CONFIG).is_file():
+        return [ADAPTER_CONFIG, ADAPTER_WEIGHTS]
+    try:
+        return [MODEL_CONFIG, *weight_files(path)]
+    except ValueError:
+        return [ADAPTER_CONFIG]  # which is not there
 
 
 def _newest_first(output_dir: Path) -> list[Path]:

@@ -15,7 +15,6 @@ from datasets import Dataset
 from peft import PeftModel
 from transformers import PreTrainedModel
 from trl import DPOConfig, DPOTrainer
-from trl.trainer.utils import disable_dropout_in_model
 
 from rl.records import Report, TrainingJob, TrainingResult
 from rl.training import fitting
@@ -25,22 +24,19 @@ from rl.training.warm_up import warmed_up
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:
-    """Trains, or goes on from the newest checkpoint; the adapter appears whole in ``output_dir/adapter``.
+    """Trains, or goes on from the newest checkpoint; ``output_dir/adapter`` or ``output_dir/model`` appears whole.
 
     Raises Interrupted after a checkpoint when ``report`` does; TrainingFailed, NotEnoughData or BadFile otherwise.
     """
     started = time.monotonic()
     with prepared(job, report) as start:
         rows, lengths = encoded_rows(start, "dpo")
-        model = start.model()
-        disable_dropout_in_model(model)  # TRL's own switch would turn off the adapter's dropout too
-        trainer = _trainer(start, warmed_up(start, model, StoredAnswers(rows, "chosen_ids")), rows)
-        if job.config.epochs > 1:
-            report("stage", {"name": "scoring under the base model"})
-            trainer.use_reference(job.config.precision, report)
+        policy = warmed_up(start, StoredAnswers(rows, "chosen_ids"))
+        trainer = _trainer(start, policy, rows)
+        trainer.use_reference(job.config, report)
         fitting.fit(trainer, job, start.checkpoint, report)
-        adapter = fitting.publish_adapter(trainer, start.scratch / "adapter", job.output_dir / "adapter")
-    return fitting.result(trainer, adapter, lengths, time.monotonic() - started)
+        weights = fitting.publish(trainer, start)
+    return fitting.result(trainer, weights, lengths, time.monotonic() - started)
 
 
 class _Trainer(fitting.OnTokenIds, DPOTrainer):
@@ -50,11 +46,16 @@ class _Trainer(fitting.OnTokenIds, DPOTrainer):
 def _trainer(start: Start, model: PreTrainedModel | PeftModel, rows: Dataset) -> _Trainer:
     config = start.job.config
     # The rows fit already.
-    of_dpo = {"beta": config.beta, "max_length": None, "disable_dropout": False}
+    of_dpo = {
+        "beta": config.beta,
+        "max_length": None,
+        "disable_dropout": False,
+        "precompute_ref_log_probs": config.full,  # else a reference would be loaded
+    }
     return _Trainer(
         model=model,
         args=fitting.arguments(DPOConfig, config, start.scratch, **of_dpo),
         train_dataset=rows,
         processing_class=start.tokenizer,
-        peft_config=None if isinstance(model, PeftModel) else fitting.lora(config),
+        peft_config=fitting.peft_config(model, config),
     )

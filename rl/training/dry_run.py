@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,22 +10,19 @@ from typing import Any
 
 from django.conf import settings
 
-from rl import dataset_builder
 from rl.config import TrainingConfig, config_class
 from rl.dataset_builder import Lengths, Survey
-from rl.errors import NotEnoughData, UsageError
 from rl.hardware import GIB, HardwareConfig, ModelShape, TrainingEstimate, detect_hardware, estimate
 from rl.models import Agent, TrainingRun
 from rl.training.base_models import tiny_directory
+from rl.training.data_check import CHARACTERS_PER_TOKEN, checked_survey, model_config
 from rl.training.model_path import check_model_path
 from rl.training.past_runs import Experience, experience
-from rl.training.rollouts import check_rollouts, generates, require_rewards, row_kind
+from rl.training.rollouts import row_kind
 from rl.training.run import RunOptions
 
 SAMPLE = 200
 """Answers that are tokenised to learn how many characters a token has."""
-CHARACTERS_PER_TOKEN = 4.0
-"""Of English text under a vocabulary of 32k to 150k; assumed when no tokenizer is on this machine."""
 TEMPLATE_TOKENS = 16
 """That a chat template adds to a prompt and its answer, about."""
 
@@ -40,12 +36,9 @@ class Plan:
 
 def dry_run(agent: Agent, config: TrainingConfig, options: RunOptions, method: str = "dpo") -> Plan:
     """Raises NotEnoughData as the run itself would, and UsageError for a base model that is none."""
-    _require_rewards(agent, config, options, method)
-    survey = _survey(agent, options, row_kind(method, config))
-    if survey.shortage:
-        raise NotEnoughData(survey.shortage)
     base = options.base_model or agent.base_model
-    directory = local_directory(base) if base else tiny_directory()
+    directory = _directory(base)
+    survey = checked_survey(agent, config, options, method, directory)
     ratio, measured = _characters_per_token(agent, directory)
     hardware, shape = detect_hardware(settings.DATA_DIR), model_shape(directory)
     tokens = _tokens(survey, ratio, config)
@@ -70,21 +63,17 @@ def dry_run(agent: Agent, config: TrainingConfig, options: RunOptions, method: s
         "experience": learned.as_dict() if learned else None,
         "hardware": asdict(hardware),
     }
-    costs = {_cost_title(learned): _cost_rows(cost, hardware)}
+    costs = {_cost_title(learned): {"trained": _trained(config), **_cost_rows(cost, hardware)}}
     return Plan(document, {**_tables(survey, document["tokens"]), **costs})
 
 
-def _require_rewards(agent: Agent, config: TrainingConfig, options: RunOptions, method: str) -> None:
-    check_rollouts(agent, method, config, options.rewards, options.reward_model)
-    if generates(method, config) and not options.reward_model:
-        require_rewards(agent, options.rewards)
+def require_data(agent: Agent, config: TrainingConfig, options: RunOptions, method: str) -> None:
+    """Raises as ``dry_run``, and estimates nothing."""
+    checked_survey(agent, config, options, method, _directory(options.base_model or agent.base_model))
 
 
-def _survey(agent: Agent, options: RunOptions, kind: str) -> Survey:
-    if options.source == "file":
-        files = options.data_file, options.ratings_file or None
-        return dataset_builder.survey_files(agent, *files, options.data, method=kind)
-    return dataset_builder.survey(agent, options.data, method=kind)
+def _directory(base: str) -> Path:
+    return local_directory(base) if base else tiny_directory()
 
 
 def local_directory(base: str) -> Path:
@@ -106,14 +95,7 @@ def model_shape(directory: Path) -> ModelShape | None:
 
     Counts a Llama-like transformer: attention with grouped keys and values, a gated feed-forward, embeddings.
     """
-    file = directory / "config.json"
-    if not file.is_file():
-        return None
-    try:
-        values = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UsageError(f"{file} is no JSON: {error}") from None
-    values = values.get("text_config", values) if isinstance(values, dict) else {}
+    values = model_config(directory)
     hidden, layers, heads = (
         values.get(name) or values.get(older)
         for name, older in (
@@ -140,7 +122,7 @@ def _characters_per_token(agent: Agent, directory: Path) -> tuple[float, bool]:
     from tokenizers import Tokenizer  # a machine without the training packages can still plan
 
     tokens = sum(len(encoding.ids) for encoding in Tokenizer.from_file(str(file)).encode_batch(texts))
-    return sum(map(len, texts)) / tokens, True
+    return (sum(map(len, texts)) / tokens, True) if tokens else (CHARACTERS_PER_TOKEN, False)
 
 
 def _tokens(survey: Survey, ratio: float, config: TrainingConfig) -> float:
@@ -206,6 +188,10 @@ def _scores(survey: Survey) -> dict[str, str]:
     if survey.score_mean is None:
         return {}
     return {"score (mean, standard deviation)": f"{survey.score_mean:.2f}, {survey.score_std:.2f}"}
+
+
+def _trained(config: TrainingConfig) -> str:
+    return "all weights, in float32" if config.full else f"an adapter of rank {config.lora_r:.0f}"
 
 
 def _cost_rows(cost: TrainingEstimate | None, hardware: HardwareConfig) -> dict[str, Any]:

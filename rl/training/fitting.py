@@ -1,25 +1,27 @@
-"""What the trainers of all methods have in common: the adapter, the arguments, the loop, the result."""
+"""What the trainers of all methods have in common: what is trained, the arguments, the loop, the result."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from datasets import Dataset
 from peft import LoraConfig, PeftModel
-from transformers import PrinterCallback, Trainer, TrainingArguments
+from transformers import PreTrainedModel, PrinterCallback, Trainer, TrainingArguments
 from trl.trainer.utils import use_adapter
 
 from rl.config import TrainingConfig
 from rl.errors import UsageError
-from rl.files import publish_directory
+from rl.files import publish_directory, write_json
 from rl.records import Report, TrainingJob, TrainingResult
 from rl.training import loading, processes
 from rl.training.callbacks import Progress, PublishedCheckpoints, metrics_of
-from rl.training.encoding import LengthCount
+from rl.training.lengths import LengthCount
 from rl.training.log_probs import StoredAnswers, answer_log_probs
+from rl.training.model_path import ADAPTER, MODEL, ORIGIN
+from rl.training.preparing import Start
 
 Arguments = TypeVar("Arguments", bound=TrainingArguments)
 
@@ -34,8 +36,16 @@ def lora(config: TrainingConfig) -> LoraConfig:
     )
 
 
-def reference(model: PeftModel) -> AbstractContextManager[None]:
-    """What the policy is held near: the adapter that it started from, else the base model."""
+def peft_config(model: PreTrainedModel | PeftModel, config: TrainingConfig) -> LoraConfig | None:
+    """The adapter that a trainer has to add: none to a model that has one, or that is trained itself."""
+    return None if config.full or isinstance(model, PeftModel) else lora(config)
+
+
+def reference(model: PreTrainedModel | PeftModel) -> AbstractContextManager[None]:
+    """What the policy is held near: the adapter that it started from, else the base model. A model that is trained itself
+    is its own reference before its first step."""
+    if not isinstance(model, PeftModel):
+        return nullcontext()
     adapter: AbstractContextManager[None] = use_adapter(model, "ref" if "ref" in model.peft_config else None)
     return adapter
 
@@ -51,13 +61,21 @@ class OnTokenIds:
     def _prepare_dataset(self, dataset: Dataset, *args: object) -> Dataset:
         return dataset
 
-    def use_reference(self, precision: str, report: Report) -> None:
-        """Scores every answer under the reference now instead of once per epoch."""
+    def _precompute_ref_logps(self, dataset: Dataset, *args: object) -> Dataset:
+        """``use_reference`` does it."""
+        return dataset
+
+    def use_reference(self, config: TrainingConfig, report: Report) -> None:
+        """Scores every answer under the reference now instead of once per epoch, or where it will be gone: a model that
+        is trained itself is the reference only until its first step."""
+        if config.epochs <= 1 and not config.full:
+            return
+        report("stage", {"name": "scoring under the base model"})
         rows = self.train_dataset
         self.model.eval()
         with reference(self.model):
             answers = StoredAnswers(rows, *self.REFERENCE)
-            scores = answer_log_probs(self.model, answers, loading.autocast_dtype(precision), report)
+            scores = answer_log_probs(self.model, answers, loading.autocast_dtype(config.precision), report)
         count = len(rows)
         for number, name in enumerate(self.REFERENCE.values()):
             rows = rows.add_column(name, scores[number * count : (number + 1) * count])
@@ -122,34 +140,49 @@ def fit(trainer: Trainer, job: TrainingJob, checkpoint: Path | None, report: Rep
         raise progress.stopped
 
 
-def publish_adapter(trainer: Trainer, unfinished: Path, target: Path) -> Path:
-    return publish_lora(trainer.accelerator.unwrap_model(trainer.model), unfinished, target)
+def publish(trainer: Trainer, start: Start, name: str = "") -> Path:
+    """The adapter, or the whole model, appears in the run's folder; ``name``: instead of that of its kind."""
+    return publish_weights(trainer.accelerator.unwrap_model(trainer.model), start, name)
 
 
-def publish_lora(model: PeftModel, unfinished: Path, target: Path) -> Path:
+def publish_weights(model: PreTrainedModel | PeftModel, start: Start, name: str = "") -> Path:
+    """As ``publish``."""
+    name = name or (ADAPTER if isinstance(model, PeftModel) else MODEL)
+    unfinished, target = start.scratch / name, start.job.output_dir / name
     if processes.is_first():
-        # "auto" would ask the hub whether the vocabulary has grown.
-        model.save_pretrained(unfinished, selected_adapters=["default"], save_embedding_layers=False)
+        if isinstance(model, PeftModel):
+            # "auto" would ask the hub whether the vocabulary has grown.
+            model.save_pretrained(unfinished, selected_adapters=["default"], save_embedding_layers=False)
+        else:
+            _save_model(model, start.job.base_model, unfinished)
         publish_directory(unfinished, target)
     processes.wait()
     return target
 
 
-def result(trainer: Trainer, adapter: Path, lengths: LengthCount, seconds: float) -> TrainingResult:
+def _save_model(model: PreTrainedModel, base: str, folder: Path) -> None:
+    """With its tokenizer, and the name of the model that it was trained from."""
+    model.config.use_cache = True  # training turns it off, and generating is slow without
+    model.save_pretrained(folder, max_shard_size=loading.SHARD)
+    loading.load_tokenizer(base).save_pretrained(folder)
+    write_json(folder / ORIGIN, {"base_model": base})
+
+
+def result(trainer: Trainer, weights: Path, lengths: LengthCount, seconds: float) -> TrainingResult:
     """Figures come from the log, which a checkpoint carries: those of the last attempt alone would be half the story."""
     steps = [metrics for entry in trainer.state.log_history if (metrics := metrics_of(entry))]
-    trainable, _ = trainer.model.get_nb_trainable_parameters()
+    trainable = sum(weight.numel() for weight in trainer.model.parameters() if weight.requires_grad)
     counts = {"trainable_parameters": trainable, "dropped_rows": lengths.dropped, "cut_rows": lengths.cut}
-    return summary(adapter, trainer.state.global_step, steps, counts, seconds)
+    return summary(weights, trainer.state.global_step, steps, counts, seconds)
 
 
 def summary(
-    adapter: Path, step: int, steps: Sequence[Mapping[str, float]], counts: Mapping[str, int], seconds: float
+    weights: Path, step: int, steps: Sequence[Mapping[str, float]], counts: Mapping[str, int], seconds: float
 ) -> TrainingResult:
     """``steps``: the metrics of each, all attempts together."""
     tail = steps[-max(1, len(steps) // 10) :]
     return TrainingResult(
-        adapter_dir=adapter,
+        weights_dir=weights,
         steps=step,
         final_loss=sum(metrics["loss"] for metrics in tail) / len(tail),
         metrics={name: value for step in steps for name, value in step.items()}

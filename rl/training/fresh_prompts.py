@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -18,8 +19,9 @@ from rl.errors import NotEnoughData, UsageError
 from rl.leaves import leaf
 from rl.records import Report, Scorer, TrainingJob
 from rl.training.callbacks import COMPONENT
-from rl.training.encoding import LengthCount, count_rows, encode
-from rl.training.preparing import DROPPED_LIMIT, Start, write_arrow
+from rl.training.encoding import count_rows, encode
+from rl.training.lengths import LengthCount
+from rl.training.preparing import Start, write_arrow
 
 REWARD_MODEL = "rl.training.reward_scoring"
 """Has ``load(directory) -> Scorer``."""
@@ -35,14 +37,12 @@ _COLUMNS = Features(
 
 def tokenised_prompts(start: Start, answer_tokens: int) -> tuple[Dataset, LengthCount]:
     """The prompts that leave room for a whole answer, memory-mapped, and what was too long of them."""
-    room, path, target = start.most_tokens - int(answer_tokens), start.job.train_rows, start.path("prompts.arrow")
-    if room < 1:
-        raise UsageError(
-            f"max_new_tokens {answer_tokens} leaves no room for a prompt in max_length {start.most_tokens}"
-        )
-    lengths = LengthCount()
-    write_arrow(_fitting(path, start.tokenizer, room, lengths, start.report), target, _COLUMNS)
-    _check_lengths(lengths, room, int(answer_tokens), path, start.report)
+    limits = replace(start.limits, answer=int(answer_tokens))
+    path, target, lengths = start.job.train_rows, start.path("prompts.arrow"), LengthCount()
+    write_arrow(_fitting(path, start.tokenizer, limits.prompt, lengths, start.report), target, _COLUMNS)
+    if lengths.rows == 0:
+        raise NotEnoughData(f"{path} has no prompts to train on")
+    lengths.check(limits, start.report)
     return Dataset.from_file(str(target)), lengths
 
 
@@ -55,20 +55,6 @@ def _fitting(
         if lengths.fit(ids, room + 1):
             messages = [{"role": message["role"], "content": message["content"]} for message in row["prompt"]]
             yield {"prompt": messages, "row": json.dumps(row), "tokens": len(ids["prompt_ids"])}
-
-
-def _check_lengths(lengths: LengthCount, room: int, answer_tokens: int, path: Path, report: Report) -> None:
-    if lengths.rows == 0:
-        raise NotEnoughData(f"{path} has no prompts to train on")
-    too_long = (
-        f"{lengths.dropped} of {lengths.rows} prompts have more than {room} tokens, and leave no room for an answer of "
-        f"{answer_tokens}"
-    )
-    if lengths.dropped > DROPPED_LIMIT * lengths.rows:
-        wanted = lengths.longest_prompt + answer_tokens
-        raise NotEnoughData(f"{too_long}; with max_length {wanted} every prompt would fit")
-    if lengths.dropped:
-        report("log", {"text": f"{too_long}; they are left out"})
 
 
 def reward_function(

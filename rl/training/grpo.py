@@ -19,6 +19,7 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import replace
+from math import lcm
 from typing import Any
 
 from datasets import Dataset
@@ -26,21 +27,20 @@ from peft import PeftModel
 from transformers import PreTrainedModel
 from trl import GRPOConfig as Arguments
 from trl import GRPOTrainer
-from trl.trainer.utils import disable_dropout_in_model
 
 from rl.config import GRPOConfig
 from rl.errors import NotEnoughData, UsageError
 from rl.records import Report, TrainingJob, TrainingResult
-from rl.training import fitting, loading
+from rl.training import fitting, loading, processes
 from rl.training.alive import Alive
 from rl.training.fresh_prompts import reward_function, scorer_of, tokenised_prompts
 from rl.training.preparing import Start, prepared
 from rl.training.stored_groups import StoredAnswers, best_answers, encoded_groups, stored_rewards
-from rl.training.warm_up import warmed_up
+from rl.training.warm_up import untrained, warmed_up
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:
-    """Trains, or goes on from the newest checkpoint; the adapter appears whole in ``output_dir/adapter``.
+    """Trains, or goes on from the newest checkpoint; ``output_dir/adapter`` or ``output_dir/model`` appears whole.
 
     Raises Interrupted after a checkpoint when ``report`` does; RewardFailed when a reward breaks; UsageError,
     TrainingFailed, NotEnoughData or BadFile otherwise.
@@ -54,20 +54,18 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         online = config.rollouts == "online"
         rows, lengths = tokenised_prompts(start, config.max_new_tokens) if online else encoded_groups(start)
         config = whole_groups(config, len(rows), report)
-        model = start.model()
-        disable_dropout_in_model(model)  # TRL's own switch would turn off the adapter's dropout too
         if online:
             rewards = reward_function(scorer_of(job), start.tokenizer, alive)
-            trainer = _trainer(start, config, model, rows, reward_funcs=rewards)
+            trainer = _trainer(start, config, untrained(start), rows, reward_funcs=rewards)
         else:
-            policy = warmed_up(start, model, best_answers(rows))
+            policy = warmed_up(start, best_answers(rows))
             stored = StoredAnswers(rows, config.num_generations, config.seed)
             prompts = rows.select_columns("prompt")
             trainer = _trainer(start, config, policy, prompts, reward_funcs=stored_rewards, rollout_func=stored)
         alive.watch(trainer)
         fitting.fit(trainer, job, start.checkpoint, report)
-        adapter = fitting.publish_adapter(trainer, start.scratch / "adapter", job.output_dir / "adapter")
-    return fitting.result(trainer, adapter, lengths, time.monotonic() - started)
+        weights = fitting.publish(trainer, start)
+    return fitting.result(trainer, weights, lengths, time.monotonic() - started)
 
 
 class _Trainer(GRPOTrainer):
@@ -82,13 +80,23 @@ class _Trainer(GRPOTrainer):
 
 def whole_groups(config: GRPOConfig, prompts: int, report: Report) -> GRPOConfig:
     """As many answers a step as asked for, rounded up to whole groups and down to one group for each prompt; forward passes
-    of at most the batch size asked for."""
+    of at most the batch size asked for. Of several processes each gets equally many answers."""
     if not prompts:
         raise NotEnoughData("no row fits into max_length, so there is nothing to train on")
     size, asked = int(config.num_generations), int(config.batch_size * config.gradient_accumulation)
-    groups = min(-(-asked // size), prompts)
+    together = lcm(size, processes.count()) // size
+    most = prompts // together * together
+    if not most:
+        raise NotEnoughData(
+            f"{processes.count()} processes need {together} prompts to share groups of {size}, and there are {prompts}: "
+            "use fewer processes"
+        )
+    groups = min(-(-asked // size // together) * together, most)
     answers = groups * size
-    batch = next(number for number in range(min(int(config.batch_size), answers), 0, -1) if answers % number == 0)
+    own = answers // processes.count()
+    batch = processes.count() * next(
+        number for number in range(min(processes.share(int(config.batch_size)), own), 0, -1) if own % number == 0
+    )
     shape = f"{groups} prompt{'s' * (groups != 1)} with {size} answers each a step, {batch} answers a forward pass"
     report("log", {"text": shape})
     return replace(config, batch_size=batch, gradient_accumulation=answers // batch)
@@ -117,7 +125,7 @@ def _trainer(
         args=fitting.arguments(Arguments, config, start.scratch, **of_grpo, **_of_vllm(config)),
         train_dataset=rows,
         processing_class=start.tokenizer,
-        peft_config=None if isinstance(model, PeftModel) else fitting.lora(config),
+        peft_config=fitting.peft_config(model, config),
         **parts,
     )
 

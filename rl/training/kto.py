@@ -17,7 +17,6 @@ from datasets import Dataset
 from peft import PeftModel
 from transformers import PreTrainedModel
 from trl import KTOConfig, KTOTrainer
-from trl.trainer.utils import disable_dropout_in_model
 
 from rl.config import TrainingConfig
 from rl.errors import NotEnoughData, UsageError
@@ -28,7 +27,7 @@ from rl.training.warm_up import warmed_up
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:
-    """Trains, or goes on from the newest checkpoint; the adapter appears whole in ``output_dir/adapter``.
+    """Trains, or goes on from the newest checkpoint; ``output_dir/adapter`` or ``output_dir/model`` appears whole.
 
     Raises Interrupted after a checkpoint when ``report`` does; TrainingFailed, NotEnoughData or BadFile otherwise.
     """
@@ -36,19 +35,15 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     job = replace(job, config=_at_least_two_rows_a_pass(job.config, report))
     with prepared(job, report) as start:
         rows, lengths = encoded_rows(start, "kto")
-        weights = _weights(rows, report)
+        of_labels = _weights(rows, report)
         rows = rows.shuffle(seed=int(job.config.seed))
         rows = _with_other_answers(rows, _rows_a_pass(job.config), start)
-        model = start.model()
-        disable_dropout_in_model(model)  # TRL's own switch would turn off the adapter's dropout too
         good = ((row["prompt_ids"], row["completion_ids"]) for row in iter(rows) if row["label"])
-        trainer = _trainer(start, warmed_up(start, model, good), rows, weights)
-        if job.config.epochs > 1:
-            report("stage", {"name": "scoring under the base model"})
-            trainer.use_reference(job.config.precision, report)
+        trainer = _trainer(start, warmed_up(start, good), rows, of_labels)
+        trainer.use_reference(job.config, report)
         fitting.fit(trainer, job, start.checkpoint, report)
-        adapter = fitting.publish_adapter(trainer, start.scratch / "adapter", job.output_dir / "adapter")
-    return fitting.result(trainer, adapter, lengths, time.monotonic() - started)
+        weights = fitting.publish(trainer, start)
+    return fitting.result(trainer, weights, lengths, time.monotonic() - started)
 
 
 class _Trainer(fitting.OnTokenIds, KTOTrainer):
@@ -112,11 +107,17 @@ def _with_other_answers(rows: Dataset, batch_size: int, start: Start) -> Dataset
 def _trainer(start: Start, model: PreTrainedModel | PeftModel, rows: Dataset, weights: dict[str, float]) -> _Trainer:
     config = start.job.config
     # The rows fit already.
-    of_kto = {"beta": config.beta, "max_length": None, "disable_dropout": False, **weights}
+    of_kto = {
+        "beta": config.beta,
+        "max_length": None,
+        "disable_dropout": False,
+        "precompute_ref_log_probs": config.full,  # else a reference would be loaded
+        **weights,
+    }
     return _Trainer(
         model=model,
         args=fitting.arguments(KTOConfig, config, start.scratch, **of_kto),
         train_dataset=rows,
         processing_class=start.tokenizer,
-        peft_config=None if isinstance(model, PeftModel) else fitting.lora(config),
+        peft_config=fitting.peft_config(model, config),
     )

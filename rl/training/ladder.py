@@ -90,9 +90,10 @@ def _words(changed: dict[str, Any]) -> str:
 
 def _bottom(config: TrainingConfig, what: str) -> str:
     rows = f"{config.rows_a_pass} row{'s' if config.rows_a_pass > 1 else ''}"
+    adapter = "train an adapter instead of all weights, " if config.full else ""
     return (
         f"{what}, with {rows} in a forward pass and recomputed activations: lower max_length ({config.max_length}), "
-        "choose a smaller base model, or train on a machine with more memory"
+        f"{adapter}choose a smaller base model, or train on a machine with more memory"
     )
 
 

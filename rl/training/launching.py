@@ -7,54 +7,34 @@ To stop, a file appears beside the job: the first process looks for it at each r
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
 import subprocess
-import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
+from queue import Empty, Queue
 from typing import IO, Any
 
 from rl import errors
 from rl.errors import Interrupted, RatchetError, TrainingFailed, UsageError
-from rl.records import Report, TrainingJob
+from rl.files import write_text
+from rl.records import Report, Scorer, TrainingJob
+from rl.training.launch import Launch, environment
 from rl.training_result import TrainingResult
 
 FOLDER = "launch"
 JOB, RESULT, FAILURE, STOP = "job.json", "result.json", "failure.json", "stop"
-_ROOT = Path(__file__).resolve().parents[2]
 END_SECONDS = 60.0
 """For the processes to end by themselves after they were told to stop; a step of training may take long."""
-_LAST_LINES = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """How many processes, or what accelerate's configuration file says (DDP, FSDP, DeepSpeed; also for several machines)."""
-
-    processes: int = 1
-    accelerate_config: str = ""
-
-    def __post_init__(self) -> None:
-        if self.processes < 1:
-            raise UsageError(f"--num-processes must be 1 or more, not {self.processes}")
-        if self.accelerate_config and not Path(self.accelerate_config).is_file():
-            raise UsageError(f"there is no accelerate configuration {self.accelerate_config}")
-
-    @property
-    def is_needed(self) -> bool:
-        return self.processes > 1 or bool(self.accelerate_config)
-
-    def command(self, *worker: str) -> list[str]:
-        if self.accelerate_config:
-            start = ["accelerate.commands.launch", "--config_file", self.accelerate_config]
-            start += ["--num_processes", str(self.processes)] if self.processes > 1 else []
-        else:
-            start = ["torch.distributed.run", "--standalone", "--nproc_per_node", str(self.processes)]
-        return [sys.executable, "-m", *start, *worker]
+_LAST_LINES = 400
+"""Of what the processes print, the launcher's own summary at the end among them."""
+_ERROR = re.compile(r"(?!torch\.distributed\.elastic)[\w.]*(Error|Exception|Interrupt): ")
 
 
 def train(method: str, launch: Launch, job: TrainingJob, report: Report) -> TrainingResult:
@@ -63,38 +43,54 @@ def train(method: str, launch: Launch, job: TrainingJob, report: Report) -> Trai
     folder.mkdir(parents=True, exist_ok=True)
     for name in (RESULT, FAILURE, STOP):
         (folder / name).unlink(missing_ok=True)
-    (folder / JOB).write_text(json.dumps(_document(method, job)), encoding="utf-8")
+    command = launch.command(folder)
+    write_text(folder / JOB, json.dumps(_document(method, launch, job)))
+    report("stage", {"name": "starting the processes"})
+    if launch.machines > 1:
+        report(
+            "log", {"text": f"waits for {launch.machines - 1} more to come: python -m rl.training.join {folder} FILE"}
+        )
     last: deque[str] = deque(maxlen=_LAST_LINES)
-    worker = str(Path(__file__).with_name("worker.py"))
-    with _started(launch.command(worker, str(folder)), last) as process:
+    with _started(command, last) as process:
         stopped = _follow(process, folder, report)
-    if stopped:
-        raise stopped
+        if stopped:
+            raise stopped
+        process.wait()
     return _result(folder, process.returncode, last)
 
 
-def _document(method: str, job: TrainingJob) -> dict[str, Any]:
-    if job.scorer is not None or job.reward_model is not None:
-        raise UsageError(f"{method} rewards answers while it trains, which works in one process only so far")
+def _document(method: str, launch: Launch, job: TrainingJob) -> dict[str, Any]:
     return {
         "method": method,
+        "processes": launch.expected,
         "job": {
             "train_rows": str(job.train_rows),
             "heldout_rows": str(job.heldout_rows) if job.heldout_rows else None,
             "base_model": job.base_model,
             "output_dir": str(job.output_dir),
             "resume": job.resume,
+            "reward_model": str(job.reward_model) if job.reward_model else None,
             "config": asdict(job.config),
         },
+        "scorer": _described(job.scorer),
     }
+
+
+def _described(scorer: Scorer | None) -> dict[str, Any] | None:
+    """From which the worker makes the same: a dataclass, with JSON in its fields."""
+    if scorer is None:
+        return None
+    if not is_dataclass(scorer) or isinstance(scorer, type):
+        raise UsageError(f"{scorer!r} cannot reward answers in other processes: it must be an instance of a dataclass")
+    kind = type(scorer)
+    return {"module": kind.__module__, "name": kind.__qualname__, "values": asdict(scorer)}
 
 
 @contextmanager
 def _started(command: list[str], last: deque[str]) -> Iterator[subprocess.Popen[str]]:
     """Ended when the block is left, whatever happened."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")])}
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
         start_new_session=True,
     )  # fmt: skip
     assert process.stderr is not None  # noqa: S101
@@ -102,26 +98,48 @@ def _started(command: list[str], last: deque[str]) -> Iterator[subprocess.Popen[
     reader.start()
     try:
         yield process
-        process.wait()
     finally:
         _end(process)
         reader.join(1)
 
 
 def _follow(process: subprocess.Popen[str], folder: Path, report: Report) -> Interrupted | None:
-    """Passes the reports on; what interrupted them, after the processes were told to stop."""
-    stopped: Interrupted | None = None
-    assert process.stdout is not None  # noqa: S101
-    for line in process.stdout:
-        event = _event(line)
+    """Passes the reports on; what interrupted them, after the processes were told to stop. Processes that wait for others
+    say nothing and hear nothing: they get END_SECONDS."""
+    stopped, deadline = None, math.inf
+    for line in _lines(process):
+        event = ("waiting", {}) if line is None else _event(line)
+        if time.monotonic() > deadline:
+            break
         if event is None or stopped:
             continue
         try:
             report(*event)
         except Interrupted as stop:
-            stopped = stop
+            stopped, deadline = stop, time.monotonic() + END_SECONDS
             (folder / STOP).write_text(str(stop), encoding="utf-8")
     return stopped
+
+
+def _lines(process: subprocess.Popen[str]) -> Iterator[str | None]:
+    """Up to the end of the output; None after each second without one."""
+    lines: Queue[str] = Queue()
+
+    def read(stream: IO[str]) -> None:
+        for line in stream:
+            lines.put(line)
+        lines.put("")
+
+    threading.Thread(target=read, args=(process.stdout,), daemon=True).start()
+    while True:
+        try:
+            line = lines.get(timeout=1)
+        except Empty:
+            yield None
+            continue
+        if not line:
+            return
+        yield line
 
 
 def _event(line: str) -> tuple[str, dict[str, Any]] | None:
@@ -153,7 +171,7 @@ def _result(folder: Path, code: int, last: deque[str]) -> TrainingResult:
         failure = json.loads((folder / FAILURE).read_text(encoding="utf-8"))
         raise _made(getattr(errors, failure["type"], TrainingFailed), failure["text"])
     if not (folder / RESULT).exists():
-        said = next((line for line in reversed(last) if "Error" in line), last[-1] if last else "")
+        said = next(filter(_ERROR.match, last), last[-1] if last else "")  # the first to fail makes the others fail
         raise TrainingFailed(f"a training process ended with exit code {code}: {said or 'it said nothing'}")
     return TrainingResult.load(folder / RESULT)
 

@@ -1,4 +1,4 @@
-"""Base models, tokenizers and adapters in memory: from safetensors only, without foreign code, on the best device here."""
+"""Models, tokenizers and adapters in memory: from safetensors only, without foreign code, on the best device here."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ from transformers import (
 )
 
 from rl.errors import OutOfMemory, RatchetError, TrainingFailed
-from rl.training import quantizing
-from rl.training.model_path import ADAPTER_WEIGHTS, check_adapter, check_model_path
+from rl.training import processes, quantizing
+from rl.training.model_path import ADAPTER_WEIGHTS, check_adapter, check_model_path, check_weights, is_adapter
 from rl.training.resources import resource_advice
+
+SHARD = "4GB"
+"""Most of one weight file."""
 
 
 def quiet() -> None:
@@ -52,9 +55,9 @@ def leave_a_core_free() -> None:
 
 
 def device() -> torch.device:
-    """The first GPU of NVIDIA or AMD (PyTorch for ROCm calls it cuda too), Apple's, or the CPU."""
+    """The process's own GPU of NVIDIA or AMD (PyTorch for ROCm calls it cuda too), Apple's, or the CPU."""
     if torch.cuda.is_available():
-        return torch.device("cuda", 0)
+        return torch.device("cuda", processes.device_number())
     return torch.device("mps") if torch.backends.mps.is_available() else torch.device("cpu")
 
 
@@ -106,19 +109,32 @@ def context_length(config: PretrainedConfig) -> int:
 
 
 @contextmanager
-def adapted(model: PreTrainedModel, adapter: Path | None) -> Iterator[torch.nn.Module]:
-    """The model with the adapter in place, None being the bare model; afterwards the model is as it was.
+def adapted(model: PreTrainedModel, weights: Path | None) -> Iterator[torch.nn.Module]:
+    """The model with the adapter in place, or the whole model that was trained from it, None being the bare model;
+    afterwards the model is as it was.
 
-    Raises TrainingFailed for an adapter that is not there, damaged, or of another model.
+    Raises TrainingFailed for weights that are not there or damaged, or an adapter of another model.
     """
-    if adapter is None:
+    if weights is None:
         yield model
         return
-    peft_model = put_adapter(model, adapter, TrainingFailed).eval()
+    if not is_adapter(check_weights(weights, TrainingFailed)):
+        yield from _whole(weights, model)
+        return
+    peft_model = put_adapter(model, weights, TrainingFailed).eval()
     try:
         yield peft_model
     finally:
         peft_model.unload()
+
+
+def _whole(directory: Path, like: PreTrainedModel) -> Iterator[PreTrainedModel]:
+    with told_as(TrainingFailed, f"cannot load the model of {directory}"), resource_advice():
+        model = read_model(str(directory), like.dtype).to(like.device).eval()
+    try:
+        yield model
+    finally:
+        model.to("meta")  # which frees the weights, whoever still has a name for the model
 
 
 # --- shared with the export -------------------------------------------------------------------------------------------

@@ -1,14 +1,19 @@
-"""Is this a base model, is that an adapter? Answered by the files that are there, before anything heavy is loaded."""
+"""Is this a whole model, is that an adapter? Answered by the files that are there, before anything heavy is loaded."""
 
 from __future__ import annotations
 
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 from rl.errors import RatchetError, UsageError
 
+ADAPTER, MODEL = "adapter", "model"
+"""The folders in which a run leaves what it trained: the one or the other."""
 ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+MODEL_CONFIG, ORIGIN = "config.json", "ratchet.json"
+"""Of a whole model; the second is ours, and says which model it was trained from."""
 SCORES = "SEQ_CLS"
 """PEFT's task of an adapter with a head: it classifies, or scores."""
 
@@ -41,18 +46,69 @@ def check_adapter(directory: Path, failure: type[RatchetError]) -> Path:
     return directory
 
 
+def is_adapter(directory: Path) -> bool:
+    return (directory / ADAPTER_CONFIG).is_file()
+
+
+def check_weights(directory: Path, failure: type[RatchetError]) -> Path:
+    """Raises ``failure`` when ``directory`` holds neither a finished adapter nor a whole model."""
+    if is_adapter(directory):
+        return check_adapter(directory, failure)
+    if not (directory / MODEL_CONFIG).is_file():
+        raise failure(f"{directory} is no adapter and no whole model: it has no {ADAPTER_CONFIG} and no {MODEL_CONFIG}")
+    if missing := _missing_weights(directory):
+        raise failure(f"{directory} is no whole model: {missing}")
+    return directory
+
+
+def base_of(directory: Path) -> str:
+    """The model that the adapter or the whole model there was trained from. Raises UsageError where that is not said."""
+    if is_adapter(check_weights(directory, UsageError)):
+        return _said(directory / ADAPTER_CONFIG, "base_model_name_or_path")
+    return _said(directory / ORIGIN, "base_model")
+
+
 def is_reward_model(directory: Path) -> bool:
-    """Whether the adapter there scores answers instead of giving them."""
+    """Whether the adapter or the model there scores answers instead of giving them."""
+    if is_adapter(directory):
+        return _read(directory / ADAPTER_CONFIG).get("task_type") == SCORES
+    named = _read(directory / MODEL_CONFIG).get("architectures") or []
+    return any(str(name).endswith("ForSequenceClassification") for name in named)
+
+
+def weight_files(directory: Path) -> list[str]:
+    """Of a whole model: the one file, or its parts. Raises ValueError for an index that cannot be read."""
+    if (directory / _SINGLE).is_file() or not (directory / _INDEX).is_file():
+        return [_SINGLE]
     try:
-        config = json.loads((directory / ADAPTER_CONFIG).read_text(encoding="utf-8"))
+        return sorted(set(json.loads((directory / _INDEX).read_text(encoding="utf-8"))["weight_map"].values()))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{_INDEX} names no weight files") from error
+
+
+def _said(file: Path, name: str) -> str:
+    try:
+        return str(json.loads(file.read_text(encoding="utf-8"))[name])
+    except FileNotFoundError:
+        raise UsageError(
+            f"{file.parent} does not say which model it was trained from: {file.name} is missing"
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{file} cannot be read: {error}") from None
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """Empty where there is none."""
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return False
-    return isinstance(config, dict) and config.get("task_type") == SCORES
+        return {}
+    return values if isinstance(values, dict) else {}
 
 
 def _checked_directory(path: Path) -> Path:
-    if not (path / "config.json").is_file():
-        if (path / ADAPTER_CONFIG).is_file():
+    if not (path / MODEL_CONFIG).is_file():
+        if is_adapter(path):
             raise UsageError(f"{path} is a LoRA adapter; give the base model that it was trained on")
         raise UsageError(f"{path} is no model: config.json is missing")
     if missing := _missing_weights(path):
@@ -64,14 +120,12 @@ def _checked_directory(path: Path) -> Path:
 
 def _missing_weights(path: Path) -> str:
     """What is wrong with the weights, or nothing. Pickled weights count as missing: loading them can run code."""
-    if (path / _SINGLE).is_file():
-        return ""
-    if not (path / _INDEX).is_file():
+    try:
+        files = weight_files(path)
+    except ValueError:
+        return f"{_INDEX} cannot be read"
+    missing = [name for name in files if not (path / name).is_file()]
+    if missing == [_SINGLE]:
         pickled = any(path.glob("*.bin"))
         return f"{_SINGLE} is missing" + ("; convert the .bin files to safetensors first" if pickled else "")
-    try:
-        shards = set(json.loads((path / _INDEX).read_text(encoding="utf-8"))["weight_map"].values())
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return f"{_INDEX} cannot be read"
-    missing = sorted(name for name in shards if not (path / name).is_file())
-    return f"{len(missing)} of {len(shards)} weight files are missing, the first is {missing[0]}" if missing else ""
+    return f"{len(missing)} of {len(files)} weight files are missing, the first is {missing[0]}" if missing else ""

@@ -6,7 +6,7 @@ import math
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -30,7 +30,7 @@ class Monitor:
     def __init__(self, run: TrainingRun, listeners: Sequence[Report]) -> None:
         self.run, self.listeners = run, listeners
         self.stop_reason = ""
-        self._points: dict[int, dict[str, float | None]] = {}
+        self._points: dict[int, Mapping[str, float | None]] = {}
         self._flushed = time.monotonic()
 
     def __call__(self, event: str, values: dict[str, Any]) -> None:
@@ -41,11 +41,13 @@ class Monitor:
             self.flush()
         elif event == "step":
             self._step(values)
+        elif event == "waiting":
+            self._look()
         self.raise_if_stopped()
 
     def _step(self, values: dict[str, Any]) -> None:
         if metrics := values.get("metrics"):
-            self._points[values["step"]] = {name: _finite(value) for name, value in metrics.items()}
+            self._points[values["step"]] = metrics
             self.run.step, self.run.total_steps = values["step"], values["total_steps"]
         if time.monotonic() - self._flushed >= FLUSH_SECONDS or values["step"] == values["total_steps"]:
             self.flush()
@@ -58,13 +60,29 @@ class Monitor:
             raise RunConflict(f"run {self.run.pk} was taken over or ended elsewhere; this process stops")
         points, self._points = self._points, {}
         MetricPoint.objects.bulk_create(
-            [MetricPoint(run=self.run, step=step, values=values) for step, values in points.items()],
-            update_conflicts=True,
-            unique_fields=["run", "step"],
-            update_fields=["values"],
+            self._rows(points), update_conflicts=True, unique_fields=["run", "step"], update_fields=["values"]
         )
+        self._heed_cancel()
+
+    def _look(self) -> None:
+        """Whether to stop. No sign of life: who waits too long for processes that hang is to be found out."""
+        self.run.refresh_from_db(fields=["cancel_requested"])
+        self._heed_cancel()
+
+    def _heed_cancel(self) -> None:
         if self.run.cancel_requested and not self.stop_reason:
             self.stop_reason = "cancelled"
+
+    def complete(self, history: Sequence[Mapping[str, float | None]]) -> None:
+        """Adds the steps from the first that are in no row: a process that was killed had them in its checkpoint only."""
+        self.flush()
+        MetricPoint.objects.bulk_create(self._rows(dict(enumerate(history, 1))), ignore_conflicts=True)
+
+    def _rows(self, points: Mapping[int, Mapping[str, float | None]]) -> list[MetricPoint]:
+        return [
+            MetricPoint(run=self.run, step=step, values={name: _finite(value) for name, value in values.items()})
+            for step, values in points.items()
+        ]
 
     def raise_if_stopped(self) -> None:
         if self.stop_reason:

@@ -1,17 +1,19 @@
-"""Proximal policy optimisation (Schulman et al., 2017; Ziegler et al., 2019) of a LoRA adapter: answer, reward, learn.
+"""Proximal policy optimisation (Schulman et al., 2017; Ziegler et al., 2019) of a language model: answer, reward, learn.
 
 Rows are of the kind "prompts". Each batch: the policy answers ``batch_size`` prompts; the agent's rewards or a reward
 model score the answers, less a penalty at each token for moving away from the base model; generalised advantage
 estimation says which tokens did better than the value network expected; some passes in mini-batches follow. The
-penalty's weight adapts to the divergence. Runs in one process, on one CPU or GPU.
+penalty's weight adapts to the divergence. Several processes share the answers of each batch and the rows of each
+mini-batch, each with whole copies of the networks.
 
 The state of a training is what it is between two batches: a checkpoint holds that, and a stop while answers are made or
-rewarded goes back to it.
+rewarded goes back to it. All processes stop at the same place.
 """
 
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,12 +24,12 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rl.config.methods import PPOConfig
-from rl.errors import Interrupted, TrainingFailed
+from rl.errors import Interrupted, TrainingFailed, UsageError
 from rl.records import Report, Scorer, TrainingJob, TrainingResult
-from rl.training import checkpoints, fitting
-from rl.training.encoding import LengthCount
+from rl.training import checkpoints, fitting, processes
 from rl.training.fresh_prompts import scorer_of, tokenised_prompts
-from rl.training.ppo_checkpoint import Checkpoints, Progress, random_state, set_random_state
+from rl.training.lengths import LengthCount
+from rl.training.ppo_checkpoint import Checkpoints, Progress
 from rl.training.ppo_math import KLController
 from rl.training.ppo_networks import Networks
 from rl.training.ppo_prompts import Prompts
@@ -42,7 +44,8 @@ PATIENCE = 3
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:
-    """Trains, or goes on from the newest checkpoint; the policy's adapter appears whole in ``output_dir/adapter``.
+    """Trains, or goes on from the newest checkpoint; ``output_dir/adapter`` or ``output_dir/model``, the policy's,
+    appears whole.
 
     Raises Interrupted after a checkpoint when ``report`` does; TrainingFailed, NotEnoughData, BadFile or UsageError
     otherwise.
@@ -50,18 +53,28 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     started = time.monotonic()
     config = job.config
     assert isinstance(config, PPOConfig)  # noqa: S101  the method's own
+    _require_whole_copies(config)
     with prepared(job, report) as start:
         rows, lengths = tokenised_prompts(start, config.max_new_tokens)
         prompts = Prompts(rows, start.tokenizer, int(config.seed))
         parts = _Parts(config, start.tokenizer, start.model(), scorer_of(job), prompts)
-        loop = _Loop.build(parts, job.output_dir, start.scratch, report)
+        loop = _Loop.build(parts, job.output_dir, start.scratch, processes.reporter(report))
         if start.checkpoint:
             loop.checkpoints.load(start.checkpoint, loop.progress)
         report("stage", {"name": "training"})
         loop.run()
-        networks = loop.networks
-        adapter = fitting.publish_lora(networks.model, start.scratch / "adapter", job.output_dir / "adapter")
-    return _result(loop, adapter, lengths, time.monotonic() - started)
+        weights = fitting.publish_weights(loop.networks.policy, start)
+    return _result(loop, weights, lengths, time.monotonic() - started)
+
+
+def _require_whole_copies(config: PPOConfig) -> None:
+    """Of the networks, in each process, with equally many answers."""
+    if processes.cuts_models():
+        raise UsageError(
+            "ppo keeps whole copies of its networks: use a configuration of accelerate without FSDP, DeepSpeed"
+        )
+    if config.batch_size % processes.count():
+        raise UsageError(f"batch_size {config.batch_size} cannot be shared by {processes.count()} processes")
 
 
 class _Parts(NamedTuple):
@@ -108,9 +121,9 @@ class _Loop:
             self._check(metrics)
             self.progress.step += 1
             self.progress.log.append(metrics)
-            stopped = stopped or self._told(metrics)
+            stopped = _in_any_process(stopped or self._told(metrics))
             if stopped or self._is_time_to_save():
-                self.checkpoints.save(self.progress, random_state())
+                self.checkpoints.save(self.progress)
             if stopped:
                 raise stopped
 
@@ -118,6 +131,7 @@ class _Loop:
         """What was measured, and whether it was asked to stop while it learned: then it is too late to go back."""
         rollout = self._rollout()
         heart = _Heart(self._beat)
+        self._seed("order")
         rate = _learning_rate(self.config, self.progress.step, self.steps)
         learned = self.update(rollout, rate, heart)
         self.progress.controller.update(rollout.metrics["kl"], len(rollout.sequences))
@@ -125,15 +139,22 @@ class _Loop:
         return {**learned, **rollout.metrics, "epoch": epoch}, heart.stopped
 
     def _rollout(self) -> Rollout:
-        random = random_state()
         rows = self.prompts.batch(self.progress.step, int(self.config.batch_size))
+        heart = _Heart(self._beat, at_once=processes.count() == 1)
+        self._seed(f"answers of process {processes.rank()}")
         try:
-            return self.collect(rows, self.progress.controller.coefficient, self._beat)
+            rollout = self.collect(rows, self.progress.controller.coefficient, heart)
+            if stopped := _in_any_process(heart.stopped):
+                raise stopped
         except Interrupted:
             if self.progress.step:
-                set_random_state(random)
-                self.checkpoints.save(self.progress, random)
+                self.checkpoints.save(self.progress)
             raise
+        return rollout
+
+    def _seed(self, of: str) -> None:
+        """The same in each attempt at this batch."""
+        torch.manual_seed(random.Random(f"{self.config.seed} {self.progress.step} {of}").getrandbits(63))  # noqa: S311
 
     def _beat(self) -> None:
         known = self.progress.log[-1] if self.progress.log else {}
@@ -172,17 +193,25 @@ class _Loop:
 
 
 class _Heart:
-    """Beats on, and remembers that it was asked to stop."""
+    """Beats on, and remembers that it was asked to stop; one that stops at once would leave other processes waiting."""
 
-    def __init__(self, beat: Callable[[], None]) -> None:
-        self._beat = beat
+    def __init__(self, beat: Callable[[], None], at_once: bool = False) -> None:
+        self._beat, self._at_once = beat, at_once
         self.stopped: Interrupted | None = None
 
     def __call__(self) -> None:
         try:
             self._beat()
         except Interrupted as stop:
+            if self._at_once:
+                raise
             self.stopped = stop
+
+
+def _in_any_process(stopped: Interrupted | None) -> Interrupted | None:
+    if processes.any_of(stopped is not None):
+        return stopped or Interrupted("the first process was asked to stop")
+    return None
 
 
 def _learning_rate(config: PPOConfig, step: int, steps: int) -> float:
@@ -193,7 +222,7 @@ def _learning_rate(config: PPOConfig, step: int, steps: int) -> float:
     return config.learning_rate * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1.0, steps - warmup)))
 
 
-def _result(loop: _Loop, adapter: Path, lengths: LengthCount, seconds: float) -> TrainingResult:
+def _result(loop: _Loop, weights: Path, lengths: LengthCount, seconds: float) -> TrainingResult:
     trainable = sum(weight.numel() for weight in loop.networks.policy_weights())
     counts = {"trainable_parameters": trainable, "dropped_rows": lengths.dropped}
-    return fitting.summary(adapter, loop.progress.step, loop.progress.log, counts, seconds)
+    return fitting.summary(weights, loop.progress.step, loop.progress.log, counts, seconds)

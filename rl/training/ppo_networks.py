@@ -4,6 +4,8 @@
 - the reference: the base model with no adapter
 - the value: the base model with LoRA adapter ``value``, and a linear head that starts at 0
 
+Where all weights are trained the policy is a model of its own, and the other two share a frozen copy of it.
+
 A head on the policy's own hidden states would save a forward pass, but then the value's loss would pull at the policy;
 with an adapter of its own it cannot. Dropout is off everywhere: else the ratio of new to old probabilities would differ
 from 1 before anything has been learned.
@@ -12,11 +14,12 @@ from 1 before anything has been learned.
 from __future__ import annotations
 
 from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from peft import PeftModel, get_peft_model
+from peft import LoraConfig, PeftModel, get_peft_model
 from torch import Tensor
 from torch.nn import Linear, Parameter
 from transformers import PreTrainedModel
@@ -62,60 +65,74 @@ class Sequences:
 
 class Networks:
     def __init__(self, base: PreTrainedModel, config: TrainingConfig) -> None:
+        disable_dropout_in_model(base)
         if config.activation_checkpointing:
             base.gradient_checkpointing_enable()
-        self.model: PeftModel = get_peft_model(base, fitting.lora(config), adapter_name=POLICY)
-        self.model.add_adapter(VALUE, fitting.lora(config))
-        disable_dropout_in_model(self.model)
+        frozen = deepcopy(base) if config.full else base
+        self.shared: PeftModel = get_peft_model(frozen, _lora(config), adapter_name=VALUE)
+        if not config.full:
+            self.shared.add_adapter(POLICY, _lora(config))
+        self.policy: PreTrainedModel | PeftModel = base if config.full else self.shared
         self.head = Linear(base.config.get_text_config().hidden_size, 1, device=base.device)
         torch.nn.init.zeros_(self.head.weight)
         torch.nn.init.zeros_(self.head.bias)
         self._autocast = loading.autocast_dtype(config.precision)
 
+    def train(self, mode: bool = True) -> None:
+        for model in (self.policy, self.shared):
+            model.train(mode)
+
     def policy_weights(self) -> list[Parameter]:
-        return self._weights_of(POLICY)
+        return self._weights_of(POLICY) if self.policy is self.shared else list(self.policy.parameters())
 
     def value_weights(self) -> list[Parameter]:
         return [*self._weights_of(VALUE), *self.head.parameters()]
 
     def logits(self, sequences: Sequences, temperature: float) -> Tensor:
         """(B, T, vocabulary) of the policy, at the answers' tokens."""
-        tokens = sequences.mask.shape[1]
         self._use(POLICY)
-        with self._cast():
-            output = self.model(**sequences.inputs(), logits_to_keep=tokens + 1)
-        return output.logits[:, :-1].float() / temperature
+        return self._logits(self.policy, sequences, temperature)
 
     def reference_logits(self, sequences: Sequences, temperature: float) -> Tensor:
-        self._use(POLICY)
-        with self.model.disable_adapter():
-            return self.logits(sequences, temperature)
+        with self.shared.disable_adapter():
+            return self._logits(self.shared, sequences, temperature)
+
+    def _logits(self, model: torch.nn.Module, sequences: Sequences, temperature: float) -> Tensor:
+        with self._cast():
+            output = model(**sequences.inputs(), logits_to_keep=sequences.mask.shape[1] + 1)
+        return output.logits[:, :-1].float() / temperature
 
     def values(self, sequences: Sequences) -> Tensor:
         """(B, T): what is to be had from before each token of the answer on."""
         tokens = sequences.mask.shape[1]
         self._use(VALUE)
         with self._cast():
-            hidden = self.model.get_base_model().base_model(**sequences.inputs()).last_hidden_state
+            hidden = self.shared.get_base_model().base_model(**sequences.inputs()).last_hidden_state
         return self.head(hidden[:, -tokens - 1 : -1].float()).squeeze(-1) * sequences.mask
 
     @torch.no_grad()
     def generate(self, **options: Any) -> Tensor:
         self._use(POLICY)
         with self._cast():
-            return self.model.generate(**options)
+            return self.policy.generate(**options)
 
     def _use(self, adapter: str) -> None:
         """PEFT lets only the active adapter have gradients: a backward pass belongs before the next forward pass."""
-        if self.model.active_adapter != adapter:
-            self.model.set_adapter(adapter)
+        if adapter in self.shared.peft_config and self.shared.active_adapter != adapter:
+            self.shared.set_adapter(adapter)
 
     def _cast(self) -> Any:
         device = self.head.weight.device.type
         return torch.autocast(device, dtype=self._autocast) if self._autocast else nullcontext()
 
     def _weights_of(self, adapter: str) -> list[Parameter]:
-        return [weight for name, weight in self.model.named_parameters() if f".{adapter}." in name and "lora_" in name]
+        return [weight for name, weight in self.shared.named_parameters() if f".{adapter}." in name and "lora_" in name]
+
+
+def _lora(config: TrainingConfig) -> LoraConfig:
+    lora = fitting.lora(config)
+    lora.lora_dropout = 0.0
+    return lora
 
 
 def token_log_probs(logits: Tensor, tokens: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from rl.config.methods import PPOConfig
 from rl.data_formatter.fresh import fresh_trace
 from rl.errors import TrainingFailed
 from rl.records import AnswerScore, Scorer
-from rl.training import ppo_math
+from rl.training import ppo_math, processes
 from rl.training.ppo_networks import Networks, Sequences, token_log_probs
 
 Beat = Callable[[], None]
@@ -41,13 +41,14 @@ class Generator:
 
     def __init__(self, networks: Networks, tokenizer: PreTrainedTokenizerBase, config: PPOConfig) -> None:
         self._networks, self._tokenizer, self._config = networks, tokenizer, config
-        of_model = networks.model.get_base_model().generation_config.eos_token_id
+        of_model = networks.policy.generation_config.eos_token_id
         ends = {tokenizer.eos_token_id, *([of_model] if isinstance(of_model, int) else of_model or [])}
         self._ends = sorted(number for number in ends if number is not None)
 
-    def __call__(self, prompts: Sequence[list[int]], beat: Beat) -> Sequences:
-        ids, attention = self._padded(prompts)
-        self._networks.model.eval()
+    def __call__(self, prompts: Sequence[list[int]], width: int, beat: Beat) -> Sequences:
+        """``width``: tokens that the prompts are padded to."""
+        ids, attention = self._padded(prompts, width)
+        self._networks.train(False)
         whole = self._networks.generate(
             input_ids=ids,
             attention_mask=attention,
@@ -71,12 +72,15 @@ class Generator:
         """(B,) bool: no end-of-turn token before the length ran out."""
         return ~(self._is_end(sequences.answers) & sequences.mask.bool()).any(dim=1)
 
-    def _padded(self, prompts: Sequence[list[int]]) -> tuple[Tensor, Tensor]:
-        longest = max(map(len, prompts))
+    def of_all_processes(self, own: Sequences) -> Sequences:
+        stacked, pad = processes.stacked, self._tokenizer.pad_token_id
+        return Sequences(stacked(own.ids, pad), stacked(own.attention), stacked(own.mask))
+
+    def _padded(self, prompts: Sequence[list[int]], width: int) -> tuple[Tensor, Tensor]:
         pad = self._tokenizer.pad_token_id
-        ids = torch.tensor([[pad] * (longest - len(prompt)) + prompt for prompt in prompts])
-        attention = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
-        device = self._networks.model.device
+        ids = torch.tensor([[pad] * (width - len(prompt)) + prompt for prompt in prompts])
+        attention = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+        device = self._networks.head.weight.device
         return ids.to(device), attention.to(device)
 
     def _until_the_end(self, answers: Tensor) -> Tensor:
@@ -98,16 +102,20 @@ class _BeatAtEachToken(StoppingCriteria):
 
 
 class Collector:
-    """Makes rollouts of batches of rows."""
+    """Makes rollouts of batches of rows. Each process answers, rewards and judges its part; then all have the whole."""
 
     def __init__(self, networks: Networks, generator: Generator, scorer: Scorer, config: PPOConfig) -> None:
         self._networks, self._generator, self._scorer, self._config = networks, generator, scorer, config
 
     def __call__(self, rows: Sequence[Mapping[str, Any]], coefficient: float, beat: Beat) -> Rollout:
-        sequences = self._generator([row["prompt_ids"] for row in rows], beat)
-        scores, components = self._scores(rows, sequences, beat)
+        width = max(len(row["prompt_ids"]) for row in rows)
+        rows = [rows[number] for number in processes.own_part(len(rows))]
+        own = self._generator([row["prompt_ids"] for row in rows], width, beat)
+        found = processes.gathered(self._scored(rows, own, beat))
+        log_probs, reference, values = (processes.stacked(of) for of in self._judged(own, beat))
+        sequences = self._generator.of_all_processes(own)
+        scores = torch.tensor(_values(found), device=values.device)
         unfinished = self._generator.is_unfinished(sequences)
-        log_probs, reference, values = self._judged(sequences, beat)
         kl = ppo_math.token_kl(log_probs, reference, sequences.mask)
         penalised = scores - self._config.missing_eos_penalty * unfinished.float()
         rewards = ppo_math.token_rewards(penalised, kl, sequences.mask, coefficient)
@@ -121,7 +129,7 @@ class Collector:
             advantages=ppo_math.whitened(advantages, sequences.mask),
             returns=returns,
             metrics={
-                **components,
+                **_means(found),
                 "reward": float(scores.mean()),
                 "reward_std": float(scores.std(correction=0)),
                 "kl": float(kl.sum(dim=1).mean()),
@@ -132,20 +140,9 @@ class Collector:
             },
         )
 
-    def _scores(
-        self, rows: Sequence[Mapping[str, Any]], sequences: Sequences, beat: Beat
-    ) -> tuple[Tensor, dict[str, float]]:
-        """(B,), and the mean of each reward. An answer that no reward applies to counts as the mean of the others."""
+    def _scored(self, rows: Sequence[Mapping[str, Any]], sequences: Sequences, beat: Beat) -> list[AnswerScore]:
         texts, lengths = self._generator.texts(sequences), sequences.mask.sum(dim=1).int().tolist()
-        scores = [self._score(*one, beat) for one in zip(rows, texts, lengths, strict=True)]
-        known = [score.value for score in scores if score.value is not None]
-        if not known:
-            raise TrainingFailed(
-                f"no reward applies to any of {len(scores)} answers: PPO has nothing to learn from; "
-                "choose rewards that judge an answer by itself, or give a reward model"
-            )
-        values = [fmean(known) if score.value is None else score.value for score in scores]
-        return torch.tensor(values, device=sequences.ids.device), _means(scores)
+        return [self._score(*one, beat) for one in zip(rows, texts, lengths, strict=True)]
 
     def _score(self, row: Mapping[str, Any], answer: str, tokens: int, beat: Beat) -> AnswerScore:
         """An empty answer earns nothing."""
@@ -158,7 +155,7 @@ class Collector:
     def _judged(self, sequences: Sequences, beat: Beat) -> tuple[Tensor, Tensor, Tensor]:
         """Log-probabilities under the policy and the reference, and values: (B, T) each."""
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
-        for rows in torch.arange(len(sequences)).split(self._config.rows_a_pass):
+        for rows in torch.arange(len(sequences)).split(processes.share(self._config.rows_a_pass)):
             beat()
             part = sequences[rows.to(sequences.ids.device)]
             logits = (network(part, self._config.temperature) for network in self._policies())
@@ -169,6 +166,17 @@ class Collector:
 
     def _policies(self) -> tuple[Callable[[Sequences, float], Tensor], ...]:
         return self._networks.logits, self._networks.reference_logits
+
+
+def _values(scores: Sequence[AnswerScore]) -> list[float]:
+    """An answer that no reward applies to counts as the mean of the others."""
+    known = [score.value for score in scores if score.value is not None]
+    if not known:
+        raise TrainingFailed(
+            f"no reward applies to any of {len(scores)} answers: PPO has nothing to learn from; "
+            "choose rewards that judge an answer by itself, or give a reward model"
+        )
+    return [fmean(known) if score.value is None else score.value for score in scores]
 
 
 def _means(scores: Sequence[AnswerScore]) -> dict[str, float]:

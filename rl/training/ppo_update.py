@@ -11,10 +11,13 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.nn.utils import clip_grad_norm_
 
+from rl.config.base import FULL_LEARNING_RATE
 from rl.config.methods import PPOConfig
-from rl.training import ppo_math
+from rl.training import ppo_math, processes
 from rl.training.ppo_networks import Networks, token_log_probs
 from rl.training.ppo_rollout import Beat, Rollout
+
+_MEASURED = ("loss", "policy_loss", "value_loss", "clip_fraction", "value_clip_fraction", "entropy")
 
 
 class Updater:
@@ -23,15 +26,16 @@ class Updater:
     def __init__(self, networks: Networks, config: PPOConfig) -> None:
         self._networks, self._config = networks, config
         self._groups = (networks.policy_weights(), networks.value_weights())
-        self.optimizer = torch.optim.AdamW(
-            [{"params": group} for group in self._groups], lr=config.learning_rate, weight_decay=0.0
-        )
+        # The value is an adapter in any case, which wants an adapter's steps.
+        scales = (1.0, 1 / FULL_LEARNING_RATE if config.full else 1.0)
+        groups = [{"params": group, "scale": scale} for group, scale in zip(self._groups, scales, strict=True)]
+        self.optimizer = torch.optim.AdamW(groups, lr=config.learning_rate, weight_decay=0.0)
 
     def __call__(self, rollout: Rollout, learning_rate: float, beat: Beat) -> dict[str, float]:
         """The means over all updates of what was measured."""
-        self._networks.model.train()
+        self._networks.train()
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate
+            group["lr"] = learning_rate * group["scale"]
         sums: defaultdict[str, float] = defaultdict(float)
         updates = 0
         for rows in self._mini_batches(len(rollout.sequences)):
@@ -45,16 +49,29 @@ class Updater:
             yield from torch.randperm(answers).split(int(self._config.mini_batch_size))
 
     def _step(self, rollout: Rollout, rows: Tensor, beat: Beat) -> dict[str, float]:
+        """Every process has the whole rollout, takes its share of the rows, and gets the gradient of all of them."""
         self.optimizer.zero_grad(set_to_none=True)
         tokens = rollout.sequences.mask[rows.to(rollout.log_probs.device)].sum()
-        found: defaultdict[str, float] = defaultdict(float)
-        for part in rows.split(self._config.rows_a_pass):
+        found = dict.fromkeys(_MEASURED, 0.0)
+        for part in self._own_passes(rows):
             beat()
             for name, value in self._backward(rollout, part.to(tokens.device), tokens).items():
                 found[name] += value
-        found["grad_norm"] = self._clipped_norm(self._groups)
+        self._add_up_gradients()
+        norm = self._clipped_norm(self._groups)
         self.optimizer.step()
-        return found
+        return {**processes.totals(found), "grad_norm": norm}
+
+    def _own_passes(self, rows: Tensor) -> Iterator[Tensor]:
+        own = rows[processes.rank() :: processes.count()]
+        if len(own):  # a small last mini-batch may not be enough for all
+            yield from own.split(processes.share(self._config.rows_a_pass))
+
+    def _add_up_gradients(self) -> None:
+        for weight in (weight for group in self._groups for weight in group):
+            if weight.grad is None:
+                weight.grad = torch.zeros_like(weight)
+            weight.grad = processes.total(weight.grad)
 
     def _backward(self, rollout: Rollout, rows: Tensor, tokens: Tensor) -> dict[str, float]:
         """``tokens``: of the whole mini-batch, so that its parts weigh as many tokens as they have."""
@@ -70,15 +87,9 @@ class Updater:
         old_values, returns = rollout.values[rows], rollout.returns[rows]
         value = ppo_math.value_loss(values, old_values, returns, sequences.mask, config.cliprange_value)
         (config.vf_coef * value.loss * share).backward()
-        found = {
-            "loss": policy.loss + config.vf_coef * value.loss,
-            "policy_loss": policy.loss,
-            "value_loss": value.loss,
-            "clip_fraction": policy.fraction,
-            "value_clip_fraction": value.fraction,
-            "entropy": entropy,
-        }
-        return {name: float(of.detach()) * share for name, of in found.items()}
+        loss = policy.loss + config.vf_coef * value.loss
+        found = (loss, policy.loss, value.loss, policy.fraction, value.fraction, entropy)
+        return {name: float(of.detach()) * share for name, of in zip(_MEASURED, found, strict=True)}
 
     def _clipped_norm(self, groups: Sequence[list[Parameter]]) -> float:
         """Of all gradients, before they were clipped. A limit of 0 is none."""

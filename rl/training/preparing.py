@@ -16,12 +16,11 @@ from rl.data_formatter import read_training_rows
 from rl.errors import NotEnoughData, TrainingFailed
 from rl.records import Report, TrainingJob
 from rl.training import checkpoints, loading, processes
-from rl.training.encoding import PAIR, SINGLE, EncodedRow, LengthCount, count_rows, encode
+from rl.training.encoding import PAIR, SINGLE, count_rows, encode
+from rl.training.lengths import EncodedRow, LengthCount, Limits
 from rl.training.log_probs import use_compact_head
 from rl.training.resources import resource_advice
 
-DROPPED_LIMIT = 0.2
-"""Share of the rows that may be left out because their prompt is too long."""
 ANSWERS = {"dpo": PAIR, "reward_model": PAIR, "kto": SINGLE}
 """Method to the keys of a row's answers."""
 
@@ -36,19 +35,25 @@ class Start:
     checkpoint: Path | None
     """To go on from."""
     tokenizer: PreTrainedTokenizerBase
-    most_tokens: int
-    """Of prompt and answer."""
+    limits: Limits
+
+    @property
+    def most_tokens(self) -> int:
+        """Of prompt and answer."""
+        return self.limits.most_tokens
 
     def path(self, name: str) -> Path:
         """In the scratch folder, of this process alone."""
         return self.scratch / f"{processes.rank()}-{name}"
 
-    def model(self, load: Callable[[str, str, str], PreTrainedModel] | None = None) -> PreTrainedModel:
-        """``load``: instead of ``load_base``."""
+    def model(
+        self, load: Callable[[str, str, str], PreTrainedModel] | None = None, source: Path | None = None
+    ) -> PreTrainedModel:
+        """``load``: instead of ``load_base``; ``source``: instead of the base model. Weights that are all trained are in
+        float32, whatever computes with them: bfloat16 would swallow small steps."""
         self.report("stage", {"name": "loading the base model"})
-        return (load or loading.load_base)(
-            self.job.base_model, self.job.config.precision, self.job.config.quantize_base
-        )
+        config, base = self.job.config, str(source or self.job.base_model)
+        return (load or loading.load_base)(base, "fp32" if config.full else config.precision, config.quantization)
 
 
 @contextmanager
@@ -57,13 +62,14 @@ def prepared(job: TrainingJob, report: Report) -> Iterator[Start]:
     loading.leave_a_core_free()
     disable_progress_bars()
     use_compact_head()
-    processes.join(cpu=loading.device().type == "cpu")
+    if processes.count() > 1:
+        processes.join(cpu=loading.device().type == "cpu")
     checkpoint = starting_point(job)
     with scratch_folder(job.output_dir) as scratch, resource_advice():
         report("stage", {"name": "preparing the rows"})
         tokenizer = loading.load_tokenizer(job.base_model)
         context = loading.context_length(loading.read_config(job.base_model, TrainingFailed))
-        yield Start(job, report, scratch, checkpoint, tokenizer, min(job.config.max_length, context))
+        yield Start(job, report, scratch, checkpoint, tokenizer, Limits(int(job.config.max_length), context))
 
 
 @contextmanager
@@ -99,12 +105,12 @@ def encoded_rows(start: Start, method: str) -> tuple[Dataset, LengthCount]:
     lengths = LengthCount()
     answers = ANSWERS[method]
     rows = read_training_rows(source, method)
-    encoded = encode(start.tokenizer, rows, count_rows(source), start.report, answers)
+    encoded = encode(start.tokenizer, rows, count_rows(source), start.report, answers, max_length)
     columns = {f"{name}_ids": List(Value("int32")) for name in ("prompt", *answers)}
     if method == "kto":
         columns["label"] = Value("bool")
     write_arrow((lengths.fit(row, max_length) for row in encoded), path, Features(columns))
-    check_lengths(lengths, max_length, source, start.report)
+    check_lengths(lengths, start, source)
     return Dataset.from_file(str(path)), lengths
 
 
@@ -116,18 +122,10 @@ def write_arrow(rows: Iterator[EncodedRow | None], path: Path, columns: Features
         writer.finalize()
 
 
-def check_lengths(lengths: LengthCount, max_length: int, path: Path, report: Report) -> None:
+def check_lengths(lengths: LengthCount, start: Start, path: Path) -> None:
     if lengths.rows == 0:
         raise NotEnoughData(f"{path} has no rows to train on")
-    too_long = (
-        f"{lengths.dropped} of {lengths.rows} prompts fill max_length {max_length} alone (the longest has "
-        f"{lengths.longest_prompt} tokens)"
-    )
-    if lengths.dropped > DROPPED_LIMIT * lengths.rows:
-        raise NotEnoughData(f"{too_long}; with max_length {lengths.longest_row} every row would fit")
-    if lengths.dropped:
-        report("log", {"text": f"{too_long}; they are left out"})
+    lengths.check(start.limits, start.report)
     if lengths.cut:
-        report(
-            "log", {"text": f"{lengths.cut} of {lengths.rows} rows have an answer that is cut at {max_length} tokens"}
-        )
+        cut = f"{lengths.cut} of {lengths.rows} rows have an answer that is cut at {start.most_tokens} tokens"
+        start.report("log", {"text": cut})

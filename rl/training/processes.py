@@ -6,18 +6,23 @@ The launcher (torchrun, accelerate) tells by RANK and WORLD_SIZE; alone, every f
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
 from accelerate import PartialState
+from accelerate.utils import gather, pad_across_processes, reduce
+from torch import Tensor
 
 from rl.records import Report, silent
+
+Item = TypeVar("Item")
 
 
 def join(cpu: bool) -> None:
     """Meets the others, by gloo on CPUs and NCCL on GPUs."""
-    if count() > 1:
-        PartialState(cpu=cpu)
+    PartialState(cpu=cpu)
 
 
 def count() -> int:
@@ -28,9 +33,19 @@ def rank() -> int:
     return int(os.environ.get("RANK", "0"))
 
 
+def device_number() -> int:
+    """Of this machine's GPUs, which is this process's."""
+    return int(os.environ.get("LOCAL_RANK", "0"))
+
+
 def is_first() -> bool:
     """The one that reports and writes."""
     return rank() == 0
+
+
+def cuts_models() -> bool:
+    """Whether accelerate was told to spread each model over the processes."""
+    return any(os.environ.get(f"ACCELERATE_USE_{engine}") == "true" for engine in ("FSDP", "DEEPSPEED"))
 
 
 def wait() -> None:
@@ -48,19 +63,46 @@ def any_of(here: bool) -> bool:
     return bool(flag.item())
 
 
-def gathered(part: list[float]) -> list[float]:
+def gathered(part: list[Item]) -> list[Item]:
     """The parts of all processes, one after the other."""
     if not dist.is_initialized():
         return part
-    parts: list[list[float]] = [[] for _ in range(count())]
+    parts: list[list[Item]] = [[] for _ in range(count())]
     dist.all_gather_object(parts, part)
     return [value for each in parts for value in each]
 
 
-def own_part(total: int) -> range:
+def stacked(rows: Tensor, padding: float = 0) -> Tensor:
+    """The rows of all processes, which have equally many; (B, T) with ``padding`` at the end of those that are shorter."""
+    if not dist.is_initialized():
+        return rows
+    whole: Tensor = gather(pad_across_processes(rows, dim=1, pad_index=padding).contiguous())
+    return whole
+
+
+def total(part: Tensor) -> Tensor:
+    """Of all processes."""
+    whole: Tensor = reduce(part, "sum") if dist.is_initialized() else part
+    return whole
+
+
+def totals(parts: Mapping[str, float]) -> dict[str, float]:
+    """Of the same names in each process."""
+    if not dist.is_initialized():
+        return dict(parts)
+    sums = total(torch.tensor(list(parts.values()), dtype=torch.float64, device=PartialState().device))
+    return dict(zip(parts, sums.tolist(), strict=True))
+
+
+def own_part(pieces: int) -> range:
     """What this process does of so many equal pieces of work; the parts in the order of the ranks are the whole."""
-    edges = [total * number // count() for number in range(count() + 1)]
+    edges = [pieces * number // count() for number in range(count() + 1)]
     return range(edges[rank()], edges[rank() + 1])
+
+
+def share(rows: int) -> int:
+    """Of the rows that all processes have in memory at once, those of one; at least one."""
+    return max(1, rows // count())
 
 
 def reporter(report: Report) -> Report:

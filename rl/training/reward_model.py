@@ -31,7 +31,8 @@ from rl.training.reward_scoring import HEAD, RewardModel, load_scoring_base, sco
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:
-    """Trains, or goes on from the newest checkpoint; the adapter with its head appears whole in ``output_dir/adapter``.
+    """Trains, or goes on from the newest checkpoint; ``output_dir/adapter`` or ``output_dir/model`` appears whole, with
+    the head.
 
     Raises Interrupted after a checkpoint when ``report`` does; TrainingFailed, NotEnoughData or BadFile otherwise.
     """
@@ -42,8 +43,8 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         fitting.fit(trainer, job, start.checkpoint, report)
         fitted = RewardModel(trainer.model, start.tokenizer, start.most_tokens, job.config.precision)
         measured = _measured(fitted, job.heldout_rows, report)
-        adapter = fitting.publish_adapter(trainer, start.scratch / "adapter", job.output_dir / "adapter")
-    result = fitting.result(trainer, adapter, lengths, time.monotonic() - started)
+        weights = fitting.publish(trainer, start)
+    result = fitting.result(trainer, weights, lengths, time.monotonic() - started)
     return replace(result, metrics={**result.metrics, **measured})
 
 
@@ -83,8 +84,10 @@ def _trainer(start: Start, model: PreTrainedModel, rows: Dataset) -> _Trainer:
     )
 
 
-def _lora(config: TrainingConfig) -> LoraConfig:
+def _lora(config: TrainingConfig) -> LoraConfig | None:
     """Without the task PEFT would put LoRA on the head and not save what it started from."""
+    if config.full:
+        return None
     lora = fitting.lora(config)
     lora.task_type, lora.modules_to_save = SCORES, [HEAD]
     return lora

@@ -7,15 +7,15 @@ from pathlib import Path
 from rl.errors import UsageError
 from rl.models import Agent, ModelVersion
 from rl.training import versions
-from rl.training.model_path import check_adapter, is_reward_model
+from rl.training.model_path import check_weights, is_reward_model
 
 
 def find(agent: Agent, name: str) -> Path:
     """A directory, or else a version of the agent. Raises UsageError when it is neither, or scores nothing."""
     directory = Path(name).expanduser()
     if not directory.is_dir():
-        directory = versions.adapter_directory(_version(agent, name))
-    if not is_reward_model(check_adapter(directory, UsageError)):
+        directory = versions.weights_directory(_version(agent, name))
+    if not is_reward_model(check_weights(directory, UsageError)):
         raise UsageError(f"{name} is no reward model: 'manage.py train_reward_model --agent {agent.name}' makes one")
     return directory
 

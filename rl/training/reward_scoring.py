@@ -1,4 +1,4 @@
-"""Reward models at work: a base model with a LoRA adapter and a head that gives an answer one number.
+"""Reward models at work: a model, or one with a LoRA adapter, and a head that gives an answer one number.
 
 The number has no unit: a larger one is better, and the sigmoid of the difference of two is how likely people are to
 prefer the first. Training keeps the numbers of an agent's answers around 0, so the sigmoid of a single one is used as a
@@ -13,16 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from peft import PeftConfig, PeftModel
+from peft import PeftModel
 from torch import Tensor
 from transformers import AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
 
 from rl.errors import TrainingFailed, UsageError
 from rl.records import AnswerScore, Message, PairScore, Report, TraceRecord, silent
 from rl.training import loading
-from rl.training.encoding import PAIR, SINGLE, LengthCount, encode
+from rl.training.encoding import PAIR, SINGLE, encode
+from rl.training.lengths import LengthCount
 from rl.training.log_probs import TOKENS_PER_BATCH, batches
-from rl.training.model_path import check_adapter, check_model_path, is_reward_model
+from rl.training.model_path import base_of, check_model_path, check_weights, is_adapter, is_reward_model
 from rl.training.resources import resource_advice
 
 HEAD = "score"
@@ -53,9 +54,8 @@ class RewardModel:
     ) -> dict[str, list[float | None]]:
         """For each kind of answer, in the order of the rows; None where the prompt leaves no room for an answer."""
         lengths = LengthCount()
-        encoded = [
-            lengths.fit(row, self._most_tokens) for row in encode(self._tokenizer, rows, len(rows), report, answers)
-        ]
+        whole = encode(self._tokenizer, rows, len(rows), report, answers, self._most_tokens)
+        encoded = [lengths.fit(row, self._most_tokens) for row in whole]
         fitting = [row for row in encoded if row is not None]
         found = iter(
             self._scored([row["prompt_ids"] + row[f"{name}_ids"] for name in answers for row in fitting], report)
@@ -86,20 +86,25 @@ class RewardModel:
 
 def load(directory: Path) -> RewardModel:
     """Raises UsageError for a directory that holds no reward model, TrainingFailed for one that cannot be loaded."""
-    if not is_reward_model(check_adapter(directory, UsageError)):
+    if not is_reward_model(check_weights(directory, UsageError)):
         raise UsageError(f"{directory} is no reward model: train_reward_model makes one")
     loading.quiet()
-    base = str(PeftConfig.from_pretrained(str(directory)).base_model_name_or_path)
-    tokenizer = loading.load_tokenizer(base)
-    model = load_scoring_base(base, "auto")
-    fitted = _with_adapter(model, directory)
-    return RewardModel(fitted, tokenizer, loading.context_length(model.config), "auto")
+    base = base_of(directory) if is_adapter(directory) else str(directory)
+    model = _fitted(base, directory, "auto")
+    return RewardModel(model, loading.load_tokenizer(base), loading.context_length(model.config), "auto")
 
 
 def load_scoring_base(base: str, precision: str, quantize: str = "none") -> PreTrainedModel:
     """The base model with a head that gives 0 to everything."""
     if quantize == "4bit":
         raise UsageError("the base of a reward model is not quantised: leave out quantize_base 4bit")
+    model = _read(base, precision)
+    torch.nn.init.zeros_(getattr(model, HEAD).weight)
+    return model
+
+
+def _read(base: str, precision: str) -> PreTrainedModel:
+    """The head, in float32, is what the directory has of it."""
     dtype = torch.bfloat16 if loading.uses_bf16(precision) else torch.float32
     with loading.told_as(TrainingFailed, f"cannot load the model of {loading.named(base)}"), resource_advice():
         model = AutoModelForSequenceClassification.from_pretrained(
@@ -107,8 +112,7 @@ def load_scoring_base(base: str, precision: str, quantize: str = "none") -> PreT
         )
         tokenizer = loading.load_tokenizer(base)
         model.config.get_text_config().pad_token_id = tokenizer.pad_token_id
-        head = getattr(model, HEAD).float()
-        torch.nn.init.zeros_(head.weight)
+        getattr(model, HEAD).float()
         return model.to(loading.device())
 
 
@@ -130,11 +134,10 @@ def score_versions(
     report("stage", {"name": "loading the base model"})
     tokenizer, found = loading.load_tokenizer(base_model), {}
     for name, adapter in adapters.items():
-        model = load_scoring_base(base_model, precision)
+        model = _fitted(base_model, adapter, precision)
         most_tokens = min(max_length, loading.context_length(model.config))
-        fitted = model if adapter is None else _with_adapter(model, adapter)
         report("stage", {"name": f"scoring {name}"})
-        found[name] = score_pairs(RewardModel(fitted, tokenizer, most_tokens, precision), pairs, report)
+        found[name] = score_pairs(RewardModel(model, tokenizer, most_tokens, precision), pairs, report)
     return found
 
 
@@ -146,5 +149,9 @@ def score_pairs(model: RewardModel, pairs: Sequence[Mapping[str, Any]], report: 
     ]
 
 
-def _with_adapter(model: PreTrainedModel, directory: Path) -> PeftModel:
-    return loading.put_adapter(model, directory, TrainingFailed)
+def _fitted(base: str, weights: Path | None, precision: str) -> PreTrainedModel | PeftModel:
+    """``weights``: an adapter on the base model, or a whole model; None: the base model."""
+    if weights is not None and not is_adapter(weights):
+        return _read(str(weights), precision)
+    model = load_scoring_base(base, precision)
+    return model if weights is None else loading.put_adapter(model, weights, TrainingFailed)

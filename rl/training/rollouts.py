@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -34,19 +35,26 @@ def row_kind(method: str, config: TrainingConfig) -> str:
     return "prompts" if generates(method, config) else method
 
 
-def scorer_for(agent: Agent, names: str = "") -> Scorer:
-    """The agent's rewards, or those of them that are named, with commas between; only what can judge fresh answers.
+@dataclass(frozen=True)
+class AgentScorer:
+    """The agent's rewards; only what can judge fresh answers. Other processes make the same one from its fields.
 
-    Raises UsageError for a name that is not known, or whose reward cannot judge them or is switched off.
+    Raises UsageError, when it is called first, for a name that is not known, or whose reward cannot judge fresh answers
+    or is switched off.
     """
-    engine = _engine(agent, names)
 
-    def score(trace: TraceRecord) -> AnswerScore:
-        results = engine.compute_all(replace(trace, agent=agent.name))
+    agent: str
+    names: str = ""
+    """Those of the rewards that count, with commas between; empty: all."""
+
+    def __call__(self, trace: TraceRecord) -> AnswerScore:
+        results = self._engine.compute_all(replace(trace, agent=self.agent))
         components = {result.name: result.value for result in results if result.value is not None}
-        return AnswerScore(engine.combine(results), components)
+        return AnswerScore(self._engine.combine(results), components)
 
-    return score
+    @cached_property
+    def _engine(self) -> RewardEngine:
+        return _engine(Agent.objects.get(name=self.agent), self.names)
 
 
 def check_rollouts(agent: Agent, method: str, config: TrainingConfig, rewards: str, reward_model: str) -> None:
@@ -76,17 +84,17 @@ def scorer_of_run(agent: Agent, options: Mapping[str, Any]) -> Scorer:
     if options.get("reward_model"):
         load: Callable[[Path], Scorer] = leaf(REWARD_MODEL).load
         return load(reward_models.find(agent, options["reward_model"]))
-    return scorer_for(agent, options.get("rewards", ""))
+    return AgentScorer(agent.name, options.get("rewards", ""))
 
 
 def require_rewards(agent: Agent, names: str = "") -> None:
-    """Raises NotEnoughData where no fresh answer would get a reward, UsageError as ``scorer_for``."""
+    """Raises NotEnoughData where no fresh answer would get a reward, UsageError as ``AgentScorer``."""
     engine = _engine(agent, names)
     evidence = [name for name, weight in engine.weights.items() if weight and not engine.rewards[name].supporting]
     if not evidence:
         raise NotEnoughData(
-            f"no reward of {agent.name} that is switched on can judge an answer that was just generated; these could: "
-            f"{', '.join(_of_fresh_answers(engine))}"
+            f"no reward of {agent.name} that is switched on can judge an answer that was just generated: give one of these "
+            f"a weight, {', '.join(_of_fresh_answers(engine))}, or score by --reward-model"
         )
     reasons = ""
     newest = list(agent.traces.order_by("-created_at", "id")[:PROBED])

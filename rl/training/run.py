@@ -19,7 +19,7 @@ from django.db import IntegrityError, transaction
 
 from rl import dataset_builder
 from rl.config import TrainingConfig, config_class
-from rl.errors import Interrupted, RatchetError, RunConflict, UsageError
+from rl.errors import Interrupted, RatchetError, RunConflict
 from rl.evaluation.evaluate import evaluate
 from rl.export import release
 from rl.files import remove
@@ -31,6 +31,7 @@ from rl.serving.deploy import deploy_to_ollama, file_name, require_ollama
 from rl.training import base_models, launching, method, method_path, reward_models, rollouts, versions
 from rl.training.charts import draw_report
 from rl.training.ladder import Train, train_within_memory
+from rl.training.launch import Launch
 from rl.training.locks import device_lock
 from rl.training.monitor import Monitor, stopped_by_signals
 from rl.training.progress import log_file
@@ -52,7 +53,7 @@ class RunOptions:
     base_model: str = ""
     """Overrides the agent's."""
     output_dir: str = ""
-    """A copy of the adapter goes here too."""
+    """A copy of the adapter, or of the model, goes here too."""
     export: bool = False
     """GGUF, if the gate promotes the version."""
     quantization: str = "q8_0"
@@ -68,9 +69,9 @@ class RunOptions:
     """Experiment trackers, with commas between."""
 
     @property
-    def launch(self) -> launching.Launch:
+    def launch(self) -> Launch:
         """Raises UsageError."""
-        return launching.Launch(self.num_processes, self.accelerate_config)
+        return Launch(self.num_processes, self.accelerate_config)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -93,8 +94,6 @@ def create(
     """Raises RunConflict when the agent has a run that is queued or running: two would race for the same ratings."""
     method_path(method_name)
     rollouts.check_rollouts(agent, method_name, config, options.rewards, options.reward_model)
-    if rollouts.generates(method_name, config) and options.launch.is_needed:
-        raise UsageError(f"{method_name} makes answers while it trains, which works in one process only so far")
     try:
         with transaction.atomic():
             run = TrainingRun.objects.create(
@@ -149,7 +148,7 @@ def _work(run: TrainingRun, monitor: Monitor) -> Evaluation:
     training_set = _freeze_data(run, options, monitor)
     with device_lock(settings.DATA_DIR / "locks", _device(hardware), lambda: _wait(monitor)):
         version = run.version or versions.register(run, _train(run, training_set, options, monitor))
-        versions.place_adapter(run, version)
+        versions.place_weights(run, version)
         monitor("stage", {"name": "evaluating"})
         evaluation = evaluate(version, training_set, monitor)
         _act_on_verdict(version, evaluation, options, monitor)
@@ -194,13 +193,14 @@ def _freeze_data(run: TrainingRun, options: RunOptions, report: Report) -> Train
     return frozen
 
 
-def _train(run: TrainingRun, training_set: TrainingSet, options: RunOptions, report: Report) -> TrainingResult:
-    job = _job(run, training_set, options, report)
-    with _followed(run, options, report) as tell:
+def _train(run: TrainingRun, training_set: TrainingSet, options: RunOptions, monitor: Monitor) -> TrainingResult:
+    job = _job(run, training_set, options, monitor)
+    with _followed(run, options, monitor) as tell:
         result = train_within_memory(_trainer(run, options), job, tell, run.method)
+    monitor.complete(result.history)
     gc.collect()  # trainer and model refer to each other, and the next model may not fit beside this one
     result.save(run.directory / "result.json")
-    draw_report(result, run.directory / "report.png", f"{run.agent.name}, run {run.pk}: {run.method}", report)
+    draw_report(result, run.directory / "report.png", f"{run.agent.name}, run {run.pk}: {run.method}", monitor)
     return result
 
 
@@ -238,7 +238,7 @@ def _job(run: TrainingRun, training_set: TrainingSet, options: RunOptions, repor
         config=config,
         output_dir=run.directory,
         resume=run.attempt > 1,
-        scorer=rollouts.scorer_for(run.agent, options.rewards) if by_rewards else None,
+        scorer=rollouts.AgentScorer(run.agent.name, options.rewards) if by_rewards else None,
         reward_model=reward_models.find(run.agent, options.reward_model) if options.reward_model else None,
         heldout_rows=training_set.directory / "heldout.jsonl",
     )
@@ -246,7 +246,7 @@ def _job(run: TrainingRun, training_set: TrainingSet, options: RunOptions, repor
 
 def _act_on_verdict(version: ModelVersion, evaluation: Evaluation, options: RunOptions, report: Report) -> None:
     if options.output_dir:
-        versions.copy_adapter(version, options.output_dir)
+        versions.copy_weights(version, options.output_dir)
     if evaluation.verdict == Evaluation.Verdict.REJECT:
         version.move(ModelVersion.Stage.REJECTED)
         return

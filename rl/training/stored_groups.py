@@ -14,7 +14,8 @@ from trl import GRPOTrainer
 
 from rl.data_formatter import read_training_rows
 from rl.records import Report, silent
-from rl.training.encoding import LengthCount, count_rows, encode
+from rl.training.encoding import count_rows, encode
+from rl.training.lengths import LengthCount
 from rl.training.log_probs import PromptAndAnswer
 from rl.training.preparing import Start, check_lengths, write_arrow
 
@@ -34,7 +35,7 @@ def encoded_groups(start: Start) -> tuple[Dataset, LengthCount]:
     """The groups as token ids, memory-mapped, and what was too long of them."""
     path, target, lengths = start.job.train_rows, start.path("groups.arrow"), LengthCount()
     write_arrow(_encoded(path, start.tokenizer, start.most_tokens, lengths, start.report), target, _COLUMNS)
-    check_lengths(lengths, start.most_tokens, path, start.report)
+    check_lengths(lengths, start, path)
     return Dataset.from_file(str(target)), lengths
 
 
@@ -45,7 +46,7 @@ def _encoded(
     for done, row in enumerate(read_training_rows(path, "grpo"), start=1):
         names = [f"answer{number}" for number in range(len(row["completions"]))]
         group = {"prompt": row["prompt"], **dict(zip(names, row["completions"], strict=True))}
-        [ids] = encode(tokenizer, [group], 1, silent, names)
+        [ids] = encode(tokenizer, [group], 1, silent, names, most_tokens)
         if fitting := lengths.fit(ids, most_tokens):
             answers = [_up_to_its_end(fitting[f"{name}_ids"], tokenizer.eos_token_id) for name in names]
             yield {

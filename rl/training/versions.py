@@ -11,10 +11,14 @@ from django.db import IntegrityError, transaction
 
 from rl.errors import RunConflict, UsageError
 from rl.export.checksums import artifact_fields
-from rl.files import publish_directory, staged_directory
+from rl.files import publish_directory, remove, staged_directory
 from rl.models import REWARD_MODEL, Artifact, Deployment, ModelVersion, TrainingRun
 from rl.records import TrainingResult, silent
 from rl.training import base_models
+from rl.training.model_path import ADAPTER, ADAPTER_CONFIG, MODEL, MODEL_CONFIG
+
+_CONFIGS = {ADAPTER: ADAPTER_CONFIG, MODEL: MODEL_CONFIG}
+"""Folder to the file that makes it one; the folders are named as the kinds of Artifact."""
 
 
 def register(run: TrainingRun, result: TrainingResult) -> ModelVersion:
@@ -54,42 +58,48 @@ def version_directory(version: ModelVersion) -> Path:
     return settings.DATA_DIR / "models" / version.agent.name / version.name
 
 
-def place_adapter(run: TrainingRun, version: ModelVersion) -> None:
-    """Moves the finished adapter from the run to its version; does nothing when an earlier attempt has.
+def place_weights(run: TrainingRun, version: ModelVersion) -> None:
+    """Moves the finished adapter or model from the run to its version; does nothing when an earlier attempt has.
 
-    A folder of the same name that another database has left behind gives way.
+    What another database has left behind under the same name gives way.
     """
-    source, target = run.directory / "adapter", version_directory(version) / "adapter"
-    if source.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        publish_directory(source, target)
-    Artifact.objects.get_or_create(
-        version=version, kind=Artifact.Kind.ADAPTER, quantization="", defaults=artifact_fields(target)
-    )
+    folder = version_directory(version)
+    if source := _weights_in(run.directory):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in _CONFIGS.keys() - {source.name}:
+            remove(folder / name)
+        publish_directory(source, folder / source.name)
+    target = weights_directory(version)
+    Artifact.objects.get_or_create(version=version, kind=target.name, quantization="", defaults=artifact_fields(target))
 
 
-def adapter_directory(version: ModelVersion) -> Path:
-    """Raises UsageError when the version's adapter is gone."""
-    directory = version_directory(version) / "adapter"
-    if not (directory / "adapter_config.json").exists():
-        raise UsageError(f"the adapter of {version} is not in {directory}")
-    return directory
+def weights_directory(version: ModelVersion) -> Path:
+    """The version's adapter, or its model where all weights were trained. Raises UsageError when it is gone."""
+    folder = version_directory(version)
+    if found := _weights_in(folder):
+        return found
+    raise UsageError(f"the weights of {version} are not in {folder}")
+
+
+def _weights_in(folder: Path) -> Path | None:
+    return next((folder / name for name, file in _CONFIGS.items() if (folder / name / file).exists()), None)
 
 
 def check_output_dir(output_dir: str) -> None:
-    """For asking before hours of training that end there. Raises UsageError as ``copy_adapter`` would."""
-    target = Path(output_dir).expanduser() / "adapter"
-    if target.exists():
-        raise _taken(target)
-    folder = next(path for path in target.absolute().parents if path.exists())
+    """For asking before hours of training that end there. Raises UsageError as ``copy_weights`` would."""
+    targets = [Path(output_dir).expanduser() / name for name in _CONFIGS]
+    if taken := next((target for target in targets if target.exists()), None):
+        raise _taken(taken)
+    folder = next(path for path in targets[0].absolute().parents if path.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         raise UsageError(f"--output-dir {output_dir} cannot be written: {folder} is no folder that you may write to")
 
 
-def copy_adapter(version: ModelVersion, output_dir: str) -> Path:
-    """Does nothing when an earlier attempt has. Raises UsageError when another adapter is there, or when it cannot be
+def copy_weights(version: ModelVersion, output_dir: str) -> Path:
+    """Does nothing when an earlier attempt has. Raises UsageError when other weights are there, or when they cannot be
     written."""
-    target, source = Path(output_dir).expanduser() / "adapter", adapter_directory(version)
+    source = weights_directory(version)
+    target = Path(output_dir).expanduser() / source.name
     if target.exists():
         if artifact_fields(target)["sha256"] != artifact_fields(source)["sha256"]:
             raise _taken(target)

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning of the adapter on good answers, before a preference method starts from it and is held near it.
+"""Supervised fine-tuning on good answers, before a preference method starts from it and is held near it.
 
 Preferences between answers that the model would never give teach little; a short imitation of the good ones first makes
 them likely (Ouyang et al., 2022). The answers are those of the run's own training rows, each text once. The result is
@@ -8,32 +8,49 @@ kept in ``output_dir/warm-up``, so a resumed run does not imitate again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from datasets import Dataset, Features, List, Value
 from peft import PeftModel
 from transformers import PreTrainedModel
 from trl import SFTConfig, SFTTrainer
+from trl.trainer.utils import disable_dropout_in_model
 
 from rl.training import fitting
 from rl.training.log_probs import PromptAndAnswer
 from rl.training.preparing import Start, write_arrow
+from rl.training.resources import release_memory
 
-ADAPTER = "warm-up"
+FOLDER = "warm-up"
 
 
-def warmed_up(start: Start, model: PreTrainedModel, good: Iterable[PromptAndAnswer]) -> PreTrainedModel | PeftModel:
-    """The model with a trainable adapter that has imitated the good answers; the model as it is where no job asks for it."""
-    if not start.job.config.sft_epochs:
-        return model
-    target = start.job.output_dir / ADAPTER
+def untrained(start: Start, source: Path | None = None) -> PreTrainedModel:
+    """Of ``source``, or the base model, without dropout; TRL's own switch would turn off the adapter's too."""
+    model = start.model(source=source)
+    disable_dropout_in_model(model)
+    return model
+
+
+def warmed_up(start: Start, good: Iterable[PromptAndAnswer]) -> PreTrainedModel | PeftModel:
+    """The model that has imitated the good answers: itself, or with a trainable adapter; the base model where the job does
+    not ask for it."""
+    config, target = start.job.config, start.job.output_dir / FOLDER
+    if not config.sft_epochs:
+        return untrained(start)
+    if config.full:
+        if not target.exists():
+            _imitate(start, untrained(start), good)
+            release_memory()
+        return untrained(start, target)
+    model = untrained(start)
     if not target.exists():
-        model = _imitated(start, model, good)
+        model = _imitate(start, model, good).unload()
     start.report("stage", {"name": "preparing"})
     return PeftModel.from_pretrained(model, str(target), is_trainable=True)
 
 
-def _imitated(start: Start, model: PreTrainedModel, good: Iterable[PromptAndAnswer]) -> PreTrainedModel:
-    """Leaves the adapter in its folder, and the model without it."""
+def _imitate(start: Start, model: PreTrainedModel, good: Iterable[PromptAndAnswer]) -> PreTrainedModel | PeftModel:
+    """Leaves in the folder what was trained, and returns the whole of it."""
     job, path = start.job, start.path("good.arrow")
     write_arrow(_rows(good), path, Features({name: List(Value("int32")) for name in ("input_ids", "labels")}))
     rows = Dataset.from_file(str(path))
@@ -49,13 +66,12 @@ def _imitated(start: Start, model: PreTrainedModel, good: Iterable[PromptAndAnsw
         args=fitting.arguments(SFTConfig, job.config, start.scratch / "sft", **of_sft),
         train_dataset=rows,
         processing_class=start.tokenizer,
-        peft_config=fitting.lora(job.config),
+        peft_config=fitting.peft_config(model, job.config),
     )
     start.report("log", {"text": f"imitates {len(rows)} good answers first"})
     fitting.fit(trainer, job, None, start.report, stage="imitating good answers")
-    policy = trainer.accelerator.unwrap_model(trainer.model)
-    fitting.publish_lora(policy, start.scratch / ADAPTER, job.output_dir / ADAPTER)
-    return policy.unload()
+    fitting.publish(trainer, start, FOLDER)
+    return trainer.accelerator.unwrap_model(trainer.model)
 
 
 def _rows(good: Iterable[PromptAndAnswer]) -> Iterator[dict[str, list[int]]]:

@@ -7,10 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import django
+
 from rl.config import config_class
-from rl.errors import Interrupted, RatchetError
+from rl.errors import Interrupted, RatchetError, UsageError
 from rl.files import write_text
-from rl.records import Report, TrainingJob, silent
+from rl.leaves import leaf
+from rl.records import Report, Scorer, TrainingJob, silent
 from rl.training import method, processes
 from rl.training.launching import FAILURE, JOB, RESULT, STOP
 
@@ -19,14 +22,20 @@ def main(folder: Path) -> int:
     document = json.loads((folder / JOB).read_text(encoding="utf-8"))
     report = _reporter(folder) if processes.is_first() else silent
     try:
+        _require_all(document["processes"])
         result = method(document["method"]).train(_job(document), report)
     except RatchetError as error:
-        if processes.is_first():
-            write_text(folder / FAILURE, json.dumps({"type": type(error).__name__, "text": str(error)}))
+        # Whichever fails first ends the others.
+        write_text(folder / FAILURE, json.dumps({"type": type(error).__name__, "text": str(error)}))
         return error.exit_code
     if processes.is_first():
         result.save(folder / RESULT)
     return 0
+
+
+def _require_all(expected: int | None) -> None:
+    if expected and processes.count() != expected:
+        raise UsageError(f"{expected} processes were asked for, and the launcher started {processes.count()}")
 
 
 def _job(document: dict[str, Any]) -> TrainingJob:
@@ -37,8 +46,19 @@ def _job(document: dict[str, Any]) -> TrainingJob:
         base_model=values["base_model"],
         output_dir=Path(values["output_dir"]),
         resume=values["resume"],
+        scorer=_scorer(document["scorer"]),
+        reward_model=Path(values["reward_model"]) if values["reward_model"] else None,
         config=config_class(document["method"])(**values["config"]),
     )
+
+
+def _scorer(described: dict[str, Any] | None) -> Scorer | None:
+    """The agent's rewards are in the database."""
+    if described is None:
+        return None
+    django.setup()
+    scorer: Scorer = getattr(leaf(described["module"]), described["name"])(**described["values"])
+    return scorer
 
 
 def _reporter(folder: Path) -> Report:

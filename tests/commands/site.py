@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.commands.forked import Forked
+
 MANAGE = Path(__file__).resolve().parents[2] / "manage.py"
 QUICK = {
     "epochs": 2.0,
@@ -56,9 +58,13 @@ class Site:
             start_new_session=True,
         )
 
+    def fork(self, *arguments: str, **environment: str) -> Forked:
+        """Like ``start``, sooner."""
+        return Forked(MANAGE, arguments, self.environment(**environment))
+
     def run(self, *arguments: str, expect: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
         """Runs ``manage.py`` and checks its exit code."""
-        process = self.start(*arguments, **environment)
+        process = self.fork(*arguments, **environment)
         output, errors = process.communicate(timeout=300)
         assert process.returncode == expect, f"exit {process.returncode}\n{output}\n{errors}"
         return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
@@ -99,7 +105,7 @@ class Site:
         raise AssertionError(f"still nothing after {seconds} s: {sql}")
 
 
-def kill_session(process: subprocess.Popen[str]) -> None:
+def kill_session(process: subprocess.Popen[str] | Forked) -> None:
     """SIGKILL to all that the process started."""
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()

@@ -109,6 +109,15 @@ def test_what_cannot_be_exported_is_one_clear_error(trained, arguments, code, co
     assert "Traceback" not in result.stderr
 
 
+def test_a_whole_model_is_trained_measured_and_exported(site: Site):
+    chosen = ("--full", "--learning-rate", "1e-4", "--val-split", "0.3", "--epochs", "3")
+    document = site.json("train_dpo", "--agent", "support-chat", *chosen, "--export", "--quantization", "f16")
+    artifacts = document["artifacts"]
+    assert artifacts.keys() == {"model", "gguf"}
+    assert document["evaluation"]["models"]["new"]["accuracy"]["value"] > 0.85
+    assert len(greedy_tokens(site.data / artifacts["gguf"], "Where is my parcel?", 8)) == 8
+
+
 def test_an_adapter_without_its_base_model_is_refused(trained, tmp_path):
     lost = tmp_path / "lost"
     shutil.copytree(adapter(trained), lost)

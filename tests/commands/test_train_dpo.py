@@ -13,7 +13,7 @@ TRAIN = ("train_dpo", "--agent", "support-chat", "--val-split", "0.25")
 
 def started(site: Site, *options: str, step: int = 5):
     """A training process that has passed ``step``."""
-    process = site.start(*TRAIN, *options)
+    process = site.fork(*TRAIN, *options)
     site.wait_for(f"SELECT step FROM rl_trainingrun WHERE step >= {step}")
     return process
 
@@ -136,7 +136,7 @@ def test_a_second_run_of_the_same_agent_is_refused(site):
 def test_it_trains_from_command_center_files_without_importing_them(site, tmp_path):
     from tests.collect.make_command_center import write_files
 
-    files = write_files(tmp_path, questions=40)
+    files = write_files(tmp_path, questions=20)
     document = site.json(
         "train_dpo", "--agent", "support-chat", "--source", "file", "--data-file", str(files.entries),
         "--ratings-file", str(files.ratings), "--pair-type", "both", "--epochs", "0.2", "--max-length", "1024",

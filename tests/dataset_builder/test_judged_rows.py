@@ -7,7 +7,7 @@ import pytest
 from rl.collect import feedback
 from rl.dataset_builder import DataOptions, freeze, freeze_files, is_held_out
 from rl.errors import NotEnoughData, UsageError
-from rl.models import Feedback, TrainingSet, prompt_key
+from rl.models import Feedback, Trace, TrainingSet, prompt_key
 from tests.collect.make_command_center import write_files
 from tests.conftest import make_trace
 from tests.dataset_builder.ratings import all_rows, questions, rate, rate_prompts, rated, read_rows
@@ -157,6 +157,31 @@ def test_too_few_groups_say_what_would_make_more(agent, data_dir):
         "1 prompt has answers whose rewards differ, and 10 are needed. 1 prompt with one rewarded answer: let the agent "
         "answer again. 1 answer without a reward: 'manage.py calculate_rewards --agent support-chat' computes them"
     )
+
+
+@pytest.mark.parametrize("method", ["kto", "grpo", "reward"])
+def test_answers_without_text_are_counted_as_such(agent, data_dir, method):
+    for text in ("", " \n"):
+        make_trace(agent, "A?", text, reward=0.5)
+    with pytest.raises(NotEnoughData, match="2 answers are empty: collect answers with text. left out: 2 empty answer"):
+        freeze(agent, DataOptions(), method=method)
+
+
+@pytest.mark.parametrize("method", ["kto", "grpo", "reward"])
+def test_an_agent_without_answers_is_told_so(agent, data_dir, method):
+    with pytest.raises(NotEnoughData, match="support-chat has no answers yet, and 10 rows to train on are needed"):
+        freeze(agent, DataOptions(), method=method)
+
+
+def test_where_no_reward_waits_computing_them_is_not_advised(agent, data_dir):
+    rate(make_trace(agent, "A?", "Yes.", reward_pending=False), 1)
+    Trace.objects.update(reward_pending=False)
+    with pytest.raises(
+        NotEnoughData, match="1 answer without a reward: no reward applies: set the agent's answer format"
+    ):
+        freeze(agent, DataOptions(), method="grpo")
+    with pytest.raises(NotEnoughData, match="rate 9 more answers, up or down$"):
+        freeze(agent, DataOptions(), method="kto")
 
 
 def test_rewarded_answers_make_reward_rows(agent, data_dir):

@@ -48,7 +48,27 @@ def test_lengths_are_in_characters(agent):
 def test_without_pairs_there_are_no_lengths(agent):
     found = survey(agent, DataOptions())
     assert found.prompt_lengths is found.answer_lengths is None
-    assert "0 ratings of 0 prompts give 0 pairs" in found.shortage
+    assert (
+        found.shortage == "support-chat has no answers yet, and 10 rows to train on are needed: send or import answers"
+    )
+    make_trace(agent)
+    assert "0 ratings of 0 prompts give 0 pairs" in survey(agent, DataOptions()).shortage
+
+
+def test_answers_without_text_are_no_answers(agent):
+    for number, text in enumerate(("", " \n")):
+        rated(agent, f"Question {number}?", text, number)
+        rated(agent, "Which?", text or "Yes.", 1 - number)
+    shortage = survey(agent, DataOptions(min_samples=2)).shortage
+    assert "2 prompts have only empty answers: collect answers with text" in shortage
+    assert "need no pair in KTO" not in shortage
+
+
+def test_rows_to_train_on_are_shown(agent):
+    rate_prompts(agent, 20)
+    shown: list[str] = []
+    found = survey(agent, DataOptions(val_split=0.5), see=lambda row: shown.append(row["prompt_key"]))
+    assert len(shown) == found.train_rows < 20
 
 
 def test_contradictions_and_duplicates_are_counted(agent, trace):
@@ -99,6 +119,12 @@ def test_a_shortage_lists_what_was_left_out(agent, data_dir):
         rate(make_trace(agent, "Torn?", "Maybe.", external_id=rater), value, rater)
     with pytest.raises(NotEnoughData, match="left out: 1 tie between raters, 1 duplicate|left out: 1 duplicate, 1 tie"):
         freeze(agent, DataOptions())
+
+
+def test_answers_of_one_kind_are_not_recommended_for_another_method(agent):
+    for number in range(12):
+        rated(agent, f"Question {number}?", "Well.", 1)
+    assert "KTO" not in survey(agent, DataOptions()).shortage
 
 
 def test_a_shortage_points_at_what_needs_no_pairs(agent):

@@ -16,6 +16,8 @@ from rl.config import TrainingConfig
 from rl.dataset_builder import is_held_out
 from rl.evaluation.evaluate import evaluate, evaluate_checkpoint
 from rl.evaluation.scoring import score_pairs
+from rl.export import merge
+from rl.export.records import ExportJob
 from rl.models import Agent, Deployment, ModelVersion, TrainingRun, TrainingSet
 from rl.records import silent
 from rl.training import versions
@@ -155,3 +157,15 @@ def test_a_checkpoint_is_measured_in_the_same_way(agent, data_dir, tiny_base, ad
     report = evaluate_checkpoint(agent, adapter, silent)
     assert (report["pairs"], report["unscored"], report["verdict"]) == (3, 1, "undecided")
     assert report["models"]["new"]["margin"]["value"] == pytest.approx(fmean(margins(tiny_base, adapter)), abs=1e-3)
+
+
+def test_a_whole_model_is_measured_beside_the_model_that_it_was_trained_from(
+    agent, data_dir, tiny_base, adapter, tmp_path
+):
+    job = ExportJob(base_model=str(tiny_base), adapter_dir=adapter, output_dir=tmp_path, name="tiny")
+    whole = merge.export(job, silent).path
+    (whole / "ratchet.json").write_text(json.dumps({"base_model": str(tiny_base)}))
+    held_out(agent, PAIRS)
+    report = evaluate_checkpoint(agent, whole, silent)
+    for name, expected in (("new", margins(tiny_base, adapter)), ("base", margins(tiny_base, None))):
+        assert report["models"][name]["margin"]["value"] == pytest.approx(fmean(expected), abs=1e-3)

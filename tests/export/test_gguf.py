@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -66,14 +67,21 @@ def test_llama_cpp_continues_a_chat_as_transformers_does(
     assert file_tree(tmp_path) == ["gguf/tiny-f16.gguf"]
 
 
+@pytest.fixture(scope="module")
+def exported(tiny_model: Build, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], ExportResult]:
+    """``exported("q8_0")``: one model at that level, which tests must not change."""
+    folder = tmp_path_factory.mktemp("levels")
+    return cache(lambda level: run(tiny_model("qwen2-untied"), None, folder, level))
+
+
 @pytest.mark.parametrize("level", LEVELS)
-def test_every_level_loads_and_says_what_it_is_made_of(level: str, tiny_model: Build, tmp_path: Path):
-    result = run(tiny_model("qwen2-untied"), None, tmp_path, level)
+def test_every_level_loads_and_says_what_it_is_made_of(level: str, exported: Callable[[str], ExportResult]):
+    result = exported(level)
     reader = GGUFReader(result.path)
     assert result.details["tensor_types"] == Counter(tensor.tensor_type.name for tensor in reader.tensors)
     assert result.details["size_bytes"] == result.path.stat().st_size
     assert result.details["self_check"]["tokenisation_equal"]
-    assert (result.quantization, result.path) == (level, tmp_path / "gguf" / f"tiny-{level}.gguf")
+    assert (result.quantization, *result.path.parts[-2:]) == (level, "gguf", f"tiny-{level}.gguf")
     assert reader.fields["general.name"].contents() == "tiny"
 
 
@@ -85,9 +93,9 @@ def test_the_model_that_comes_with_ratchet_can_be_exported(tmp_path: Path):
     assert result.details["tensor_types"].keys() == {"F32", "Q4_K", "Q6_K"}
 
 
-def test_smaller_levels_make_smaller_files(tiny_model: Build, tmp_path: Path):
+def test_smaller_levels_make_smaller_files(exported: Callable[[str], ExportResult]):
     ordered = ("f32", "bf16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q3_k_m", "q2_k")
-    sizes = [run(tiny_model("qwen2-untied"), None, tmp_path, level).details["size_bytes"] for level in ordered]
+    sizes = [exported(level).details["size_bytes"] for level in ordered]
     assert sizes == sorted(sizes, reverse=True)
 
 

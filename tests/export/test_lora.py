@@ -125,7 +125,9 @@ def test_an_adapter_of_another_base_is_refused(tiny_model: Build, tiny_adapter: 
 
 
 def test_without_an_adapter_there_is_nothing_to_export(tiny_model: Build, tmp_path: Path):
-    with pytest.raises(UsageError, match="a LoRA export needs an adapter"):
+    with pytest.raises(
+        UsageError, match="there is no adapter to export, but a whole model: export it as merged or gguf"
+    ):
         export(tiny_model("llama"), None, tmp_path)
 
 

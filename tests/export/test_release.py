@@ -1,4 +1,4 @@
-"""What a file is called and which base model an adapter belongs to, before anything heavy is loaded."""
+"""What a file is called and what it is made from, before anything heavy is loaded."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 
 from rl.errors import UsageError
-from rl.export.release import base_of_adapter, default_name
+from rl.export import release
+from rl.export.records import ExportJob
+from rl.export.release import default_name
 from rl.models import Agent, ModelVersion
+from rl.records import silent
 from rl.slugs import check_slug
+from rl.training import versions
 
 pytestmark = pytest.mark.django_db
 
@@ -24,13 +28,25 @@ def test_the_name_of_a_file_is_usable_however_long_the_agents_name_is(agent_name
     assert name.startswith(agent_name[:53])
 
 
-def test_a_checkpoint_that_is_a_file_is_one_clear_error(tmp_path: Path):
-    (tmp_path / "adapter_model.safetensors").write_text("")
-    with pytest.raises(UsageError, match="is no adapter"):
-        base_of_adapter(tmp_path / "adapter_model.safetensors")
+@pytest.fixture
+def whole(agent: Agent, data_dir: Path) -> ModelVersion:
+    """The files of a version all of whose weights were trained; what is in them does not matter here."""
+    version = ModelVersion.objects.create(agent=agent, name="v1", base_model="tiny", feedback_count=1)
+    folder = versions.version_directory(version) / "model"
+    folder.mkdir(parents=True)
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        (folder / name).write_text("{}")
+    return version
 
 
-def test_a_damaged_adapter_configuration_is_one_clear_error(tmp_path: Path):
-    (tmp_path / "adapter_config.json").write_text("[]")
-    with pytest.raises(UsageError, match="cannot be read"):
-        base_of_adapter(tmp_path)
+def test_a_whole_model_has_no_adapter_to_export(whole: ModelVersion):
+    with pytest.raises(UsageError, match="a whole model: export it as merged or gguf"):
+        release.export_version(whole, "lora", "f16", report=silent)
+
+
+def test_a_whole_model_stands_for_itself(whole: ModelVersion, monkeypatch: pytest.MonkeyPatch):
+    jobs: list[ExportJob] = []
+    monkeypatch.setattr(release, "export_files", lambda name, job, report: jobs.append(job))
+    directory = versions.weights_directory(whole)
+    release.export_checkpoint(str(directory), "gguf", "f16", name="", output="", report=silent)
+    assert (jobs[0].base_model, jobs[0].adapter_dir, jobs[0].name) == (str(directory), None, "model")

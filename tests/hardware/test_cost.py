@@ -48,6 +48,22 @@ def test_activation_checkpointing_saves_memory():
     assert less < memory
 
 
+def test_all_weights_take_sixteen_bytes_each_and_a_gradient_of_their_own():
+    config = preset("cpu")
+    full = config.with_overrides({"full": True})
+    adapter, whole = (estimate(50, 200, HALF_BILLION, one, LAPTOP) for one in (config, full))
+    assert whole.peak_memory_bytes > 494e6 * 16
+    assert whole.peak_memory_bytes - adapter.peak_memory_bytes == pytest.approx(494e6 * 12, rel=0.05)
+    assert whole.seconds == pytest.approx(adapter.seconds * 8 / 6)
+
+
+def test_grpo_of_all_weights_keeps_a_reference_beside_them_unless_nothing_is_held_near_it():
+    held = preset("cpu", "grpo").with_overrides({"full": True})
+    free = held.with_overrides({"beta": 0.0})
+    more, less = (estimate(50, 200, HALF_BILLION, one, LAPTOP, "grpo").peak_memory_bytes for one in (held, free))
+    assert more - less == pytest.approx(494e6 * 4, rel=0.01)
+
+
 def test_no_tokens_is_a_mistake():
     with pytest.raises(ValueError, match="rows of 0 tokens"):
         estimate(10, 0, HALF_BILLION, preset("cpu"), LAPTOP)

@@ -57,6 +57,10 @@ def test_an_option_that_could_not_take_effect_is_refused_before_a_run_is_made(ag
     assert not TrainingRun.objects.exists()
 
 
+def test_all_weights_cannot_be_in_4_bits(agent):
+    assert "weights in 4 bits cannot be trained" in refused("--full", "--quantize-base", "4bit")
+
+
 def test_a_taken_output_dir_is_refused_before_a_run_is_made(agent, tmp_path):
     (tmp_path / "adapter").mkdir()
     assert "exists already" in refused("--output-dir", str(tmp_path))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
-from collections.abc import Sequence
+import signal
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 
 from rl.config import TrainingConfig
 from rl.errors import Interrupted
-from rl.records import TrainingJob, TrainingResult, silent
+from rl.records import Report, TrainingJob, TrainingResult, silent
 
 Row = dict[str, Any]
 
@@ -22,6 +24,13 @@ def tiny_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from rl.training import tiny_model
 
     return tiny_model.build(tmp_path_factory.mktemp("base") / "tiny", silent)
+
+
+@pytest.fixture(scope="session")
+def answering_base(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tests.training import answering
+
+    return answering.build(tiny_base, tmp_path_factory.mktemp("answering") / "base")
 
 
 def message(role: str, content: str) -> dict[str, str]:
@@ -97,10 +106,25 @@ class Listener:
         return "\n".join(values["text"] for event, values in self.events if event == "log")
 
 
+def killed(train: Callable[[TrainingJob, Report], object], job: TrainingJob, step: int = 5) -> None:
+    """Trains in a process of its own, which gets SIGKILL when ``step`` is reported."""
+
+    def report(event: str, values: dict[str, Any]) -> None:
+        if event == "step" and values["metrics"] and values["step"] == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    # A fork, which has the libraries already.
+    process = multiprocessing.get_context("fork").Process(target=train, args=(job, report))
+    process.start()
+    process.join(120)
+    assert process.exitcode == -signal.SIGKILL
+
+
 def weights(result: TrainingResult) -> dict[str, Any]:
     from safetensors.torch import load_file
 
-    return load_file(result.adapter_dir / "adapter_model.safetensors")
+    files = result.weights_dir.glob("*.safetensors")
+    return {name: tensor for file in files for name, tensor in load_file(file).items()}
 
 
 def same_weights(left: TrainingResult, right: TrainingResult) -> bool:

@@ -39,6 +39,34 @@ def test_the_newest_is_the_one_with_the_highest_step(tmp_path: Path) -> None:
     assert checkpoints.newest_complete(tmp_path) == tmp_path / "checkpoint-100"
 
 
+def whole_model(folder: Path, step: int) -> Path:
+    """Of a training of all weights, in two files."""
+    path = checkpoint(folder, step)
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        (path / name).unlink()
+    index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
+    (path / "config.json").write_text("{}")
+    (path / "model.safetensors.index.json").write_text(json.dumps(index))
+    for name in ("model-1.safetensors", "model-2.safetensors"):
+        (path / name).write_bytes(safetensors())
+    return path
+
+
+def test_a_whole_model_is_complete_with_all_its_parts(tmp_path: Path) -> None:
+    path = whole_model(tmp_path, 10)
+    assert checkpoints.is_complete(path)
+    (path / "model-2.safetensors").write_bytes(safetensors()[:-1])
+    assert not checkpoints.is_complete(path)
+    (path / "model-2.safetensors").unlink()
+    assert not checkpoints.is_complete(path)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors.index.json"])
+def test_a_whole_model_without_one_of_its_files_is_passed_over(tmp_path: Path, name: str) -> None:
+    (whole_model(tmp_path, 10) / name).unlink()
+    assert checkpoints.newest_complete(tmp_path) is None
+
+
 def test_no_folder_has_no_checkpoint(tmp_path: Path) -> None:
     assert checkpoints.newest_complete(tmp_path / "nowhere") is None
 

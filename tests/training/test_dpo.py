@@ -1,11 +1,7 @@
 from __future__ import annotations
 
 import math
-import os
 import random
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -19,7 +15,7 @@ from rl.errors import Interrupted, NotEnoughData, TrainingFailed
 from rl.records import TrainingResult, silent
 from rl.training import checkpoints, dpo, loading, preparing
 from rl.training.log_probs import StoredAnswers, use_compact_head
-from tests.training.conftest import Listener, job, picture, polite_rows, row, same_weights, weights
+from tests.training.conftest import Listener, job, killed, picture, polite_rows, row, same_weights, weights
 
 Run = tuple[TrainingResult, Listener]
 
@@ -49,9 +45,9 @@ def test_the_result_sums_up_the_run(uninterrupted: Run) -> None:
 
 def test_the_adapter_is_whole_and_holds_no_pickle(uninterrupted: Run) -> None:
     result, _ = uninterrupted
-    run = result.adapter_dir.parent
-    assert {"adapter_config.json", "adapter_model.safetensors"} <= {path.name for path in result.adapter_dir.iterdir()}
-    assert not any(path.is_dir() for path in result.adapter_dir.iterdir())
+    run = result.weights_dir.parent
+    assert {"adapter_config.json", "adapter_model.safetensors"} <= {path.name for path in result.weights_dir.iterdir()}
+    assert not any(path.is_dir() for path in result.weights_dir.iterdir())
     assert not list(run.rglob("training_args.bin"))
     assert {path.name for path in run.iterdir()} == {"adapter", "checkpoint-6"}
 
@@ -110,27 +106,10 @@ def test_a_training_that_ended_before_its_adapter_was_written_resumes_without_a_
     assert same_weights(resumed, uninterrupted[0])
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from rl.training import dpo
-from tests.training.conftest import job
-
-def report(event, values):
-    if event == "step" and values["metrics"] and values["step"] == 5:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-dpo.train(job(Path(sys.argv[1]), Path(sys.argv[2]), save_steps=2), report)
-"""
-
-
-@pytest.mark.slow
 def test_a_killed_training_resumes_to_the_same_losses_and_adapter(
     tiny_base: Path, tmp_path: Path, uninterrupted: Run
 ) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(tiny_base), str(tmp_path)], env=environment, check=False)
-    assert killed.returncode == -signal.SIGKILL
+    killed(dpo.train, job(tiny_base, tmp_path, save_steps=2))
     half_written = tmp_path / "run" / "checkpoint-5"
     half_written.mkdir()
     (half_written / "adapter_config.json").write_text("{}")
@@ -237,7 +216,7 @@ def mean_gain(base: Path, folder: Path, rows: list[Any], seed: int) -> float:
     from rl.evaluation.scoring import score_versions
 
     result = dpo.train(job(base, folder, rows, seed=seed, epochs=2.0), silent)
-    adapters = {"base": None, "tuned": result.adapter_dir}
+    adapters = {"base": None, "tuned": result.weights_dir}
     scores = score_versions(str(base), adapters, polite_rows(36)[24:], max_length=128, report=silent)
     return fmean(
         new.margin - old.margin for new, old in zip(scores["tuned"], scores["base"], strict=True) if new and old
@@ -265,7 +244,7 @@ def test_the_demo_teaches_the_tiny_model_what_its_raters_like(tiny_base: Path, t
     trained = [entry for entry in rows if entry not in held_out]
     result = dpo.train(job(tiny_base, tmp_path, trained, **DEMO_TRAINING), silent)
     picture(result, "dpo")
-    adapters = {"base": None, "tuned": result.adapter_dir}
+    adapters = {"base": None, "tuned": result.weights_dir}
     scores = score_versions(str(tiny_base), adapters, held_out, max_length=256, report=silent)
     accuracy = {name: sum(score.credit for score in pairs) / len(pairs) for name, pairs in scores.items()}
     assert 0.3 < accuracy["base"] < 0.7

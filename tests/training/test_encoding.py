@@ -8,7 +8,8 @@ from trl import DPOConfig, DPOTrainer
 
 from rl.errors import TrainingFailed
 from rl.records import silent
-from rl.training.encoding import EncodedRow, LengthCount, encode
+from rl.training import encoding
+from rl.training.encoding import encode
 from rl.training.loading import load_tokenizer
 from tests.training.conftest import message, polite_rows, row
 
@@ -58,14 +59,28 @@ def test_progress_is_reported_between_batches(tiny_base: Path) -> None:
     assert steps == [("step", 256), ("step", 300)]
 
 
-def encoded(prompt: int, chosen: int, rejected: int) -> EncodedRow:
-    return {"prompt_ids": [1] * prompt, "chosen_ids": [2] * chosen, "rejected_ids": [3] * rejected}
+def test_a_prompt_that_is_far_too_long_is_read_once_and_its_answers_without_it(tiny_base: Path, monkeypatch) -> None:
+    tokenizer = load_tokenizer(str(tiny_base))
+    rows = [row("parcel " * 500, "Here.", "There, at last."), row("Where?", "Here.", "There.")]
+    whole = list(encode(tokenizer, rows, 2, silent))
+    seen: list[int] = []
+    render = encoding._render
+
+    def watched(tokenizer, chats, **options):
+        seen.extend(len(chat) for chat in chats)
+        return render(tokenizer, chats, **options)
+
+    monkeypatch.setattr(encoding, "_render", watched)
+    first, second = encode(tokenizer, rows, 2, silent, most_tokens=100)
+    assert sorted(seen) == [1, 1, 2, 2]
+    assert second == whole[1]
+    assert first["prompt_ids"] == whole[0]["prompt_ids"]
+    assert tokenizer.decode(first["rejected_ids"]) == "There, at last."
 
 
-def test_long_answers_are_cut_and_long_prompts_left_out() -> None:
-    lengths = LengthCount()
-    assert lengths.fit(encoded(4, 3, 6), 10) == encoded(4, 3, 6)
-    assert lengths.fit(encoded(4, 3, 7), 10) == encoded(4, 3, 6)
-    assert lengths.fit(encoded(9, 5, 5), 10) == encoded(9, 1, 1)
-    assert lengths.fit(encoded(10, 1, 1), 10) is None
-    assert lengths == LengthCount(rows=4, dropped=1, cut=2, longest_prompt=10, longest_row=14)
+def test_long_rows_are_tokenised_in_smaller_batches(tiny_base: Path, monkeypatch) -> None:
+    monkeypatch.setattr(encoding, "_BATCH_CHARACTERS", 1000)
+    steps = []
+    rows = [*polite_rows(3), row("long " * 100, "a", "b"), *polite_rows(2)]
+    list(encode(load_tokenizer(str(tiny_base)), rows, 6, lambda event, values: steps.append(values["step"])))
+    assert steps == [4, 6]

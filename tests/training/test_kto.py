@@ -1,20 +1,16 @@
 from __future__ import annotations
 
-import os
 import random
-import signal
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from rl.errors import BadFile, Interrupted, NotEnoughData
 from rl.records import TrainingResult, silent
 from rl.training import checkpoints, kto
+from rl.training.lengths import Limits
 from rl.training.preparing import Start
-from tests.training.conftest import Listener, Row, job, message, picture, polite_rows, same_weights
+from tests.training.conftest import Listener, Row, job, killed, message, picture, polite_rows, same_weights
 
 Run = tuple[TrainingResult, Listener]
 
@@ -53,7 +49,7 @@ def test_good_answers_to_new_questions_become_likelier_than_bad_ones(tiny_base: 
     random.Random(seed).shuffle(rows)
     result = kto.train(job(tiny_base, tmp_path, rows, seed=seed, epochs=4.0), silent)
     picture(result, "kto")
-    adapters = {"base": None, "tuned": result.adapter_dir}
+    adapters = {"base": None, "tuned": result.weights_dir}
     held_out = polite_rows(60)[48:]
     scores = score_versions(str(tiny_base), adapters, held_out, max_length=128, report=silent)
     gains = [new.margin - old.margin for new, old in zip(scores["tuned"], scores["base"], strict=True)]
@@ -81,7 +77,7 @@ def test_the_answer_to_compare_with_is_that_of_the_row_before_in_the_pass(tiny_b
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(tiny_base)
-    start = Start(job(tiny_base, tmp_path, labelled_rows()), silent, tmp_path, None, tokenizer, 5)
+    start = Start(job(tiny_base, tmp_path, labelled_rows()), silent, tmp_path, None, tokenizer, Limits(5, 5))
     rows = Dataset.from_list([{"prompt_ids": [0] * 3, "completion_ids": [i] * 4, "label": True} for i in range(5)])
     paired = kto._with_other_answers(rows, 3, start)
     assert paired["KL_completion_ids"] == [[2, 2], [0, 0], [1, 1], [4, 4], [3, 3]]
@@ -97,28 +93,8 @@ def test_an_interrupted_training_resumes_to_the_same_adapter(
     assert same_weights(resumed, uninterrupted[0])
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from rl.training import kto
-from tests.training.conftest import job
-from tests.training.test_kto import labelled_rows
-
-def report(event, values):
-    if event == "step" and values["metrics"] and values["step"] == 5:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-kto.train(job(Path(sys.argv[1]), Path(sys.argv[2]), labelled_rows(), save_steps=2), report)
-"""
-
-
-def test_a_killed_training_resumes_to_the_same_adapter(
-    tiny_base: Path, tmp_path: Path, uninterrupted: Run, settings: Any
-) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(settings.BASE_DIR)}
-    command = [sys.executable, "-c", KILLED, str(tiny_base), str(tmp_path)]
-    killed = subprocess.run(command, cwd=settings.BASE_DIR, env=environment, timeout=120)
-    assert killed.returncode == -signal.SIGKILL
+def test_a_killed_training_resumes_to_the_same_adapter(tiny_base: Path, tmp_path: Path, uninterrupted: Run) -> None:
+    killed(kto.train, job(tiny_base, tmp_path, labelled_rows(), save_steps=2))
     resumed = kto.train(job(tiny_base, tmp_path, labelled_rows(), resume=True, save_steps=2), silent)
     assert same_weights(resumed, uninterrupted[0])
 

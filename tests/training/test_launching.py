@@ -1,27 +1,24 @@
-"""Two real processes on gloo, and what becomes of them when something goes wrong."""
+"""Processes that a launcher starts, and what becomes of them when something goes wrong."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
-from rl.config import RewardModelConfig, TrainingConfig
-from rl.dataset_builder import DataOptions
-from rl.errors import BadFile, Interrupted, TrainingFailed, UsageError
-from rl.models import Agent, TrainingRun
-from rl.training import checkpoints, dpo, fitting, kto, launching, reward_model
-from rl.training import run as runs
-from rl.training.launching import Launch
-from tests.training.conftest import SMALL, Listener, job, same_weights
-from tests.training.test_kto import labelled_rows
+from rl.errors import Interrupted, NotEnoughData, TrainingFailed, UsageError
+from rl.training import checkpoints, launching
+from rl.training.launch import Launch
+from tests.training import test_grpo, test_ppo, two_processes
+from tests.training.conftest import Listener, job
+from tests.training.scorers import BreaksIn, StartsWith
 
 TWO = Launch(2)
 
@@ -32,95 +29,81 @@ def _one_thread(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.slow
-def test_two_processes_have_the_losses_of_one(tiny_base: Path, tmp_path: Path):
-    one, two = Listener(), Listener()
-    options = {"lora_dropout": 0.0, "epochs": 2.0}
-    dpo.train(job(tiny_base, tmp_path / "one", **options), one)
-    result = launching.train("dpo", TWO, job(tiny_base, tmp_path / "two", **options), two)
-    assert list(two.losses) == list(one.losses)
-    assert list(two.losses.values()) == pytest.approx(list(one.losses.values()), abs=1e-4)
-    assert result.steps == 6
-    assert (result.adapter_dir / "adapter_model.safetensors").exists()
-    assert not (tmp_path / "two" / "run" / ".unfinished").exists()
-
-
-@pytest.mark.slow
-def test_kto_learns_in_two_processes(tiny_base: Path, tmp_path: Path):
-    """Each compares the rows of its own half of a forward pass, so the losses are near those of one and not the same."""
-    one, two = Listener(), Listener()
-    kto.train(job(tiny_base, tmp_path / "one", labelled_rows(), lora_dropout=0.0), one)
-    launching.train("kto", TWO, job(tiny_base, tmp_path / "two", labelled_rows(), lora_dropout=0.0), two)
-    assert list(two.losses) == list(one.losses)
-    assert list(two.losses.values()) == pytest.approx(list(one.losses.values()), abs=0.05)
-
-
-@pytest.mark.slow
-def test_a_reward_model_learns_in_two_processes(tiny_base: Path, tmp_path: Path):
-    one, two = Listener(), Listener()
-    config = RewardModelConfig().with_overrides({**SMALL, "lora_dropout": 0.0})
-    jobs = [replace(job(tiny_base, tmp_path / name), config=config) for name in ("one", "two")]
-    reward_model.train(jobs[0], one)
-    result = launching.train("reward_model", TWO, jobs[1], two)
-    assert list(two.losses.values()) == pytest.approx(list(one.losses.values()), abs=1e-3)
-    assert (result.adapter_dir / "adapter_model.safetensors").exists()
-
-
-@pytest.mark.django_db
-@pytest.mark.parametrize("method", ["grpo", "ppo"])
-def test_methods_that_make_answers_train_in_one_process_so_far(agent: Agent, method: str):
-    options = runs.RunOptions(data=DataOptions(), num_processes=2)
-    with pytest.raises(UsageError, match=f"{method} makes answers while it trains, which works in one process only"):
-        runs.create(agent, method_name=method, config=agent.training_config(method), options=options)
-    assert not TrainingRun.objects.exists()
-
-
-@pytest.mark.slow
-def test_both_stop_at_the_same_step_and_go_on_as_if_nothing_had_happened(tiny_base: Path, tmp_path: Path):
-    whole = launching.train("dpo", TWO, job(tiny_base, tmp_path / "whole"), Listener())
+def test_two_processes_stop_go_on_and_learn_from_the_answers_that_they_make(answering_base: Path, tmp_path: Path):
+    learning = {"epochs": 3.0, "batch_size": 16, "num_generations": 8, "scorer": StartsWith("Thank")}
     with pytest.raises(Interrupted, match="stopped by a test"):
-        launching.train("dpo", TWO, job(tiny_base, tmp_path), Listener(stop_at=2))
+        launching.train("grpo", TWO, test_grpo.job(answering_base, tmp_path, **learning), Listener(stop_at=2))
     newest = checkpoints.newest_complete(tmp_path / "run")
     assert newest is not None
+    assert newest.name in ("checkpoint-2", "checkpoint-3"), "they hear of it a step later"
     assert sorted(path.name for path in newest.glob("rng_state*")) == ["rng_state_0.pth", "rng_state_1.pth"]
-    resumed = launching.train("dpo", TWO, job(tiny_base, tmp_path, resume=True), Listener())
-    assert same_weights(resumed, whole)
+    listener = Listener()
+    result = launching.train("grpo", TWO, test_grpo.job(answering_base, tmp_path, resume=True, **learning), listener)
+    assert min(listener.losses) > 2
+    assert test_grpo.gain(answering_base, result) > test_grpo.MARGIN
+    assert result.series("thank") == result.series("reward")
 
 
-def test_what_a_process_refuses_is_told_in_its_words(tiny_base: Path, tmp_path: Path):
-    broken = job(tiny_base, tmp_path)
-    broken.train_rows.write_text("{}\n")
-    with pytest.raises((BadFile, TrainingFailed), match="prompt must be a list of messages"):
-        launching.train("dpo", TWO, broken, Listener())
+def test_rewards_that_no_other_process_can_make_are_refused(tiny_base: Path, tmp_path: Path):
+    with pytest.raises(UsageError, match="it must be an instance of a dataclass"):
+        launching.train("ppo", TWO, test_ppo.job(tiny_base, tmp_path, scorer=lambda trace: None), Listener())
 
 
-def test_a_step_is_shared_by_rows_or_by_passes_or_refused(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    config = TrainingConfig(batch_size=4, gradient_accumulation=3)
-    rows, passes = "per_device_train_batch_size", "gradient_accumulation_steps"
-    assert fitting.batches(config) == {rows: 2, passes: 3}
-    assert fitting.batches(replace(config, batch_size=3, gradient_accumulation=4)) == {rows: 3, passes: 2}
-    with pytest.raises(UsageError, match="neither batch_size 3 nor gradient_accumulation 1 can be shared by 2"):
-        fitting.batches(replace(config, batch_size=3, gradient_accumulation=1))
+@pytest.mark.slow
+def test_a_reward_that_breaks_on_the_second_machine_is_told_by_its_name(tiny_base: Path, tmp_path: Path):
+    port, joined = two_processes.free_port(), []
+    for rank in (0, 1):
+        settings = {"use_cpu": True, "num_machines": 2, "num_processes": 2, "machine_rank": rank}
+        address = {"main_process_ip": "127.0.0.1", "main_process_port": port}
+        (tmp_path / f"{rank}.yaml").write_text(json.dumps({**settings, **address}))
+    fragile = test_ppo.job(tiny_base, tmp_path, scorer=BreaksIn("1"), **test_ppo.FEW)
+
+    def start_the_other(event: str, values: dict) -> None:
+        if "waits for 1 more" in values.get("text", ""):
+            there = str(fragile.output_dir / "launch")
+            command = [sys.executable, "-m", "rl.training.join", there, str(tmp_path / "1.yaml")]
+            joined.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+
+    with pytest.raises(TrainingFailed, match="reward fragile: ZeroDivisionError"):
+        launching.train("ppo", Launch(accelerate_config=str(tmp_path / "0.yaml")), fragile, start_the_other)
+    assert [process.wait(30) for process in joined] == [1]
 
 
-def test_a_process_that_dies_is_one_clear_error(tiny_base: Path, tmp_path: Path):
-    def kill(event: str, values: dict) -> None:
-        if event == "step" and values["metrics"]:
-            for each in psutil.Process().children(recursive=True):
-                if "worker.py" in " ".join(each.cmdline()) and each.cmdline()[-1].startswith(str(tmp_path)):
-                    each.kill()
+def instead(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    """Of the launcher and its processes; it finds the job's folder in ``folder``."""
+    start = "import os, sys, pathlib; folder = pathlib.Path(sys.argv[1]); "
+    monkeypatch.setattr(Launch, "command", lambda self, folder: [sys.executable, "-c", start + program, str(folder)])
 
-    with pytest.raises(TrainingFailed, match="a training process ended with exit code"):
-        launching.train("dpo", TWO, job(tiny_base, tmp_path, epochs=20.0), kill)
-    assert processes_of(tmp_path) == []
+
+def test_what_a_process_refuses_is_told_in_its_words(tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    failure = json.dumps({"type": "NotEnoughData", "text": "there is nothing"})
+    instead(monkeypatch, f"(folder / 'failure.json').write_text({failure!r}); sys.exit(3)")
+    with pytest.raises(NotEnoughData, match="there is nothing"):
+        launching.train("dpo", TWO, job(tiny_base, tmp_path), Listener())
+
+
+def test_the_first_error_is_told_and_not_the_summary_of_the_launcher(
+    tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    said = [
+        "Traceback",
+        "  line",
+        "ValueError: boom",
+        "RuntimeError: connection closed",
+        "torch.distributed.elastic.Error: x",
+    ]
+    instead(monkeypatch, f"print({chr(10).join(said)!r}, file=sys.stderr); os.kill(os.getpid(), 9)")
+    with pytest.raises(TrainingFailed, match="a training process ended with exit code -9: ValueError: boom"):
+        launching.train("dpo", TWO, job(tiny_base, tmp_path), Listener())
 
 
 PARENT = """
 import sys
 from pathlib import Path
 from rl.training import launching
+from rl.training.launch import Launch
 from tests.training.conftest import job
-launching.train("dpo", launching.Launch(2), job(Path(sys.argv[1]), Path(sys.argv[2]), epochs=200.0),
+launching.train("dpo", Launch(1), job(Path(sys.argv[1]), Path(sys.argv[2]), epochs=200.0),
                 lambda event, values: print(event, flush=True))
 """
 
@@ -149,18 +132,15 @@ def processes_of(folder: Path) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("values", "told"), [({"processes": 0}, "1 or more"), ({"accelerate_config": "/nowhere"}, "no accelerate")]
-)
-def test_an_impossible_launch_is_refused(values: dict, told: str):
-    with pytest.raises(UsageError, match=told):
-        Launch(**values)
+def test_processes_that_wait_in_silence_can_be_cancelled(
+    tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def cancel(event: str, values: dict) -> None:
+        if event == "waiting":
+            raise Interrupted("cancelled by a test")
 
-
-def test_an_accelerate_configuration_is_given_to_its_launcher(tmp_path: Path):
-    config = tmp_path / "fsdp.yaml"
-    config.write_text("distributed_type: FSDP\n")
-    command = Launch(4, str(config)).command("worker.py", "folder")
-    assert command[1:] == [
-        "-m", "accelerate.commands.launch", "--config_file", str(config), "--num_processes", "4", "worker.py", "folder",
-    ]  # fmt: skip
+    instead(monkeypatch, "import time; time.sleep(60)")
+    monkeypatch.setattr(launching, "END_SECONDS", 0.1)
+    with pytest.raises(Interrupted, match="cancelled by a test"):
+        launching.train("dpo", TWO, job(tiny_base, tmp_path), cancel)
+    assert (tmp_path / "run" / "launch" / "stop").read_text() == "cancelled by a test"

@@ -8,7 +8,7 @@ import pytest
 
 from rl.errors import TrainingFailed, UsageError
 from rl.training import loading
-from rl.training.model_path import check_model_path
+from rl.training.model_path import base_of, check_model_path, check_weights, is_reward_model
 
 
 @pytest.fixture
@@ -73,6 +73,50 @@ def test_missing_shards_are_counted(model: Path) -> None:
     (model / "model.safetensors.index.json").write_text(json.dumps(index))
     with pytest.raises(UsageError, match=r"1 of 2 weight files are missing, the first is model-2\.safetensors"):
         check_model_path(str(model))
+
+
+def test_weights_are_an_adapter_or_a_whole_model(model: Path, tmp_path: Path) -> None:
+    assert check_weights(model, UsageError) == model
+    for nothing in (tmp_path / "nowhere", model / "config.json"):
+        with pytest.raises(
+            UsageError, match=r"is no adapter and no whole model: it has no adapter_config\.json and no"
+        ):
+            check_weights(nothing, UsageError)
+    (model / "model.safetensors").unlink()
+    with pytest.raises(UsageError, match=r"is no whole model: model\.safetensors is missing"):
+        check_weights(model, UsageError)
+    (model / "adapter_config.json").write_text("{}")
+    with pytest.raises(UsageError, match="is not a finished adapter"):
+        check_weights(model, UsageError)
+
+
+def test_the_base_of_a_whole_model_is_in_its_folder(model: Path) -> None:
+    with pytest.raises(UsageError, match=r"does not say which model it was trained from: ratchet\.json is missing"):
+        base_of(model)
+    (model / "ratchet.json").write_text('{"base_model": "owner/name"}')
+    assert base_of(model) == "owner/name"
+
+
+def test_a_damaged_adapter_configuration_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text("[]")
+    (tmp_path / "adapter_model.safetensors").write_text("")
+    with pytest.raises(UsageError, match="cannot be read"):
+        base_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("config", "scores"),
+    [
+        ('{"architectures": ["Qwen2ForSequenceClassification"]}', True),
+        ('{"architectures": ["Qwen2ForCausalLM"]}', False),
+        ('{"architectures": null}', False),
+        ("[]", False),
+        ("no JSON", False),
+    ],
+)
+def test_a_whole_model_with_a_head_scores_answers(model: Path, config: str, scores: bool) -> None:
+    (model / "config.json").write_text(config)
+    assert is_reward_model(model) is scores
 
 
 def test_a_tokenizer_without_a_chat_template_says_what_to_do(tiny_base: Path, tmp_path: Path) -> None:

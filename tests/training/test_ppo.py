@@ -2,11 +2,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import random
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +14,8 @@ from rl.config import PPOConfig
 from rl.errors import Interrupted, TrainingFailed, UsageError
 from rl.records import AnswerScore, Scorer, TraceRecord, TrainingJob, TrainingResult, silent
 from rl.training import checkpoints, ppo
-from tests.training.conftest import Listener, message, picture, same_weights, weights, write_rows
+from tests.training.conftest import Listener, killed, message, picture, same_weights, weights, write_rows
+from tests.training.scorers import EarlyLetters, early_letters
 
 SMALL: dict[str, Any] = {
     "epochs": 100.0,
@@ -39,19 +36,11 @@ SMALL: dict[str, Any] = {
 }
 """A cold temperature makes the flat distribution of the random model uneven, so that few answers teach it something."""
 
-
-def early_letters(text: str) -> float:
-    """The share of the letters that are in the first half of the alphabet: about 0.5 for random words."""
-    letters = [letter for letter in text.lower() if letter.isalpha()]
-    return sum(letter < "n" for letter in letters) / len(letters) if letters else 0.0
-
-
-def scorer(trace: TraceRecord) -> AnswerScore:
-    return AnswerScore(early_letters(trace.response))
+EARLY_LETTERS = EarlyLetters()
 
 
 def job(
-    base: Path, folder: Path, resume: bool = False, scorer: Scorer | None = scorer, **overrides: Any
+    base: Path, folder: Path, resume: bool = False, scorer: Scorer | None = EARLY_LETTERS, **overrides: Any
 ) -> TrainingJob:
     folder.mkdir(parents=True, exist_ok=True)
     prompts = [{"prompt": [message("user", f"Question {i}?")], "prompt_key": str(i), "details": {}} for i in range(16)]
@@ -92,9 +81,9 @@ def test_the_adapter_is_that_of_the_policy_alone(tiny_base: Path, uninterrupted:
     from rl.training import loading
 
     result, _ = uninterrupted
-    assert sorted(path.name for path in result.adapter_dir.iterdir() if path.is_dir()) == []
+    assert sorted(path.name for path in result.weights_dir.iterdir() if path.is_dir()) == []
     assert not [name for name in weights(result) if "value" in name or "lora_" not in name]
-    with loading.adapted(loading.load_base(str(tiny_base)), result.adapter_dir) as model:
+    with loading.adapted(loading.load_base(str(tiny_base)), result.weights_dir) as model:
         assert list(model.peft_config) == ["default"]
 
 
@@ -106,11 +95,11 @@ def rewards_of(base: Path, folder: Path, score: Callable[[str], float], seed: in
         deserved.append(early_letters(trace.response))
         return AnswerScore(score(trace.response))
 
-    short = {"max_new_tokens": 3, "batch_size": 32, "mini_batch_size": 16, "max_steps": 20}
+    short = {"max_new_tokens": 3, "max_steps": 20, "learning_rate": 3e-3}
     result = ppo.train(job(base, folder, scorer=paid, seed=seed, **short), silent)
     if score is early_letters:
         picture(result, "ppo")
-    return [sum(deserved[start : start + 32]) / 32 for start in range(0, len(deserved), 32)]
+    return [sum(deserved[start : start + 16]) / 16 for start in range(0, len(deserved), 16)]
 
 
 @pytest.mark.slow
@@ -169,34 +158,14 @@ def test_a_stop_before_anything_was_learned_leaves_no_checkpoint(tiny_base: Path
     assert list((tmp_path / "run").iterdir()) == []
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from rl.training import ppo
-from tests.training.test_ppo import FEW, job
-
-def report(event, values):
-    if event == "step" and values["step"] == 3 and values["metrics"]:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-ppo.train(job(Path(sys.argv[1]), Path(sys.argv[2]), save_steps=2, **FEW), report)
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_training_resumes_to_the_same_adapter(
-    tiny_base: Path, tmp_path: Path, uninterrupted: Run, settings: Any
-) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(settings.BASE_DIR)}
-    command = [sys.executable, "-c", KILLED, str(tiny_base), str(tmp_path)]
-    killed = subprocess.run(command, cwd=settings.BASE_DIR, env=environment, timeout=120)
-    assert killed.returncode == -signal.SIGKILL
+def test_a_killed_training_resumes_to_the_same_adapter(tiny_base: Path, tmp_path: Path, uninterrupted: Run) -> None:
+    killed(ppo.train, job(tiny_base, tmp_path, save_steps=2, **FEW), step=3)
     resumed = ppo.train(job(tiny_base, tmp_path, resume=True, **FEW), silent)
     assert same_weights(resumed, uninterrupted[0])
 
 
 @pytest.mark.parametrize(
-    "name", ["value/adapter_model.safetensors", "value/adapter_config.json", "value_head.safetensors", "rng_state.pth"]
+    "name", ["value/adapter_model.safetensors", "value/adapter_config.json", "value_head.safetensors", "optimizer.pt"]
 )
 def test_a_checkpoint_without_one_of_its_files_is_passed_over(
     tiny_base: Path, tmp_path: Path, name: str, saved: Path
@@ -216,6 +185,22 @@ def test_recomputed_activations_change_nothing(tiny_base: Path, tmp_path: Path, 
     saving = ppo.train(job(tiny_base, tmp_path, activation_checkpointing=True, **FEW), silent)
     expected = weights(uninterrupted[0])
     assert all(torch.allclose(value, expected[name], atol=1e-6) for name, value in weights(saving).items())
+
+
+def test_all_weights_can_be_trained_and_resume_to_the_same_model(tiny_base: Path, tmp_path: Path) -> None:
+    from rl.training.model_path import base_of
+
+    full = {**FEW, "full": True, "learning_rate": 1e-4}
+    whole = ppo.train(job(tiny_base, tmp_path / "whole", **full), silent)
+    with pytest.raises(Interrupted, match="stopped by a test"):
+        ppo.train(job(tiny_base, tmp_path, **full), Listener(stop_at=2))
+    assert sorted(
+        path.name for path in (tmp_path / "run" / "checkpoint-2" / "value").iterdir() if "adapter" in path.name
+    )
+    resumed = ppo.train(job(tiny_base, tmp_path, resume=True, **full), silent)
+    assert same_weights(resumed, whole)
+    assert base_of(whole.weights_dir) == str(tiny_base)
+    assert whole.metrics["kl"] != 0
 
 
 @pytest.fixture(scope="module")
@@ -270,5 +255,5 @@ def test_a_reward_model_can_take_the_place_of_rewards(tiny_base: Path, tmp_path:
     from tests.training.test_reward_model import job as reward_job
 
     trained = reward_model.train(reward_job(tiny_base, tmp_path / "judge"), silent)
-    by_model = replace(job(tiny_base, tmp_path / "policy", scorer=None, **FEW), reward_model=trained.adapter_dir)
+    by_model = replace(job(tiny_base, tmp_path / "policy", scorer=None, **FEW), reward_model=trained.weights_dir)
     assert 0 < ppo.train(by_model, silent).metrics["reward"] < 1

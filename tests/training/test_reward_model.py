@@ -1,11 +1,7 @@
 from __future__ import annotations
 
 import math
-import os
 import random
-import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +12,17 @@ from rl.config import RewardModelConfig
 from rl.errors import Interrupted, UsageError
 from rl.records import TrainingJob, TrainingResult, silent
 from rl.training import checkpoints, reward_model, reward_scoring
-from tests.training.conftest import SMALL, Listener, Row, message, picture, polite_rows, same_weights, write_rows
+from tests.training.conftest import (
+    SMALL,
+    Listener,
+    Row,
+    killed,
+    message,
+    picture,
+    polite_rows,
+    same_weights,
+    write_rows,
+)
 from tests.training.conftest import job as any_job
 
 Run = tuple[TrainingResult, Listener]
@@ -46,7 +52,7 @@ def test_it_says_how_right_and_how_sure_it_is_on_held_out_pairs(uninterrupted: R
 
 def test_the_saved_model_gives_the_numbers_of_the_trained_one(uninterrupted: Run) -> None:
     result, _ = uninterrupted
-    again = reward_scoring.load(result.adapter_dir)
+    again = reward_scoring.load(result.weights_dir)
     scores = reward_scoring.score_pairs(again, polite_rows(36)[24:], silent)
     assert math.fsum(score.margin for score in scores if score) / 12 == result.metrics["heldout_margin"]
 
@@ -54,7 +60,7 @@ def test_the_saved_model_gives_the_numbers_of_the_trained_one(uninterrupted: Run
 def test_a_loaded_model_scores_answers_from_0_to_1(uninterrupted: Run) -> None:
     from rl.data_formatter.fresh import fresh_trace
 
-    model = reward_scoring.load(uninterrupted[0].adapter_dir)
+    model = reward_scoring.load(uninterrupted[0].weights_dir)
     prompt = [message("user", "Question number 40?")]
     good, bad = (model.score(prompt, answer) for answer in ("Thank you, open page 40.", "Perhaps it, wait page 40."))
     assert good is not None
@@ -78,7 +84,7 @@ def test_it_learns_what_shuffled_pairs_do_not_teach(tiny_base: Path, tmp_path: P
 
 
 def test_the_base_model_tells_nothing_apart(tiny_base: Path, uninterrupted: Run) -> None:
-    adapters = {"base": None, "new": uninterrupted[0].adapter_dir}
+    adapters = {"base": None, "new": uninterrupted[0].weights_dir}
     scores = reward_scoring.score_versions(
         str(tiny_base), adapters, polite_rows(36)[24:], max_length=128, report=silent
     )
@@ -94,28 +100,8 @@ def test_an_interrupted_training_resumes_to_the_same_model(tiny_base: Path, tmp_
     assert same_weights(resumed, uninterrupted[0])
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from rl.training import reward_model
-from tests.training.test_reward_model import job
-
-def report(event, values):
-    if event == "step" and values["metrics"] and values["step"] == 5:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-reward_model.train(job(Path(sys.argv[1]), Path(sys.argv[2]), save_steps=2), report)
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_training_resumes_to_the_same_model(
-    tiny_base: Path, tmp_path: Path, uninterrupted: Run, settings: Any
-) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(settings.BASE_DIR)}
-    command = [sys.executable, "-c", KILLED, str(tiny_base), str(tmp_path)]
-    killed = subprocess.run(command, cwd=settings.BASE_DIR, env=environment, timeout=120)
-    assert killed.returncode == -signal.SIGKILL
+def test_a_killed_training_resumes_to_the_same_model(tiny_base: Path, tmp_path: Path, uninterrupted: Run) -> None:
+    killed(reward_model.train, job(tiny_base, tmp_path, save_steps=2))
     resumed = reward_model.train(job(tiny_base, tmp_path, resume=True, save_steps=2), silent)
     assert same_weights(resumed, uninterrupted[0])
 

@@ -33,7 +33,7 @@ def judge(agent: Agent, data_dir: Path) -> ModelVersion:
 
 
 def test_it_is_found_by_its_version_or_its_folder(agent: Agent, judge: ModelVersion) -> None:
-    folder = versions.adapter_directory(judge)
+    folder = versions.weights_directory(judge)
     assert reward_models.find(agent, "Reward-V15") == folder
     assert reward_models.find(agent, str(folder)) == folder
 

@@ -6,7 +6,7 @@ from rl.config import GRPOConfig, PPOConfig, TrainingConfig
 from rl.data_formatter.fresh import fresh_trace
 from rl.errors import NotEnoughData, RewardFailed, UsageError
 from rl.rewards import REWARDS, reward_class
-from rl.training.rollouts import check_rollouts, generates, require_rewards, row_kind, scorer_for
+from rl.training.rollouts import AgentScorer, check_rollouts, generates, require_rewards, row_kind
 from tests.conftest import make_trace
 
 pytestmark = pytest.mark.django_db
@@ -36,30 +36,30 @@ def test_fresh_answers_are_judged_by_what_needs_no_record_of_them():
 
 
 def test_a_fresh_answer_gets_the_agents_rewards_by_name(agent):
-    score = scorer_for(agent)(fresh_trace(ROW, '{"a": 1}', 10, 4000))
+    score = AgentScorer(agent.name)(fresh_trace(ROW, '{"a": 1}', 10, 4000))
     assert score.components["format_compliance"] == 1
     assert score.components["efficiency"] == pytest.approx(2 ** (-4010 / 4000))
     assert score.value == pytest.approx((1 + 0.5 * score.components["efficiency"]) / 1.5)
 
 
 def test_only_the_rewards_that_are_named_count_with_the_agents_weights(agent):
-    score = scorer_for(agent, "format_compliance, syntax_validation")(fresh_trace(ROW, '{"a": 1}', 10, 4000))
+    score = AgentScorer(agent.name, "format_compliance, syntax_validation")(fresh_trace(ROW, '{"a": 1}', 10, 4000))
     assert (score.value, score.components) == (1, {"format_compliance": 1})
 
 
 def test_where_nothing_applies_there_is_no_value(agent):
-    assert scorer_for(agent, "format_compliance")(fresh_trace({**ROW, "details": {}}, "Yes.")).value is None
+    assert AgentScorer(agent.name, "format_compliance")(fresh_trace({**ROW, "details": {}}, "Yes.")).value is None
 
 
 def test_what_was_decided_about_the_stored_answer_says_nothing_about_a_fresh_one(agent):
     row = {**ROW, "details": {"decision": {"reward": 2.0}}}
-    assert "decision" not in scorer_for(agent)(fresh_trace(row, "Yes.")).components
+    assert "decision" not in AgentScorer(agent.name)(fresh_trace(row, "Yes.")).components
 
 
 def test_a_reward_that_breaks_is_named(agent, settings):
     settings.CUSTOM_REWARDS = {"broken": "tests.training.test_rollouts.Broken"}
     with pytest.raises(RewardFailed, match="reward broken: ZeroDivisionError"):
-        scorer_for(agent)(fresh_trace(ROW, "{}"))
+        AgentScorer(agent.name)(fresh_trace(ROW, "{}"))
 
 
 class Broken(reward_class("format_compliance")):
@@ -102,7 +102,7 @@ def test_settings_that_contradict_each_other_or_the_machine_are_refused(
 
 def test_an_agent_whose_rewards_all_need_records_is_told_which_would_do(agent):
     agent.reward_weights = {name: 0 for name in REWARDS if name not in ("feedback", "tool_success", "efficiency")}
-    with pytest.raises(NotEnoughData, match="could: code_execution, syntax_validation, efficiency, format_compliance"):
+    with pytest.raises(NotEnoughData, match="give one of these a weight, code_execution, syntax_validation, eff"):
         require_rewards(agent)
 
 

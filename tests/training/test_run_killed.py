@@ -53,17 +53,18 @@ def work_until_killed(run: TrainingRun, monkeypatch, point: str) -> None:
             runs._work(run, Monitor(run, (silent,)))
 
 
-@pytest.mark.parametrize("point", POINTS)
-def test_a_run_that_is_killed_when(point, run, monkeypatch):
-    work_until_killed(run, monkeypatch, point)
-    again = TrainingRun.objects.get(pk=run.pk)
-    assert again.take_over()
-    evaluation = runs.execute(again, silent)
+def test_a_run_that_is_killed_at_every_point_ends_as_if_nothing_had_been(run, monkeypatch):
+    """One attempt after the other gets a point further."""
+    for point in POINTS:
+        work_until_killed(run, monkeypatch, point)
+        run = TrainingRun.objects.get(pk=run.pk)
+        assert run.take_over()
+    evaluation = runs.execute(run, silent)
     version = ModelVersion.objects.get()
-    assert (again.state, again.version, evaluation.version) == (TrainingRun.State.SUCCEEDED, version, version)
+    assert (run.state, run.version, evaluation.version) == (TrainingRun.State.SUCCEEDED, version, version)
     assert (evaluation.verdict, evaluation.against) == (Evaluation.Verdict.PROMOTE, None)
-    assert Deployment.champion(again.agent) == version
+    assert Deployment.champion(run.agent) == version
     assert {artifact.kind for artifact in version.artifacts.all()} == {Artifact.Kind.ADAPTER, Artifact.Kind.GGUF}
-    assert versions.adapter_directory(version).is_dir()
+    assert versions.weights_directory(version).is_dir()
     assert version.stage == ModelVersion.Stage.EXPORTED
     assert not Feedback.objects.filter(training_set=None, is_current=True).exclude(kind="retraction").exists()

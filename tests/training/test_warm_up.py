@@ -30,7 +30,7 @@ def whole(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory):
 def test_good_answers_are_likely_before_the_method_starts(tiny_base: Path, whole):
     _, listener = whole
     assert "imitates 12 good answers first" in listener.log
-    warm = whole[0].adapter_dir.parent / "warm-up"
+    warm = whole[0].weights_dir.parent / "warm-up"
     assert chosen_logp(tiny_base, warm) > chosen_logp(tiny_base, None) + 5
 
 
@@ -41,7 +41,7 @@ def test_the_method_is_held_near_the_warm_up_and_not_the_base_model(whole):
 
 
 def test_the_adapter_is_one_like_any_other(tiny_base: Path, whole):
-    adapter = whole[0].adapter_dir
+    adapter = whole[0].weights_dir
     assert sorted(path.name for path in adapter.iterdir() if path.is_dir()) == []
     assert chosen_logp(tiny_base, adapter) > chosen_logp(tiny_base, None)
 

@@ -22,7 +22,7 @@ class Command(RatchetCommand):
         parser.add_argument("--agent", required=True)
         what = parser.add_mutually_exclusive_group()
         what.add_argument("--version", dest="version_name", metavar="NAME", help="default: the newest")
-        what.add_argument("--checkpoint", help="an adapter directory instead of a version")
+        what.add_argument("--checkpoint", help="an adapter's or a whole model's directory instead of a version")
         parser.add_argument(
             "--compare-base", action="store_true", help="judge against the base, not the version in use"
         )

@@ -19,7 +19,7 @@ class Command(RatchetCommand):
         parser.add_argument("--agent", help="needed with --version")
         what = parser.add_mutually_exclusive_group()
         what.add_argument("--version", dest="version_name", metavar="NAME", help="default: the agent's newest")
-        what.add_argument("--checkpoint", help="an adapter directory instead of a version")
+        what.add_argument("--checkpoint", help="an adapter's or a whole model's directory instead of a version")
         parser.add_argument("--format", choices=list(EXPORTERS), default="gguf")
         parser.add_argument("--quantization", default="f16", help=f"of a GGUF file: {', '.join(LEVELS)}")
         parser.add_argument("--model-name", default="", help="default: agent and version")

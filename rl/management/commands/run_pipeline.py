@@ -7,11 +7,11 @@ from django.core.management.base import CommandParser
 from rl.errors import UsageError
 from rl.export.levels import LEVELS
 from rl.management.base import RatchetCommand, two_columns
-from rl.management.training import check_export, show_run
+from rl.management.training import FULL_HELP, check_export, show_run
 from rl.training import METHODS
 from rl.training.pipeline import TrainingPipeline
 
-_OVERRIDES = ("epochs", "max_steps", "learning_rate", "seed")
+_OVERRIDES = ("full", "epochs", "max_steps", "learning_rate", "seed")
 _DATA = ("min_samples", "val_split")
 
 
@@ -22,6 +22,7 @@ class Command(RatchetCommand):
         parser.add_argument("--agent", required=True)
         parser.add_argument("--method", choices=list(METHODS), help="default: the one that training_plan advises")
         parser.add_argument("--base-model", default="", help="hub id or directory; default: the agent's")
+        parser.add_argument("--full", action="store_const", const=True, help=FULL_HELP)
         parser.add_argument("--epochs", type=float)
         parser.add_argument("--max-steps", type=int, help="optimiser steps; default: as many as the epochs come to")
         parser.add_argument("--learning-rate", type=float)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -92,6 +93,13 @@ def test_a_dry_run_says_what_would_be_trained(server: Caller, agent: Agent, data
     assert not OrmQ.objects.exists()
 
 
+def test_all_weights_are_trained_where_that_is_asked_for(server: Caller, agent: Agent, data_dir):
+    rate_prompts(agent, 20)
+    document = server.post(train_url(agent), {"dryRun": True, "full": True, "method": "dpo"}).json()
+    assert document["modelConfig"]["use_lora"] is False
+    assert document["modelConfig"]["learning_rate"] == pytest.approx(5e-6)
+
+
 def test_a_training_is_queued_and_its_address_told(
     server: Caller, agent: Agent, data_dir, django_capture_on_commit_callbacks
 ):
@@ -128,7 +136,7 @@ def test_a_wrong_setting_is_refused(server: Caller, agent: Agent, data_dir, body
     assert not TrainingRun.objects.exists()
 
 
-def finished(agent: Agent) -> TrainingRun:
+def finished(agent: Agent, **config: Any) -> TrainingRun:
     version = ModelVersion.objects.create(agent=agent, name="v25", base_model="tiny", feedback_count=25)
     training_set = TrainingSet.objects.create(
         agent=agent, method="dpo", content_hash="0" * 64, train_rows=9, heldout_rows=1, feedback_count=25, val_split=0.2,
@@ -136,7 +144,7 @@ def finished(agent: Agent) -> TrainingRun:
     )  # fmt: skip
     return TrainingRun.objects.create(
         agent=agent, method="dpo", version=version, training_set=training_set, state=TrainingRun.State.SUCCEEDED, step=30,
-        config=TrainingConfig().as_dict(),
+        config=TrainingConfig(**config).as_dict(),
     )  # fmt: skip
 
 
@@ -149,6 +157,12 @@ def test_the_result_of_a_training_has_its_figures(server: Caller, agent: Agent, 
     assert (document["feedbackCount"], document["trainingSteps"]) == (25, 30)
     assert (document["rewardMean"], document["rewardStd"], document["rewardModelPath"]) == (0.6, 0.2, None)
     assert document["modelPath"].endswith("/models/support-chat/v25/adapter")
+
+
+def test_the_path_of_a_whole_model_is_told(server: Caller, agent: Agent, data_dir):
+    run = finished(agent, full=True)
+    document = server.get(f"/api/policies/{agent}/runs/{run.pk}/").json()
+    assert document["modelPath"].endswith("/models/support-chat/v25/model")
 
 
 def test_the_versions_are_listed(server: Caller, agent: Agent, data_dir):

@@ -35,6 +35,7 @@ class TrainPolicyIn(serializers.Serializer):
     baseModel = TextField(required=False, help_text="Default: the agent's.")
     maxSteps = serializers.IntegerField(required=False, min_value=0, help_text="Optimiser steps; 0: by epochs.")
     learningRate = NumberField(required=False)
+    full = serializers.BooleanField(required=False, help_text="Train all weights instead of an adapter.")
 
 
 class ModelConfigOut(serializers.Serializer):
@@ -63,7 +64,9 @@ class PolicyRunOut(serializers.Serializer):
     error = serializers.CharField(allow_blank=True)
     policyId = serializers.IntegerField(allow_null=True)
     version = serializers.CharField(allow_null=True)
-    modelPath = serializers.CharField(allow_null=True, help_text="The adapter's directory, on the site's machine.")
+    modelPath = serializers.CharField(
+        allow_null=True, help_text="The directory of the adapter or the model, on the site's machine."
+    )
     rewardModelPath = serializers.CharField(allow_null=True)
     feedbackCount = serializers.IntegerField(allow_null=True)
     trainingSteps = serializers.IntegerField()

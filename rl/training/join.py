@@ -1,0 +1,34 @@
+"""On every machine but the first: takes part in a training that the first one has started.
+
+``python -m rl.training.join DATA_DIR/runs/7/launch accelerate.yaml``: ``DATA_DIR`` is the same shared folder on all of them,
+and the configuration says which machine this is (``machine_rank``).
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from rl.errors import UsageError
+from rl.training.launch import Launch, environment
+from rl.training.launching import JOB
+
+
+def main(arguments: list[str]) -> int:
+    try:
+        folder, config = arguments
+    except ValueError:
+        print(__doc__, file=sys.stderr)  # noqa: T201
+        return UsageError.exit_code
+    try:
+        if not (Path(folder) / JOB).is_file():
+            raise UsageError(f"no training waits in {folder}: start it on the first machine by --accelerate-config")
+        return subprocess.call(Launch(accelerate_config=config).command(Path(folder).resolve()), env=environment())
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
