@@ -18,7 +18,9 @@ _NAME = re.compile(r"checkpoint-(\d+)")
 STATE = "trainer_state.json"
 FILES_KEY = "files"
 """In the state of a training that is not the transformers trainer's: what else its checkpoints are made of."""
-_OF_ALL = ("optimizer.pt",)
+_OPTIMIZERS = ("optimizer.pt", "optimizer.bin", "optimizer_0/.metadata", "latest")
+"""Any of them: of one whole model, of FSDP with whole or with cut states, of DeepSpeed."""
+_CUT_WEIGHTS = "pytorch_model_fsdp_0/.metadata"
 _OF_THE_TRAINER = ("scheduler.pt",)
 
 
@@ -36,7 +38,8 @@ def is_complete(path: Path) -> bool:
     state = _state(path)
     if state is None or (FILES_KEY not in state and not any(path.glob("rng_state*.pth"))):
         return False
-    return all(_is_whole(path / name) for name in (*_weights(path), *_OF_ALL, *state.get(FILES_KEY, _OF_THE_TRAINER)))
+    needed = (*_weights(path), *state.get(FILES_KEY, _OF_THE_TRAINER))
+    return all(_is_whole(path / name) for name in needed) and any(_is_whole(path / name) for name in _OPTIMIZERS)
 
 
 def remove_incomplete(output_dir: Path) -> None:
@@ -52,7 +55,9 @@ def remove_old(output_dir: Path, keep: int = KEPT) -> None:
 
 
 def _weights(path: Path) -> list[str]:
-    """What the weights are made of: an adapter's files, or those of a whole model."""
+    """What the weights are made of: an adapter's files, those of a whole model, or FSDP's parts of either."""
+    if (path / _CUT_WEIGHTS).is_file():
+        return [_CUT_WEIGHTS]
     if is_adapter(path) or not (path / MODEL_CONFIG).is_file():
         return [ADAPTER_CONFIG, ADAPTER_WEIGHTS]
     try:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 from datasets import Dataset
 from peft import LoraConfig, PeftModel
+from torch import Tensor
 from transformers import PreTrainedModel, PrinterCallback, Trainer, TrainingArguments
 from trl.trainer.utils import use_adapter
 
@@ -142,28 +143,34 @@ def fit(trainer: Trainer, job: TrainingJob, checkpoint: Path | None, report: Rep
 
 def publish(trainer: Trainer, start: Start, name: str = "") -> Path:
     """The adapter, or the whole model, appears in the run's folder; ``name``: instead of that of its kind."""
-    return publish_weights(trainer.accelerator.unwrap_model(trainer.model), start, name)
+    state = None
+    if processes.cuts_models():  # each process has a part of the weights
+        state = trainer.accelerator.get_state_dict(trainer.deepspeed or trainer.model)
+    return publish_weights(trainer.accelerator.unwrap_model(trainer.model), start, name, state)
 
 
-def publish_weights(model: PreTrainedModel | PeftModel, start: Start, name: str = "") -> Path:
-    """As ``publish``."""
+def publish_weights(
+    model: PreTrainedModel | PeftModel, start: Start, name: str = "", state: Mapping[str, Tensor] | None = None
+) -> Path:
+    """As ``publish``; ``state``: the whole weights, where the model has not."""
     name = name or (ADAPTER if isinstance(model, PeftModel) else MODEL)
     unfinished, target = start.scratch / name, start.job.output_dir / name
     if processes.is_first():
         if isinstance(model, PeftModel):
             # "auto" would ask the hub whether the vocabulary has grown.
-            model.save_pretrained(unfinished, selected_adapters=["default"], save_embedding_layers=False)
+            chosen: dict[str, Any] = {"selected_adapters": ["default"], "save_embedding_layers": False}
+            model.save_pretrained(unfinished, state_dict=state, **chosen)
         else:
-            _save_model(model, start.job.base_model, unfinished)
+            _save_model(model, state, start.job.base_model, unfinished)
         publish_directory(unfinished, target)
     processes.wait()
     return target
 
 
-def _save_model(model: PreTrainedModel, base: str, folder: Path) -> None:
+def _save_model(model: PreTrainedModel, state: Mapping[str, Tensor] | None, base: str, folder: Path) -> None:
     """With its tokenizer, and the name of the model that it was trained from."""
     model.config.use_cache = True  # training turns it off, and generating is slow without
-    model.save_pretrained(folder, max_shard_size=loading.SHARD)
+    model.save_pretrained(folder, state_dict=state, max_shard_size=loading.SHARD)
     loading.load_tokenizer(base).save_pretrained(folder)
     write_json(folder / ORIGIN, {"base_model": base})
 

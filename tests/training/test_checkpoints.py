@@ -39,6 +39,23 @@ def test_the_newest_is_the_one_with_the_highest_step(tmp_path: Path) -> None:
     assert checkpoints.newest_complete(tmp_path) == tmp_path / "checkpoint-100"
 
 
+@pytest.mark.parametrize("name", ["optimizer.bin", "optimizer_0/.metadata", "latest"])
+def test_fsdp_and_deepspeed_keep_their_optimiser_elsewhere(tmp_path: Path, name: str) -> None:
+    path = checkpoint(tmp_path, 10)
+    (path / name).parent.mkdir(exist_ok=True)
+    (path / "optimizer.pt").rename(path / name)
+    assert checkpoints.is_complete(path)
+
+
+def test_fsdp_may_keep_the_weights_in_parts(tmp_path: Path) -> None:
+    path = checkpoint(tmp_path, 10)
+    (path / "adapter_config.json").unlink()
+    assert not checkpoints.is_complete(path)
+    (path / "pytorch_model_fsdp_0").mkdir()
+    (path / "pytorch_model_fsdp_0" / ".metadata").write_bytes(b"parts")
+    assert checkpoints.is_complete(path)
+
+
 def whole_model(folder: Path, step: int) -> Path:
     """Of a training of all weights, in two files."""
     path = checkpoint(folder, step)
