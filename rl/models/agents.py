@@ -166,8 +166,9 @@ class Agent(models.Model):
         start = preset(name, method)
         known = {field.name for field in fields(start)}
         most = PRESETS[name].get("max_length", self.context_length)
-        values = {"max_length": min(most, self.context_length), "max_new_tokens": self.response_length}
+        values = {"max_length": min(most, self.context_length)}
         if not preset_name:
             check_overrides(self.training_overrides)
             values |= self.training_overrides
+        values = {"max_new_tokens": min(self.response_length, int(values["max_length"]) // 2), **values}
         return start.with_overrides({name: value for name, value in values.items() if name in known})

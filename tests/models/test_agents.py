@@ -51,6 +51,14 @@ def test_the_lengths_of_an_agent_hold_for_every_method_and_preset():
     assert not hasattr(agent.training_config("dpo"), "max_new_tokens")
 
 
+def test_generated_answers_leave_half_of_the_length_to_the_prompt_unless_the_agent_says_otherwise():
+    assert Agent(name="x", context_length=200).training_config("ppo").max_new_tokens == 100
+    short = Agent(name="x", training_overrides={"max_length": 128})
+    assert short.training_config("grpo").max_new_tokens == 64
+    short.training_overrides["max_new_tokens"] = 100
+    assert short.training_config("grpo").max_new_tokens == 100
+
+
 def test_a_preset_with_short_rows_keeps_them_short():
     assert Agent(name="x", preset="memory_constrained").training_config().max_length == 512
     assert Agent(name="x", preset="memory_constrained", context_length=256).training_config().max_length == 256
