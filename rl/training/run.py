@@ -64,9 +64,9 @@ class RunOptions:
     reward_model: str = ""
     """A directory or a version: what rewards them instead."""
     report_to: str = ""
+    """Experiment trackers, with commas between."""
     num_processes: int = 1
     accelerate_config: str = ""
-    """Experiment trackers, with commas between."""
 
     @property
     def launch(self) -> Launch:

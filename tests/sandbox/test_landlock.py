@@ -54,11 +54,11 @@ victim = subprocess.Popen(["sleep", "60"])
 
 def test_the_end_of_a_run_kills_what_it_left_and_nothing_else_of_the_same_user():
     done = as_anybody(PRELUDE + """
-result = run("setsid sleep 30 & (trap '' TERM HUP; setsid sleep 30) & kill -9 -1; echo $?", "shell")
-print(victim.poll(), os.popen("pgrep -c -u $(id -u) -x sleep").read().strip())
+result = run("setsid sleep 30.25 & (trap '' TERM HUP; setsid sleep 30.25) & kill -9 -1; echo $?", "shell")
+print(victim.poll(), os.popen("pgrep -c -u $(id -u) -x -f 'sleep 30.25'").read().strip())
 victim.kill()
 """)  # fmt: skip
-    assert done.stdout == "None 1\n", done.stderr
+    assert done.stdout == "None 0\n", done.stderr
 
 
 def test_files_and_processes_of_the_same_user_cannot_be_changed():

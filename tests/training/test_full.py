@@ -17,10 +17,9 @@ from rl.errors import Interrupted, TrainingFailed
 from rl.evaluation.answering import answer_versions
 from rl.evaluation.scoring import score_versions
 from rl.records import TrainingResult, silent
-from rl.training import checkpoints, dpo, grpo, kto, launching, loading, reward_model, reward_scoring
-from rl.training.launching import Launch
+from rl.training import checkpoints, dpo, grpo, kto, loading, reward_model, reward_scoring
 from rl.training.model_path import base_of, is_reward_model
-from tests.training import test_grpo, test_reward_model
+from tests.training import test_grpo, test_reward_model, two_processes
 from tests.training.conftest import Listener, job, message, polite_rows, same_weights, weights
 from tests.training.test_kto import labelled_rows
 
@@ -92,12 +91,8 @@ def test_bf16_computes_with_weights_that_stay_in_float32(tiny_base: Path, tmp_pa
     assert result.final_loss < 0.6
 
 
-@pytest.mark.slow
-def test_two_processes_have_the_losses_of_one(
-    tiny_base: Path, tmp_path: Path, uninterrupted: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    result = launching.train("dpo", Launch(2), job(tiny_base, tmp_path, **FULL), silent)
+def test_two_processes_have_the_losses_of_one(tiny_base: Path, tmp_path: Path, uninterrupted: Run) -> None:
+    result = two_processes.train("dpo", job(tiny_base, tmp_path, **FULL))
     alone, together = weights(uninterrupted[0]), weights(result)
     assert result.series("loss") == pytest.approx(uninterrupted[0].series("loss"), abs=1e-4)
     assert all(torch.allclose(alone[name], together[name], atol=1e-4) for name in alone)
