@@ -72,8 +72,9 @@ def console() -> Console:
 
 
 @pytest.fixture
-def context(browser: Browser, console: Console) -> Iterator[BrowserContext]:
-    """A profile of its own: no cookie and no localStorage of another test."""
+def context(browser: Browser, console: Console, transactional_db: None) -> Iterator[BrowserContext]:
+    """A profile of its own: no cookie and no localStorage of another test. Its pages are closed before the database is
+    emptied under them."""
     context = browser.new_context(viewport={"width": 1100, "height": 800}, locale="en-US", reduced_motion="reduce")
     context.set_default_timeout(10_000)
     console.watch(context)

@@ -79,7 +79,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def node(options: list[str], environment: dict[str, str]) -> Iterator[None]:
     common = ["--block", "--num-cpus", "1", "--disable-usage-stats", "--object-store-memory", "80000000"]
     agent = ["--dashboard-agent-listen-port", str(free_port())]
-    command = [environment_of("ray").with_name("ray"), "start", *common, *agent, *options]
+    command = [environment_of("ray"), "-m", "ray.scripts.scripts", "start", *common, *agent, *options]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen(command, env=environment, start_new_session=True, **quiet)
     try:

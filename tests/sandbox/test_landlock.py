@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -219,17 +221,22 @@ from rl.sandbox.contract import Limits
 from rl.sandbox.landlock import Landlock
 Landlock().run("import os, time\\nos.fork() or os.setsid()\\ntime.sleep(60)", "python", "", Limits(60))
 """
-    with subprocess.Popen([sys.executable, "-c", script], cwd=ROOT) as parent:
-        while len(tree := descendants(parent.pid)) < 3:
-            time.sleep(0.02)
-        folders = set(Path(landlock._place()).glob("ratchet-box-*"))
-        parent.kill()
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # that all users reach
+        Path(folder).chmod(0o711)
+        with subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, env={**os.environ, "TMPDIR": folder}) as parent:
+            while len(tree := descendants(parent.pid)) < 3:
+                time.sleep(0.02)
+            parent.kill()
+        wait_for_the_end_of(tree)
+        [left] = Path(folder).iterdir()  # nobody is there to remove it
+        scratch.remove(left)
+
+
+def wait_for_the_end_of(tree: Iterable[int]) -> None:
     end = time.monotonic() + 10
     while any(is_alive(pid) for pid in tree) and time.monotonic() < end:
         time.sleep(0.02)
     assert [pid for pid in tree if is_alive(pid)] == []
-    for folder in folders:  # nobody is left to remove it
-        scratch.remove(folder)
 
 
 def test_a_killed_supervisor_is_no_result():
