@@ -222,7 +222,7 @@ from rl.sandbox.landlock import Landlock
 Landlock().run("import os, time\\nos.fork() or os.setsid()\\ntime.sleep(60)", "python", "", Limits(60))
 """
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # that all users reach
-        Path(folder).chmod(0o711)
+        Path(folder).chmod(0o755)
         with subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, env={**os.environ, "TMPDIR": folder}) as parent:
             while len(tree := descendants(parent.pid)) < 3:
                 time.sleep(0.02)
