@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.trainer_utils import SaveStrategy
 
 from rl.errors import Interrupted, TrainingFailed
 from rl.files import publish_directory
@@ -58,8 +59,8 @@ def _components(entry: dict[str, Any]) -> dict[str, str]:
 class Progress(TrainerCallback):
     """Reports each step, and within long steps that it is alive.
 
-    A report that raises Interrupted ends the training after the current step, with a checkpoint. The trainer then
-    returns as if it had finished: ask ``stopped`` and raise it.
+    A report that raises Interrupted ends the training after the current step, with a checkpoint if it saves any. The
+    trainer then returns as if it had finished: ask ``stopped`` and raise it.
     """
 
     def __init__(self, report: Report, most_kl: float = math.inf) -> None:
@@ -89,7 +90,8 @@ class Progress(TrainerCallback):
         require_healthy(metrics, state.global_step, self.most_kl)
         if processes.any_of(self.stopped is not None):
             self.stopped = self.stopped or Interrupted("the first process was told to stop")
-            control.should_training_stop = control.should_save = True
+            control.should_training_stop = True
+            control.should_save = args.save_strategy != SaveStrategy.NO
 
     def _tell(self, state: TrainerState) -> None:
         try:

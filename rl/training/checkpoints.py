@@ -14,6 +14,8 @@ from rl.training.model_path import ADAPTER_CONFIG, ADAPTER_WEIGHTS, MODEL_CONFIG
 KEPT = 2
 """The newest is what a resume uses; the one before it is there for a disk that lies."""
 
+WARM_UP = "warm-up"
+"""The folder of what a method starts from, where good answers are imitated first."""
 _NAME = re.compile(r"checkpoint-(\d+)")
 STATE = "trainer_state.json"
 FILES_KEY = "files"
@@ -52,6 +54,12 @@ def remove_old(output_dir: Path, keep: int = KEPT) -> None:
     """Removes all but the ``keep`` newest."""
     for path in _newest_first(output_dir)[keep:]:
         shutil.rmtree(path)
+
+
+def remove_all(output_dir: Path) -> None:
+    """Of a training that is over, what only going on with it would need."""
+    remove_old(output_dir, keep=0)
+    shutil.rmtree(output_dir / WARM_UP, ignore_errors=True)
 
 
 def _weights(path: Path) -> list[str]:

@@ -19,9 +19,9 @@ from transformers import PreTrainedModel
 from trl import KTOConfig, KTOTrainer
 
 from rl.config import TrainingConfig
-from rl.errors import NotEnoughData, UsageError
+from rl.errors import NotEnoughData
 from rl.records import Report, TrainingJob, TrainingResult
-from rl.training import fitting
+from rl.training import fitting, processes
 from rl.training.preparing import Start, encoded_rows, prepared
 from rl.training.warm_up import warmed_up
 
@@ -37,7 +37,8 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         rows, lengths = encoded_rows(start, "kto")
         of_labels = _weights(rows, report)
         rows = rows.shuffle(seed=int(job.config.seed))
-        rows = _with_other_answers(rows, _rows_a_pass(job.config), start)
+        rows_a_pass = fitting.batches(job.config)["per_device_train_batch_size"]
+        rows = _with_other_answers(rows, rows_a_pass, start)
         good = ((row["prompt_ids"], row["completion_ids"]) for row in iter(rows) if row["label"])
         trainer = _trainer(start, warmed_up(start, good), rows, of_labels)
         trainer.use_reference(job.config, report)
@@ -51,20 +52,13 @@ class _Trainer(fitting.OnTokenIds, KTOTrainer):
 
 
 def _at_least_two_rows_a_pass(config: TrainingConfig, report: Report) -> TrainingConfig:
-    if config.batch_size > 1:
+    """In each process."""
+    least = 2 * processes.count()
+    if config.batch_size >= least:
         return config
-    passes = max(1, round(config.gradient_accumulation / 2))
-    report("log", {"text": f"KTO compares the rows of a forward pass: 2 rows a pass and {passes} passes a step"})
-    return replace(config, batch_size=2, gradient_accumulation=passes)
-
-
-def _rows_a_pass(config: TrainingConfig) -> int:
-    rows = fitting.batches(config)["per_device_train_batch_size"]
-    if rows < 2:
-        raise UsageError(
-            f"KTO needs 2 rows a forward pass in each process: batch_size {config.batch_size} is too small"
-        )
-    return rows
+    passes = max(1, round(config.rows_a_step / least))
+    report("log", {"text": f"KTO compares the rows of a forward pass: {least} rows a pass and {passes} passes a step"})
+    return replace(config, batch_size=least, gradient_accumulation=passes)
 
 
 def _weights(rows: Dataset, report: Report) -> dict[str, float]:

@@ -14,7 +14,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
@@ -31,10 +31,13 @@ from rl.training_result import TrainingResult
 FOLDER = "launch"
 JOB, RESULT, FAILURE, STOP = "job.json", "result.json", "failure.json", "stop"
 END_SECONDS = 60.0
-"""For the processes to end by themselves after they were told to stop; a step of training may take long."""
+"""For the processes to end by themselves after they were told to stop, or after their last sign of life since."""
 _LAST_LINES = 400
 """Of what the processes print, the launcher's own summary at the end among them."""
 _ERROR = re.compile(r"(?!torch\.distributed\.elastic)[\w.]*(Error|Exception|Interrupt): ")
+_LOST = re.compile(r"(closed|reset) by peer|remote process exited|Broken pipe")
+_KILLED = re.compile(r"\s*traceback : (Signal (?!15 )\d+ \(\w+\))")
+"""Of the launcher's summary; by 15 it ends those that are left."""
 
 
 def train(method: str, launch: Launch, job: TrainingJob, report: Report) -> TrainingResult:
@@ -51,11 +54,14 @@ def train(method: str, launch: Launch, job: TrainingJob, report: Report) -> Trai
             "log", {"text": f"waits for {launch.machines - 1} more to come: python -m rl.training.join {folder} FILE"}
         )
     last: deque[str] = deque(maxlen=_LAST_LINES)
-    with _started(command, last) as process:
-        stopped = _follow(process, folder, report)
-        if stopped:
-            raise stopped
-        process.wait()
+    try:
+        with _started(command, last) as process:
+            stopped = _follow(process, folder, report)
+            if stopped:
+                raise stopped
+            process.wait()
+    finally:
+        (folder / JOB).unlink(missing_ok=True)  # nobody can join any more
     return _result(folder, process.returncode, last)
 
 
@@ -105,24 +111,28 @@ def _started(command: list[str], last: deque[str]) -> Iterator[subprocess.Popen[
 
 def _follow(process: subprocess.Popen[str], folder: Path, report: Report) -> Interrupted | None:
     """Passes the reports on; what interrupted them, after the processes were told to stop. Processes that wait for others
-    say nothing and hear nothing: they get END_SECONDS."""
+    say nothing and hear nothing: they get END_SECONDS, and those that report get as long again from each report on."""
     stopped, deadline = None, math.inf
     for line in _lines(process):
         event = ("waiting", {}) if line is None else _event(line)
         if time.monotonic() > deadline:
             break
-        if event is None or stopped:
+        if event is None:
             continue
         try:
             report(*event)
         except Interrupted as stop:
-            stopped, deadline = stop, time.monotonic() + END_SECONDS
-            (folder / STOP).write_text(str(stop), encoding="utf-8")
+            if stopped is None:
+                stopped, deadline = stop, time.monotonic() + END_SECONDS
+                (folder / STOP).write_text(str(stop), encoding="utf-8")
+        if stopped and line is not None:
+            deadline = time.monotonic() + END_SECONDS
     return stopped
 
 
 def _lines(process: subprocess.Popen[str]) -> Iterator[str | None]:
-    """Up to the end of the output; None after each second without one."""
+    """Up to the end of the output, or of the process: its output stays open as long as any that it left behind has it.
+    None after each second without a line."""
     lines: Queue[str] = Queue()
 
     def read(stream: IO[str]) -> None:
@@ -135,6 +145,8 @@ def _lines(process: subprocess.Popen[str]) -> Iterator[str | None]:
         try:
             line = lines.get(timeout=1)
         except Empty:
+            if process.poll() is not None:
+                return
             yield None
             continue
         if not line:
@@ -171,9 +183,19 @@ def _result(folder: Path, code: int, last: deque[str]) -> TrainingResult:
         failure = json.loads((folder / FAILURE).read_text(encoding="utf-8"))
         raise _made(getattr(errors, failure["type"], TrainingFailed), failure["text"])
     if not (folder / RESULT).exists():
-        said = next(filter(_ERROR.match, last), last[-1] if last else "")  # the first to fail makes the others fail
-        raise TrainingFailed(f"a training process ended with exit code {code}: {said or 'it said nothing'}")
+        raise TrainingFailed(f"a training process ended with exit code {code}: {_cause(last)}")
     return TrainingResult.load(folder / RESULT)
+
+
+def _cause(last: Iterable[str]) -> str:
+    """The first to fail makes the others fail, which lose it; one that was killed is only in the launcher's summary."""
+    lines = list(last)
+    errors = [line for line in lines if _ERROR.match(line)]
+    own = [line for line in errors if not _LOST.search(line)]
+    killed = [match[1] for line in lines if (match := _KILLED.match(line))]
+    if killed and killed[0].startswith("Signal 9 "):
+        killed[0] += " ended it, as the system does when memory runs out"
+    return next(iter((*own, *killed, *errors, *lines[-1:])), "it said nothing")
 
 
 def _made(kind: type[RatchetError], text: str) -> RatchetError:

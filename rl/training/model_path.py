@@ -91,7 +91,8 @@ def _said(file: Path, name: str) -> str:
         return str(json.loads(file.read_text(encoding="utf-8"))[name])
     except FileNotFoundError:
         raise UsageError(
-            f"{file.parent} does not say which model it was trained from: {file.name} is missing"
+            f"{file.parent} does not say which model it was trained from: "
+            f'write {{"{name}": "directory or hub id"}} into {file}'
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{file} cannot be read: {error}") from None

@@ -85,7 +85,7 @@ def scratch_folder(output_dir: Path) -> Iterator[Path]:
         processes.wait()
     finally:
         if processes.is_first():
-            shutil.rmtree(folder)
+            shutil.rmtree(folder, ignore_errors=True)  # another process may still write, where this one has failed
 
 
 def starting_point(job: TrainingJob) -> Path | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from typing import Any
 
@@ -91,8 +91,12 @@ def create(
     options: RunOptions,
     trigger: TrainingRun.Trigger = TrainingRun.Trigger.MANUAL,
 ) -> TrainingRun:
-    """Raises RunConflict when the agent has a run that is queued or running: two would race for the same ratings."""
+    """The base model is the agent's of now, whatever the agent gets before the run is resumed.
+
+    Raises RunConflict when the agent has a run that is queued or running: two would race for the same ratings.
+    """
     method_path(method_name)
+    options = replace(options, base_model=options.base_model or agent.base_model)
     rollouts.check_rollouts(agent, method_name, config, options.rewards, options.reward_model)
     try:
         with transaction.atomic():

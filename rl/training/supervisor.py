@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 import psutil
@@ -183,11 +183,16 @@ def _why_not_resumed(run: TrainingRun) -> str:
 
 
 def _kill_session(process: psutil.Process) -> None:
-    """The process leads its own session, so its group is all that it started."""
+    """With all that it started: its group, where it leads its own session, and processes that lead others, such as those
+    that train together."""
+    others = process.children(recursive=True)
     if os.getpgid(process.pid) == process.pid:
         os.killpg(process.pid, signal.SIGKILL)
     else:
         process.kill()
+    for other in others:
+        with suppress(psutil.NoSuchProcess):
+            other.kill()
     process.wait(timeout=10)
 
 

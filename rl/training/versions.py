@@ -14,7 +14,7 @@ from rl.export.checksums import artifact_fields
 from rl.files import publish_directory, remove, staged_directory
 from rl.models import REWARD_MODEL, Artifact, Deployment, ModelVersion, TrainingRun
 from rl.records import TrainingResult, silent
-from rl.training import base_models
+from rl.training import base_models, checkpoints
 from rl.training.model_path import ADAPTER, ADAPTER_CONFIG, MODEL, MODEL_CONFIG
 
 _CONFIGS = {ADAPTER: ADAPTER_CONFIG, MODEL: MODEL_CONFIG}
@@ -59,7 +59,8 @@ def version_directory(version: ModelVersion) -> Path:
 
 
 def place_weights(run: TrainingRun, version: ModelVersion) -> None:
-    """Moves the finished adapter or model from the run to its version; does nothing when an earlier attempt has.
+    """Moves the finished adapter or model from the run to its version; does nothing when an earlier attempt has. The
+    run's checkpoints go: those of a whole model are many times its size.
 
     What another database has left behind under the same name gives way.
     """
@@ -70,6 +71,7 @@ def place_weights(run: TrainingRun, version: ModelVersion) -> None:
             remove(folder / name)
         publish_directory(source, folder / source.name)
     target = weights_directory(version)
+    checkpoints.remove_all(run.directory)
     Artifact.objects.get_or_create(version=version, kind=target.name, quantization="", defaults=artifact_fields(target))
 
 

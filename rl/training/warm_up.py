@@ -17,11 +17,10 @@ from trl import SFTConfig, SFTTrainer
 from trl.trainer.utils import disable_dropout_in_model
 
 from rl.training import fitting
+from rl.training.checkpoints import WARM_UP
 from rl.training.log_probs import PromptAndAnswer
 from rl.training.preparing import Start, write_arrow
 from rl.training.resources import release_memory
-
-FOLDER = "warm-up"
 
 
 def untrained(start: Start, source: Path | None = None) -> PreTrainedModel:
@@ -34,7 +33,7 @@ def untrained(start: Start, source: Path | None = None) -> PreTrainedModel:
 def warmed_up(start: Start, good: Iterable[PromptAndAnswer]) -> PreTrainedModel | PeftModel:
     """The model that has imitated the good answers: itself, or with a trainable adapter; the base model where the job does
     not ask for it."""
-    config, target = start.job.config, start.job.output_dir / FOLDER
+    config, target = start.job.config, start.job.output_dir / WARM_UP
     if not config.sft_epochs:
         return untrained(start)
     if config.full:
@@ -70,7 +69,7 @@ def _imitate(start: Start, model: PreTrainedModel, good: Iterable[PromptAndAnswe
     )
     start.report("log", {"text": f"imitates {len(rows)} good answers first"})
     fitting.fit(trainer, job, None, start.report, stage="imitating good answers")
-    fitting.publish(trainer, start, FOLDER)
+    fitting.publish(trainer, start, WARM_UP)
     return trainer.accelerator.unwrap_model(trainer.model)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ import pytest
 from rl.config import TrainingConfig
 from rl.errors import Interrupted
 from rl.records import Report, TrainingJob, TrainingResult, silent
+from tests.forkserver import SERVER
 
 Row = dict[str, Any]
 
@@ -108,16 +108,18 @@ class Listener:
 
 def killed(train: Callable[[TrainingJob, Report], object], job: TrainingJob, step: int = 5) -> None:
     """Trains in a process of its own, which gets SIGKILL when ``step`` is reported."""
+    process = SERVER.Process(target=_train_until, args=(train, job, step))
+    process.start()
+    process.join(120)
+    assert process.exitcode == -signal.SIGKILL
 
+
+def _train_until(train: Callable[[TrainingJob, Report], object], job: TrainingJob, step: int) -> None:
     def report(event: str, values: dict[str, Any]) -> None:
         if event == "step" and values["metrics"] and values["step"] == step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    # A fork, which has the libraries already.
-    process = multiprocessing.get_context("fork").Process(target=train, args=(job, report))
-    process.start()
-    process.join(120)
-    assert process.exitcode == -signal.SIGKILL
+    train(job, report)
 
 
 def weights(result: TrainingResult) -> dict[str, Any]:

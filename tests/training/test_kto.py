@@ -83,6 +83,14 @@ def test_the_answer_to_compare_with_is_that_of_the_row_before_in_the_pass(tiny_b
     assert paired["KL_completion_ids"] == [[2, 2], [0, 0], [1, 1], [4, 4], [3, 3]]
 
 
+def test_two_processes_have_two_rows_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rl.config import TrainingConfig
+
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    enough = kto._at_least_two_rows_a_pass(TrainingConfig(batch_size=2, gradient_accumulation=8), silent)
+    assert (enough.batch_size, enough.gradient_accumulation) == (4, 4)
+
+
 def test_an_interrupted_training_resumes_to_the_same_adapter(
     tiny_base: Path, tmp_path: Path, uninterrupted: Run
 ) -> None:

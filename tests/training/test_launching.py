@@ -97,6 +97,32 @@ def test_the_first_error_is_told_and_not_the_summary_of_the_launcher(
         launching.train("dpo", TWO, job(tiny_base, tmp_path), Listener())
 
 
+def test_one_that_is_left_behind_with_their_output_is_not_waited_for(
+    tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    left = "import subprocess; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])"
+    instead(monkeypatch, f"{left}; sys.exit(1)")
+    started = time.monotonic()
+    with pytest.raises(TrainingFailed, match="a training process ended with exit code 1"):
+        launching.train("dpo", TWO, job(tiny_base, tmp_path), Listener())
+    assert time.monotonic() - started < 30
+
+
+def test_a_process_that_was_killed_is_told_and_not_who_lost_it(
+    tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """``said``: of torchrun, when one of two is killed within a reduction by gloo."""
+    said = [
+        "RuntimeError: [pair.cc:553] Connection closed by peer [127.0.1.1]:1",
+        "  traceback : Signal 15 (SIGTERM) received by PID 1",
+        "  traceback : Signal 9 (SIGKILL) received by PID 2",
+        "====",
+    ]
+    instead(monkeypatch, f"print({chr(10).join(said)!r}, file=sys.stderr); sys.exit(1)")
+    with pytest.raises(TrainingFailed, match=r"exit code 1: Signal 9 \(SIGKILL\) ended it, .* when memory runs out"):
+        launching.train("dpo", TWO, job(tiny_base, tmp_path), Listener())
+
+
 PARENT = """
 import sys
 from pathlib import Path
@@ -132,6 +158,24 @@ def processes_of(folder: Path) -> list[int]:
     return found
 
 
+def test_processes_that_finish_a_long_step_have_the_time_to_save(
+    tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    saved = tmp_path / "run" / "saved"
+    event = json.dumps({"event": "step", "values": {}})
+    beats = f"for _ in range(8): print({event!r}, flush=True); time.sleep(0.1)"
+    instead(monkeypatch, f"import time\n{beats}\nopen({str(saved)!r}, 'w')")
+    monkeypatch.setattr(launching, "END_SECONDS", 0.4)
+    with pytest.raises(Interrupted, match="stopped by a test"):
+        launching.train("dpo", TWO, job(tiny_base, tmp_path), stop_at_the_first_step)
+    assert saved.exists()
+
+
+def stop_at_the_first_step(event: str, values: dict) -> None:
+    if event == "step":
+        raise Interrupted("stopped by a test")
+
+
 def test_processes_that_wait_in_silence_can_be_cancelled(
     tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -143,4 +187,5 @@ def test_processes_that_wait_in_silence_can_be_cancelled(
     monkeypatch.setattr(launching, "END_SECONDS", 0.1)
     with pytest.raises(Interrupted, match="cancelled by a test"):
         launching.train("dpo", TWO, job(tiny_base, tmp_path), cancel)
+    assert not (tmp_path / "run" / "launch" / "job.json").exists(), "there is nothing to join"
     assert (tmp_path / "run" / "launch" / "stop").read_text() == "cancelled by a test"

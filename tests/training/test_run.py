@@ -209,6 +209,13 @@ def test_options_survive_the_database(agent):
     assert runs.RunOptions.from_dict(TrainingRun.objects.get(pk=run.pk).options) == options
 
 
+def test_an_agent_that_gets_another_base_model_leaves_a_stopped_run_its_own(agent):
+    agent.base_model = "owner/name"
+    run = claimed(agent)
+    Agent.objects.update(base_model="owner/another")
+    assert runs.RunOptions.from_dict(TrainingRun.objects.get(pk=run.pk).options).base_model == "owner/name"
+
+
 def test_a_folder_that_another_database_left_behind_is_not_resumed_from(agent, data_dir):
     last = claimed(agent)
     last.finish(State.FAILED)

@@ -82,6 +82,20 @@ def test_a_hung_process_is_killed_and_the_run_resumed(run, sleeper, spawned, set
     assert not psutil.pid_exists(sleeper.pid)
 
 
+def test_processes_that_train_together_die_with_the_one_that_hung(run, spawned, settings):
+    """Each leads a session of its own, as those of a launcher do."""
+    start = "import subprocess, sys; print(subprocess.Popen({!r}, start_new_session=True).pid, flush=True); {}"
+    sleep = "import time; time.sleep(60)"
+    parent = [sys.executable, "-c", start.format([sys.executable, "-c", sleep], sleep)]
+    process = subprocess.Popen(parent, start_new_session=True, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    worker = psutil.Process(int(process.stdout.readline()))
+    works_on(run, process, silence=settings.RUN_HEARTBEAT_TIMEOUT + 1)
+    assert supervisor.supervise()["resumed"] == 1
+    psutil.wait_procs([worker], timeout=5)
+    assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
+
+
 def test_a_run_that_keeps_dying_is_failed_with_its_reason(run, spawned, settings):
     for _ in range(settings.RUN_MAX_ATTEMPTS):
         TrainingRun.objects.update(heartbeat_at=timezone.now() - timedelta(hours=1))

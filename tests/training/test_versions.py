@@ -38,6 +38,13 @@ def test_the_adapter_moves_to_its_version(run):
     assert Artifact.objects.get().path == "models/support-chat/v15/adapter"
 
 
+def test_what_only_going_on_would_need_goes_when_the_version_is_placed(run):
+    for name in ("checkpoint-2", "checkpoint-4", "warm-up"):
+        (run.directory / name).mkdir()
+    versions.place_weights(run, run.version)
+    assert list(run.directory.iterdir()) == []
+
+
 def test_placing_again_changes_nothing(run):
     for _ in range(2):
         versions.place_weights(run, run.version)
