@@ -19,3 +19,5 @@ class BaseTool(ABC):
     name: str
     run: Callable[..., str]
     """Raises ToolFailed."""
+    seconds: float = 60.0
+    """After which the agent is told that the tool did not answer. What hangs is left behind in its thread."""

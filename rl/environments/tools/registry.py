@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from threading import Thread
 from typing import Any
 
 from rl.environments.tools.base import BaseTool, ToolFailed
@@ -33,12 +34,12 @@ class ToolRegistry:
         if name not in self._tools:
             raise ToolFailed(f"there is no tool {name!r}; there are: {', '.join(self._tools) or 'none'}")
         self._check(name, arguments)
-        try:
-            return str(self._tools[name].run(**arguments))
-        except ToolFailed:
-            raise
-        except Exception as error:
-            raise ToolFailed(f"{name} failed: {type(error).__name__}: {error}") from error
+        result = _in_time(self._tools[name], arguments)
+        if isinstance(result, ToolFailed):
+            raise result
+        if isinstance(result, Exception):
+            raise ToolFailed(f"{name} failed: {type(result).__name__}: {result}") from result
+        return str(result)
 
     def _check(self, name: str, arguments: Mapping[str, Any]) -> None:
         shape = self._schemas[name]["function"]["parameters"]
@@ -50,6 +51,24 @@ class ToolRegistry:
         for key, value in arguments.items():
             if not _fits(value, known[key]):
                 raise ToolFailed(f"the argument {key} of {name} must be {_said(known[key])}, not {value!r}")
+
+
+def _in_time(tool: BaseTool, arguments: Mapping[str, Any]) -> object:
+    """What it returned or raised."""
+    found: list[object] = []
+
+    def run() -> None:
+        try:
+            found.append(tool.run(**arguments))
+        except Exception as error:
+            found.append(error)
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(tool.seconds)
+    return (
+        found[0] if found else ToolFailed(f"{tool.name} did not answer within {tool.seconds:g} seconds", timed_out=True)
+    )
 
 
 def _fits(value: Any, schema: Mapping[str, Any]) -> bool:

@@ -21,7 +21,7 @@ class SearchDocuments(BaseTool):
 
     def use(self, documents: Sequence[str]) -> None:
         """Searches these from now on."""
-        self._index = sqlite3.connect(":memory:")
+        self._index = sqlite3.connect(":memory:", check_same_thread=False)
         self._index.execute("CREATE VIRTUAL TABLE document USING fts5(text, tokenize = 'porter unicode61')")
         self._index.executemany("INSERT INTO document VALUES (?)", [(text,) for text in documents])
 
