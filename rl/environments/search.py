@@ -23,11 +23,13 @@ class SearchEnv(Environment):
     def __init__(
         self, tools: tuple[BaseTool, ...] | None = None, *, timeout_penalty: float = -0.1, **settings: Any
     ) -> None:
-        self._documents = SearchDocuments()
-        super().__init__((self._documents,) if tools is None else tools, timeout_penalty=timeout_penalty, **settings)
+        tools = (SearchDocuments(),) if tools is None else tools
+        self._corpora = [tool for tool in tools if isinstance(tool, SearchDocuments)]
+        super().__init__(tools, timeout_penalty=timeout_penalty, **settings)
 
     def reset(self, task: Mapping[str, Any]) -> list[Any]:
-        self._documents.use(task.get("documents") or ())
+        for corpus in self._corpora:
+            corpus.use(task.get("documents") or ())
         return super().reset(task)
 
     def prompt(self, task: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ import pytest
 
 from rl.environments.markup import read_action
 from rl.environments.search import SearchEnv
+from rl.environments.tools.search import SearchDocuments
 
 TASK = {
     "task_id": "bonn",
@@ -37,6 +38,14 @@ def test_the_documents_of_one_task_are_not_those_of_the_next():
     environment.reset(TASK)
     environment.reset({"task_id": "x", "question": "?", "answer": "y"})
     assert environment.step(read_action(search("Bonn"))).observation == "nothing found"
+
+
+def test_a_corpus_of_your_own_is_searched_where_the_task_has_no_documents():
+    environment = SearchEnv((SearchDocuments(["Rome is on the Tiber."]),))
+    environment.reset({"task_id": "x", "question": "?", "answer": "y"})
+    assert environment.step(read_action(search("Rome"))).observation == "[1] Rome is on the Tiber."
+    environment.reset(TASK)
+    assert environment.step(read_action(search("Rome"))).observation == "nothing found"
 
 
 @pytest.mark.parametrize("empty", ["", "   "])

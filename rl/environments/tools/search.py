@@ -17,13 +17,15 @@ class SearchDocuments(BaseTool):
     def __init__(self, documents: Sequence[str] = (), most_results: int = 3, most_characters: int = 520) -> None:
         """``most_characters``: of each result."""
         self._most, self._characters = most_results, most_characters
-        self.use(documents)
+        self._own = tuple(documents)
+        self.use(())
 
     def use(self, documents: Sequence[str]) -> None:
-        """Searches these from now on."""
+        """Searches these from now on; its own where there are none."""
+        texts = [(text,) for text in documents or self._own]
         self._index = sqlite3.connect(":memory:", check_same_thread=False)
         self._index.execute("CREATE VIRTUAL TABLE document USING fts5(text, tokenize = 'porter unicode61')")
-        self._index.executemany("INSERT INTO document VALUES (?)", [(text,) for text in documents])
+        self._index.executemany("INSERT INTO document VALUES (?)", texts)
 
     def run(self, query: str) -> str:
         """Searches the documents and returns the best passages.

@@ -18,10 +18,12 @@ def test_the_best_passages_come_first_and_long_ones_are_cut():
     assert len(second) <= 104
 
 
-def test_other_documents_take_the_place_of_the_first():
-    tool = SearchDocuments(CITIES)
+def test_other_documents_take_the_place_of_its_own_until_there_are_none():
+    tool = SearchDocuments(CITIES[:1])
     tool.use(["Rome is a city on the Tiber."])
     assert tool.run("city") == "[1] Rome is a city on the Tiber."
+    tool.use([])
+    assert tool.run("city") == "[1] Bonn is a city on the Rhine."
 
 
 @pytest.mark.parametrize("query", ['" OR 1', "NEAR(", "a AND NOT b*", "text:city", "';--", "()"])
