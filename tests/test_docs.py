@@ -22,6 +22,7 @@ from rl import errors
 from rl.collect.importers import IMPORTERS
 from rl.config import PRESETS, preset
 from rl.dataset_builder.exporting import FORMATS
+from rl.environments import ENVIRONMENTS
 from rl.evaluation import SCORERS
 from rl.export import EXPORTERS
 from rl.export.levels import LEVELS
@@ -226,7 +227,7 @@ def test_no_address_of_the_api_is_missing_from_its_description():
 # --- tables of the code ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("registry", [METHODS, EXPORTERS, IMPORTERS, SCORERS, REWARDS, BACKENDS, FORMATS])
+@pytest.mark.parametrize("registry", [METHODS, EXPORTERS, IMPORTERS, SCORERS, REWARDS, BACKENDS, FORMATS, ENVIRONMENTS])
 def test_every_name_of_a_registry_has_a_heading(registry: dict[str, str]):
     assert sorted(set(registry) - named_headings(*PAGES)) == []
 

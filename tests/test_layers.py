@@ -62,6 +62,7 @@ BASE = (
 PURE = (
     "rl.data_formatter",
     "rl.rewards",
+    "rl.environments",
     "rl.collect.capture",
     "rl.collect.checkpoints",
     "rl.collect.command_center",
@@ -94,6 +95,7 @@ PURE = (
     "rl.evaluation.gate",
     "rl.demo.support",
     "rl.demo.phrases",
+    "rl.demo.agent_tasks",
 )
 # Nobody imports these.
 TOP = ("rl.tasks", "rl.web", "rl.admin", "rl.management")

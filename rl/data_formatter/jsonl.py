@@ -62,11 +62,12 @@ def _encoded(pair: PreferencePair, number: int) -> bytes:
 
 def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
     """The number and the value of each line that is not blank. Raises BadFile that names the line."""
-    for number, line in _lines(path):
-        yield number, _json(path, number, line)
+    for number, line in raw_lines(path):
+        yield number, json_value(path, number, line)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The number and the bytes of each line that is not blank. Raises BadFile for one that is too long."""
     try:
         with path.open("rb") as file:
             number = 0
@@ -80,10 +81,11 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
         raise BadFile(path, f"cannot be read: {error.strerror or error}") from error
 
 
-def _json(path: Path, number: int, line: bytes) -> Any:
+def json_value(path: Path, number: int, line: bytes) -> Any:
+    """Of one raw line; ``number`` is for the message. Raises BadFile."""
     where = f"line {number}"
     try:
-        value = json.loads(line.decode())
+        value = json.loads(line.rstrip().decode())
         if _SURROGATE.search(line):
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:

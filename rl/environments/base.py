@@ -1,0 +1,111 @@
+"""What all environments share: turns, tools, and the end of an episode."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from rl.environments.contract import Action, Judgement, Step, ToolRequest
+from rl.environments.tools import BaseTool, ToolFailed, ToolRegistry
+from rl.errors import UsageError
+from rl.records import Message, ToolCall
+
+LONGEST_OBSERVATION = 4000
+"""Characters of one tool's result that the agent reads; the rest is cut and counted."""
+
+
+class Environment(ABC):
+    """One episode at a time: ``reset`` with a task, then ``step`` until it is done. Reused for the next task.
+
+    A new one says what a task's ``prompt`` is and judges the answer; tools are given to ``__init__``. Tasks are mappings
+    with a ``task_id``. An episode that a tool or the world breaks ends with a reason and without success; only what makes
+    every episode impossible raises.
+    """
+
+    system_prompt: ClassVar[str] = ""
+    """Unless the settings have another."""
+
+    def __init__(
+        self,
+        tools: tuple[BaseTool, ...] = (),
+        *,
+        max_turns: int = 6,
+        system_prompt: str | None = None,
+        success_reward: float = 1.0,
+        failure_penalty: float = 0.0,
+        timeout_penalty: float = 0.0,
+    ) -> None:
+        """The penalties are rewards: 0 or less, for an episode that fails, or fails because time ran out."""
+        if max_turns < 1:
+            raise UsageError(f"max_turns must be 1 or more, not {max_turns}")
+        self.tools = ToolRegistry(tools)
+        self.max_turns = max_turns
+        self.instructions = self.system_prompt if system_prompt is None else system_prompt
+        self.success_reward = success_reward
+        self.failure_penalty, self.timeout_penalty = failure_penalty, timeout_penalty
+        self.task: Mapping[str, Any] = {}
+        self._begin()
+
+    @abstractmethod
+    def prompt(self, task: Mapping[str, Any]) -> str:
+        """What the user asks."""
+
+    @abstractmethod
+    def judge(self, answer: str) -> Judgement:
+        """``answer`` to ``self.task``."""
+
+    def reset(self, task: Mapping[str, Any]) -> list[Message]:
+        self.task = task
+        self._begin()
+        asked = Message(role="user", content=self.prompt(task))
+        return [Message(role="system", content=self.instructions), asked] if self.instructions else [asked]
+
+    def step(self, action: Action) -> Step:
+        """Raises UsageError after the end of an episode."""
+        if self.done:
+            raise UsageError("the episode has ended: reset begins another")
+        self.turn += 1
+        if not action.calls and not action.error:
+            return self._end(self.judge(action.text))
+        observation = action.error or "\n\n".join(self._observed(call) for call in action.calls)
+        if self.turn >= self.max_turns:
+            return self._end(Judgement(False, f"no answer within {self.max_turns} turns", self._timed_out))
+        return Step(observation, 0.0, False, self._info())
+
+    def get_reward(self) -> float:
+        """Of the whole episode so far."""
+        return self._reward
+
+    def _begin(self) -> None:
+        self.turn, self.done = 0, False
+        self.calls: list[ToolCall] = []
+        self._reward, self._timed_out = 0.0, False
+
+    def _observed(self, call: ToolRequest) -> str:
+        """Of one call; what goes wrong is an observation too."""
+        started = time.monotonic()
+        result, failed = "", ""
+        try:
+            result = self.tools.call(call.name, call.arguments)
+        except ToolFailed as error:
+            failed, self._timed_out = str(error), self._timed_out or error.timed_out
+        took = (time.monotonic() - started) * 1000
+        self.calls.append(ToolCall(call.name, dict(call.arguments), result or None, not failed, took, failed))
+        return f"error: {failed}" if failed else _cut(result)
+
+    def _end(self, judgement: Judgement) -> Step:
+        self.done = True
+        missed = self.timeout_penalty if judgement.timed_out else self.failure_penalty
+        self._reward = self.success_reward if judgement.success else missed
+        told = {"success": judgement.success, "reason": judgement.reason, "timed_out": judgement.timed_out}
+        return Step("", self._reward, True, {**self._info(), **told, **judgement.details})
+
+    def _info(self) -> dict[str, Any]:
+        return {"turn": self.turn, "tool_calls": len(self.calls)}
+
+
+def _cut(text: str) -> str:
+    left_out = len(text) - LONGEST_OBSERVATION
+    return text if left_out <= 0 else f"{text[:LONGEST_OBSERVATION]}… ({left_out} more characters)"

@@ -1,0 +1,52 @@
+"""Questions that are answered by looking things up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rl.environments.base import Environment
+from rl.environments.contract import Judgement, Step
+from rl.environments.tools import BaseTool
+from rl.environments.tools.search import SearchDocuments
+
+
+class SearchEnv(Environment):
+    """Tasks: ``question``, ``answer``, and the ``documents`` to search where the tool has none of its own. An answer is
+    right when it contains the expected one, whatever the case of the letters. ``info["search_history"]`` has what was
+    searched for."""
+
+    system_prompt = (
+        "You answer questions. Look up what you do not know with the tool search; then answer in one sentence."
+    )
+
+    def __init__(
+        self, tools: tuple[BaseTool, ...] | None = None, *, timeout_penalty: float = -0.1, **settings: Any
+    ) -> None:
+        tools = (SearchDocuments(),) if tools is None else tools
+        self._corpora = [tool for tool in tools if isinstance(tool, SearchDocuments)]
+        super().__init__(tools, timeout_penalty=timeout_penalty, **settings)
+
+    def reset(self, task: Mapping[str, Any]) -> list[Any]:
+        for corpus in self._corpora:
+            corpus.use(task.get("documents") or ())
+        return super().reset(task)
+
+    def prompt(self, task: Mapping[str, Any]) -> str:
+        return str(task["question"])
+
+    def judge(self, answer: str) -> Judgement:
+        expected = str(self.task["answer"])
+        if _plain(expected) in _plain(answer):
+            return Judgement(True, "the answer contains what was expected")
+        return Judgement(False, "the answer does not contain what was expected", details={"expected": expected})
+
+    def step(self, action: Any) -> Step:
+        step = super().step(action)
+        searched = [call.arguments.get("query", "") for call in self.calls if call.tool_name == "search"]
+        return step._replace(info={**step.info, "search_history": searched})
+
+
+def _plain(text: str) -> str:
+    """Case and runs of white space tell nothing apart."""
+    return " ".join(text.casefold().split())

@@ -1,0 +1,18 @@
+"""Tasks for environments: what their files hold, how they are checked, and how they are read. No Django, no torch."""
+
+from __future__ import annotations
+
+from rl.environments.tasks.datasets import CodeTaskDataset, SearchTaskDataset, TaskDataset
+from rl.environments.tasks.reading import check_tasks, read_tasks
+from rl.environments.tasks.records import CodeTask, CodeTest, SearchTask
+
+__all__ = [
+    "CodeTask",
+    "CodeTaskDataset",
+    "CodeTest",
+    "SearchTask",
+    "SearchTaskDataset",
+    "TaskDataset",
+    "check_tasks",
+    "read_tasks",
+]

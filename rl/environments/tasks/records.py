@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self
+
+from rl.environments.tasks.validating import Problem, code_problems, search_problems
+
+
+class Task(Protocol):
+    @property
+    def task_id(self) -> str: ...
+
+    @staticmethod
+    def problems(row: Any) -> Iterator[Problem]:
+        """What keeps a line's value from being such a task."""
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        """``row`` has no problems."""
+
+    def as_mapping(self) -> dict[str, Any]:
+        """JSON: the row that it was read from, less what was empty. ``Environment.reset`` takes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeTest:
+    output: str
+    """What the program must print, apart from white space at both ends."""
+    input: str = ""
+    """Its stdin."""
+    description: str = ""
+    timeout: float | None = None
+    """Seconds; None is the environment's own."""
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        return cls(**_present(row))
+
+    def as_mapping(self) -> dict[str, Any]:
+        optional = {"description": self.description, "timeout": self.timeout}
+        return {"input": self.input, "output": self.output, **_filled(optional)}
+
+
+@dataclass(frozen=True, slots=True)
+class CodeTask:
+    task_id: str
+    prompt: str
+    tests: tuple[CodeTest, ...]
+    """One or more."""
+    starter_code: str = ""
+    reference_solution: str = ""
+    """A whole program; no environment shows it."""
+    ground_truth: Any = None
+    """As the file has it; nothing here reads it."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def problems(row: Any) -> Iterator[Problem]:
+        return code_problems(row)
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        return cls(**{**_present(row), "tests": tuple(map(CodeTest.from_row, row["tests"]))})
+
+    def as_mapping(self) -> dict[str, Any]:
+        optional = {
+            "starter_code": self.starter_code,
+            "reference_solution": self.reference_solution,
+            "ground_truth": self.ground_truth,
+            "metadata": dict(self.metadata),
+        }
+        tests = [test.as_mapping() for test in self.tests]
+        return {"task_id": self.task_id, "prompt": self.prompt, "tests": tests, **_filled(optional)}
+
+
+@dataclass(frozen=True, slots=True)
+class SearchTask:
+    task_id: str
+    question: str
+    answer: str
+    documents: tuple[str, ...] = ()
+    """What there is to search; none where the tool has documents of its own."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def problems(row: Any) -> Iterator[Problem]:
+        return search_problems(row)
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        return cls(**{**_present(row), "documents": tuple(row.get("documents") or ())})
+
+    def as_mapping(self) -> dict[str, Any]:
+        optional = {"documents": list(self.documents), "metadata": dict(self.metadata)}
+        return {"task_id": self.task_id, "question": self.question, "answer": self.answer, **_filled(optional)}
+
+
+def _present(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Null says the same as nothing."""
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def _filled(optional: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in optional.items() if value not in (None, "", [], {})}

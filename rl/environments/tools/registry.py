@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from threading import Thread
+from typing import Any
+
+from rl.environments.tools.base import BaseTool, ToolFailed
+from rl.environments.tools.signatures import schema_of
+from rl.errors import UsageError
+
+_PYTHON = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict, "array": list}
+
+
+class ToolRegistry:
+    """An agent's tools by name. Arguments are checked against the tool's schema before it runs."""
+
+    def __init__(self, tools: Sequence[BaseTool]) -> None:
+        """Raises UsageError for two tools of one name, and as ``schema_of``."""
+        self._tools = {tool.name: tool for tool in tools}
+        if len(self._tools) < len(tools):
+            raise UsageError(f"two tools have the same name: {', '.join(tool.name for tool in tools)}")
+        self._schemas = {name: schema_of(name, tool.run) for name, tool in self._tools.items()}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    @property
+    def schemas(self) -> list[dict[str, Any]]:
+        """For a chat template or an API."""
+        return list(self._schemas.values())
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> str:
+        """Raises ToolFailed, with a sentence for the agent, for whatever goes wrong."""
+        if name not in self._tools:
+            raise ToolFailed(f"there is no tool {name!r}; there are: {', '.join(self._tools) or 'none'}")
+        self._check(name, arguments)
+        result = _in_time(self._tools[name], arguments)
+        if isinstance(result, ToolFailed):
+            raise result
+        if isinstance(result, Exception):
+            raise ToolFailed(f"{name} failed: {type(result).__name__}: {result}") from result
+        return str(result)
+
+    def _check(self, name: str, arguments: Mapping[str, Any]) -> None:
+        shape = self._schemas[name]["function"]["parameters"]
+        known = shape["properties"]
+        if stray := [key for key in arguments if key not in known]:
+            raise ToolFailed(f"{name} has no argument {stray[0]!r}; it has: {', '.join(known)}")
+        if missing := [key for key in shape["required"] if key not in arguments]:
+            raise ToolFailed(f"{name} needs the argument {missing[0]}")
+        for key, value in arguments.items():
+            if not _fits(value, known[key]):
+                raise ToolFailed(f"the argument {key} of {name} must be {_said(known[key])}, not {value!r}")
+
+
+def _in_time(tool: BaseTool, arguments: Mapping[str, Any]) -> object:
+    """What it returned or raised."""
+    found: list[object] = []
+
+    def run() -> None:
+        try:
+            found.append(tool.run(**arguments))
+        except Exception as error:
+            found.append(error)
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(tool.seconds)
+    return (
+        found[0] if found else ToolFailed(f"{tool.name} did not answer within {tool.seconds:g} seconds", timed_out=True)
+    )
+
+
+def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
+    if value is None:
+        return bool(schema.get("nullable"))
+    if "enum" in schema:
+        return value in schema["enum"]
+    if isinstance(value, bool) and schema["type"] != "boolean":
+        return False
+    return isinstance(value, _PYTHON[schema["type"]])  # type: ignore[arg-type]
+
+
+def _said(schema: Mapping[str, Any]) -> str:
+    return f"one of {', '.join(map(repr, schema['enum']))}" if "enum" in schema else f"of type {schema['type']}"

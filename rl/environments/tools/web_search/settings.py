@@ -1,0 +1,147 @@
+"""``tools.search`` of a configuration."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+from rl.environments.tools.web_search.backend import SearchBackend
+from rl.environments.tools.web_search.bing import BING
+from rl.environments.tools.web_search.custom import custom_backend
+from rl.environments.tools.web_search.endpoint import Endpoint
+from rl.environments.tools.web_search.serper import SERPER
+from rl.environments.tools.web_search.tavily import TAVILY
+from rl.errors import UsageError
+
+SEARCH_BACKENDS: dict[str, SearchBackend] = {"tavily": TAVILY, "serper": SERPER, "bing": BING}
+"""Every other name is that of an endpoint of your own."""
+_SECRET = re.compile(r"(.*[_-])?(api[_-]?key|subscription-key|key|token|secret|password)", re.IGNORECASE)
+_WORDS = {"mode": "web or corpus", "provider": "a name"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchSettings:
+    """Raises UsageError, naming the key, for a value that is impossible."""
+
+    RANGES: ClassVar[Mapping[str, tuple[float, float]]] = {
+        "timeout": (0.1, 300),
+        "max_retries": (0, 10),
+        "backoff_factor": (0, 60),
+        "rate_limit_per_min": (1, 100_000),
+        "max_snippet_chars": (1, 4000),
+    }
+    INTEGERS: ClassVar[frozenset[str]] = frozenset(("max_retries", "rate_limit_per_min", "max_snippet_chars"))
+    PATTERNS: ClassVar[Mapping[str, str]] = {
+        "mode": "web|corpus",
+        "provider": r"[A-Za-z0-9._-]{0,64}",
+        "api_key_env": r"([A-Z_][A-Z0-9_]*)?",
+    }
+
+    mode: str = "corpus"
+    """corpus: the documents of each task; web: a provider."""
+    provider: str = ""
+    """A name of SEARCH_BACKENDS, or any other with ``endpoint``."""
+    api_key_env: str = ""
+    """Environment variable that holds the key; empty: the provider's own, as TAVILY_API_KEY."""
+    endpoint: str = ""
+    """Address that is asked; empty: the provider's own."""
+    default_params: Mapping[str, Any] = field(default_factory=dict)
+    """Sent with every query, as max_results."""
+    timeout: float = 20.0
+    """Seconds of one request."""
+    max_retries: int = 2
+    """Further tries after a request that may succeed later."""
+    backoff_factor: float = 0.8
+    """Seconds before the first of them; each further one waits twice as long."""
+    rate_limit_per_min: int | None = 8
+    """Requests of the whole process to one host; None: no limit."""
+    max_snippet_chars: int = 520
+    """Characters of each result that the agent reads."""
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> SearchSettings:
+        """Raises UsageError for a key that is unknown too."""
+        known = [each.name for each in fields(cls)]
+        for key in values:
+            if key not in known:
+                raise UsageError(
+                    f"tools.search has no key {key!r}{_nearest(str(key), known)}; known: {', '.join(known)}"
+                )
+        return cls(**values)
+
+    def __post_init__(self) -> None:
+        for key, pattern in self.PATTERNS.items():
+            value = getattr(self, key)
+            if isinstance(value, str) and re.fullmatch(pattern, value):
+                continue
+            if key == "api_key_env":  # what stands there may be the key itself
+                raise UsageError("tools.search.api_key_env must be the name of an environment variable, in capitals")
+            raise _impossible(key, _WORDS[key], value)
+        for key in self.RANGES:
+            self._check_number(key, getattr(self, key))
+        self._check_params()
+        if not isinstance(self.endpoint, str):
+            raise _impossible("endpoint", "an address", self.endpoint)
+        if self.mode == "web":
+            self._check_provider()
+
+    def backend(self) -> SearchBackend:
+        return SEARCH_BACKENDS.get(self.provider) or custom_backend(self.default_params)
+
+    def address(self) -> Endpoint:
+        """Raises UsageError."""
+        try:
+            return Endpoint.parse(self.endpoint or self.backend().endpoint)
+        except UsageError as error:
+            raise UsageError(f"tools.search: {error}") from None
+
+    def _check_provider(self) -> None:
+        known = ", ".join(SEARCH_BACKENDS)
+        if not self.provider:
+            raise UsageError(f"tools.search.provider is missing: {known}, or another name with endpoint")
+        if self.provider not in SEARCH_BACKENDS and not self.endpoint:
+            nearest = _nearest(self.provider, SEARCH_BACKENDS)
+            raise UsageError(
+                f"tools.search.provider {self.provider!r} is unknown{nearest}; known: {known}, or any name with endpoint"
+            )
+        self.address()
+
+    def _check_number(self, key: str, value: Any) -> None:
+        if key == "rate_limit_per_min" and value is None:
+            return
+        least, most = self.RANGES[key]
+        kinds, said = (int, "a whole number") if key in self.INTEGERS else ((int, float), "a number")
+        if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
+            raise _impossible(key, f"{said} from {least:g} to {most:g}", value)
+
+    def _check_params(self) -> None:
+        if not isinstance(self.default_params, Mapping):
+            raise _impossible("default_params", "a mapping", self.default_params)
+        for name, value in self.default_params.items():
+            if not isinstance(name, str) or not all(_is_plain(each) for each in _each(value)):
+                raise _impossible(f"default_params.{name}", "a text, a number, true, false or a list of such", value)
+            if _SECRET.fullmatch(name):
+                raise UsageError(
+                    f"tools.search.default_params must hold no {name}: api_key_env names the variable that has the key"
+                )
+
+
+def _impossible(key: str, right: str, value: Any) -> UsageError:
+    return UsageError(f"tools.search.{key} must be {right}, not {str(value)[:100]!r}")
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    found = difflib.get_close_matches(name, known, n=1)
+    return f" (did you mean {found[0]}?)" if found else ""
+
+
+def _each(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))

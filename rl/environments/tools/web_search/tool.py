@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rl.environments.tools.base import BaseTool, ToolFailed
+from rl.environments.tools.search import SearchDocuments
+from rl.environments.tools.web_search import pace
+from rl.environments.tools.web_search.backend import SearchResult, plain
+from rl.environments.tools.web_search.cache import SearchCache
+from rl.environments.tools.web_search.endpoint import LARGEST_ANSWER, Answer
+from rl.environments.tools.web_search.settings import SearchSettings
+from rl.errors import UsageError
+
+LONGEST_QUERY = 400
+"""Characters."""
+log = logging.getLogger(__name__)
+_KEY = re.compile(r"[!-~]+")
+_LOCKS = tuple(threading.Lock() for _ in range(64))
+"""One of them is held while a question is asked, so that threads with the same one send it once."""
+
+
+def search_tool(settings: SearchSettings, cache_dir: Path) -> BaseTool:
+    """Raises UsageError when the provider's key is missing. ``cache_dir`` may be shared by trainings."""
+    if settings.mode == "corpus":
+        return SearchDocuments(most_characters=settings.max_snippet_chars)
+    return WebSearch(settings, SearchCache(cache_dir))
+
+
+class WebSearch(BaseTool):
+    """The key is read from the environment and is in no message, log or file."""
+
+    name = "search"
+
+    def __init__(self, settings: SearchSettings, cache: SearchCache) -> None:
+        self._settings, self._cache = settings, cache
+        self._backend, self._endpoint = settings.backend(), settings.address()
+        self._headers = self._authorization()
+
+    def run(self, query: str) -> str:
+        """Searches the web and returns titles, addresses and passages of the best results.
+
+        Args:
+            query: Words to look for.
+        """
+        asked = plain(query, LONGEST_QUERY + 1)
+        if not asked:
+            raise ToolFailed("the query is empty")
+        if len(asked) > LONGEST_QUERY:
+            raise ToolFailed(f"the query is longer than {LONGEST_QUERY} characters")
+        results = enumerate(self._results(asked), start=1)
+        return "\n".join(_shown(number, result, self._settings.max_snippet_chars) for number, result in results) or (
+            "nothing found"
+        )
+
+    def _authorization(self) -> dict[str, str]:
+        variable = self._settings.api_key_env or self._backend.api_key_env
+        if not variable:
+            return {}
+        key = os.environ.get(variable, "").strip()
+        if not _KEY.fullmatch(key):
+            raise UsageError(f"the key for {self._settings.provider} must be in the environment variable {variable}")
+        name, value = self._backend.key_header
+        return {name: value.format(key)}
+
+    def _results(self, query: str) -> Sequence[SearchResult]:
+        params = {**self._backend.params, **self._settings.default_params, self._backend.query: query}
+        path = self._cache.path(self._settings.provider, str(self._endpoint), query, params)
+        with _LOCKS[int(path.name[:2], 16) % len(_LOCKS)]:
+            found = self._cache.read(path)
+            if found is None:
+                found = self._read(self._ask(params))
+                self._cache.write(path, query, found)
+            return found
+
+    def _ask(self, params: dict[str, Any]) -> Answer:
+        """The first answer that asking again would not change, or the last."""
+        settings, number = self._settings, 1
+        while True:
+            pace.take_turn(self._endpoint.host, settings.rate_limit_per_min)
+            answer = self._endpoint.exchange(self._backend.method, params, self._headers, settings.timeout)
+            wait = pace.wait_before_retry(number, settings.backoff_factor, answer.retry_after)
+            if not _may_change(answer) or number > settings.max_retries or wait > pace.LONGEST_WAIT:
+                return answer
+            pace.pause(wait)
+            number += 1
+
+    def _read(self, answer: Answer) -> list[SearchResult]:
+        """Raises ToolFailed."""
+        if isinstance(answer.error, TimeoutError):
+            raise self._failed(f"did not answer within {self._settings.timeout:g} seconds", timed_out=True)
+        if answer.error:
+            raise self._failed("cannot be reached", type(answer.error).__name__)
+        if answer.status != 200:
+            raise self._failed(_refusal(answer.status))
+        if len(answer.body) > LARGEST_ANSWER:
+            raise self._failed("gave an answer that is too long")
+        try:
+            return self._backend.results(json.loads(answer.body))
+        except (ValueError, RecursionError):
+            raise self._failed("gave an answer that cannot be read") from None
+
+    def _failed(self, what: str, detail: str = "", timed_out: bool = False) -> ToolFailed:
+        """``detail``: for the log."""
+        log.warning("the search service at %s %s%s", self._endpoint, what, f": {detail}" if detail else "")
+        return ToolFailed(f"the search service {what}", timed_out)
+
+
+def _may_change(answer: Answer) -> bool:
+    return isinstance(answer.error, TimeoutError | ConnectionError) or answer.status == 429 or answer.status >= 500
+
+
+def _refusal(status: int) -> str:
+    if status in (401, 403):
+        return f"does not accept the key, or it is used up (HTTP {status})"
+    if status == 429:
+        return "allows no more searches now (HTTP 429)"
+    if 300 <= status < 400:
+        return f"redirects to another address, which is not followed (HTTP {status})"
+    return f"has a failure of its own (HTTP {status})" if status >= 500 else f"refused the query (HTTP {status})"
+
+
+def _shown(number: int, result: SearchResult, most: int) -> str:
+    title = " — ".join(part for part in (result.title, result.url) if part)
+    return "\n".join(part for part in (f"[{number}] {title}".rstrip(), result.snippet[:most]) if part)

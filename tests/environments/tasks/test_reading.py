@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rl.data_formatter import jsonl
+from rl.environments.tasks import CodeTask, CodeTest, SearchTask, check_tasks, read_tasks
+from rl.errors import BadFile
+
+GOOD = {"task_id": "a", "prompt": "Print 1.", "tests": [{"output": "1"}]}
+
+
+@pytest.fixture
+def file(tmp_path: Path):
+    def write(*lines: Any) -> Path:
+        path = tmp_path / "train.jsonl"
+        path.write_bytes(b"\n".join(each if isinstance(each, bytes) else json.dumps(each).encode() for each in lines))
+        return path
+
+    return write
+
+
+def test_tasks_are_read_in_order_and_blank_lines_are_skipped(file):
+    path = file(b"", GOOD, b"  \t", {**GOOD, "task_id": "b"}, b"")
+    assert read_tasks(path, CodeTask) == [CodeTask(name, "Print 1.", (CodeTest("1"),)) for name in "ab"]
+    assert check_tasks(path, CodeTask) == []
+
+
+def test_a_path_may_be_text_and_texts_may_be_of_any_script(file):
+    path = file({"task_id": "s", "question": "¿Dónde?", "answer": "東京", "documents": ["🗼 東京"]})
+    assert read_tasks(str(path), SearchTask) == [SearchTask("s", "¿Dónde?", "東京", ("🗼 東京",))]
+
+
+def test_the_first_problem_names_file_line_and_field(file):
+    path = file(GOOD, b"", {**GOOD, "task_id": "b", "tests": [{"output": "1", "timeout": -1}]}, {"task_id": 3})
+    with pytest.raises(BadFile) as caught:
+        read_tasks(path, CodeTask)
+    assert caught.value.where == "line 3, field 'timeout' of test 1"
+    assert str(caught.value).startswith(f"{path} (line 3, field 'timeout' of test 1): must be a positive number")
+
+
+def test_a_task_id_that_comes_twice_is_refused_with_both_lines(file):
+    path = file(GOOD, {**GOOD, "task_id": "b"}, b"", GOOD)
+    with pytest.raises(BadFile) as caught:
+        read_tasks(path, CodeTask)
+    assert (caught.value.where, caught.value.what) == ("line 4, field 'task_id'", "'a' is the task of line 1 already")
+
+
+def test_a_task_id_that_comes_twice_is_found_though_the_first_has_another_problem(file):
+    problems = check_tasks(file({**GOOD, "prompt": ""}, GOOD, GOOD), CodeTask)
+    assert [problem.where for problem in problems] == [
+        "line 1, field 'prompt'",
+        "line 2, field 'task_id'",
+        "line 3, field 'task_id'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "where", "what"),
+    [
+        (b'{"task_id": ', "line 2, column 12", "not valid JSON"),
+        (b'{"task_id": "\xff"}', "line 2", "can't decode byte 0xff"),
+        (b'{"task_id": "\\ud83d"}', "line 2", "half of a surrogate pair"),
+        (b"[" * 100_000, "line 2", "not valid JSON"),
+        ([1], "line 2", "must be a JSON object, not a list"),
+        (b"NaN", "line 2", "must be a JSON object, not a number"),
+    ],
+)
+def test_a_line_that_is_no_json_object_is_named_and_the_next_is_checked_still(file, line: Any, where: str, what: str):
+    first, last = check_tasks(file(GOOD, line, {**GOOD, "task_id": ""}), CodeTask)
+    assert first.where == where
+    assert what in first.what
+    assert last.where == "line 3, field 'task_id'"
+
+
+def test_a_check_ends_with_a_line_that_is_too_long(file, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(jsonl, "LONGEST_LINE", 2**20)
+    (problem,) = check_tasks(file(GOOD, b"1" * (2**20 + 1), {}), CodeTask)
+    assert str(problem).endswith("(line 2): longer than 1 MiB")
+
+
+def test_a_check_has_the_first_problems_in_the_order_of_the_file(file):
+    path = file(*({**GOOD, "task_id": str(number), "prompt": 0} for number in range(30)))
+    assert [problem.where for problem in check_tasks(path, CodeTask)] == [
+        f"line {number}, field 'prompt'" for number in range(1, 21)
+    ]
+    assert len(check_tasks(path, CodeTask, most=3)) == 3
+    assert len(check_tasks(path, CodeTask, most=100)) == 30
+
+
+@pytest.mark.parametrize("lines", [(), (b"", b"  ")])
+def test_a_file_without_tasks_is_refused(file, lines):
+    path = file(*lines)
+    with pytest.raises(BadFile, match="has no tasks"):
+        read_tasks(path, CodeTask)
+    assert len(check_tasks(path, CodeTask)) == 1
+
+
+def test_a_folder_or_nothing_at_all_is_refused(tmp_path: Path):
+    with pytest.raises(BadFile, match="cannot be read: Is a directory"):
+        read_tasks(tmp_path, CodeTask)
+    with pytest.raises(BadFile, match="none.jsonl: cannot be read: No such file"):
+        read_tasks(tmp_path / "none.jsonl", SearchTask)
+    assert len(check_tasks(tmp_path, CodeTask)) == 1
+
+
+def test_tasks_of_the_other_kind_are_refused(file):
+    with pytest.raises(BadFile, match="field 'prompt'.*unknown; known: task_id, question"):
+        read_tasks(file(GOOD), SearchTask)

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from rl.environments.markup import read_action
+from rl.environments.search import SearchEnv
+from rl.environments.tools.search import SearchDocuments
+
+TASK = {
+    "task_id": "bonn",
+    "question": "On which river is Bonn?",
+    "answer": "The  Rhine",
+    "documents": ["Bonn is on the Rhine.", "Paris is on the Seine."],
+}
+
+
+def search(query: str) -> str:
+    return f'<tool_call>{{"name": "search", "arguments": {{"query": "{query}"}}}}</tool_call>'
+
+
+def test_the_documents_of_the_task_are_searched_and_the_history_is_kept():
+    environment = SearchEnv()
+    assert environment.reset(TASK)[-1] == {"role": "user", "content": "On which river is Bonn?"}
+    assert environment.step(read_action(search("Bonn"))).observation == "[1] Bonn is on the Rhine."
+    last = environment.step(read_action("It is on THE\nRHINE, of course."))
+    assert (last.reward, last.info["search_history"]) == (1.0, ["Bonn"])
+
+
+def test_another_answer_is_wrong_and_says_what_was_expected():
+    environment = SearchEnv()
+    environment.reset(TASK)
+    last = environment.step(read_action("On the Seine."))
+    assert (last.reward, last.info["expected"], last.info["search_history"]) == (0.0, "The  Rhine", [])
+
+
+def test_the_documents_of_one_task_are_not_those_of_the_next():
+    environment = SearchEnv()
+    environment.reset(TASK)
+    environment.reset({"task_id": "x", "question": "?", "answer": "y"})
+    assert environment.step(read_action(search("Bonn"))).observation == "nothing found"
+
+
+def test_a_corpus_of_your_own_is_searched_where_the_task_has_no_documents():
+    environment = SearchEnv((SearchDocuments(["Rome is on the Tiber."]),))
+    environment.reset({"task_id": "x", "question": "?", "answer": "y"})
+    assert environment.step(read_action(search("Rome"))).observation == "[1] Rome is on the Tiber."
+    environment.reset(TASK)
+    assert environment.step(read_action(search("Rome"))).observation == "nothing found"
+
+
+@pytest.mark.parametrize("empty", ["", "   "])
+def test_an_answer_of_nothing_is_wrong(empty: str):
+    environment = SearchEnv()
+    environment.reset(TASK)
+    assert environment.step(read_action(empty)).reward == 0.0

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from rl.environments.tools.web_search import pace
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Of the limiter, in seconds."""
+    now = [1000.0]
+    monkeypatch.setattr(pace.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_requests_within_the_limit_do_not_wait_and_the_next_waits_for_the_minute(clock, pauses):
+    for _ in range(3):
+        pace.take_turn("a.example", 3)
+    assert pauses == []
+    clock[0] += 20
+    pace.take_turn("a.example", 3)
+    assert pauses == [40.0]
+
+
+def test_a_minute_later_the_limit_is_whole_again(clock, pauses):
+    for _ in range(3):
+        pace.take_turn("a.example", 3)
+    clock[0] += 60
+    for _ in range(3):
+        pace.take_turn("a.example", 3)
+    assert pauses == []
+
+
+def test_threads_share_the_limit_and_hosts_do_not(clock, pauses):
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: pace.take_turn("a.example", 2), range(8)))
+    assert sorted(pauses) == [60.0, 60.0, 120.0, 120.0, 180.0, 180.0]
+    pace.take_turn("b.example", 2)
+    assert len(pauses) == 6
+
+
+def test_without_a_limit_nothing_waits(clock, pauses):
+    for _ in range(100):
+        pace.take_turn("a.example", None)
+    assert pauses == []
+
+
+def test_each_wait_is_twice_the_one_before_up_to_the_longest():
+    waits = [pace.wait_before_retry(number, 0.8, "") for number in (1, 2, 3, 20)]
+    assert waits == [0.8, 1.6, 3.2, pace.LONGEST_WAIT]
+
+
+def test_retry_after_is_heeded_in_both_its_forms():
+    assert pace.wait_before_retry(1, 0.8, "7") == 7
+    moment = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
+    assert 90 < pace.wait_before_retry(1, 0.8, moment) <= 100
+
+
+@pytest.mark.parametrize("header", ["soon", "-5", "1e3", "Wed, 99 Foo 2020", "Wed, 21 Oct 2015 07:28:00 GMT", "9" * 40])
+def test_a_retry_after_that_says_nothing_counts_for_nothing(header):
+    assert pace.wait_before_retry(1, 0.8, header) == 0.8
