@@ -62,5 +62,6 @@ def test_what_is_written_is_read_back(arguments: dict[str, str]):
 
 @given(st.text())
 def test_no_text_is_too_strange(text: str):
-    read_action(text)
-    read_action(f"<tool_call>{text}</tool_call>")
+    assert isinstance(read_action(text), Action)
+    called = read_action(f"<tool_call>{text}</tool_call>")
+    assert bool(called.calls) != bool(called.error)
