@@ -9,8 +9,9 @@ from rl.environments.base import Environment
 from rl.environments.contract import Judgement
 from rl.environments.tools import BaseTool
 from rl.environments.tools.exec_code import ExecCode
-from rl.rewards.blocks import fenced_blocks
+from rl.rewards.blocks import fenced_blocks, program_of
 from rl.sandbox import Limits, TestCase, grade
+from rl.sandbox.grading import Outcome
 
 TEST_SECONDS = 5.0
 """Of a test that names no timeout."""
@@ -38,7 +39,8 @@ class CodeExecEnv(Environment):
         return f"{task['prompt']}\n\nStart from:\n```python\n{starter}\n```" if starter else str(task["prompt"])
 
     def judge(self, answer: str) -> Judgement:
-        program = _program(answer)
+        blocks = fenced_blocks(answer)
+        program = "" if blocks is None else program_of(answer, blocks, ("python", ""))
         if not program.strip():
             return Judgement(False, "the answer has no program")
         tests = self.task["tests"]
@@ -50,15 +52,6 @@ class CodeExecEnv(Environment):
                 return Judgement(False, reason, outcome.result.timed_out, details)
         return Judgement(True, f"all {len(tests)} tests passed", details={"passed": len(tests), "tests": len(tests)})
 
-    def _outcome(self, program: str, test: Mapping[str, Any]) -> Any:
-        seconds = float(test.get("timeout") or self._timeout)
-        limits = Limits(wall_seconds=seconds, cpu_seconds=max(1, round(seconds)))
+    def _outcome(self, program: str, test: Mapping[str, Any]) -> Outcome:
+        limits = Limits.of_seconds(float(test.get("timeout") or self._timeout))
         return grade(program, [TestCase(test["output"], stdin=test.get("input") or "")], limits=limits).outcomes[0]
-
-
-def _program(answer: str) -> str:
-    blocks = fenced_blocks(answer)
-    if blocks is None:
-        return ""
-    python = [block.code for block in blocks if block.language in ("python", "")]
-    return python[-1] if python else answer

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from rl.environments.base import Environment
-from rl.environments.contract import Judgement, Step
+from rl.environments.contract import Judgement
 from rl.environments.tools import BaseTool
 from rl.environments.tools.search import SearchDocuments
+from rl.records import Message
 
 
 class SearchEnv(Environment):
@@ -27,7 +28,7 @@ class SearchEnv(Environment):
         self._corpora = [tool for tool in tools if isinstance(tool, SearchDocuments)]
         super().__init__(tools, timeout_penalty=timeout_penalty, **settings)
 
-    def reset(self, task: Mapping[str, Any]) -> list[Any]:
+    def reset(self, task: Mapping[str, Any]) -> list[Message]:
         for corpus in self._corpora:
             corpus.use(task.get("documents") or ())
         return super().reset(task)
@@ -41,10 +42,9 @@ class SearchEnv(Environment):
             return Judgement(True, "the answer contains what was expected")
         return Judgement(False, "the answer does not contain what was expected", details={"expected": expected})
 
-    def step(self, action: Any) -> Step:
-        step = super().step(action)
+    def _info(self) -> dict[str, Any]:
         searched = [call.arguments.get("query", "") for call in self.calls if call.tool_name == "search"]
-        return step._replace(info={**step.info, "search_history": searched})
+        return {**super()._info(), "search_history": searched}
 
 
 def _plain(text: str) -> str:

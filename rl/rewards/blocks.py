@@ -50,6 +50,12 @@ def fenced_blocks(text: str) -> list[Block] | None:
     ]
 
 
+def program_of(answer: str, blocks: Sequence[Block], languages: Sequence[str] = ("python",)) -> str:
+    """The last of its blocks in these languages, or the whole answer where it has none."""
+    code = [block.code for block in blocks if block.language in languages]
+    return code[-1] if code else answer
+
+
 @cache
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt  # answers without a code block do not pay for it

@@ -5,7 +5,7 @@ from typing import Any
 
 from rl.records import TraceRecord
 from rl.rewards.base import BaseReward, RewardResult
-from rl.rewards.blocks import Block, fenced_blocks
+from rl.rewards.blocks import Block, fenced_blocks, program_of
 from rl.sandbox import LANGUAGES, Limits, Result, TestCase, grade, run
 
 MOST_BLOCKS, MOST_TESTS = 8, 100
@@ -33,7 +33,7 @@ class CodeExecutionReward(BaseReward):
         if blocks is None:
             return self.abstains("the answer is too long to look at")
         if tests := trace.details.get("tests"):
-            return self._tested(_program(blocks, trace.response), tests)
+            return self._tested(program_of(trace.response, blocks), tests)
         code = [block for block in blocks if block.language in LANGUAGES and block.code.strip()][:MOST_BLOCKS]
         if not code:
             return self.abstains("it has no python or shell block")
@@ -52,11 +52,6 @@ class CodeExecutionReward(BaseReward):
         runs = list(_run_blocks(blocks))
         good = sum(one["exit"] == 0 for one in runs)
         return self.gives(good / len(runs), f"{good} of {len(runs)} code blocks end with exit code 0", blocks=runs)
-
-
-def _program(blocks: Sequence[Block], answer: str) -> str:
-    python = [block.code for block in blocks if block.language == "python"]
-    return python[-1] if python else answer
 
 
 def _cases(tests: object) -> list[tuple[TestCase, Limits]] | str:
@@ -78,8 +73,7 @@ def _is_time(value: object) -> bool:
 
 
 def _limits(seconds: float) -> Limits:
-    seconds = min(seconds, 2 * TEST_SECONDS)
-    return Limits(wall_seconds=seconds, cpu_seconds=max(1, round(seconds)))
+    return Limits.of_seconds(min(seconds, 2 * TEST_SECONDS))
 
 
 def _graded(program: str, cases: Sequence[tuple[TestCase, Limits]]) -> Iterator[str]:

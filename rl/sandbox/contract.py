@@ -38,6 +38,11 @@ class Limits:
     output_bytes: int = 256 * 1024
     """Of stdout and of stderr, each. A program that writes more is ended."""
 
+    @classmethod
+    def of_seconds(cls, seconds: float) -> Limits:
+        """Of the clock, and of CPU time as many whole ones, at least one."""
+        return cls(wall_seconds=seconds, cpu_seconds=max(1, round(seconds)))
+
     def __post_init__(self) -> None:
         for each in fields(self):
             if not getattr(self, each.name) > 0:

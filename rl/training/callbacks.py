@@ -88,8 +88,8 @@ class Progress(TrainerCallback):
         self._metrics = metrics
         self._tell(state)
         require_healthy(metrics, state.global_step, self.most_kl)
-        if processes.any_of(self.stopped is not None):
-            self.stopped = self.stopped or Interrupted("the first process was told to stop")
+        self.stopped = processes.stopped_anywhere(self.stopped)
+        if self.stopped is not None:
             control.should_training_stop = True
             control.should_save = args.save_strategy != SaveStrategy.NO
 

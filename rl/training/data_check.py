@@ -14,7 +14,7 @@ from rl.dataset_builder.surveying import answers_of
 from rl.errors import NotEnoughData, UsageError
 from rl.models import Agent
 from rl.records import Message, silent
-from rl.training.lengths import LengthCount, Limits
+from rl.training.lengths import UNKNOWN_CONTEXT, LengthCount, Limits
 from rl.training.rollouts import check_rollouts, generates, require_rewards, row_kind
 from rl.training.run import RunOptions
 
@@ -24,7 +24,6 @@ CHARACTERS_PER_TOKEN = 4.0
 """Of English text under a vocabulary of 32k to 150k; assumed when no tokenizer is on this machine."""
 MESSAGE_TOKENS, OPENING_TOKENS = 5, 3
 """That a chat template adds to a message, and to open the answer, about."""
-_UNKNOWN_CONTEXT = 1 << 30
 
 
 def checked_survey(agent: Agent, config: TrainingConfig, options: RunOptions, method: str, directory: Path) -> Survey:
@@ -93,7 +92,7 @@ class Prompts:
 
 def context_of(directory: Path) -> int:
     """Tokens that the model has positions for; very large where that is not known here."""
-    return int(model_config(directory).get("max_position_embeddings") or _UNKNOWN_CONTEXT)
+    return int(model_config(directory).get("max_position_embeddings") or UNKNOWN_CONTEXT)
 
 
 def model_config(directory: Path) -> dict[str, Any]:

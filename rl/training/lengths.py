@@ -12,6 +12,8 @@ DROPPED_LIMIT = 0.2
 """Share of the rows that may be left out because their prompt is too long."""
 _STEP = 64
 """Lengths that are advised are multiples of it."""
+UNKNOWN_CONTEXT = 1 << 30
+"""Tokens that a model reads whose configuration does not say how many."""
 EncodedRow = dict[str, Any]
 """Lists of token ids: ``prompt_ids``, and for each answer of the row its own (``chosen_ids`` and ``rejected_ids``, or
 ``completion_ids``); beside them the row's ``label`` where it has one."""

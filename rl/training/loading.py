@@ -25,6 +25,7 @@ from transformers import (
 
 from rl.errors import OutOfMemory, RatchetError, TrainingFailed
 from rl.training import processes, quantizing
+from rl.training.lengths import UNKNOWN_CONTEXT
 from rl.training.model_path import ADAPTER_WEIGHTS, check_adapter, check_model_path, check_weights, is_adapter
 from rl.training.resources import resource_advice
 
@@ -105,7 +106,7 @@ def load_base(base: str, precision: str = "auto", quantize: str = "none") -> Pre
 
 def context_length(config: PretrainedConfig) -> int:
     """Tokens that the model has positions for; very large where its configuration does not say."""
-    return int(getattr(config.get_text_config(), "max_position_embeddings", None) or 1 << 30)
+    return int(getattr(config.get_text_config(), "max_position_embeddings", None) or UNKNOWN_CONTEXT)
 
 
 @contextmanager

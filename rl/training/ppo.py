@@ -121,7 +121,7 @@ class _Loop:
             self._check(metrics)
             self.progress.step += 1
             self.progress.log.append(metrics)
-            stopped = _in_any_process(stopped or self._told(metrics))
+            stopped = processes.stopped_anywhere(stopped or self._told(metrics))
             if stopped or self._is_time_to_save():
                 self.checkpoints.save(self.progress)
             if stopped:
@@ -144,7 +144,7 @@ class _Loop:
         self._seed(f"answers of process {processes.rank()}")
         try:
             rollout = self.collect(rows, self.progress.controller.coefficient, heart)
-            if stopped := _in_any_process(heart.stopped):
+            if stopped := processes.stopped_anywhere(heart.stopped):
                 raise stopped
         except Interrupted:
             if self.progress.step:
@@ -206,12 +206,6 @@ class _Heart:
             if self._at_once:
                 raise
             self.stopped = stop
-
-
-def _in_any_process(stopped: Interrupted | None) -> Interrupted | None:
-    if processes.any_of(stopped is not None):
-        return stopped or Interrupted("the first process was asked to stop")
-    return None
 
 
 def _learning_rate(config: PPOConfig, step: int, steps: int) -> float:

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
+from peft import PeftModel, get_peft_model
 from torch import Tensor
 from torch.nn import Linear, Parameter
 from transformers import PreTrainedModel
@@ -68,10 +68,11 @@ class Networks:
         disable_dropout_in_model(base)
         if config.activation_checkpointing:
             base.gradient_checkpointing_enable()
+        without_dropout = replace(config, lora_dropout=0.0)
         frozen = deepcopy(base) if config.full else base
-        self.shared: PeftModel = get_peft_model(frozen, _lora(config), adapter_name=VALUE)
+        self.shared: PeftModel = get_peft_model(frozen, fitting.lora(without_dropout), adapter_name=VALUE)
         if not config.full:
-            self.shared.add_adapter(POLICY, _lora(config))
+            self.shared.add_adapter(POLICY, fitting.lora(without_dropout))
         self.policy: PreTrainedModel | PeftModel = base if config.full else self.shared
         self.head = Linear(base.config.get_text_config().hidden_size, 1, device=base.device)
         torch.nn.init.zeros_(self.head.weight)
@@ -127,12 +128,6 @@ class Networks:
 
     def _weights_of(self, adapter: str) -> list[Parameter]:
         return [weight for name, weight in self.shared.named_parameters() if f".{adapter}." in name and "lora_" in name]
-
-
-def _lora(config: TrainingConfig) -> LoraConfig:
-    lora = fitting.lora(config)
-    lora.lora_dropout = 0.0
-    return lora
 
 
 def token_log_probs(logits: Tensor, tokens: Tensor) -> Tensor:

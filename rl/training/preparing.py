@@ -110,7 +110,7 @@ def encoded_rows(start: Start, method: str) -> tuple[Dataset, LengthCount]:
     if method == "kto":
         columns["label"] = Value("bool")
     write_arrow((lengths.fit(row, max_length) for row in encoded), path, Features(columns))
-    check_lengths(lengths, start, source)
+    check_lengths(lengths, start)
     return Dataset.from_file(str(path)), lengths
 
 
@@ -122,9 +122,9 @@ def write_arrow(rows: Iterator[EncodedRow | None], path: Path, columns: Features
         writer.finalize()
 
 
-def check_lengths(lengths: LengthCount, start: Start, path: Path) -> None:
+def check_lengths(lengths: LengthCount, start: Start) -> None:
     if lengths.rows == 0:
-        raise NotEnoughData(f"{path} has no rows to train on")
+        raise NotEnoughData(f"{start.job.train_rows} has no rows to train on")
     lengths.check(start.limits, start.report)
     if lengths.cut:
         cut = f"{lengths.cut} of {lengths.rows} rows have an answer that is cut at {start.most_tokens} tokens"

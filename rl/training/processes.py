@@ -15,6 +15,7 @@ from accelerate import PartialState
 from accelerate.utils import gather, pad_across_processes, reduce
 from torch import Tensor
 
+from rl.errors import Interrupted
 from rl.records import Report, silent
 
 Item = TypeVar("Item")
@@ -61,6 +62,13 @@ def any_of(here: bool) -> bool:
     flag = torch.tensor(int(here), device=PartialState().device)
     dist.all_reduce(flag, op=dist.ReduceOp.MAX)
     return bool(flag.item())
+
+
+def stopped_anywhere(here: Interrupted | None) -> Interrupted | None:
+    """What interrupts all of them, where any was told to stop; the same question as ``any_of``."""
+    if any_of(here is not None):
+        return here or Interrupted("the first process was told to stop")
+    return None
 
 
 def gathered(part: list[Item]) -> list[Item]:

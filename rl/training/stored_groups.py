@@ -5,15 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from datasets import Dataset, Features, List, Value
-from transformers import PreTrainedTokenizerBase
 from trl import GRPOTrainer
 
 from rl.data_formatter import read_training_rows
-from rl.records import Report, silent
+from rl.records import silent
 from rl.training.encoding import count_rows, encode
 from rl.training.lengths import LengthCount
 from rl.training.log_probs import PromptAndAnswer
@@ -33,15 +31,14 @@ _COLUMNS = Features(
 
 def encoded_groups(start: Start) -> tuple[Dataset, LengthCount]:
     """The groups as token ids, memory-mapped, and what was too long of them."""
-    path, target, lengths = start.job.train_rows, start.path("groups.arrow"), LengthCount()
-    write_arrow(_encoded(path, start.tokenizer, start.most_tokens, lengths, start.report), target, _COLUMNS)
-    check_lengths(lengths, start, path)
+    target, lengths = start.path("groups.arrow"), LengthCount()
+    write_arrow(_encoded(start, lengths), target, _COLUMNS)
+    check_lengths(lengths, start)
     return Dataset.from_file(str(target)), lengths
 
 
-def _encoded(
-    path: Path, tokenizer: PreTrainedTokenizerBase, most_tokens: int, lengths: LengthCount, report: Report
-) -> Iterator[dict[str, Any]]:
+def _encoded(start: Start, lengths: LengthCount) -> Iterator[dict[str, Any]]:
+    path, tokenizer, most_tokens = start.job.train_rows, start.tokenizer, start.most_tokens
     kept, total = 0, count_rows(path)
     for done, row in enumerate(read_training_rows(path, "grpo"), start=1):
         names = [f"answer{number}" for number in range(len(row["completions"]))]
@@ -56,7 +53,7 @@ def _encoded(
                 "rewards": row["rewards"],
             }
             kept += 1
-        report("step", {"step": done, "total_steps": total, "metrics": {}})
+        start.report("step", {"step": done, "total_steps": total, "metrics": {}})
 
 
 def _up_to_its_end(ids: list[int], end: int | None) -> list[int]:

@@ -24,8 +24,7 @@ class ExecCode(BaseTool):
             timeout: Seconds after which it is stopped.
         """
         seconds = min(timeout if timeout and timeout > 0 else self._timeout, MOST_SECONDS)
-        limits = Limits(wall_seconds=seconds, cpu_seconds=max(1, round(seconds)))
-        result = run(code, "python", stdin, limits)
+        result = run(code, "python", stdin, Limits.of_seconds(seconds))
         if result.timed_out:
             raise ToolFailed(f"the program did not end within {seconds:g} seconds", timed_out=True)
         if result.stopped:
