@@ -206,7 +206,8 @@ class TraceRecord:
 
 Report = Callable[[str, dict[str, Any]], None]
 """``report(event, values)``: how long work tells of its progress. Events: ``stage`` {name}, ``step`` {step, total_steps,
-metrics: {name: float}}, ``log`` {text}. It may raise ``Interrupted``."""
+metrics: {name: float}}, ``log`` {text}, ``episodes`` {episodes: those that ended, as documents}. It may raise
+``Interrupted``."""
 
 
 def silent(event: str, values: dict[str, Any]) -> None:

@@ -88,6 +88,8 @@ def test_every_preset_suits_every_method(method: str, name: str):
     ("method", "name", "value"),
     [
         ("grpo", "num_generations", 1), ("grpo", "loss_type", "ppo"), ("grpo", "rollouts", "both"), ("grpo", "top_p", 0),
+        ("agent", "async_rollout_workers", 65), ("agent", "async_rollout_workers", 1.5), ("agent", "eval_tasks", 0),
+        ("agent", "policy_type", "hermes"), ("agent", "device", "gpu"), ("agent", "rollouts", "offline"),
         ("ppo", "gamma", 1.1), ("ppo", "mini_batch_size", 9), ("ppo", "max_steps", 0), ("ppo", "top_k", 0.5),
     ],
 )  # fmt: skip
@@ -105,5 +107,5 @@ def test_overrides_may_be_for_any_method_but_not_for_none():
 
 
 def test_an_unknown_method_lists_the_known_ones():
-    with pytest.raises(UsageError, match="'sft'; known: dpo, kto, grpo, ppo, reward_model"):
+    with pytest.raises(UsageError, match="'sft'; known: dpo, kto, grpo, agent, ppo, reward_model"):
         preset("default", "sft")

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from rl.admin import access, agents, feedback, labels, serving, signin, traces, training, versions
+from rl.admin import access, agents, episodes, feedback, labels, serving, signin, traces, training, versions
 
-__all__ = ["access", "agents", "feedback", "labels", "serving", "signin", "traces", "training", "versions"]
+__all__ = ["access", "agents", "episodes", "feedback", "labels", "serving", "signin", "traces", "training", "versions"]

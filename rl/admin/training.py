@@ -9,6 +9,7 @@ from django.urls import URLPattern
 from django.utils.safestring import SafeString
 
 from rl.admin.actions import button, queued
+from rl.admin.episodes import run_episodes
 from rl.admin.markup import badge, change_link, joined, list_link, plain, value_table
 from rl.admin.readonly import ReadOnlyAdmin
 from rl.models import (
@@ -152,6 +153,7 @@ def _run_context(run: TrainingRun) -> dict[str, Any]:
         "title": f"Run {run.pk}: {run.method} for {run.agent.name}",
         "resumable": run.state in run.RESUMABLE,
         "version": version,
+        "episodes": run_episodes(run),
         "evaluation": version.evaluations.defer("report").first() if version else None,
         "tables": [
             ("Hyper-parameters", [(name, plain(value)) for name, value in run.config.items()]),

@@ -166,7 +166,7 @@ class TraceStore:
 
     def _write(self, records: Sequence[ImportedTrace], agents: dict[str, Agent | str]) -> list[Taken]:
         owned = [(record, agent) for record in records if isinstance(agent := agents[record.agent], Agent)]
-        _take_turns({agent.pk for _, agent in owned})
+        take_turns({agent.pk for _, agent in owned})
         batch = Batch(owned, self._source)
         taken = []
         for record in records:
@@ -185,7 +185,7 @@ def _mentioned(record: ImportedTrace | ImportedRemark) -> Iterator[tuple[str, st
     yield from ((said.other_external_id, key) for said in record.feedback if said.other_external_id)
 
 
-def _take_turns(agent_ids: Iterable[int]) -> None:
+def take_turns(agent_ids: Iterable[int]) -> None:
     """Two imports into one agent follow each other; people's ratings do not wait."""
     list(Agent.objects.select_for_update(no_key=True).filter(pk__in=agent_ids).order_by("pk").values_list("pk"))
 

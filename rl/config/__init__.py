@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from rl.config.base import TrainingConfig
-from rl.config.methods import CONFIGS, GRPOConfig, PPOConfig, RewardModelConfig, check_overrides, config_class
+from rl.config.methods import (
+    CONFIGS,
+    AgentConfig,
+    GRPOConfig,
+    PPOConfig,
+    RewardModelConfig,
+    check_overrides,
+    config_class,
+)
 from rl.config.presets import PRESETS, preset
 
 __all__ = [
     "CONFIGS",
     "PRESETS",
+    "AgentConfig",
     "GRPOConfig",
     "PPOConfig",
     "RewardModelConfig",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
 from rl.config.base import TrainingConfig
@@ -65,6 +65,44 @@ class GRPOConfig(TrainingConfig):
         groups = math.ceil(self.rows_a_step / self.num_generations)
         of_epochs = math.ceil(self.epochs * math.ceil(rows / groups))
         return int(self.max_steps) if self.max_steps and rows else of_epochs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentConfig(GRPOConfig):
+    """GRPO of whole episodes: the agent calls tools for some turns, and the environment rewards it."""
+
+    RANGES: ClassVar[Mapping[str, tuple[float, float]]] = {
+        **GRPOConfig.RANGES,
+        "async_rollout_workers": (0, 64),
+        "eval_interval": (0, 1_000_000),
+        "eval_tasks": (1, 100_000),
+    }
+    INTEGERS: ClassVar[frozenset[str]] = GRPOConfig.INTEGERS | {"async_rollout_workers", "eval_interval", "eval_tasks"}
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        **GRPOConfig.CHOICES,
+        "rollouts": ("online",),
+        "policy_type": ("auto", "template", "plain", "minimind"),
+        "device": ("auto", "cpu", "cuda", "mps"),
+    }
+
+    max_length: int = 2048
+    """Tokens of a whole episode: prompt, turns and observations."""
+    max_new_tokens: int = 256
+    """Of one turn."""
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    """The fields of EnvironmentSettings."""
+    policy_type: str = "auto"
+    """How chats with tools are written. template: by the model's own chat template; plain: ``<tool_call>`` in its text;
+    minimind: plain, for MiniMind's checkpoints; auto: the template where it knows tools, else plain."""
+    async_rollout_workers: int = 0
+    """Processes in which environments run at the same time; 0: one after the other in the training process."""
+    eval_interval: int = 50
+    """Optimiser steps between two measurements on held-out tasks; 0: none."""
+    eval_tasks: int = 64
+    """Held-out tasks of one measurement, always the first."""
+    curriculum: bool = False
+    """The tasks come by how often they were solved: the hardest that still teach first."""
+    device: str = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +205,7 @@ CONFIGS: dict[str, type[TrainingConfig]] = {
     "dpo": TrainingConfig,
     "kto": TrainingConfig,
     "grpo": GRPOConfig,
+    "agent": AgentConfig,
     "ppo": PPOConfig,
     "reward_model": RewardModelConfig,
 }

@@ -52,6 +52,7 @@ COLUMNS: Final[Mapping[str, Mapping[str, tuple[Callable[[object], bool], str]]]]
         "rewards": (_is_list_of(_is_number), "a list of numbers"),
     },
     "reward": {"completion": (_is_messages, MESSAGES), "reward": (_is_number, "a number")},
+    "agent": {"task": (lambda value: isinstance(value, dict), "an object")},
     "prompts": {"details": (lambda value: isinstance(value, dict), "an object")},
 }
 """Beside ``prompt``."""

@@ -1,8 +1,9 @@
 """From feedback to training sets: which feedback is read, how it is split, and rows that never change afterwards.
 
 - ``DataOptions``: which pairs to build
-- ``survey``, ``survey_files``: what would be written, counted only
-- ``freeze``, ``freeze_files``: write it, as a TrainingSet
+- ``survey``, ``survey_files``, ``survey_tasks``: what would be written, counted only
+- ``freeze``, ``freeze_files``, ``freeze_tasks``: write it, as a TrainingSet
+- ``task_source``: the tasks of an agent with tools
 - ``release``, ``reclaim``: let the feedback of a failed run wait again, and undo that
 - ``is_held_out``: the split
 - ``training_plan``: how many rows each method could use
@@ -12,7 +13,8 @@
 
 from __future__ import annotations
 
-from rl.dataset_builder.freezing import freeze, freeze_files
+from rl.dataset_builder.agent_tasks import task_source
+from rl.dataset_builder.freezing import freeze, freeze_files, freeze_tasks
 from rl.dataset_builder.marking import mark, reclaim, release
 from rl.dataset_builder.options import PAIR_TYPES, DataOptions
 from rl.dataset_builder.pipeline import DatasetPipeline
@@ -20,7 +22,8 @@ from rl.dataset_builder.plan import training_plan
 from rl.dataset_builder.preparing import prepare_training_dataset
 from rl.dataset_builder.splitting import is_held_out
 from rl.dataset_builder.stats import get_training_stats
-from rl.dataset_builder.surveying import Lengths, Survey, survey, survey_files
+from rl.dataset_builder.surveying import Lengths, Survey, survey, survey_files, survey_tasks
+from rl.dataset_builder.task_rows import TaskSource
 
 __all__ = [
     "PAIR_TYPES",
@@ -28,8 +31,10 @@ __all__ = [
     "DatasetPipeline",
     "Lengths",
     "Survey",
+    "TaskSource",
     "freeze",
     "freeze_files",
+    "freeze_tasks",
     "get_training_stats",
     "is_held_out",
     "mark",
@@ -38,5 +43,7 @@ __all__ = [
     "release",
     "survey",
     "survey_files",
+    "survey_tasks",
+    "task_source",
     "training_plan",
 ]

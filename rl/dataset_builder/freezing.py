@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from rl.dataset_builder.methods import RowBuilder, row_builder
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.scores import score_figures
 from rl.dataset_builder.selection import DatabaseSource
+from rl.dataset_builder.task_rows import TaskSource
 from rl.errors import NotEnoughData
 from rl.files import publish_directory, remove
 from rl.models import Agent, TrainingSet
@@ -46,6 +48,11 @@ def freeze_files(
     return _freeze(agent, FileSource(data_path, ratings_path), options, method)
 
 
+def freeze_tasks(agent: Agent, source: TaskSource, options: DataOptions) -> TrainingSet:
+    """The same from tasks of an environment."""
+    return _freeze(agent, source, replace(options, val_split=source.held_out_share), "agent")
+
+
 @dataclass(frozen=True, slots=True)
 class _Written:
     train_rows: int
@@ -60,7 +67,7 @@ def _freeze(agent: Agent, source: Source, options: DataOptions, method: str) -> 
     identifier = uuid.uuid4()
     final = settings.DATA_DIR / "training_sets" / str(identifier)
     with rows.staged(final) as folder:
-        written = _write_rows(folder, builder)
+        written = _write_rows(folder, builder, tally)
         frozen = _existing(agent, method, written.content_hash)
         if frozen is None:
             frozen = _new(identifier, agent, method, source, options, tally, written)
@@ -74,7 +81,7 @@ def _freeze(agent: Agent, source: Source, options: DataOptions, method: str) -> 
     return frozen
 
 
-def _write_rows(folder: Path, builder: RowBuilder) -> _Written:
+def _write_rows(folder: Path, builder: RowBuilder, tally: Tally) -> _Written:
     members = Members()
     with (folder / rows.TRAIN).open("wb") as train_file, (folder / rows.HELD_OUT).open("wb") as heldout_file:
         train, held_out = rows.RowWriter(train_file), rows.RowWriter(heldout_file)
@@ -84,7 +91,8 @@ def _write_rows(folder: Path, builder: RowBuilder) -> _Written:
                 (held_out if found.held_out else train).write(row)
     if problem := builder.problem(train.rows, held_out.rows):
         raise NotEnoughData(problem)
-    digest = hashlib.sha256(train.digest() + held_out.digest()).hexdigest()
+    about = json.dumps(tally.details, sort_keys=True).encode() if tally.details else b""
+    digest = hashlib.sha256(train.digest() + held_out.digest() + about).hexdigest()
     return _Written(train.rows, held_out.rows, digest, members)
 
 

@@ -61,6 +61,8 @@ class Tally:
     disputed: int = 0
     """Answers that some raters liked and others did not."""
     skipped: Counter[str] = field(default_factory=Counter)
+    details: dict[str, Any] = field(default_factory=dict)
+    """What else is to be known about the set later; JSON."""
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -70,6 +72,7 @@ class Tally:
             "prompts": self.prompts,
             "disputed_answers": self.disputed,
             "skipped": dict(self.skipped.most_common()),
+            **self.details,
         }
 
     def saw(self, feedback_id: int | None = None) -> None:

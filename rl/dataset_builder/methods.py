@@ -11,6 +11,7 @@ from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.pair_rows import PairRows
 from rl.dataset_builder.prompt_rows import PromptsOnly
 from rl.dataset_builder.reward_pairs import RewardPairs
+from rl.dataset_builder.task_rows import TaskRows
 from rl.errors import UsageError
 from rl.models import Agent
 
@@ -34,6 +35,7 @@ ROW_BUILDERS: dict[str, type[RowBuilder]] = {
     "reward": RewardRows,
     "reward_model": RewardPairs,
     "prompts": PromptsOnly,
+    "agent": TaskRows,
 }
 
 

@@ -15,6 +15,7 @@ from rl.dataset_builder.methods import row_builder
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.scores import score_figures
 from rl.dataset_builder.selection import DatabaseSource
+from rl.dataset_builder.task_rows import TaskSource
 from rl.models import Agent
 from rl.records import Message
 
@@ -81,6 +82,11 @@ def survey_files(
 ) -> Survey:
     """The same of Command Center's files. Raises BadFile for one that cannot be read."""
     return _survey(agent, FileSource(data_path, ratings_path), options, method, see)
+
+
+def survey_tasks(agent: Agent, source: TaskSource, options: DataOptions, *, see: See | None = None) -> Survey:
+    """The same of tasks of an environment."""
+    return _survey(agent, source, options, "agent", see)
 
 
 def _survey(agent: Agent, source: Source, options: DataOptions, method: str, see: See | None) -> Survey:

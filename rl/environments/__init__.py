@@ -10,6 +10,7 @@ from rl.errors import UsageError
 ENVIRONMENTS: dict[str, str] = {
     "code_exec": "rl.environments.code_exec:CodeExecEnv",
     "search": "rl.environments.search:SearchEnv",
+    "replay": "rl.environments.replay:ReplayEnv",
 }
 
 

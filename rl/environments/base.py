@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from rl.environments.contract import Action, Judgement, Step, ToolRequest
+from rl.environments.tasks.records import AnyTask, Task
 from rl.environments.tools import BaseTool, ToolFailed, ToolRegistry
 from rl.errors import UsageError
 from rl.records import Message, ToolCall
@@ -24,8 +25,14 @@ class Environment(ABC):
     every episode impossible raises.
     """
 
+    name: ClassVar[str] = ""
+    """That of ENVIRONMENTS; of one that is not in the table, its path ``module:Class``."""
+    tasks: ClassVar[type[Task]] = AnyTask
+    """How a line of a file of its tasks is checked and read."""
     system_prompt: ClassVar[str] = ""
     """Unless the settings have another."""
+    tools_of_tasks: ClassVar[bool] = False
+    """Its tools come with each task, and it takes no others."""
 
     def __init__(
         self,
@@ -47,6 +54,15 @@ class Environment(ABC):
         self.failure_penalty, self.timeout_penalty = failure_penalty, timeout_penalty
         self.task: Mapping[str, Any] = {}
         self._begin()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.name = vars(cls).get("name") or f"{cls.__module__}:{cls.__qualname__}"
+
+    def demonstration(self, task: Mapping[str, Any]) -> Sequence[Action]:
+        """How an agent would solve the task, turn by turn, where that is known, for a model to imitate before it learns by
+        itself; empty otherwise."""
+        return ()
 
     @abstractmethod
     def prompt(self, task: Mapping[str, Any]) -> str:
@@ -92,8 +108,12 @@ class Environment(ABC):
         except ToolFailed as error:
             failed, self._timed_out = str(error), self._timed_out or error.timed_out
         took = (time.monotonic() - started) * 1000
-        self.calls.append(ToolCall(call.name, dict(call.arguments), result or None, not failed, took, failed))
-        return f"error: {failed}" if failed else _cut(result)
+        return self._noted(ToolCall(call.name, dict(call.arguments), result or None, not failed, took, failed))
+
+    def _noted(self, call: ToolCall) -> str:
+        """What the agent reads of a call that was made."""
+        self.calls.append(call)
+        return f"error: {call.error}" if call.error else _cut(call.result or "")
 
     def _end(self, judgement: Judgement) -> Step:
         self.done = True

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rl.environments.base import Environment
-from rl.environments.contract import Judgement
+from rl.environments.contract import Action, Judgement, ToolRequest
+from rl.environments.tasks.records import CodeTask
 from rl.environments.tools import BaseTool
 from rl.environments.tools.exec_code import ExecCode
 from rl.rewards.blocks import fenced_blocks, program_of
@@ -22,6 +23,8 @@ class CodeExecEnv(Environment):
     last Python block (or the whole answer where it has none) passes every test: its stripped output equals the stripped
     ``output``."""
 
+    name = "code_exec"
+    tasks = CodeTask
     system_prompt = (
         "You solve programming tasks in Python. A program reads stdin and prints to stdout. Try your code with the tool "
         "exec_code; then answer with the whole program in one ```python block."
@@ -37,6 +40,14 @@ class CodeExecEnv(Environment):
     def prompt(self, task: Mapping[str, Any]) -> str:
         starter = task.get("starter_code")
         return f"{task['prompt']}\n\nStart from:\n```python\n{starter}\n```" if starter else str(task["prompt"])
+
+    def demonstration(self, task: Mapping[str, Any]) -> Sequence[Action]:
+        """Tries the reference solution on the first test, then answers with it."""
+        program = task.get("reference_solution")
+        if not program:
+            return ()
+        tried = ToolRequest("exec_code", {"code": program, "stdin": task["tests"][0].get("input") or ""})
+        return Action("", (tried,)), Action(f"```python\n{program}\n```")
 
     def judge(self, answer: str) -> Judgement:
         blocks = fenced_blocks(answer)

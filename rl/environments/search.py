@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rl.environments.base import Environment
-from rl.environments.contract import Judgement
+from rl.environments.contract import Action, Judgement, ToolRequest
+from rl.environments.tasks.records import SearchTask
 from rl.environments.tools import BaseTool
 from rl.environments.tools.search import SearchDocuments
 from rl.records import Message
@@ -17,6 +18,8 @@ class SearchEnv(Environment):
     right when it contains the expected one, whatever the case of the letters. ``info["search_history"]`` has what was
     searched for."""
 
+    name = "search"
+    tasks = SearchTask
     system_prompt = (
         "You answer questions. Look up what you do not know with the tool search; then answer in one sentence."
     )
@@ -24,17 +27,23 @@ class SearchEnv(Environment):
     def __init__(
         self, tools: tuple[BaseTool, ...] | None = None, *, timeout_penalty: float = -0.1, **settings: Any
     ) -> None:
-        tools = (SearchDocuments(),) if tools is None else tools
-        self._corpora = [tool for tool in tools if isinstance(tool, SearchDocuments)]
-        super().__init__(tools, timeout_penalty=timeout_penalty, **settings)
+        super().__init__((SearchDocuments(),) if tools is None else tools, timeout_penalty=timeout_penalty, **settings)
 
     def reset(self, task: Mapping[str, Any]) -> list[Message]:
-        for corpus in self._corpora:
+        for corpus in self.tools.of_kind(SearchDocuments):
             corpus.use(task.get("documents") or ())
         return super().reset(task)
 
     def prompt(self, task: Mapping[str, Any]) -> str:
         return str(task["question"])
+
+    def demonstration(self, task: Mapping[str, Any]) -> Sequence[Action]:
+        """Searches for ``metadata.query``, then says the first document that has the answer, else the answer alone."""
+        query, answer = (task.get("metadata") or {}).get("query"), str(task["answer"])
+        if not query:
+            return ()
+        said = next((text for text in task.get("documents") or () if _plain(answer) in _plain(text)), answer)
+        return Action("", (ToolRequest("search", {"query": query}),)), Action(said)
 
     def judge(self, answer: str) -> Judgement:
         expected = str(self.task["answer"])

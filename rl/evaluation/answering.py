@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from rl.records import GeneratedAnswer, Report
 from rl.training import loading
 from rl.training.encoding import encode
+from rl.training.generating import Ids, likeliest
 from rl.training.resources import resource_advice
 
 BATCH = 8
 """Prompts at once."""
-Ids = list[int]
 
 
 def answer_versions(
@@ -60,41 +60,6 @@ def _answers(
 ) -> Iterator[GeneratedAnswer]:
     for start in range(0, len(prompts), BATCH):
         batch = prompts[start : start + BATCH]
-        for prompt, ids in zip(batch, _generated(model, tokenizer, batch, most), strict=True):
+        for prompt, ids in zip(batch, likeliest(model, tokenizer, batch, most), strict=True):
             yield GeneratedAnswer(tokenizer.decode(ids, skip_special_tokens=True), len(prompt), len(ids))
         report("step", {"step": start + len(batch), "total_steps": len(prompts), "metrics": {}})
-
-
-@torch.no_grad()
-def _generated(
-    model: PreTrainedModel | torch.nn.Module, tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Ids], most: int
-) -> list[Ids]:
-    """Each up to its end, which is part of it."""
-    width = max(map(len, prompts))
-    ends = _ends(model, tokenizer)
-    pad = tokenizer.pad_token_id
-    ids = torch.tensor([[pad] * (width - len(prompt)) + prompt for prompt in prompts], device=loading.device())
-    mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=ids.device)
-    output = model.generate(  # type: ignore[operator]
-        input_ids=ids,
-        attention_mask=mask,
-        max_new_tokens=most,
-        do_sample=False,
-        temperature=None,
-        top_p=None,
-        top_k=None,
-        eos_token_id=ends,
-        pad_token_id=pad,
-    )
-    return [_up_to_its_end(row, ends) for row in output[:, width:].tolist()]
-
-
-def _ends(model: Any, tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """All tokens that end an answer, as in training."""
-    said = model.generation_config.eos_token_id
-    return list({tokenizer.eos_token_id, *(said if isinstance(said, list) else [said])} - {None})
-
-
-def _up_to_its_end(ids: Ids, ends: Sequence[int]) -> Ids:
-    first = next((place for place, token in enumerate(ids) if token in ends), len(ids))
-    return ids[: first + 1]

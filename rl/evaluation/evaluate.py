@@ -8,15 +8,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rl.data_formatter import read_training_rows
-from rl.dataset_builder import is_held_out
-from rl.errors import NotEnoughData, UsageError
-from rl.evaluation import SCORERS, rewarded
-from rl.evaluation.gate import Verdict, decide
-from rl.evaluation.held_out import CONTRASTS, contrasts
+from rl.config import AgentConfig, config_class
+from rl.evaluation import SCORERS, rewarded, solved
+from rl.evaluation.choosing import HeldOut, latest_training_set, never_learned
+from rl.evaluation.gate import REWARD, SUCCESS, Verdict, decide
 from rl.evaluation.statistics import mean_interval, prompt_accuracy
 from rl.leaves import leaf
-from rl.models import REWARD_MODEL, Agent, Deployment, Evaluation, ModelVersion, TrainingRun, TrainingSet
+from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun, TrainingSet
 from rl.records import Interval, PairScore, Report
 from rl.training import rollouts, versions
 from rl.training.calibration import expected_calibration_error
@@ -38,19 +36,6 @@ class Comparison:
     """Of the version in use; the base model's when none is."""
     unscored: int
     """Pairs whose prompt is too long for at least one of the models; they are in none of the lists."""
-
-
-@dataclass(frozen=True, slots=True)
-class HeldOut:
-    """Held-out contrasts that none of the versions compared has learned from."""
-
-    rows: list[Mapping[str, Any]]
-    relative: bool
-    """They compare answers to two prompts, by how much likelier than under the base model they became."""
-    share: float
-    """Of the prompts, 0 to 1."""
-    learned: int
-    """Rows of the set that were left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +62,8 @@ def evaluate(
     version: ModelVersion, training_set: TrainingSet, report: Report, *, against_base: bool = False
 ) -> Evaluation:
     """Measures all three models on the set's held-out rows and stores the gate's verdict: by preference accuracy, or where
-    the rows are prompts, by the reward of fresh answers (then the accuracies are mean rewards)."""
+    the rows are prompts, by the reward of fresh answers (then the accuracies are mean rewards), or where they are tasks, by
+    how many are solved (then they are shares of these)."""
     current = None if against_base or version.is_reward_model else _version_in_use(version)
     weights = versions.weights_directory(version)
     max_length = version.run.config["max_length"]
@@ -99,7 +85,7 @@ def evaluate_checkpoint(agent: Agent, weights: Path, report: Report, *, against_
 
 
 def _measure(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> _Measured:
-    of_kind = _rewards if training_set.method == "prompts" else _preference
+    of_kind = {"prompts": _rewards, "agent": _success}.get(training_set.method, _preference)
     measured = of_kind(subject, training_set, held_out, report)
     return replace(measured, report={**measured.report, "learned": held_out.learned})
 
@@ -135,18 +121,33 @@ def _of_reward_model(verdict: Verdict) -> Verdict:
     return replace(verdict, decision="undecided", reason=reason)
 
 
-def _rewards(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> _Measured:
+def _contest(subject: _Subject) -> rewarded.Contest:
     current, run = subject.current, subject.run
-    contest = rewarded.Contest(
+    return rewarded.Contest(
         subject.base_model,
         subject.weights,
         (current.base_model, versions.weights_directory(current)) if current else None,
         subject.max_length,
         int((run.config if run else {}).get("max_new_tokens", subject.agent.response_length)),
     )
-    scorer = rollouts.scorer_of_run(subject.agent, run.options if run else {})
-    found = rewarded.earned(contest, held_out.rows, scorer, report)
-    verdict = rewarded.judge(found, held_out.share)
+
+
+def _rewards(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> _Measured:
+    scorer = rollouts.scorer_of_run(subject.agent, subject.run.options if subject.run else {})
+    return _earned(rewarded.earned(_contest(subject), held_out.rows, scorer, report), held_out, "reward")
+
+
+def _success(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> _Measured:
+    config = subject.agent.training_config("agent")
+    if subject.run and subject.run.method == "agent":
+        config = config_class("agent")(**subject.run.config)
+    config = config.with_overrides({"environment": training_set.stats["environment"]})
+    assert isinstance(config, AgentConfig)  # noqa: S101  the method's own
+    return _earned(solved.solved(_contest(subject), held_out.rows, config, report), held_out, "success")
+
+
+def _earned(found: rewarded.Earned, held_out: HeldOut, measure: str) -> _Measured:
+    verdict = rewarded.judge(found, held_out.share, SUCCESS if measure == "success" else REWARD)
     fields = {
         "pairs": len(found.rows),
         "prompts": len(found.rows),
@@ -156,43 +157,7 @@ def _rewards(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, re
         "verdict": verdict.decision,
         "ratings_needed": verdict.ratings_needed,
     }
-    return _Measured(fields, rewarded.describe(found, verdict))
-
-
-def never_learned(training_set: TrainingSet, *compared: ModelVersion | None) -> HeldOut:
-    """A version that was trained with a smaller held-out share has learned from some prompts that the set holds out. The
-    split is nested, so what the smallest share holds out none of them has seen."""
-    others = TrainingSet.objects.filter(runs__version__in=[version for version in compared if version])
-    share = min([training_set.val_split, *others.values_list("val_split", flat=True)])
-    method = training_set.method
-    rows = list(read_training_rows(training_set.directory / "heldout.jsonl", method))
-    kept = rows
-    if share < training_set.val_split:
-        kept = [row for row in rows if is_held_out(training_set.agent.name, row["split_key"], share)]
-    return HeldOut(contrasts(method, kept), method == "kto", share, len(rows) - len(kept))
-
-
-def find_version(agent: Agent, name: str | None = None) -> ModelVersion:
-    """The agent's version of that name, or its newest that answers. Raises UsageError that lists those there are."""
-    answering = agent.versions.exclude(run__method=REWARD_MODEL)
-    if version := (agent.versions.filter(name__iexact=name) if name else answering).first():
-        return version
-    known = ", ".join(agent.versions.values_list("name", flat=True)[:20])
-    raise UsageError(f"{agent.name} has no version{f' {name!r}' if name else ''}; there are: {known or 'none yet'}")
-
-
-def latest_training_set(agent: Agent, version: ModelVersion | None = None) -> TrainingSet:
-    """Its held-out prompts are those of all earlier sets and newer ones. A set of prompts measures by reward: it comes first
-    for a version that learned from such a set, and last for all others. Raises NotEnoughData when there is none."""
-    sets = agent.training_sets.filter(heldout_rows__gt=0, method__in=CONTRASTS)
-    learned_from = TrainingSet.objects.filter(runs__version=version).first() if version else None
-    if version and version.is_reward_model:
-        sets = sets.filter(method=REWARD_MODEL)
-    prompts, others = sets.filter(method="prompts"), sets.exclude(method="prompts")
-    ranked = (prompts, others) if learned_from and learned_from.method == "prompts" else (others, prompts)
-    if training_set := ranked[0].first() or ranked[1].first():
-        return training_set
-    raise NotEnoughData(f"{agent.name} has no held-out rows yet: they are made by the first training run")
+    return _Measured(fields, rewarded.describe(found, verdict, measure))
 
 
 def _version_in_use(version: ModelVersion) -> ModelVersion | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from rl.evaluation.statistics import PairedCounts, difference_interval, mean_interval, needed_prompts, paired_counts
 from rl.records import Interval, PairScore
@@ -18,6 +18,17 @@ FEWEST_PROMPTS = 8
 """With fewer held-out prompts nothing is decided, whatever they say."""
 
 Decision = Literal["promote", "reject", "undecided"]
+
+
+class Words(NamedTuple):
+    """For a sentence about what was measured."""
+
+    gain: str
+    thing: str
+    judged: str
+
+
+REWARD, SUCCESS = Words("reward", "prompt", "rewarded"), Words("solved", "task", "played")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +72,12 @@ def decide(
 
 
 def decide_means(
-    changes: Sequence[float], *, held_out_share: float, most_prompts: int, confidence: float = 0.95
+    changes: Sequence[float],
+    *,
+    held_out_share: float,
+    most_prompts: int,
+    confidence: float = 0.95,
+    words: Words = REWARD,
 ) -> Verdict:
     """``changes``: of each held-out prompt's reward, from the version in use to the new one.
 
@@ -72,31 +88,31 @@ def decide_means(
     if interval is None:
         interval = Interval(sum(changes), -1.0, 1.0)
     value, low, high = (f"{number:+.3f}" for number in (interval.value, interval.low, interval.high))
-    count = f"{len(changes)} prompt{'' if len(changes) == 1 else 's'}"
-    figures = f"{value} reward on {count}, {confidence:.0%} interval {low} to {high}"
+    count = f"{len(changes)} {words.thing}{'' if len(changes) == 1 else 's'}"
+    figures = f"{value} {words.gain} on {count}, {confidence:.0%} interval {low} to {high}"
     enough = len(changes) >= FEWEST_PROMPTS
     if enough and interval.low > 0:
         return Verdict("promote", interval, None, f"The new version is better: {figures}.")
     if enough and interval.high < 0:
         return Verdict("reject", interval, None, f"The new version is worse: {figures}.")
     if held_out_share == 0:
-        reason = "No prompts are held out, so the new version cannot be compared; hold out a share of them."
+        reason = f"No {words.thing}s are held out, so the new version cannot be compared; hold out a share of them."
     elif not enough:
-        reason = f"{count} held out that could be rewarded, and at least {FEWEST_PROMPTS} are needed."
+        reason = f"{count} held out that could be {words.judged}, and at least {FEWEST_PROMPTS} are needed."
     elif interval.value == 0:
         reason = f"No difference between the two versions: {figures}."
     else:
-        more = _more_prompts(interval, len(changes), held_out_share, most_prompts)
+        more = _more(interval, len(changes), held_out_share, most_prompts, words.thing)
         reason = f"The difference could be chance: {figures}{more}."
     return Verdict("undecided", interval, None, reason)
 
 
-def _more_prompts(interval: Interval, prompts: int, held_out_share: float, most_prompts: int) -> str:
+def _more(interval: Interval, prompts: int, held_out_share: float, most_prompts: int, thing: str) -> str:
     """The interval shrinks with the root of the number of prompts."""
     needed = prompts * ((interval.high - interval.value) / abs(interval.value)) ** 2
     if needed > most_prompts:
-        return f"; it is too small to be told on {most_prompts} prompts"
-    return f"; about {_round_up((needed - prompts + 1) / held_out_share):,} more prompts should decide"
+        return f"; it is too small to be told on {most_prompts} {thing}s"
+    return f"; about {_round_up((needed - prompts + 1) / held_out_share):,} more {thing}s should decide"
 
 
 def _not_scored(scores: Sequence[PairScore]) -> str:

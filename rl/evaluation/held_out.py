@@ -54,8 +54,9 @@ CONTRASTS: dict[str, Callable[[Iterable[Row]], list[Row]]] = {
     "grpo": of_groups,
     "reward_model": list,
     "prompts": list,
+    "agent": list,
 }
-"""Prompts have no answers to tell apart: they are asked (rewarded.py)."""
+"""Prompts have no answers to tell apart: they are asked (rewarded.py), and tasks are tried (solved.py)."""
 
 
 def _matched(both: Mapping[bool, Sequence[Row]]) -> Iterator[Row]:

@@ -11,7 +11,7 @@ from typing import Any
 from rl.data_formatter.fresh import fresh_trace
 from rl.data_formatter.pairing import stable_hash
 from rl.evaluation import SCORERS
-from rl.evaluation.gate import Verdict, decide_means
+from rl.evaluation.gate import REWARD, Verdict, Words, decide_means
 from rl.evaluation.statistics import mean_interval
 from rl.leaves import leaf
 from rl.records import GeneratedAnswer, Interval, Report, Scorer
@@ -90,15 +90,15 @@ def _reward(scorer: Scorer, row: Row, answer: GeneratedAnswer | None) -> float |
     return scorer(fresh_trace(row, answer.text, answer.tokens_in, answer.tokens_out)).value if answer else None
 
 
-def judge(found: Earned, held_out_share: float) -> Verdict:
+def judge(found: Earned, held_out_share: float, words: Words = REWARD) -> Verdict:
     changes = [new - old for new, old in zip(found.rewards["new"], found.rewards["current"], strict=True)]
-    return decide_means(changes, held_out_share=held_out_share, most_prompts=MOST_PROMPTS)
+    return decide_means(changes, held_out_share=held_out_share, most_prompts=MOST_PROMPTS, words=words)
 
 
-def describe(found: Earned, verdict: Verdict) -> dict[str, Any]:
+def describe(found: Earned, verdict: Verdict, measure: str = "reward") -> dict[str, Any]:
     """What the report page and ``--output`` show."""
     return {
-        "measure": "reward",
+        "measure": measure,
         "reason": verdict.reason,
         "difference": asdict(verdict.difference),
         "models": {name: {"reward": asdict(_interval(found.rewards[name]))} for name in MODELS},

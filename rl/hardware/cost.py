@@ -70,6 +70,7 @@ ROW_WORK: dict[str, RowWork] = {
     "grpo": RowWork(
         1, 10, answers="num_generations", copies=1
     ),  # the same as DPO, and four tenths of the time go into generating
+    "agent": RowWork(1, 10, answers="num_generations", copies=1),
     "ppo": RowWork(
         1, 12, passes="ppo_epochs", flops_a_pass=8, copies=1
     ),  # generating, four models' scores; then policy and value

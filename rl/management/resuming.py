@@ -35,17 +35,18 @@ def resume(command: RatchetCommand, run: TrainingRun, options: dict[str, Any], p
     """
     stored = {**run.config, **run.options, **run.options.get("data", {})}
     other = [name for name, value in _given(command, options).items() if stored.get(name) != value]
-    if options["config"] and preset != run.config:
+    other = ["config" if name in options.get("of_file", ()) else name for name in other]
+    if (options["config"] or "of_file" in options) and preset != run.config:
         other.append("config")
     if other:
-        named = ", ".join(f"--{name.replace('_', '-')}" for name in other)
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in dict.fromkeys(other))
         raise UsageError(f"--resume goes on with the settings that run {run.pk} was started with; leave out {named}")
     return supervisor.claim_stopped(run)
 
 
 def _given(command: RatchetCommand, options: dict[str, Any]) -> dict[str, Any]:
     """The command's own options that are not left at their defaults."""
-    parser = CommandParser(add_help=False)
+    parser = CommandParser(add_help=False, conflict_handler="resolve")
     command.add_options(parser)
     defaults = vars(parser.parse_args([]))
     return {name: options[name] for name in defaults if name not in _OWN and options[name] != defaults[name]}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from textwrap import shorten
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from rl.models import Evaluation
 
@@ -16,23 +19,31 @@ def evaluation_table(evaluation: Evaluation) -> Table:
     if evaluation.against:
         labels = {**LABELS, "current": f"in use: {evaluation.against.name}"}
     pairs = "" if is_reward(evaluation.report) else f"{evaluation.pairs} pairs, "
-    name = f"{evaluation.version}: {pairs}{evaluation.prompts} prompts"
+    things = "tasks" if evaluation.report.get("measure") == "success" else "prompts"
+    name = f"{evaluation.version}: {pairs}{evaluation.prompts} {things}"
     return models_table(name, evaluation.report, labels)
 
 
 def is_reward(report: dict[str, Any]) -> bool:
-    return report.get("measure") == "reward"
+    """Whether it is by what answers or episodes earned, not by preferences."""
+    return report.get("measure") in ("reward", "success")
 
 
 def models_table(name: str, report: dict[str, Any], labels: dict[str, str]) -> Table:
     """``report``: of an evaluation; ``name``: what was measured."""
     if is_reward(report):
-        return _reward_table(f"Mean reward of the answers to held-out prompts, {name}", report["models"], labels)
+        what = (
+            "Held-out tasks solved"
+            if report["measure"] == "success"
+            else "Mean reward of the answers to held-out prompts"
+        )
+        return _reward_table(f"{what}, {name}", report["models"], labels, report["measure"])
     return _accuracy_table(f"Held-out preference accuracy of {name}", report["models"], labels)
 
 
-def _reward_table(title: str, models: dict[str, Any], labels: dict[str, str]) -> Table:
-    table = Table("", "mean reward", "95 % interval", title=title, title_justify="left")
+def _reward_table(title: str, models: dict[str, Any], labels: dict[str, str], measure: str) -> Table:
+    head = "share solved" if measure == "success" else "mean reward"
+    table = Table("", head, "95 % interval", title=title, title_justify="left")
     for name, label in labels.items():
         reward = models[name]["reward"]
         table.add_row(label, f"{reward['value']:.3f}", f"{reward['low']:.3f} to {reward['high']:.3f}")
@@ -70,3 +81,18 @@ def evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
         "ratings_needed": evaluation.ratings_needed,
         **evaluation.report,
     }
+
+
+def task_table(tasks: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table("task", "what is asked", title=f"First {len(tasks)} tasks", title_justify="left")
+    for task in tasks:
+        asked = _asked(task.get("prompt") or task.get("question") or task)
+        table.add_row(Text(str(task["task_id"])), Text(shorten(asked, 100, placeholder=" …")))
+    return table
+
+
+def _asked(prompt: Any) -> str:
+    """Of messages the user's last."""
+    if isinstance(prompt, list):
+        return next((str(each["content"]) for each in reversed(prompt) if each["role"] == "user"), "")
+    return str(prompt)

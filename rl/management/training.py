@@ -111,12 +111,12 @@ def train_command(command: RatchetCommand, method: str, options: dict[str, Any])
         stopped = resumable(agent, method, options["resume"])
         _execute(command, resume(command, stopped, options, config.as_dict()))
         return
-    run_options = _run_options(agent, options)
+    asked = run_options(agent, options)
     if options["dry_run"]:
-        plan = dry_run(agent, config, run_options, method)
+        plan = dry_run(agent, config, asked, method)
         command.result(plan.document, *[two_columns(title, rows) for title, rows in plan.tables.items()])
         return
-    run = runs.create(agent, method_name=method, config=config, options=run_options)
+    run = runs.create(agent, method_name=method, config=config, options=asked)
     _execute(command, supervisor.claim_stopped(run))
 
 
@@ -127,7 +127,7 @@ def training_config(agent: Agent, method: str, options: dict[str, Any]) -> Train
     return start.with_overrides({name: value for name, value in options.items() if name in known})
 
 
-def _run_options(agent: Agent, options: dict[str, Any]) -> runs.RunOptions:
+def run_options(agent: Agent, options: dict[str, Any]) -> runs.RunOptions:
     if options["model_name"] and not options["export"] and not options["register_ollama"]:
         raise UsageError("--model-name names the exported model: add --export or --register-ollama")
     check_export(options["quantization"], options["model_name"])
@@ -144,12 +144,13 @@ def _run_options(agent: Agent, options: dict[str, Any]) -> runs.RunOptions:
         "num_processes",
         "accelerate_config",
     ]
-    of_data = ["min_samples", "val_split", "min_confidence"]
+    of_data: list[str] = [name for name in ("min_samples", "val_split", "min_confidence") if name in options]
     if "source" in options:
         _check_files(options)
         names += ["source", "data_file", "ratings_file"]
         of_data += ["max_pairs_per_question"]
-    names += [name for name in ("rewards", "reward_model") if name in options]
+    further = ("rewards", "reward_model", "dataset_dir", "train_split", "eval_split")
+    names += [name for name in further if options.get(name) is not None]
     return runs.RunOptions(
         data=dataset_builder.DataOptions(
             pair_type=options.get("pair_type") or agent.pair_type, **{name: options[name] for name in of_data}

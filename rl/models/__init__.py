@@ -1,12 +1,14 @@
 """The database. Code outside imports from this package only; inside, imports run one way:
 
-agents <- traces <- versions <- training <- feedback, serving;  traces <- labels;  agents <- spans;  access stands alone.
+agents <- traces <- versions <- training <- feedback, serving, episodes;  traces <- labels;  agents <- spans;  access stands
+alone.
 """
 
 from __future__ import annotations
 
 from rl.models.access import ApiKey
 from rl.models.agents import Agent
+from rl.models.episodes import Episode
 from rl.models.feedback import Feedback
 from rl.models.labels import LabelModel, LabelProposal
 from rl.models.serving import Arm, Assignment, Deployment, Experiment
@@ -23,6 +25,7 @@ __all__ = [
     "Artifact",
     "Assignment",
     "Deployment",
+    "Episode",
     "Evaluation",
     "Experiment",
     "Feedback",

@@ -23,6 +23,7 @@ REWARDS: Final[dict[str, str]] = {
     "format_compliance": "rl.rewards.format_compliance.FormatComplianceReward",
     "learned_reward": "rl.rewards.learned.LearnedReward",
     "decision": "rl.rewards.decision.DecisionReward",
+    "environment": "rl.rewards.environment.EnvironmentReward",
     "feedback": "rl.rewards.feedback.FeedbackReward",
 }
 _OTHERS: Final = ("rl.rewards.base.BaseReward", "rl.rewards.base.RewardResult", "rl.rewards.engine.RewardEngine")
@@ -34,6 +35,7 @@ __all__ = [
     "CodeExecutionReward",
     "DecisionReward",
     "EfficiencyReward",
+    "EnvironmentReward",
     "FeedbackReward",
     "FormatComplianceReward",
     "LearnedReward",

@@ -21,6 +21,8 @@ class CodeExecutionReward(BaseReward):
     With tests (``details["tests"]``: [{input, output, timeout?}], Miniagent's) the last python block, or the whole answer
     where it has no block, is the program, and the value is the share of the tests whose output it prints.
 
+    Abstains on episodes without such tests, which may be programs that read a task's input.
+
     Without tests the value is the share of the python and shell blocks that end with exit code 0. That is weak: it shows
     that code runs, not that it does what was asked, and ``pass`` earns 1. Give tests wherever there are some.
     """
@@ -34,6 +36,8 @@ class CodeExecutionReward(BaseReward):
             return self.abstains("the answer is too long to look at")
         if tests := trace.details.get("tests"):
             return self._tested(program_of(trace.response, blocks), tests)
+        if trace.details.get("episode"):
+            return self.abstains("an environment judges what such code does")
         code = [block for block in blocks if block.language in LANGUAGES and block.code.strip()][:MOST_BLOCKS]
         if not code:
             return self.abstains("it has no python or shell block")

@@ -7,7 +7,7 @@ from rl.rewards.base import BaseReward, RewardResult
 
 
 class FeedbackReward(BaseReward):
-    """The mean of the current ratings, 0 … 1. Heavier than any check of a program: it is what they all stand for."""
+    """The mean of the current ratings, 0 … 1. No check of a program is heavier: it is what they all stand for."""
 
     name = "feedback"
     weight = 3.0

@@ -15,6 +15,7 @@ METHODS: dict[str, str] = {
     "dpo": "rl.training.dpo",
     "kto": "rl.training.kto",
     "grpo": "rl.training.grpo",
+    "agent": "rl.training.agent",
     "ppo": "rl.training.ppo",
     "reward_model": "rl.training.reward_model",
 }

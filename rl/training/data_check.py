@@ -16,7 +16,7 @@ from rl.models import Agent
 from rl.records import Message, silent
 from rl.training.lengths import UNKNOWN_CONTEXT, LengthCount, Limits
 from rl.training.rollouts import check_rollouts, generates, require_rewards, row_kind
-from rl.training.run import RunOptions
+from rl.training.run import RunOptions, tasks_of
 
 BUDGET = 4_000_000
 """Characters of long prompts that are tokenised, which takes seconds; the tokens of more are estimated from these."""
@@ -32,10 +32,12 @@ def checked_survey(agent: Agent, config: TrainingConfig, options: RunOptions, me
     fresh = generates(method, config)
     if fresh and not options.reward_model:
         require_rewards(agent, options.rewards)
-    answer = int(getattr(config, "max_new_tokens", 0)) if fresh else 0
+    answer = int(getattr(config, "max_new_tokens", 0)) if fresh or method == "agent" else 0
     prompts = Prompts(directory, Limits(int(config.max_length), context_of(directory), answer))
     kind = row_kind(method, config)
-    if options.source == "file":
+    if kind == "agent":
+        survey = dataset_builder.survey_tasks(agent, tasks_of(agent, config, options), options.data, see=prompts.saw)
+    elif options.source == "file":
         files = options.data_file, options.ratings_file or None
         survey = dataset_builder.survey_files(agent, *files, options.data, method=kind, see=prompts.saw)
     else:

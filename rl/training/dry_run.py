@@ -147,7 +147,7 @@ def _estimated(hardware: HardwareConfig, run: TrainingRun, characters: float) ->
     if shape is None:
         return None
     ratio, _ = _characters_per_token(run.agent, directory)
-    tokens = _row_tokens(characters, ratio, config, row_kind(run.method, config) != "prompts")
+    tokens = _row_tokens(characters, ratio, config, row_kind(run.method, config) not in ("prompts", "agent"))
     return estimate(run.training_set.train_rows, tokens, shape, config, hardware, run.method).seconds
 
 

@@ -20,7 +20,7 @@ import time
 import warnings
 from dataclasses import replace
 from math import lcm
-from typing import Any
+from typing import Any, TypeVar
 
 from datasets import Dataset
 from peft import PeftModel
@@ -48,7 +48,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     started = time.monotonic()
     config = job.config
     assert isinstance(config, GRPOConfig)  # noqa: S101  the method's own
-    _require_gpu_of_vllm(config)
+    require_gpu_of_vllm(config)
     alive = Alive(report)
     with prepared(job, report) as start:
         online = config.rollouts == "online"
@@ -56,19 +56,22 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         config = whole_groups(config, len(rows), report)
         if online:
             rewards = reward_function(scorer_of(job), start.tokenizer, alive)
-            trainer = _trainer(start, config, untrained(start), rows, reward_funcs=rewards)
+            trainer = trainer_of(start, config, untrained(start), rows, reward_funcs=rewards)
         else:
             policy = warmed_up(start, best_answers(rows))
             stored = StoredAnswers(rows, config.num_generations, config.seed)
             prompts = rows.select_columns("prompt")
-            trainer = _trainer(start, config, policy, prompts, reward_funcs=stored_rewards, rollout_func=stored)
+            trainer = trainer_of(start, config, policy, prompts, reward_funcs=stored_rewards, rollout_func=stored)
         alive.watch(trainer)
         fitting.fit(trainer, job, start.checkpoint, report)
         weights = fitting.publish(trainer, start)
     return fitting.result(trainer, weights, lengths, time.monotonic() - started)
 
 
-class _Trainer(GRPOTrainer):
+Config = TypeVar("Config", bound=GRPOConfig)
+
+
+class Trainer(GRPOTrainer):
     def _generate_single_turn(self, *arguments: Any, **options: Any) -> Any:
         """Dropout would make the answers those of another model than the one that is to be."""
         self.model.eval()
@@ -78,7 +81,7 @@ class _Trainer(GRPOTrainer):
             self.model.train()
 
 
-def whole_groups(config: GRPOConfig, prompts: int, report: Report) -> GRPOConfig:
+def whole_groups(config: Config, prompts: int, report: Report) -> Config:
     """As many answers a step as asked for, rounded up to whole groups and down to one group for each prompt; forward passes
     of at most the batch size asked for. Of several processes each gets equally many answers."""
     if not prompts:
@@ -102,14 +105,21 @@ def whole_groups(config: GRPOConfig, prompts: int, report: Report) -> GRPOConfig
     return replace(config, batch_size=batch, gradient_accumulation=answers // batch)
 
 
-def _require_gpu_of_vllm(config: GRPOConfig) -> None:
+def require_gpu_of_vllm(config: GRPOConfig) -> None:
     if config.vllm and loading.device().type != "cuda":
         raise UsageError("--vllm needs a GPU, and there is none here: leave it out, or give --vllm-server")
 
 
-def _trainer(
-    start: Start, config: GRPOConfig, model: PreTrainedModel | PeftModel, rows: Dataset, **parts: Any
-) -> _Trainer:
+def trainer_of(
+    start: Start,
+    config: GRPOConfig,
+    model: PreTrainedModel | PeftModel,
+    rows: Dataset,
+    *,
+    shuffled: bool = True,
+    **parts: Any,
+) -> Trainer:
+    """``shuffled``: else the rows come in their order."""
     of_grpo = {
         "beta": config.beta,
         "num_generations": int(config.num_generations),
@@ -118,9 +128,10 @@ def _trainer(
         "max_completion_length": int(config.max_new_tokens),
         "loss_type": config.loss_type,
         "disable_dropout": False,
+        "shuffle_dataset": shuffled,
     }
     warnings.filterwarnings("ignore", message="You are using 'rollout_func'")
-    return _Trainer(
+    return Trainer(
         model=model,
         args=fitting.arguments(Arguments, config, start.scratch, **of_grpo, **_of_vllm(config)),
         train_dataset=rows,

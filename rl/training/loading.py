@@ -23,14 +23,16 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from rl.errors import OutOfMemory, RatchetError, TrainingFailed
-from rl.training import processes, quantizing
+from rl.errors import OutOfMemory, RatchetError, TrainingFailed, UsageError
+from rl.training import minimind, processes, quantizing
 from rl.training.lengths import UNKNOWN_CONTEXT
 from rl.training.model_path import ADAPTER_WEIGHTS, check_adapter, check_model_path, check_weights, is_adapter
 from rl.training.resources import resource_advice
 
 SHARD = "4GB"
 """Most of one weight file."""
+
+minimind.register()
 
 
 def quiet() -> None:
@@ -55,8 +57,21 @@ def leave_a_core_free() -> None:
         torch.set_num_threads(max(1, min(torch.get_num_threads(), usable - 1)))
 
 
+_asked = "auto"
+
+
+def use_device(name: str) -> None:
+    """What ``device`` says from now on: cpu, cuda, mps, or auto. Raises UsageError for one that is not here."""
+    global _asked
+    if name in ("cuda", "mps") and not {"cuda": torch.cuda, "mps": torch.backends.mps}[name].is_available():
+        raise UsageError(f"there is no device {name} here: leave it out, or take cpu")
+    _asked = name
+
+
 def device() -> torch.device:
     """The process's own GPU of NVIDIA or AMD (PyTorch for ROCm calls it cuda too), Apple's, or the CPU."""
+    if _asked in ("cpu", "mps"):
+        return torch.device(_asked)
     if torch.cuda.is_available():
         return torch.device("cuda", processes.device_number())
     return torch.device("mps") if torch.backends.mps.is_available() else torch.device("cpu")

@@ -21,6 +21,7 @@ _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)
 _PATH_STARTS = ("/", ".", "~", "data/", "models/")
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
 _SINGLE = "model.safetensors"
+_PICKLES = (".bin", ".pth", ".pt")
 _INDEX = "model.safetensors.index.json"
 
 
@@ -33,7 +34,8 @@ def check_model_path(base: str) -> str:
     if base and path.is_dir():
         return str(_checked_directory(path))
     if base and path.exists():
-        raise UsageError(f"{base} is a file; a base model is a folder with config.json and model.safetensors")
+        how = f"; {_to_safetensors(path)}" if path.suffix in _PICKLES else ""
+        raise UsageError(f"{base} is a file; a base model is a folder with config.json and model.safetensors{how}")
     if base.startswith(_PATH_STARTS) or not _HUB_ID.fullmatch(base):
         raise UsageError(f"no base model at {base}: there is no such folder, and a hub id looks like owner/name")
     return base
@@ -127,6 +129,15 @@ def _missing_weights(path: Path) -> str:
         return f"{_INDEX} cannot be read"
     missing = [name for name in files if not (path / name).is_file()]
     if missing == [_SINGLE]:
-        pickled = any(path.glob("*.bin"))
-        return f"{_SINGLE} is missing" + ("; convert the .bin files to safetensors first" if pickled else "")
+        pickles = sorted(file for file in path.iterdir() if file.suffix in _PICKLES)
+        return f"{_SINGLE} is missing" + (f"; {_to_safetensors(pickles[0])}" if pickles else "")
     return f"{len(missing)} of {len(files)} weight files are missing, the first is {missing[0]}" if missing else ""
+
+
+def _to_safetensors(pickle: Path) -> str:
+    """Tensors that share their memory, such as tied embeddings, cannot be saved as they are."""
+    code = (
+        "import torch, safetensors.torch as s; s.save_file({k: v.clone().contiguous() for k, v in "
+        f"torch.load('{pickle.name}', weights_only=True).items()}}, '{_SINGLE}', {{'format': 'pt'}})"
+    )
+    return f'convert the {pickle.suffix} files to safetensors first, since a pickle can run code: python -c "{code}"'

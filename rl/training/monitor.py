@@ -6,13 +6,16 @@ import math
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 import psutil
+from django.db import transaction
 
+from rl.collect.episodes import store_episodes
+from rl.environments.episode import Episode
 from rl.errors import Interrupted, RunConflict
 from rl.models import MetricPoint, TrainingRun
 from rl.records import Report
@@ -41,6 +44,8 @@ class Monitor:
             self.flush()
         elif event == "step":
             self._step(values)
+        elif event == "episodes":
+            self._keep(map(Episode.of_document, values["episodes"]))
         elif event == "waiting":
             self._look()
         self.raise_if_stopped()
@@ -51,6 +56,11 @@ class Monitor:
             self.run.step, self.run.total_steps = values["step"], values["total_steps"]
         if time.monotonic() - self._flushed >= FLUSH_SECONDS or values["step"] == values["total_steps"]:
             self.flush()
+
+    def _keep(self, episodes: Iterable[Episode]) -> None:
+        with transaction.atomic():  # nobody takes the run over between the two
+            self.flush()
+            store_episodes(self.run.agent, episodes, self.run)
 
     def flush(self) -> None:
         """Writes what has gathered, and reads whether to stop."""
@@ -74,8 +84,10 @@ class Monitor:
             self.stop_reason = "cancelled"
 
     def complete(self, history: Sequence[Mapping[str, float | None]]) -> None:
-        """Adds the steps from the first that are in no row: a process that was killed had them in its checkpoint only."""
+        """Adds the steps from the first that are in no row: a process that was killed had them in its checkpoint only.
+        Later ones are of an imitation that took more steps."""
         self.flush()
+        self.run.metric_points.filter(step__gt=len(history)).delete()
         MetricPoint.objects.bulk_create(self._rows(dict(enumerate(history, 1))), ignore_conflicts=True)
 
     def _rows(self, points: Mapping[int, Mapping[str, float | None]]) -> list[MetricPoint]:

@@ -1,4 +1,4 @@
-"""Methods that generate answers while they train: which they are, what they start from, and who rewards the answers."""
+"""Methods that generate single answers while they train: which they are, what they start from, and who rewards."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROBED = 20
 
 
 def generates(method: str, config: TrainingConfig) -> bool:
-    return method == "ppo" or getattr(config, "rollouts", "") == "online"
+    return method == "ppo" or (method == "grpo" and getattr(config, "rollouts", "") == "online")
 
 
 def row_kind(method: str, config: TrainingConfig) -> str:
@@ -59,6 +59,10 @@ class AgentScorer:
 
 def check_rollouts(agent: Agent, method: str, config: TrainingConfig, rewards: str, reward_model: str) -> None:
     """Raises UsageError for rewards and generators that cannot be used, before there is a run."""
+    if method == "agent" and not getattr(config, "environment", None):
+        raise UsageError("agents with tools learn from tasks in an environment: use train_agent --config FILE")
+    if (getattr(config, "vllm", False) or getattr(config, "vllm_server", "")) and not find_spec("vllm"):
+        raise UsageError("the package vllm is not installed here: install it, or leave out --vllm and --vllm-server")
     if not generates(method, config):
         if rewards or reward_model:
             what = "--rewards" if rewards else "--reward-model"
@@ -75,8 +79,6 @@ def check_rollouts(agent: Agent, method: str, config: TrainingConfig, rewards: s
         _engine(agent, rewards)
     if reward_model:
         reward_models.find(agent, reward_model)
-    if (getattr(config, "vllm", False) or getattr(config, "vllm_server", "")) and not find_spec("vllm"):
-        raise UsageError("the package vllm is not installed here: install it, or leave out --vllm and --vllm-server")
 
 
 def scorer_of_run(agent: Agent, options: Mapping[str, Any]) -> Scorer:

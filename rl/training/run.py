@@ -18,7 +18,8 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from rl import dataset_builder
-from rl.config import TrainingConfig, config_class
+from rl.config import AgentConfig, TrainingConfig, config_class
+from rl.environments.settings import EnvironmentSettings
 from rl.errors import Interrupted, RatchetError, RunConflict
 from rl.evaluation.evaluate import evaluate
 from rl.export import release
@@ -65,6 +66,11 @@ class RunOptions:
     """A directory or a version: what rewards them instead."""
     report_to: str = ""
     """Experiment trackers, with commas between."""
+    dataset_dir: str = ""
+    """Of tasks, for agents with tools; empty: those of the demo."""
+    train_split: str = "train"
+    eval_split: str = "eval"
+    """Of the tasks that are held out; empty: none."""
     num_processes: int = 1
     accelerate_config: str = ""
 
@@ -184,17 +190,34 @@ def _freeze_data(run: TrainingRun, options: RunOptions, report: Report) -> Train
     if run.training_set is not None:
         dataset_builder.reclaim(run.training_set)  # an attempt that failed had let its ratings go
         return run.training_set
-    kind = rollouts.row_kind(run.method, _config(run))
-    if options.source == "file":
-        frozen = dataset_builder.freeze_files(
-            run.agent, options.data_file, options.ratings_file or None, options.data, method=kind
-        )
-    else:
-        frozen = dataset_builder.freeze(run.agent, options.data, method=kind)
+    frozen = _frozen(run, options, report)
     if not run.beat(training_set=frozen):
         raise RunConflict(f"run {run.pk} was taken over while its data was prepared; this process stops")
     report("log", {"text": f"{frozen.train_rows} rows to train on, {frozen.heldout_rows} held out"})
     return frozen
+
+
+def _frozen(run: TrainingRun, options: RunOptions, report: Report) -> TrainingSet:
+    agent, config = run.agent, _config(run)
+    kind = rollouts.row_kind(run.method, config)
+    if kind == "agent":
+        source = tasks_of(agent, config, options)
+        for text in source.told:
+            report("log", {"text": text})
+        return dataset_builder.freeze_tasks(agent, source, options.data)
+    if options.source == "file":
+        files = options.data_file, options.ratings_file or None
+        return dataset_builder.freeze_files(agent, *files, options.data, method=kind)
+    return dataset_builder.freeze(agent, options.data, method=kind)
+
+
+def tasks_of(agent: Agent, config: TrainingConfig, options: RunOptions) -> dataset_builder.TaskSource:
+    """Raises UsageError or BadFile."""
+    assert isinstance(config, AgentConfig)  # noqa: S101  the method's own
+    settings = EnvironmentSettings(**config.environment).check()
+    places = options.dataset_dir, options.train_split, options.eval_split
+    share = options.data.val_split
+    return dataset_builder.task_source(agent, settings, *places, val_split=share, curriculum=config.curriculum)
 
 
 def _train(run: TrainingRun, training_set: TrainingSet, options: RunOptions, monitor: Monitor) -> TrainingResult:

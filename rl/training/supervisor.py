@@ -29,6 +29,7 @@ COMMANDS = {
     "dpo": "train_dpo",
     "kto": "train_kto",
     "grpo": "train_grpo",
+    "agent": "train_agent",
     "ppo": "train_ppo",
     "reward_model": "train_reward_model",
 }

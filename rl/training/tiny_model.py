@@ -54,7 +54,8 @@ def build(target_dir: Path, report: Report) -> Path:
     return target_dir
 
 
-def _tokenizer() -> PreTrainedTokenizerFast:
+def byte_pairs() -> Tokenizer:
+    """Qwen2's way, without a vocabulary. Whatever a folder says, transformers reads the tokenizer of a Qwen2 model so."""
     bpe = Tokenizer(models.BPE())
     bpe.normalizer = normalizers.NFC()
     bpe.pre_tokenizer = pre_tokenizers.Sequence(
@@ -64,6 +65,11 @@ def _tokenizer() -> PreTrainedTokenizerFast:
         ]
     )
     bpe.decoder = decoders.ByteLevel()
+    return bpe
+
+
+def _tokenizer() -> PreTrainedTokenizerFast:
+    bpe = byte_pairs()
     trainer = trainers.BpeTrainer(
         vocab_size=VOCABULARY,
         special_tokens=[_END_OF_TEXT, _START, _END],

@@ -22,8 +22,8 @@ _CONFIGS = {ADAPTER: ADAPTER_CONFIG, MODEL: MODEL_CONFIG}
 
 
 def register(run: TrainingRun, result: TrainingResult) -> ModelVersion:
-    """Names the version ``v{feedback items}``, or ``reward-v…`` where it scores answers, and ties it to the run, in one
-    transaction.
+    """Names the version ``v{feedback items}``, ``reward-v…`` where it scores answers, or ``tasks-v{tasks}`` where it learned
+    from tasks, and ties it to the run, in one transaction.
 
     Raises RunConflict when the run has been taken over: two attempts must not make two versions.
     """
@@ -37,12 +37,14 @@ def register(run: TrainingRun, result: TrainingResult) -> ModelVersion:
 
 def _register(run: TrainingRun, suffix: str) -> ModelVersion:
     assert run.training_set is not None  # noqa: S101  frozen before training
-    count, scores = run.training_set.feedback_count, run.method == REWARD_MODEL
+    scores = run.method == REWARD_MODEL
+    count = run.training_set.feedback_count
+    name = f"tasks-v{run.training_set.train_rows}" if run.method == "agent" else f"{'reward-' * scores}v{count}"
     base = run.options.get("base_model") or run.agent.base_model
     with transaction.atomic():
         version = ModelVersion.objects.create(
             agent=run.agent,
-            name=f"{'reward-' * scores}v{count}{suffix}",
+            name=f"{name}{suffix}",
             parent=None if scores else Deployment.champion(run.agent),
             base_model=base_models.resolve(base, silent),
             feedback_count=count,

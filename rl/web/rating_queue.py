@@ -1,5 +1,7 @@
 """Which answer a rater sees next: the oldest one that he has not rated; what he skipped comes last.
 
+Episodes come after all other answers: a training makes thousands, and must not bury what the agent's users got.
+
 The place in the queue is kept in the session, so that finding the next answer does not walk over all that are done. It is
 only a shortcut: without it, or when it points behind the last answer, the search starts at the beginning.
 """
@@ -15,6 +17,7 @@ from typing import Any
 
 from django.db.models import Exists, F, OuterRef, QuerySet
 
+from rl.collect.episodes import SOURCE as EPISODE
 from rl.models import Agent, Feedback, Trace
 
 COUNTED = 1000
@@ -86,14 +89,25 @@ def unlabelled(agent: Agent) -> QuerySet[Trace]:
 
 def next_trace(left: QuerySet[Trace], place: Place, showing: uuid.UUID | None = None) -> Trace | None:
     """``left``: what is still to do, oldest first. ``showing``: an answer that is on the screen already, and so not the
-    next one. One to three queries."""
+    next one. One to five queries."""
     left = left.exclude(pk=showing) if showing else left
     ahead = left.exclude(pk__in=place.skipped) if place.skipped else left
+    for some in _in_turn(ahead):
+        if found := _first(some, place):
+            return found
+    return _first_skipped(left, place)
+
+
+def _in_turn(traces: QuerySet[Trace]) -> tuple[QuerySet[Trace], ...]:
+    return traces.exclude(source=EPISODE), traces.filter(source=EPISODE)
+
+
+def _first(left: QuerySet[Trace], place: Place) -> Trace | None:
     if place.since:
-        found = ahead.filter(created_at__gte=datetime.fromisoformat(place.since)).first()
+        found = left.filter(created_at__gte=datetime.fromisoformat(place.since)).first()
         if found:
             return found
-    return ahead.first() or _first_skipped(left, place)
+    return left.first()
 
 
 def _first_skipped(left: QuerySet[Trace], place: Place) -> Trace | None:
@@ -104,17 +118,25 @@ def _first_skipped(left: QuerySet[Trace], place: Place) -> Trace | None:
 
 
 def progress(agent: Agent, rater: str, place: Place) -> dict[str, int | str]:
-    """``text`` is the whole line for people. Two queries over at most 1,000 rows each."""
+    """``text`` is the whole line for people; it counts the episodes once all other answers are rated. Two queries over at
+    most 1,000 rows each, or four."""
     # "+ 0" keeps the planner from walking over all that others rated instead of using the index on the rater.
-    mine = _ratings(rater).annotate(of=F("agent_id") + 0).filter(of=agent.pk)
-    done = mine.order_by()[:COUNTED].count()
-    total = rateable(agent).order_by()[:COUNTED].count()
+    mine = _ratings(rater).annotate(of=F("agent_id") + 0).filter(of=agent.pk).order_by()
+    all_answers = rateable(agent).order_by()
+    done = mine.exclude(trace__source=EPISODE)[:COUNTED].count()
+    total = all_answers.exclude(source=EPISODE)[:COUNTED].count()
+    if done >= total and (episodes := all_answers.filter(source=EPISODE)[:COUNTED].count()):
+        done, total = mine.filter(trace__source=EPISODE)[:COUNTED].count(), episodes
+    return {"done": done, "total": total, "text": _progress_text(done, total, place)}
+
+
+def _progress_text(done: int, total: int, place: Place) -> str:
     parts = [f"{done} of {total}{'+' if total == COUNTED else ''}"]
     if speed := place.per_minute():
         parts.append(f"{speed} a minute")
         if done < total < COUNTED:
             parts.append(f"about {math.ceil((total - done) / speed)} min left")
-    return {"done": done, "total": total, "text": " · ".join(parts)}
+    return " · ".join(parts)
 
 
 def last_decisions(rater: str, place: Place) -> list[Feedback]:

@@ -10,13 +10,16 @@ from uuid import UUID
 from django.db.models import Func, IntegerField, Q, QuerySet
 from django.db.models.functions import Left
 
-from rl.models import Agent, Feedback, Trace
+from rl.models import Agent, Episode, Feedback, Trace
 from rl.web.rating_queue import unlabelled
 
 PAGE = 50
 SHOWN = 161
 """Characters of an answer that a list needs."""
-LABELS = {"": "all", "unlabelled": "not labelled", "good": "labelled good", "bad": "labelled bad"}
+LABELS = {
+    "": "all", "unlabelled": "not labelled", "good": "labelled good", "bad": "labelled bad", "solved": "episodes: solved",
+    "unsolved": "episodes: not solved",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ def newest(agent: Agent | None, label: str = "", after: str = "") -> TracePage:
     """``label``: one of LABELS. ``after``: the ``older`` of the page before; anything else shows the first page."""
     if label in ("good", "bad"):
         return _labelled(agent, label, after)
+    if label in ("solved", "unsolved"):
+        return _episodes(agent, label, after)
     if label == "unlabelled" and agent is not None:
         rows = unlabelled(agent).order_by("-created_at", "id")
     else:
@@ -69,7 +74,7 @@ class _Length(Func):
 
 def _shown(rows: QuerySet[Trace]) -> QuerySet[Trace]:
     """The database cuts and counts: a page of answers of a megabyte each must not come over whole."""
-    found = rows.select_related("agent", "model_version")
+    found = rows.select_related("agent", "model_version", "episode")
     found = found.annotate(answer=Left("response", SHOWN), calls=_Length("tool_calls"))
     return found.defer("response", "tool_calls", "details", "state", "action", "reasoning_steps", "tasks", "rewards")
 
@@ -97,8 +102,20 @@ def _labelled(agent: Agent | None, label: str, after: str) -> TracePage:
     events = Feedback.objects.filter(kind=Feedback.Kind.RATING, is_current=True, **wanted).order_by("-created_at", "id")
     if agent:
         events = events.filter(agent=agent)
+    return _page_of(events.values_list("trace_id", flat=True), after)
+
+
+def _episodes(agent: Agent | None, label: str, after: str) -> TracePage:
+    rows = Episode.objects.filter(success=label == "solved", reward__isnull=False).order_by("-id")
+    if agent:
+        rows = rows.filter(agent=agent)
+    return _page_of(rows.values_list("trace_id", flat=True), after)
+
+
+def _page_of(traces: QuerySet[Any, UUID], after: str) -> TracePage:
+    """``traces``: ids, in the order of the page."""
     start = int(after) if after.isdecimal() and len(after) < 8 else 0
-    keys = list(events.values_list("trace_id", flat=True)[start : start + PAGE + 1])
+    keys = list(traces[start : start + PAGE + 1])
     rows = {trace.pk: trace for trace in _shown(Trace.objects.filter(pk__in=keys[:PAGE]))}
     older = str(start + PAGE) if len(keys) > PAGE else ""
     return TracePage([rows[key] for key in dict.fromkeys(keys[:PAGE]) if key in rows], older)

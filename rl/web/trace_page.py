@@ -2,59 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from rl.collect import trace_records
 from rl.models import Feedback, Trace, TrainingSet
 from rl.records import TaskEvent, ToolCall
+from rl.web.episode_page import episode_context
+from rl.web.excerpt import Excerpt
 from rl.web.trace_lists import conversation
 
 EVENTS = 200
 """Feedback events that are shown."""
-STEPS = 100
-"""Messages, tool calls, steps and tasks that are shown, of each, unless somebody asks for all."""
-CHARACTERS = 10_000
-"""Of one text. A browser takes seconds to lay out a megabyte."""
-
-T = TypeVar("T")
-
-
-class Excerpt:
-    """Cuts what is too long to read, and knows whether it has cut anything."""
-
-    def __init__(self, whole: bool) -> None:
-        self.whole, self.cut = whole, False
-
-    def text(self, text: str) -> str:
-        over = len(text) - CHARACTERS
-        if self.whole or over <= 0:
-            return text
-        self.cut = True
-        return f"{text[:CHARACTERS]}… ({over:,} more characters)"
-
-    def first(self, items: Iterable[T]) -> list[T]:
-        return self._some(list(items), slice(STEPS))
-
-    def last(self, items: Iterable[T]) -> list[T]:
-        return self._some(list(items), slice(-STEPS, None))
-
-    def value(self, value: Any) -> str:
-        """JSON, or the text that it is; empty for nothing."""
-        return self.text(readable(value)) if value not in (None, "", {}) else ""
-
-    def _some(self, items: list[T], which: slice) -> list[T]:
-        if self.whole or len(items) <= STEPS:
-            return items
-        self.cut = True
-        return items[which]
 
 
 def trace_context(trace: Trace, whole: bool = False) -> dict[str, Any]:
-    """What ``rl/trace_parts.html`` reads. Five queries."""
+    """What ``rl/trace_parts.html`` reads. Six queries at most."""
     shown = Excerpt(whole)
+    episode = episode_context(trace, shown)
     return {
         "trace": trace,
         "messages": [{**each, "content": shown.text(each["content"])} for each in shown.last(trace.prompt)],
@@ -64,7 +29,8 @@ def trace_context(trace: Trace, whole: bool = False) -> dict[str, Any]:
         "events": _events(trace, shown),
         "training_sets": list(TrainingSet.objects.filter(members__trace=trace).order_by("-created_at")),
         "proposal": getattr(trace, "label_proposal", None),
-        "conversation": conversation(trace),
+        "episode": episode,
+        "conversation": [] if episode else conversation(trace),
         "cut": shown.cut,
     }
 
@@ -79,10 +45,6 @@ def components(trace: Trace) -> list[dict[str, Any]]:
     return sorted(found, key=lambda one: (one["percent"] is None, one["name"]))
 
 
-def readable(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
-
-
 def _work(trace: Trace, shown: Excerpt) -> dict[str, Any]:
     calls = list(trace_records.tool_calls(trace.tool_calls))
     steps = list(trace_records.reasoning_steps(trace.reasoning_steps))
@@ -94,8 +56,16 @@ def _work(trace: Trace, shown: Excerpt) -> dict[str, Any]:
         "tasks": [_task(task, shown) for task in shown.first(trace_records.task_events(trace.tasks))],
         "state": shown.value(trace.state),
         "action": shown.value(trace.action),
-        "details": shown.value(trace.details),
+        "details": shown.value(_details(trace)),
     }
+
+
+def _details(trace: Trace) -> Any:
+    """Less what is shown as an episode."""
+    details = trace.details
+    return (
+        {name: value for name, value in details.items() if name != "episode"} if isinstance(details, dict) else details
+    )
 
 
 def _tool_call(call: ToolCall, shown: Excerpt) -> dict[str, Any]:

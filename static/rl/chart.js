@@ -1,6 +1,6 @@
 /* Charts of uPlot in the page's own colours: drawn again when the width or the colour scheme changes.
 
-   Series: {label, scale, kind: "line" | "bars", dash}. The n-th takes its colour from the CSS variable --chart-n. */
+   Series: {label, scale, kind: "line" | "bars", dash, points: true | false}. The n-th takes its colour from the CSS variable --chart-n. */
 
 const FONT = "12px system-ui, sans-serif";
 const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 1000000];
@@ -63,10 +63,10 @@ export class Chart {
     }, this.#data, this.#element);
   }
 
-  #series({ label, scale, kind, dash, value }, colour) {
+  #series({ label, scale, kind, dash, value, points = false }, colour) {
     const bars = kind === "bars";
     return {
-      label, scale, dash, value: value ?? orDash, stroke: colour, width: 2, spanGaps: true, points: { show: false },
+      label, scale, dash, value: value ?? orDash, stroke: colour, width: 2, spanGaps: true, points: { show: points },
       ...(bars ? { fill: colour, width: 0, paths: window.uPlot.paths.bars({ size: [0.7, 40], radius: 0.2 }) } : {}),
     };
   }

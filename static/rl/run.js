@@ -1,6 +1,7 @@
 /* The page of one training run: asks every two seconds what is new, while the run goes on and somebody looks. */
 
 import { Chart } from "./chart.js";
+import { showSuccess } from "./success.js";
 
 const $ = (id) => document.getElementById(id);
 const page = $("run");
@@ -55,6 +56,7 @@ function update(news) {
   $("run-steps").textContent = `${news.step} of ${news.total_steps} steps`;
   $("run-eta").textContent = news.eta_seconds === null ? "" : `about ${duration(news.eta_seconds)} left`;
   showLog(news.log_tail);
+  showSuccess(news.success);
   addPoints(news);
 }
 

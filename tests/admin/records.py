@@ -11,6 +11,7 @@ from rl.models import (
     Artifact,
     Assignment,
     Deployment,
+    Episode,
     Evaluation,
     Experiment,
     Feedback,
@@ -102,4 +103,7 @@ def make_loop(agent: Agent, number: int = 1) -> TrainingRun:
     ApiKey.create(name=f"key {number}", kind=ApiKey.Kind.SECRET, agent=agent)
     run = make_run(agent, training_set=training_set, version=version, step=10, total_steps=10)
     MetricPoint.objects.create(run=run, step=10, values={"loss": 0.5, "rewards/accuracies": 0.9})
+    Episode.objects.create(
+        agent=agent, trace=trace, run=run, task_id=f"task-{number}", environment="search", success=True, turns=2
+    )
     return run

@@ -14,7 +14,8 @@ from rl.config import GRPOConfig
 from rl.data_formatter.fresh import fresh_trace
 from rl.evaluation import rewarded
 from rl.evaluation.answering import answer_versions
-from rl.evaluation.evaluate import evaluate, evaluate_checkpoint, latest_training_set
+from rl.evaluation.choosing import latest_training_set
+from rl.evaluation.evaluate import evaluate, evaluate_checkpoint
 from rl.models import Agent, Deployment, ModelVersion, TrainingRun, TrainingSet
 from rl.records import AnswerScore, GeneratedAnswer, TraceRecord, silent
 from rl.rewards.base import BaseReward, RewardResult

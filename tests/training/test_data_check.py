@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from rl.config import GRPOConfig, TrainingConfig
+from rl.config import AgentConfig, GRPOConfig, TrainingConfig
 from rl.dataset_builder import DataOptions
-from rl.errors import NotEnoughData, UsageError
+from rl.errors import BadFile, NotEnoughData, UsageError
 from rl.training import data_check
 from rl.training.data_check import Prompts, checked_survey, context_of
 from rl.training.encoding import encode
@@ -64,6 +65,33 @@ def test_prompts_are_checked_on_the_side_that_is_trained_on(agent, tiny_base: Pa
     ):
         checked_survey(agent, TrainingConfig(max_length=512), DATA, "dpo", tiny_base)
     assert checked_survey(agent, TrainingConfig(max_length=650), DATA, "dpo", tiny_base).train_rows == 6
+
+
+def tasks(folder: Path, questions: list[str]) -> RunOptions:
+    rows = [{"task_id": str(number), "question": text, "answer": "a"} for number, text in enumerate(questions)]
+    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return RunOptions(data=DataOptions(), dataset_dir=str(folder), eval_split="")
+
+
+@pytest.mark.django_db
+def test_tasks_are_checked_with_room_for_a_turn(agent, tiny_base: Path, tmp_path: Path):
+    config = AgentConfig(max_length=512, max_new_tokens=100, environment={"type": "search"})
+    options = tasks(tmp_path, ["Where?", "parcel " * 600, "parcel " * 390])
+    told = r"2 of 3 prompts have more than 412 tokens, and leave no room for an answer of 100 \(the longest has about 6\d\d"
+    with pytest.raises(NotEnoughData, match=told):
+        checked_survey(agent, config, options, "agent", tiny_base)
+    roomy = replace(config, max_length=900)
+    assert checked_survey(agent, roomy, options, "agent", tiny_base).train_rows == 3
+
+
+@pytest.mark.django_db
+def test_tasks_that_are_too_few_or_wrong_are_found_before_there_is_a_run(agent, tiny_base: Path, tmp_path: Path):
+    config = AgentConfig(environment={"type": "search"})
+    with pytest.raises(BadFile, match="has no tasks"):
+        checked_survey(agent, config, tasks(tmp_path, []), "agent", tiny_base)
+    wrong = replace(config, environment={"type": "search", "tools": {"serch": {}}})
+    with pytest.raises(UsageError, match="there are no settings for a tool 'serch'"):
+        checked_survey(agent, wrong, tasks(tmp_path, ["Where?"]), "agent", tiny_base)
 
 
 @pytest.mark.django_db

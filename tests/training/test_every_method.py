@@ -35,6 +35,13 @@ EVIDENCE: dict[str, tuple[str, ...]] = {
         "tests/commands/test_train_grpo.py::test_the_dry_run_counts_prompts_and_the_tokens_that_are_to_be_generated",
         f"{TOGETHER}::test_grpo_on_stored_answers_in_two_processes_has_the_losses_of_one",
     ),
+    "agent": (
+        "tests/training/test_agent.py::test_what_is_rewarded_in_a_later_turn_becomes_likelier",
+        "tests/training/test_agent.py::test_a_killed_training_resumes_to_the_same_adapter",
+        "tests/training/test_agent.py::test_a_cancelled_training_resumes_to_the_same_adapter",
+        "tests/commands/test_train_agent_options.py::test_the_dry_run_counts_tasks_and_leaves_nothing",
+        f"{TOGETHER}::test_episodes_in_two_processes_that_stop_and_go_on_have_the_losses_of_one",
+    ),
     "reward_model": (
         "tests/training/test_reward_model.py::test_it_learns_what_shuffled_pairs_do_not_teach",
         "tests/training/test_reward_model.py::test_a_killed_training_resumes_to_the_same_model",

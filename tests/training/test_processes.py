@@ -12,9 +12,9 @@ import pytest
 from rl.config import RewardModelConfig, TrainingConfig
 from rl.errors import Interrupted, UsageError
 from rl.records import TrainingJob, TrainingResult, silent
-from rl.training import checkpoints, dpo, fitting, grpo, kto, ppo, processes, reward_model
-from tests.training import test_grpo, test_ppo, two_processes
-from tests.training.conftest import SMALL, job, weights
+from rl.training import agent, checkpoints, dpo, fitting, grpo, kto, ppo, processes, reward_model
+from tests.training import agents, test_grpo, test_ppo, two_processes
+from tests.training.conftest import SMALL, Listener, job, weights
 from tests.training.test_kto import labelled_rows
 
 
@@ -52,6 +52,19 @@ def test_grpo_on_stored_answers_in_two_processes_has_the_losses_of_one(answering
     alone = grpo.train(made(tmp_path / "one"), silent)
     result = two_processes.train("grpo", made(tmp_path / "two"))
     assert result.loss_history == pytest.approx(alone.loss_history, abs=1e-4)
+    assert near(result, alone)
+
+
+def test_episodes_in_two_processes_that_stop_and_go_on_have_the_losses_of_one(answering_base: Path, tmp_path: Path):
+    """Always the likeliest token: chance is another in each process."""
+    options = {"environment": agents.world("InTurn"), "top_p": 0.01, "lora_dropout": 0.0, "max_steps": 3}
+    listener = Listener()
+    alone = agent.train(agents.job(answering_base, tmp_path / "one", **options), listener)
+    assert [one["reward"] for one in agents.episodes(listener)[:8]] == [0, 1, 0, 1] * 2, "though it says the same"
+    result = stopped_and_resumed("agent", tmp_path, partial(agents.job, answering_base, tmp_path, **options))
+    for metric in ("loss", "reward", "success", "turns", "kl", "grad_norm", "completion_length"):
+        assert result.series(metric) == pytest.approx(alone.series(metric), abs=1e-4)
+    assert min(alone.series("grad_norm")) > 0.01
     assert near(result, alone)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rl.errors import UsageError
-from rl.evaluation.evaluate import find_version
+from rl.evaluation.choosing import find_version
 from rl.export import release
 from rl.models import Agent, Deployment, ModelVersion, TrainingRun
 from rl.records import silent

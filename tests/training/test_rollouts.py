@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rl.config import GRPOConfig, PPOConfig, TrainingConfig
+from rl.config import AgentConfig, GRPOConfig, PPOConfig, TrainingConfig
 from rl.data_formatter.fresh import fresh_trace
 from rl.errors import NotEnoughData, RewardFailed, UsageError
 from rl.rewards import REWARDS, reward_class
@@ -20,6 +20,7 @@ OFFLINE = GRPOConfig().with_overrides({"rollouts": "offline"})
         ("grpo", GRPOConfig(), "prompts"),
         ("grpo", OFFLINE, "grpo"),
         ("ppo", PPOConfig(), "prompts"),
+        ("agent", AgentConfig(), "agent"),
         ("dpo", TrainingConfig(), "dpo"),
         ("reward_model", TrainingConfig(), "reward"),
     ],
@@ -32,7 +33,7 @@ def test_methods_that_generate_start_from_prompts(method: str, config: TrainingC
 
 def test_fresh_answers_are_judged_by_what_needs_no_record_of_them():
     fresh = {name for name in REWARDS if reward_class(name).fresh}
-    assert set(REWARDS) - fresh == {"tool_success", "task_completion", "decision", "feedback"}
+    assert set(REWARDS) - fresh == {"tool_success", "task_completion", "decision", "environment", "feedback"}
 
 
 def test_a_fresh_answer_gets_the_agents_rewards_by_name(agent):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from rl.environments.tasks.datasets import CodeTaskDataset, SearchTaskDataset, TaskDataset
 from rl.environments.tasks.reading import check_tasks, read_tasks
-from rl.environments.tasks.records import CodeTask, CodeTest, SearchTask
+from rl.environments.tasks.records import AnyTask, CodeTask, CodeTest, ReplayTask, SearchTask, Task
 
 __all__ = [
+    "AnyTask",
     "CodeTask",
     "CodeTaskDataset",
     "CodeTest",
+    "ReplayTask",
     "SearchTask",
     "SearchTaskDataset",
+    "Task",
     "TaskDataset",
     "check_tasks",
     "read_tasks",

@@ -3,7 +3,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import ClassVar, Generic, Self, TypeVar, overload
+from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
 from rl.environments.tasks.reading import read_tasks
 from rl.environments.tasks.records import CodeTask, SearchTask, Task
@@ -53,6 +53,10 @@ class TaskDataset(Sequence[T], Generic[T]):
         if n < 0:
             raise UsageError(f"the number of tasks to take must be 0 or more, not {n}")
         return self[:n]
+
+
+def dataset_of(kind: type[Task]) -> type[TaskDataset[Any]]:
+    return type(f"{kind.__name__}Dataset", (TaskDataset,), {"kind": kind})
 
 
 class CodeTaskDataset(TaskDataset[CodeTask]):

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from rl.data_formatter.jsonl import json_value, raw_lines
+from rl.environments.tasks.fields import Problem
 from rl.environments.tasks.records import Task
-from rl.environments.tasks.validating import Problem
 from rl.errors import BadFile
 
 MOST_PROBLEMS = 20

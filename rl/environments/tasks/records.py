@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, Self
 
-from rl.environments.tasks.validating import Problem, code_problems, search_problems
+from rl.environments.tasks.fields import Problem
+from rl.environments.tasks.replay_fields import replay_problems
+from rl.environments.tasks.validating import any_problems, code_problems, search_problems
 
 
 class Task(Protocol):
@@ -94,6 +96,65 @@ class SearchTask:
     def as_mapping(self) -> dict[str, Any]:
         optional = {"documents": list(self.documents), "metadata": dict(self.metadata)}
         return {"task_id": self.task_id, "question": self.question, "answer": self.answer, **_filled(optional)}
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayTask:
+    """An answer is judged by ``environment``, or by ``accepted``: one of them is there."""
+
+    task_id: str
+    prompt: tuple[Mapping[str, str], ...]
+    """Messages; one or more."""
+    recorded: tuple[Mapping[str, Any], ...]
+    """Calls of tools, as a ToolCall has them; one or more."""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """Schemas; none where they are to be made from the recorded calls."""
+    environment: str = ""
+    """Where the task comes from."""
+    task: Mapping[str, Any] = field(default_factory=dict)
+    """As it was there."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Of that environment."""
+    accepted: tuple[str, ...] = ()
+    """Answers that people liked or wrote."""
+    solution: tuple[Any, ...] = ()
+    """Turns that lead to success: lists of calls, and last the answer, a text."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def problems(row: Any) -> Iterator[Problem]:
+        return replay_problems(row)
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        present: dict[str, Any] = _present(row)
+        for name, value in present.items():
+            present[name] = tuple(value) if isinstance(value, list) else value
+        return cls(**present)
+
+    def as_mapping(self) -> dict[str, Any]:
+        lists = ("prompt", "recorded", "tools", "accepted", "solution")
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
+        return _filled({name: list(value) if name in lists else value for name, value in found.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class AnyTask:
+    """Of an environment that says nothing of its tasks' fields."""
+
+    task_id: str
+    row: Mapping[str, Any]
+
+    @staticmethod
+    def problems(row: Any) -> Iterator[Problem]:
+        return any_problems(row)
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        return cls(row["task_id"], row)
+
+    def as_mapping(self) -> dict[str, Any]:
+        return dict(self.row)
 
 
 def _present(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 
 class ToolFailed(Exception):
@@ -19,5 +20,7 @@ class BaseTool(ABC):
     name: str
     run: Callable[..., str]
     """Raises ToolFailed."""
+    schema: Mapping[str, Any] | None = None
+    """Of one that brings its own, as ``schema_of`` makes it; None: it is read from ``run``."""
     seconds: float = 60.0
     """After which the agent is told that the tool did not answer. What hangs is left behind in its thread."""

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from threading import Thread
-from typing import Any
+from typing import Any, Self, TypeVar
 
 from rl.environments.tools.base import BaseTool, ToolFailed
 from rl.environments.tools.signatures import schema_of
 from rl.errors import UsageError
+from rl.leaves import leaf
 
+_Kind = TypeVar("_Kind", bound=BaseTool)
 _PYTHON = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict, "array": list}
 
 
@@ -19,10 +21,18 @@ class ToolRegistry:
         self._tools = {tool.name: tool for tool in tools}
         if len(self._tools) < len(tools):
             raise UsageError(f"two tools have the same name: {', '.join(tool.name for tool in tools)}")
-        self._schemas = {name: schema_of(name, tool.run) for name, tool in self._tools.items()}
+        self._schemas = {name: dict(tool.schema or schema_of(name, tool.run)) for name, tool in self._tools.items()}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._tools)
+
+    def extended(self, tools: Sequence[BaseTool]) -> Self:
+        """Another registry; a tool takes the place of one with its name. Raises as ``__init__``."""
+        added = {tool.name for tool in tools}
+        return type(self)([*(tool for name, tool in self._tools.items() if name not in added), *tools])
+
+    def of_kind(self, kind: type[_Kind]) -> list[_Kind]:
+        return [tool for tool in self._tools.values() if isinstance(tool, kind)]
 
     @property
     def schemas(self) -> list[dict[str, Any]]:
@@ -43,6 +53,10 @@ class ToolRegistry:
 
     def _check(self, name: str, arguments: Mapping[str, Any]) -> None:
         shape = self._schemas[name]["function"]["parameters"]
+        if self._tools[name].schema is not None:
+            if mistake := leaf("rl.environments.tools.json_schema").first_mistake(arguments, shape):
+                raise ToolFailed(f"{name} cannot be called so: {mistake}")
+            return
         known = shape["properties"]
         if stray := [key for key in arguments if key not in known]:
             raise ToolFailed(f"{name} has no argument {stray[0]!r}; it has: {', '.join(known)}")

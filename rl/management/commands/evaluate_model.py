@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from rl.errors import GateRejected, UsageError
+from rl.evaluation import choosing
 from rl.evaluation import evaluate as evaluation
 from rl.files import write_text
 from rl.management.base import RatchetCommand
@@ -37,9 +38,9 @@ class Command(RatchetCommand):
             self._version(agent, options)
 
     def _version(self, agent: Agent, options: dict[str, Any]) -> None:
-        version = evaluation.find_version(agent, options["version_name"])
+        version = choosing.find_version(agent, options["version_name"])
         row = evaluation.evaluate(
-            version, evaluation.latest_training_set(agent, version), self.report, against_base=options["compare_base"]
+            version, choosing.latest_training_set(agent, version), self.report, against_base=options["compare_base"]
         )
         document = evaluation_document(row)
         self.result(document, evaluation_table(row), lines=[verdict_line(row)])

@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from rl.errors import UsageError
-from rl.evaluation.evaluate import find_version
+from rl.evaluation.choosing import find_version
 from rl.export import EXPORTERS, release
 from rl.export.levels import LEVELS
 from rl.management.base import RatchetCommand

@@ -20,7 +20,8 @@ class Command(RatchetCommand):
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("--agent", required=True)
-        parser.add_argument("--method", choices=list(METHODS), help="default: the one that training_plan advises")
+        methods = [name for name in METHODS if name != "agent"]
+        parser.add_argument("--method", choices=methods, help="default: the one that training_plan advises")
         parser.add_argument("--base-model", default="", help="hub id or directory; default: the agent's")
         parser.add_argument("--full", action="store_const", const=True, help=FULL_HELP)
         parser.add_argument("--epochs", type=float)

@@ -15,6 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from rl.models import TrainingRun
+from rl.training import episode_rates
 
 LOG_BYTES = 8192
 POINTS = 5000
@@ -42,6 +43,7 @@ def progress(request: HttpRequest, pk: int) -> JsonResponse:
             "eta_seconds": eta_seconds(run),
             "error": run.error,
             "points": points(run, int(after)),
+            "success": episode_rates.series(run),
             "log_tail": log_tail(run.log_path),
         }
     )

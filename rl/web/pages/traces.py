@@ -64,7 +64,7 @@ def trace_statistics(request: HttpRequest, name: str) -> HttpResponse:
 @login_required
 @permission_required("rl.view_trace", raise_exception=True)
 def one_trace(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
-    rows = Trace.objects.select_related("agent", "model_version", "label_proposal")
+    rows = Trace.objects.select_related("agent", "model_version", "label_proposal", "episode")
     trace = get_object_or_404(rows, pk=pk)
     if request.method != "POST":
         context: dict[str, Any] = {

@@ -75,3 +75,28 @@ def test_a_tool_that_hangs_is_given_up():
 def test_two_tools_of_one_name_are_refused():
     with pytest.raises(UsageError, match="two tools have the same name"):
         ToolRegistry([Repeat(), Repeat()])
+
+
+def test_a_tool_may_bring_its_own_schema():
+    class Foreign(BaseTool):
+        name = "foreign"
+        schema = {
+            "type": "function",
+            "function": {
+                "name": "foreign",
+                "description": "Counts.",
+                "parameters": {
+                    "type": "object",
+                    "properties": {"what": {"anyOf": [{"type": "array"}, {"type": "null"}]}},
+                },
+            },
+        }
+
+        def run(self, **arguments: Any) -> str:
+            return str(len(arguments["what"]))
+
+    tools = ToolRegistry([Foreign()])
+    assert tools.schemas == [Foreign.schema]
+    assert tools.call("foreign", {"what": [1, 2]}) == "2"
+    with pytest.raises(ToolFailed, match="foreign cannot be called so: the argument what: 3 is not valid"):
+        tools.call("foreign", {"what": 3})

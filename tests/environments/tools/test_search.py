@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rl.environments.tools.search import SearchDocuments
+from rl.environments.tools.search import DocumentIndex, SearchDocuments
 
 CITIES = [
     "Bonn is a city on the Rhine.",
@@ -35,3 +35,11 @@ def test_a_query_without_words_or_hits_says_so():
     assert SearchDocuments(CITIES).run("?!") == "nothing found: the query has no words"
     assert SearchDocuments(CITIES).run("Tokyo") == "nothing found"
     assert SearchDocuments().run("Bonn") == "nothing found"
+
+
+def test_several_tools_share_one_index():
+    index = DocumentIndex(CITIES)
+    first, second = SearchDocuments(index), SearchDocuments(index, most_characters=4)
+    first.use(["Rome is a city on the Tiber."])
+    assert second.run("Bonn") == "[1] Bonn"
+    assert first.run("Bonn") == "nothing found"

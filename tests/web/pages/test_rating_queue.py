@@ -5,9 +5,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from rl.collect import feedback
+from rl.collect.episodes import store_episodes
 from rl.models import Agent, Trace
 from rl.web import rating_queue
 from rl.web.rating_queue import Place, last_decisions, next_trace, progress, unrated
+from tests.collect.made_episodes import episode
 from tests.conftest import make_trace
 
 ALICE = "user:alice"
@@ -86,6 +88,36 @@ def test_an_undone_answer_is_found_again(agent: Agent, answers: list[Trace]) -> 
     place.undone(answers[0], events[0])
     assert next_trace(unrated(agent, ALICE), place) == answers[0]
     assert last_decisions(ALICE, place) == [events[1]]
+
+
+def test_episodes_come_after_all_other_answers(agent: Agent) -> None:
+    store_episodes(agent, [episode("a"), episode("b")])
+    answers = [make_trace(agent, "question 1"), make_trace(agent, "question 2")]
+    place, seen = Place(), []
+    place.skip(answers[0])
+    while trace := next_trace(unrated(agent, ALICE), place):
+        place.rated(trace, rate(trace))
+        seen.append(trace)
+    assert [trace.source for trace in seen] == ["api", "episode", "episode", "api"]
+    assert (seen[0], seen[3]) == (answers[1], answers[0])
+
+
+def test_an_answer_that_comes_in_meanwhile_goes_before_the_episodes(agent: Agent) -> None:
+    store_episodes(agent, [episode("a"), episode("b")])
+    place = Place()
+    first = next_trace(unrated(agent, ALICE), place)
+    place.rated(first, rate(first))
+    answer = make_trace(agent)
+    assert next_trace(unrated(agent, ALICE), place) == answer
+
+
+def test_progress_counts_episodes_once_all_other_answers_are_rated(agent: Agent) -> None:
+    store_episodes(agent, [episode("a"), episode("b"), episode("c")])
+    answer = make_trace(agent)
+    rate(Trace.objects.filter(source="episode").first())
+    assert progress(agent, ALICE, Place())["text"] == "0 of 1"
+    rate(answer)
+    assert progress(agent, ALICE, Place())["text"] == "1 of 3"
 
 
 def test_the_session_keeps_a_bounded_place(agent: Agent, answers: list[Trace]) -> None:

@@ -10,9 +10,11 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from rl.collect.episodes import store_episodes
 from rl.models import Agent, MetricPoint, TrainingRun
 from rl.web.pages.runs import LOG_BYTES, eta_seconds, log_tail
 from tests.admin.records import make_run
+from tests.collect.made_episodes import trained
 
 
 @pytest.fixture
@@ -33,6 +35,14 @@ def test_it_tells_how_far_the_run_is(client: Client, bob, run: TrainingRun) -> N
     assert (answer["state"], answer["stage"], answer["step"], answer["total_steps"]) == ("running", "training", 20, 100)
     assert answer["log_tail"] == "step 10\nstep 20\n"
     assert answer["error"] == ""
+
+
+def test_it_tells_how_many_tasks_are_solved(client: Client, bob, run: TrainingRun) -> None:
+    client.force_login(bob)
+    assert client.get(f"/runs/{run.pk}/progress.json").json()["success"] is None
+    store_episodes(run.agent, [trained(step=4), trained("b", step=4, reward=0.0, success=False)], run)
+    answer = client.get(f"/runs/{run.pk}/progress.json").json()
+    assert answer["success"] == {"step": [4], "train": [0.5], "eval": [None]}
 
 
 def test_it_sends_only_the_points_after_the_one_that_is_known(client: Client, bob, run: TrainingRun) -> None:

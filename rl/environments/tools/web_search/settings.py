@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
+from rl.environments.nearest import did_you_mean
 from rl.environments.tools.web_search.backend import SearchBackend
 from rl.environments.tools.web_search.bing import BING
 from rl.environments.tools.web_search.custom import custom_backend
@@ -42,7 +42,9 @@ class SearchSettings:
     }
 
     mode: str = "corpus"
-    """corpus: the documents of each task; web: a provider."""
+    """corpus: documents; web: a provider."""
+    corpus: str = ""
+    """Folder or file with the documents of mode corpus, for tasks that have none of their own."""
     provider: str = ""
     """A name of SEARCH_BACKENDS, or any other with ``endpoint``."""
     api_key_env: str = ""
@@ -58,18 +60,20 @@ class SearchSettings:
     backoff_factor: float = 0.8
     """Seconds before the first of them; each further one waits twice as long."""
     rate_limit_per_min: int | None = 8
-    """Requests of the whole process to one host; None: no limit."""
+    """Requests to one host, of all processes that keep their results in the same folder; None: no limit."""
     max_snippet_chars: int = 520
     """Characters of each result that the agent reads."""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> SearchSettings:
         """Raises UsageError for a key that is unknown too."""
+        if not isinstance(values, Mapping):
+            raise UsageError(f"tools.search must be a mapping of keys and values, not {str(values)[:100]!r}")
         known = [each.name for each in fields(cls)]
         for key in values:
             if key not in known:
                 raise UsageError(
-                    f"tools.search has no key {key!r}{_nearest(str(key), known)}; known: {', '.join(known)}"
+                    f"tools.search has no key {key!r}{did_you_mean(key, known)}; known: {', '.join(known)}"
                 )
         return cls(**values)
 
@@ -84,10 +88,13 @@ class SearchSettings:
         for key in self.RANGES:
             self._check_number(key, getattr(self, key))
         self._check_params()
-        if not isinstance(self.endpoint, str):
-            raise _impossible("endpoint", "an address", self.endpoint)
+        for key, right in (("endpoint", "an address"), ("corpus", "the path of a folder or a file")):
+            if not isinstance(getattr(self, key), str):
+                raise _impossible(key, right, getattr(self, key))
         if self.mode == "web":
             self._check_provider()
+            if self.corpus:
+                raise UsageError("tools.search.corpus is searched in mode corpus only: leave out one of the two")
 
     def backend(self) -> SearchBackend:
         return SEARCH_BACKENDS.get(self.provider) or custom_backend(self.default_params)
@@ -104,7 +111,7 @@ class SearchSettings:
         if not self.provider:
             raise UsageError(f"tools.search.provider is missing: {known}, or another name with endpoint")
         if self.provider not in SEARCH_BACKENDS and not self.endpoint:
-            nearest = _nearest(self.provider, SEARCH_BACKENDS)
+            nearest = did_you_mean(self.provider, SEARCH_BACKENDS)
             raise UsageError(
                 f"tools.search.provider {self.provider!r} is unknown{nearest}; known: {known}, or any name with endpoint"
             )
@@ -132,11 +139,6 @@ class SearchSettings:
 
 def _impossible(key: str, right: str, value: Any) -> UsageError:
     return UsageError(f"tools.search.{key} must be {right}, not {str(value)[:100]!r}")
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    found = difflib.get_close_matches(name, known, n=1)
-    return f" (did you mean {found[0]}?)" if found else ""
 
 
 def _each(value: Any) -> list[Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rl.environments.tools.base import BaseTool, ToolFailed
+from rl.environments.tools.corpus import corpus_index
 from rl.environments.tools.search import SearchDocuments
 from rl.environments.tools.web_search import pace
 from rl.environments.tools.web_search.backend import SearchResult, plain
@@ -27,9 +28,10 @@ _LOCKS = tuple(threading.Lock() for _ in range(64))
 
 
 def search_tool(settings: SearchSettings, cache_dir: Path) -> BaseTool:
-    """Raises UsageError when the provider's key is missing. ``cache_dir`` may be shared by trainings."""
+    """``cache_dir`` may be shared by trainings. Raises UsageError for a key that is missing, and as ``read_corpus``."""
     if settings.mode == "corpus":
-        return SearchDocuments(most_characters=settings.max_snippet_chars)
+        own = corpus_index(Path(settings.corpus)) if settings.corpus else ()
+        return SearchDocuments(own, most_characters=settings.max_snippet_chars)
     return WebSearch(settings, SearchCache(cache_dir))
 
 
@@ -83,7 +85,7 @@ class WebSearch(BaseTool):
         """The first answer that asking again would not change, or the last."""
         settings, number = self._settings, 1
         while True:
-            pace.take_turn(self._endpoint.host, settings.rate_limit_per_min)
+            pace.take_turn(self._cache.folder, self._endpoint.host, settings.rate_limit_per_min)
             answer = self._endpoint.exchange(self._backend.method, params, self._headers, settings.timeout)
             wait = pace.wait_before_retry(number, settings.backoff_factor, answer.retry_after)
             if not _may_change(answer) or number > settings.max_retries or wait > pace.LONGEST_WAIT:

@@ -22,7 +22,6 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The seconds that were waited for, but not really."""
     waited: list[float] = []
     monkeypatch.setattr(pace, "pause", lambda seconds: waited.append(seconds) if seconds else None)
-    pace._sent.clear()
     return waited
 
 

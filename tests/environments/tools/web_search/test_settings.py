@@ -30,7 +30,9 @@ def test_documents_are_searched_unless_the_settings_say_otherwise():
 
 
 def test_an_unknown_key_is_refused_with_the_nearest_known_one():
-    with pytest.raises(UsageError, match=r"no key 'max_retry' \(did you mean max_retries\?\); known: mode, provider"):
+    with pytest.raises(
+        UsageError, match=r"no key 'max_retry' \(did you mean max_retries\?\); known: mode, corpus, provider"
+    ):
         SearchSettings.of({"max_retry": 1})
 
 
@@ -43,6 +45,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_known_one():
         ("api_key_env", "tvly-abc"),
         ("api_key_env", None),
         ("endpoint", 5),
+        ("corpus", ["a"]),
         ("default_params", [1]),
         ("default_params", {"a": {"b": 1}}),
         ("default_params", {"a": math.nan}),
@@ -65,6 +68,16 @@ def test_an_impossible_value_is_refused_by_the_name_of_its_key(key, value):
     with pytest.raises(UsageError, match=rf"tools\.search\.{key}") as refusal:
         SearchSettings.of({key: value})
     assert "abc" not in str(refusal.value)
+
+
+def test_what_is_no_mapping_is_refused():
+    with pytest.raises(UsageError, match=r"tools\.search must be a mapping of keys and values, not 'web'"):
+        SearchSettings.of("web")  # type: ignore[arg-type]
+
+
+def test_documents_of_its_own_are_not_for_a_search_of_the_web():
+    with pytest.raises(UsageError, match=r"tools\.search\.corpus is searched in mode corpus only"):
+        SearchSettings(mode="web", provider="tavily", corpus="notes")
 
 
 def test_a_search_of_the_web_needs_a_provider():

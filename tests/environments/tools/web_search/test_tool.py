@@ -62,7 +62,7 @@ def test_neither_key_nor_failure_is_stored(double, make_tool, tmp_path):
     with pytest.raises(ToolFailed, match="refused the query"):
         make_tool().run(query="tower")
     make_tool().run(query="tower")
-    stored = list((tmp_path / "searches").iterdir())
+    stored = list((tmp_path / "searches").glob("*.json"))
     assert len(stored) == 1
     assert KEY not in stored[0].read_text()
 

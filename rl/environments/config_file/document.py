@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rl.environments.config_file.loader import Loader, scalar
+from rl.environments.nearest import did_you_mean
+from rl.errors import BadFile
+
+LARGEST_FILE = 2**18
+"""Bytes."""
+Place = tuple[str, ...]
+"""The keys that lead to a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    path: Path
+    values: Mapping[str, Any]
+    """JSON. What has no value (null) is left out of the sections, and stays further down."""
+    lines: Mapping[Place, int]
+    """Of every key."""
+
+    def section(self, name: str, known: Collection[str] | None) -> dict[str, Any]:
+        """Empty where there is none. Raises BadFile for one that is no mapping, and for a key that is not known; None: all
+        are."""
+        found = self.values.get(name, {})
+        if not isinstance(found, dict):
+            raise self.refusal(f"{name} must be a mapping of keys and values, not {shown(found)}", (name,))
+        if known is not None:
+            self.require_known(found, known, name)
+        return {key: value for key, value in found.items() if value is not None}
+
+    def require_known(self, keys: Collection[str], known: Collection[str], section: str = "") -> None:
+        """Raises BadFile."""
+        for key in keys:
+            if key not in known:
+                place = (section, key) if section else (key,)
+                meant = did_you_mean(key, known)
+                raise self.refusal(f"unknown key {'.'.join(place)[:100]}{meant}; known: {', '.join(known)}", place)
+
+    def text(self, place: Place, value: Any) -> str:
+        """Raises BadFile for what is none."""
+        if not isinstance(value, str):
+            raise self.refusal(f"{'.'.join(place)} must be a text, in quotes, not {shown(value)}", place)
+        return value
+
+    def refusal(self, what: str, place: Place = ()) -> BadFile:
+        return BadFile(self.path, what, f"line {self.lines[place]}" if place in self.lines else "")
+
+    def refusal_about(self, what: str, section: Place) -> BadFile:
+        """``what`` was said by somebody who knows no lines. Of the section's keys that it names, the innermost is meant, and
+        of several such ones the first that it names; else the section."""
+        words = re.findall(r"[\w-]+", what)
+        named = [
+            place for place in self.lines if place[: len(section)] == section and {*place[len(section) :]} <= {*words}
+        ]
+        return self.refusal(what, max(named, key=lambda place: (len(place), -_first(words, place)), default=section))
+
+
+def read_document(path: Path) -> Document:
+    """Raises BadFile for what is no mapping in YAML."""
+    lines: dict[Place, int] = {}
+    try:
+        node = Loader(_text(path)).get_single_node()
+        if node is None or node.tag.endswith(":null"):
+            raise BadFile(path, "is empty; it must name at least an environment, as env: {type: code_exec}")
+        values = _value(path, node, (), lines)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        raise BadFile(path, f"no YAML: {error.problem}", f"line {mark.line + 1}" if mark else "") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise BadFile(path, f"no YAML: {' '.join(str(error).split())[:200]}") from None
+    if not isinstance(values, dict):
+        raise BadFile(path, f"must be a mapping of sections such as env and train, not {shown(values)}", "line 1")
+    return Document(path, {key: value for key, value in values.items() if value is not None}, lines)
+
+
+def shown(value: Any) -> str:
+    """In a sentence, as the file would have it."""
+    match value:
+        case dict():
+            return "a mapping"
+        case list():
+            return "a list"
+        case bool():
+            return str(value).lower()
+        case None:
+            return "nothing"
+    return repr(value)[:100]
+
+
+def _first(words: list[str], place: Place) -> int:
+    return words.index(place[-1]) if place and place[-1] in words else 0
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+        if len(content) > LARGEST_FILE:
+            raise BadFile(path, f"larger than {LARGEST_FILE // 2**10} KiB, which no configuration is")
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise BadFile(path, "is not UTF-8 text") from None
+    except OSError as error:
+        raise BadFile(path, f"cannot be read: {error.strerror or error}") from error
+
+
+def _value(path: Path, node: yaml.Node, place: Place, lines: dict[Place, int]) -> Any:
+    if isinstance(node, yaml.ScalarNode):
+        return scalar(node)
+    if isinstance(node, yaml.SequenceNode):
+        return [_value(path, each, (*place, str(number)), lines) for number, each in enumerate(node.value)]
+    return dict(_items(path, node, place, lines))
+
+
+def _items(path: Path, node: yaml.Node, place: Place, lines: dict[Place, int]) -> Iterator[tuple[str, Any]]:
+    for key, value in node.value:
+        line = key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode):
+            raise BadFile(path, "a key must be a text", f"line {line}")
+        inner = (*place, key.value)
+        if inner in lines:
+            raise BadFile(path, f"the key {'.'.join(inner)} stands in line {lines[inner]} already", f"line {line}")
+        lines[inner] = line
+        yield key.value, _value(path, value, inner, lines)

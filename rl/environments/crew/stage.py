@@ -1,0 +1,94 @@
+"""What runs the episodes, in whatever process. All goes through JSON, so that nothing depends on which one it is."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from rl.environments.base import Environment
+from rl.environments.contract import Action, ToolRequest
+from rl.environments.crew.contract import Move, Opening
+from rl.environments.settings import EnvironmentSettings
+from rl.errors import RatchetError, UsageError
+
+LARGEST_ANSWER = 16 * 2**20
+"""Characters of what comes of one action, as JSON."""
+_LONGEST_REASON = 500
+log = logging.getLogger(__name__)
+
+
+class Stage:
+    """One environment for each place, kept for later episodes unless it breaks."""
+
+    def __init__(self, settings: EnvironmentSettings) -> None:
+        self._settings = settings
+        self._environments: dict[int, Environment] = {}
+
+    def begin(self, place: int, task: Mapping[str, Any]) -> str:
+        """An Opening as JSON. Raises UsageError where no environment can be made."""
+        environment = self._environment(place)
+        try:
+            messages = tuple(environment.reset(task))
+            return _json(Opening(messages, tuple(environment.tools.schemas)))
+        except (Exception, SystemExit) as error:
+            return _json(Opening(broken=self._broke(place, "when it began", error)))
+
+    def act(self, place: int, action: Mapping[str, Any]) -> str:
+        """A Move as JSON. ``action``: an Action as JSON has it."""
+        try:
+            return _json(_move(self._environments[place], _action(action)))
+        except (Exception, SystemExit) as error:
+            return _json(Move(broken=self._broke(place, "in a step", error)))
+
+    def close(self) -> None:
+        self._environments = {}
+
+    def _environment(self, place: int) -> Environment:
+        if place not in self._environments:
+            self._environments[place] = _built(self._settings)
+        return self._environments[place]
+
+    def _broke(self, place: int, when: str, error: BaseException) -> str:
+        del self._environments[place]
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_REASON]
+        told = f"the environment {self._settings.type} broke {when}: {said}"
+        log.warning(told, exc_info=error)
+        return told
+
+
+def _built(settings: EnvironmentSettings) -> Environment:
+    try:
+        return settings.build()
+    except RatchetError as error:
+        raise UsageError(str(error)) from error
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"the environment {settings.type} cannot be made: {type(error).__name__}: {error}") from error
+
+
+def _move(environment: Environment, action: Action) -> Move:
+    called = len(environment.calls)
+    step = environment.step(action)
+    reward = _finite(environment.get_reward()) if step.done else None
+    return Move(str(step.observation), bool(step.done), tuple(environment.calls[called:]), step.info, reward)
+
+
+def _action(document: Mapping[str, Any]) -> Action:
+    calls = tuple(ToolRequest(call["name"], call["arguments"]) for call in document["calls"])
+    return Action(document["text"], calls, document["error"])
+
+
+def _finite(reward: float) -> float:
+    if not math.isfinite(reward):
+        raise ValueError(f"its reward is {reward}")
+    return float(reward)
+
+
+def _json(found: Opening | Move) -> str:
+    text = json.dumps(asdict(found))
+    if len(text) > LARGEST_ANSWER:
+        raise ValueError(f"what came of it is larger than {LARGEST_ANSWER // 2**20} MiB")
+    return text

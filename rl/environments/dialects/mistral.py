@@ -1,0 +1,40 @@
+"""Tool calls as Mistral's models write them: ``[TOOL_CALLS] [{"name": "...", "arguments": {...}}]``, and since 2025
+``[TOOL_CALLS]name[ARGS]{...}``, once for each call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from rl.environments.contract import Action, ToolRequest
+from rl.environments.dialects.json_calls import action_of, document_of, parsed, request_of, unreadable, written
+
+OPENING = "[TOOL_CALLS]"
+_SHAPE = f'{OPENING} [{{"name": "...", "arguments": {{...}}}}]'
+_NAMED = re.compile(r"\s*([^\s\[\]{}]+)\s*(?:\[CALL_ID\]\s*\w*\s*)?(?:\[ARGS\])?\s*(\{.*)", re.DOTALL)
+
+
+def read_action(text: str) -> Action:
+    """Never raises: a call that is malformed is the action's ``error``, which says what would be right."""
+    said, *parts = text.split(OPENING)
+    said = said.strip()
+    try:
+        found = [call for part in parts for call in _documents(part)]
+    except ValueError as error:
+        return unreadable(said, str(error), _SHAPE)
+    return action_of(said, found, lambda call: request_of(call, "arguments"), _SHAPE)
+
+
+def write_calls(calls: Sequence[ToolRequest]) -> str:
+    return f"{OPENING} {written([document_of(call, 'arguments') for call in calls])}" if calls else ""
+
+
+def _documents(part: str) -> list[Any]:
+    """What stands behind one ``[TOOL_CALLS]``. Raises ValueError."""
+    if named := _NAMED.fullmatch(part):
+        return [{"name": named[1], "arguments": parsed(named[2])}]
+    value = parsed(part)
+    if value == []:
+        raise ValueError("it is an empty list")
+    return value if isinstance(value, list) else [value]

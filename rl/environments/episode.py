@@ -1,0 +1,80 @@
+"""What happened in one episode, from the task to the reward."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Self
+
+from rl.records import Message, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Of the agent."""
+
+    said: str
+    """With its tool calls, as its model writes them."""
+    calls: tuple[ToolCall, ...] = ()
+    observation: str = ""
+    """What it read next; empty at the end."""
+    tokens: int | None = None
+    """That it said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Episode:
+    task_id: str
+    task: Mapping[str, Any]
+    environment: str
+    """A name of ENVIRONMENTS, or ``module:Class``."""
+    prompt: tuple[Message, ...]
+    turns: tuple[Turn, ...]
+    reward: float | None
+    """None where the world broke, and nothing can be said about the agent."""
+    success: bool
+    reason: str
+    """Why it ended as it did, one sentence."""
+    info: Mapping[str, Any] = field(default_factory=dict)
+    """JSON, of the last step."""
+    tokens_in: int | None = None
+    """Of the prompt."""
+    seconds: float | None = None
+
+    split: Literal["", "train", "eval"] = ""
+    """Empty outside of training."""
+    step: int = 0
+    """Optimiser steps before it."""
+    sample: int = 0
+    """Which of the episodes that were made of its task at this step."""
+
+    @property
+    def answer(self) -> str:
+        """What it said last."""
+        return self.turns[-1].said if self.turns else ""
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        return tuple(call for turn in self.turns for call in turn.calls)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The whole chat; observations have the role "tool"."""
+        found = list(self.prompt)
+        for turn in self.turns:
+            found.append(Message(role="assistant", content=turn.said))
+            if turn.observation:
+                found.append(Message(role="tool", content=turn.observation))
+        return tuple(found)
+
+    def as_document(self) -> dict[str, Any]:
+        """JSON."""
+        return asdict(self)
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Self:
+        """Back from ``as_document``."""
+        turns = (
+            Turn(**{**turn, "calls": tuple(ToolCall(**call) for call in turn["calls"])}) for turn in document["turns"]
+        )
+        return cls(**{**document, "prompt": tuple(document["prompt"]), "turns": tuple(turns)})

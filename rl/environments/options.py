@@ -1,0 +1,54 @@
+"""What the class of an environment takes as settings, read from the signatures of its ``__init__``."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from rl.environments.base import Environment
+
+_KINDS = {
+    bool: (bool, "true or false"),
+    int: (int, "a whole number"),
+    float: (int | float, "a number"),
+    str: (str, "a text"),
+}
+
+
+def option_types(kind: type[Environment]) -> dict[str, Any]:
+    """What may be given by name, and its type; those of the classes it is made from too. Any: not known."""
+    found: dict[str, Any] = {}
+    for each in kind.__mro__:
+        if "__init__" in vars(each) and each is not object:
+            hints = _hints(each)
+            parameters = inspect.signature(each.__init__).parameters.values()  # type: ignore[misc]
+            named = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+            found = {**{name: hints.get(name, Any) for name in named}, **found}
+    return found
+
+
+def wrong_type(value: Any, hint: Any) -> str:
+    """What it must be; empty where it is that, or where the type is none of a configuration file's."""
+    allowed = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if any(each is not NoneType and each not in _KINDS for each in allowed):
+        return ""
+    if any(_fits(value, each) for each in allowed):
+        return ""
+    return " or ".join(_KINDS[each][1] for each in allowed if each is not NoneType)
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if value is None or kind is NoneType:
+        return value is None and kind is NoneType
+    if isinstance(value, bool) or kind is bool:
+        return isinstance(value, bool) and kind is bool
+    return isinstance(value, _KINDS[kind][0]) and not (isinstance(value, float) and not math.isfinite(value))
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    try:
+        return get_type_hints(kind.__init__)  # type: ignore[misc]
+    except NameError:  # types that are imported for the type checker only
+        return {}

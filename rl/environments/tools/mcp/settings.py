@@ -1,0 +1,167 @@
+"""``tools.mcp`` of a configuration: servers by name, and how each is reached."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+from rl.environments.nearest import did_you_mean
+from rl.environments.tools.web_search.endpoint import Endpoint
+from rl.errors import UsageError
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_HEADER = re.compile(r"[A-Za-z0-9-]+")
+_VALUE = re.compile(r"[ -~]+")
+_SECRET = re.compile(r"(.*_)?(api_?key|key|token|secret|password)", re.IGNORECASE)
+_OF_COMMAND, _OF_URL = ("env", "env_from", "cwd"), ("headers_env",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpServer:
+    """Raises UsageError, naming the key, for a value that is impossible. Values of secrets are never in it."""
+
+    RANGES: ClassVar[Mapping[str, tuple[float, float]]] = {"timeout": (0.1, 600), "start_timeout": (0.1, 600)}
+
+    name: str
+    command: Sequence[str] = ()
+    """Program and arguments of a server that is started here and spoken to over its standard input and output."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables of the program, beside PATH, HOME and the like."""
+    env_from: Sequence[str] = ()
+    """Names of variables that it gets from our own environment: secrets."""
+    cwd: str = ""
+    """Folder in which it is started; empty: ours."""
+    url: str = ""
+    """Address of a server that is spoken to by streamable HTTP."""
+    headers_env: Mapping[str, str] = field(default_factory=dict)
+    """Header to the variable of our environment that has its value."""
+    timeout: float = 30.0
+    """Seconds of one call."""
+    start_timeout: float = 60.0
+    """Seconds until a server must be ready."""
+    tools: Sequence[str] | None = None
+    """Those that the agent gets; None: all."""
+    prefix: bool = False
+    """Tools are named ``server_tool``."""
+
+    @classmethod
+    def of(cls, name: str, values: Any) -> McpServer:
+        """Raises UsageError for a key that is unknown too."""
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise UsageError(f"tools.mcp: a server's name has letters, digits, _ and -, at most 32, not {name!r}")
+        if not isinstance(values, Mapping):
+            raise UsageError(f"tools.mcp.{name} must say how the server is reached: command or url")
+        known = [each.name for each in fields(cls) if each.name != "name"]
+        for key in values:
+            if key not in known:
+                raise UsageError(
+                    f"tools.mcp.{name} has no key {key!r}{did_you_mean(key, known)}; known: {', '.join(known)}"
+                )
+        return cls(name=name, **values)
+
+    def __post_init__(self) -> None:
+        for key in ("command", "env_from", "tools"):
+            self._check_list(key)
+        for key in ("env", "headers_env"):
+            self._check_mapping(key)
+        for key in ("cwd", "url"):
+            if not isinstance(getattr(self, key), str):
+                raise self._impossible(key, "a text")
+        for key in self.RANGES:
+            self._check_number(key)
+        if not isinstance(self.prefix, bool):
+            raise self._impossible("prefix", "true or false")
+        self._check_way()
+        self._check_secrets()
+
+    @property
+    def where(self) -> str:
+        return f"tools.mcp.{self.name}"
+
+    def environment(self) -> dict[str, str]:
+        """Of the program, beside what every program gets. Raises UsageError for a variable that is not set."""
+        return {**self.env, **{name: self._variable(name, "env_from") for name in self.env_from}}
+
+    def headers(self) -> dict[str, str]:
+        """A token alone goes as ``Bearer``. Raises UsageError for a variable that is not set."""
+        found = {name: self._variable(variable, "headers_env") for name, variable in self.headers_env.items()}
+        for name, value in found.items():
+            if not _VALUE.fullmatch(value):
+                raise UsageError(f"{self.where}: what {self.headers_env[name]} holds cannot be sent as a header")
+            if name.lower() == "authorization" and " " not in value:
+                found[name] = f"Bearer {value}"
+        return found
+
+    def redacted(self, text: str) -> str:
+        """Without the values of secrets."""
+        for variable in (*self.env_from, *self.headers_env.values()):
+            if value := os.environ.get(variable, "").strip():
+                text = text.replace(value, "***")
+        return text
+
+    def _variable(self, name: str, key: str) -> str:
+        value = os.environ.get(name, "").strip()
+        if not value:
+            raise UsageError(f"{self.where}.{key}: the environment variable {name} is not set")
+        return value
+
+    def _check_way(self) -> None:
+        if bool(self.command) == bool(self.url):
+            raise UsageError(f"{self.where} needs either command or url, and not both")
+        for key in _OF_URL if self.command else _OF_COMMAND:
+            if getattr(self, key):
+                raise UsageError(f"{self.where}.{key} is only for servers with {'url' if self.command else 'command'}")
+        if not self.url:
+            return
+        if "?" in self.url or "#" in self.url or "@" in self.url:
+            raise UsageError(f"{self.where}.url must have no user name, '?' or '#': secrets go by headers_env")
+        try:
+            Endpoint.parse(self.url)
+        except UsageError as error:
+            raise UsageError(f"{self.where}.url: {error}") from None
+
+    def _check_secrets(self) -> None:
+        for name in (*self.env_from, *self.headers_env.values()):
+            if not _VARIABLE.fullmatch(name):  # what stands there may be the secret itself
+                key = "env_from" if name in self.env_from else "headers_env"
+                raise UsageError(f"{self.where}.{key} must name environment variables, not hold values")
+        for name in self.headers_env:
+            if not _HEADER.fullmatch(name):
+                raise UsageError(f"{self.where}.headers_env: {name[:100]!r} is no name of a header")
+        for name in self.env:
+            if _SECRET.fullmatch(name):
+                raise UsageError(f"{self.where}.env must not hold {name}: env_from takes it from our environment")
+
+    def _check_list(self, key: str) -> None:
+        value = getattr(self, key)
+        if key == "tools" and value is None:
+            return
+        if not isinstance(value, list | tuple) or not all(isinstance(each, str) and each for each in value):
+            shown = "[python, server.py]" if key == "command" else "[one, another]"
+            raise UsageError(f"{self.where}.{key} must be a list of texts, like {shown}")
+        if key == "tools" and not value:
+            raise UsageError(f"{self.where}.tools names no tool; leave it out for all of them")
+
+    def _check_mapping(self, key: str) -> None:
+        value = getattr(self, key)
+        if not isinstance(value, Mapping) or not all(isinstance(each, str) for pair in value.items() for each in pair):
+            raise UsageError(f"{self.where}.{key} must be names with texts: numbers, true and false go in quotes")
+
+    def _check_number(self, key: str) -> None:
+        value, (least, most) = getattr(self, key), self.RANGES[key]
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+            raise self._impossible(key, f"a number from {least:g} to {most:g}")
+
+    def _impossible(self, key: str, right: str) -> UsageError:
+        return UsageError(f"{self.where}.{key} must be {right}, not {str(getattr(self, key))[:100]!r}")
+
+
+def servers_of(values: Any) -> list[McpServer]:
+    """Raises UsageError, and starts nothing."""
+    if not isinstance(values, Mapping) or not values:
+        raise UsageError("tools.mcp must have a name for each server, and below it how the server is reached")
+    return [McpServer.of(name, each) for name, each in values.items()]

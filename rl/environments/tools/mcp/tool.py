@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from mcp.types import Tool
+
+from rl.environments.nearest import did_you_mean
+from rl.environments.tools.base import BaseTool, ToolFailed
+from rl.environments.tools.mcp.connection import connection_to
+from rl.environments.tools.mcp.content import LONGEST_ERROR, text_of
+from rl.environments.tools.mcp.settings import McpServer
+from rl.environments.tools.web_search.backend import plain
+from rl.errors import UsageError
+
+LONGEST_DESCRIPTION = 1000
+"""Characters of what a tool says of itself."""
+LARGEST_SCHEMA = 8000
+"""Characters of its parameters as JSON."""
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class McpTool(BaseTool):
+    def __init__(self, name: str, server: McpServer, listed: Tool) -> None:
+        """``name`` is the agent's word for it. Raises UsageError for a schema that is too large."""
+        self.name, self._server, self._tool = name, server, listed.name
+        self.schema = {
+            "type": "function",
+            "function": {
+                "name": name,
+                "description": plain(listed.description or listed.title or "", LONGEST_DESCRIPTION),
+                "parameters": _parameters(server, listed),
+            },
+        }
+        self.seconds = server.start_timeout + server.timeout + 10  # the connection's own limits come first
+
+    def run(self, /, **arguments: Any) -> str:
+        try:
+            result = connection_to(self._server).call(self._tool, arguments)
+        except (RuntimeError, ValueError) as error:
+            raise ToolFailed(f"{self.name} gave an answer that breaks its own promise: {str(error)[:300]}") from None
+        text = text_of(result)
+        if result.is_error:
+            raise ToolFailed(text[:LONGEST_ERROR] or f"{self.name} failed")
+        return text or "(no output)"
+
+
+def mcp_tools(servers: Sequence[McpServer], taken: Iterable[str] = ()) -> list[BaseTool]:
+    """Starts the servers, or uses those that run. Raises UsageError when one cannot be used, has no tools, or has one
+    whose name is ``taken`` or no name for an agent."""
+    owners = dict.fromkeys(taken, "the environment")
+    found: list[BaseTool] = []
+    for server in servers:
+        for listed in _chosen(server, connection_to(server).tools()):
+            name = f"{server.name}_{listed.name}" if server.prefix else listed.name
+            _check_name(name, server, owners)
+            owners[name] = f"the MCP server {server.name}"
+            found.append(McpTool(name, server, listed))
+    return found
+
+
+def _chosen(server: McpServer, listed: Sequence[Tool]) -> list[Tool]:
+    by_name = {tool.name: tool for tool in listed}
+    if not by_name:
+        raise UsageError(f"the MCP server {server.name} has no tools")
+    for name in server.tools or ():
+        if name not in by_name:
+            meant = did_you_mean(name, by_name)
+            raise UsageError(f"{server.where}.tools: there is no tool {name!r}{meant}; it has: {', '.join(by_name)}")
+    return [by_name[name] for name in dict.fromkeys(server.tools or by_name)]
+
+
+def _check_name(name: str, server: McpServer, owners: dict[str, str]) -> None:
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"the MCP server {server.name} has a tool {name[:100]!r}: a name has letters, digits, _ and -, at most 64; "
+            f"leave it out by naming the others in {server.where}.tools"
+        )
+    if name in owners:
+        way = "rename the server" if server.prefix else f"set {server.where}.prefix to true"
+        raise UsageError(f"{owners[name]} and the MCP server {server.name} both have a tool {name}: {way}")
+
+
+def _parameters(server: McpServer, listed: Tool) -> dict[str, Any]:
+    shape = {"type": "object", "properties": {}, "required": [], **listed.input_schema}
+    if (size := len(json.dumps(shape))) > LARGEST_SCHEMA:
+        raise UsageError(
+            f"the parameters of {listed.name} of the MCP server {server.name} are described in {size} characters, and "
+            f"{LARGEST_SCHEMA} are allowed: leave it out by naming the others in {server.where}.tools"
+        )
+    return shape

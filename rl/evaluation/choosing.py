@@ -1,0 +1,78 @@
+"""Which held-out rows a version is measured on, and which version is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rl.data_formatter import read_training_rows
+from rl.dataset_builder import is_held_out
+from rl.errors import NotEnoughData, UsageError
+from rl.evaluation.held_out import CONTRASTS, contrasts
+from rl.models import REWARD_MODEL, Agent, ModelVersion, TrainingSet
+
+TRIED = ("prompts", "agent")
+"""Kinds of sets whose rows are tried: answers are generated, episodes played."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Held-out contrasts that none of the versions compared has learned from."""
+
+    rows: Sequence[Mapping[str, Any]]
+    relative: bool
+    """They compare answers to two prompts, by how much likelier than under the base model they became."""
+    share: float
+    """Of the prompts, 0 to 1."""
+    learned: int
+    """Rows of the set that were left out."""
+
+
+def never_learned(training_set: TrainingSet, *compared: ModelVersion | None) -> HeldOut:
+    """A version that was trained with a smaller held-out share has learned from some prompts that the set holds out. The
+    split is nested, so what the smallest share holds out none of them has seen. Tasks are split by whoever wrote them: those
+    that a version learned from are left out."""
+    others = TrainingSet.objects.filter(runs__version__in=[version for version in compared if version])
+    method = training_set.method
+    rows = list(read_training_rows(training_set.directory / "heldout.jsonl", method))
+    if method == "agent":
+        learned = _learned_tasks(others.filter(method=method))
+        kept = [row for row in rows if row["split_key"] not in learned]
+        return HeldOut(kept, False, training_set.val_split, len(rows) - len(kept))
+    share = min([training_set.val_split, *others.exclude(method="agent").values_list("val_split", flat=True)])
+    kept = rows
+    if share < training_set.val_split:
+        kept = [row for row in rows if is_held_out(training_set.agent.name, row["split_key"], share)]
+    return HeldOut(contrasts(method, kept), method == "kto", share, len(rows) - len(kept))
+
+
+def _learned_tasks(sets: Iterable[TrainingSet]) -> set[str]:
+    """Their split keys."""
+    return {row["split_key"] for each in sets for row in read_training_rows(each.directory / "train.jsonl", "agent")}
+
+
+def find_version(agent: Agent, name: str | None = None) -> ModelVersion:
+    """The agent's version of that name, or its newest that answers. Raises UsageError that lists those there are."""
+    answering = agent.versions.exclude(run__method=REWARD_MODEL)
+    if version := (agent.versions.filter(name__iexact=name) if name else answering).first():
+        return version
+    known = ", ".join(agent.versions.values_list("name", flat=True)[:20])
+    raise UsageError(f"{agent.name} has no version{f' {name!r}' if name else ''}; there are: {known or 'none yet'}")
+
+
+def latest_training_set(agent: Agent, version: ModelVersion | None = None) -> TrainingSet:
+    """Its held-out prompts are those of all earlier sets and newer ones. Sets whose rows are tried come last, but for a
+    version that learned from such a set those of its kind come first. Raises NotEnoughData when there is none."""
+    sets = agent.training_sets.filter(heldout_rows__gt=0, method__in=CONTRASTS)
+    learned_from = TrainingSet.objects.filter(runs__version=version).first() if version else None
+    if version and version.is_reward_model:
+        sets = sets.filter(method=REWARD_MODEL)
+    tried = [sets.filter(method=kind) for kind in TRIED]
+    ranked = [sets.exclude(method__in=TRIED), *tried]
+    if learned_from and learned_from.method in TRIED:
+        ranked.insert(0, sets.filter(method=learned_from.method))
+    for candidates in ranked:
+        if training_set := candidates.first():
+            return training_set
+    raise NotEnoughData(f"{agent.name} has no held-out rows yet: they are made by the first training run")

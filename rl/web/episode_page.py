@@ -1,0 +1,128 @@
+"""One episode as people read it: turn by turn what the agent said, called and read, and how it ended."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rl.collect import trace_records
+from rl.environments.markup import read_action
+from rl.models import Episode, Trace
+from rl.records import ToolCall
+from rl.web.excerpt import Excerpt
+
+HEAD, SLACK = 1200, 400
+"""Characters of a text that are seen at once, and how many more are too few to be folded away."""
+TRIES = 20
+_FENCE = re.compile(r"^```.*$", re.MULTILINE)
+_ASKED = ("task_id", "prompt", "question")
+"""Parts of a task that the page shows elsewhere."""
+
+
+class Folded(NamedTuple):
+    head: str
+    rest: str
+    """Folded away."""
+    is_code: bool = False
+
+
+def episode_context(trace: Trace, shown: Excerpt) -> dict[str, Any] | None:
+    """What ``rl/episode_parts.html`` reads; None for any other trace. Whatever was stored is read leniently. One query."""
+    episode = trace.details.get("episode") if isinstance(trace.details, Mapping) else None
+    if not isinstance(episode, Mapping) or not isinstance(episode.get("turns"), list):
+        return None
+    calls = list(trace_records.tool_calls(trace.tool_calls))
+    turns = [turn for turn in episode["turns"] if isinstance(turn, Mapping)]
+    task = episode.get("task")
+    return {
+        "task_id": episode.get("task_id") or "",
+        "environment": episode.get("environment") or "",
+        "row": getattr(trace, "episode", None),
+        "turns": [_turn(turn, calls, shown) for turn in shown.first(turns)],
+        "number_of_turns": len(turns),
+        "success": episode.get("success") is True,
+        "reward": episode.get("reward"),
+        "reason": shown.value(episode.get("reason")),
+        "info": shown.value(episode.get("info")),
+        "tests": _tests(task, shown),
+        "task": _task(task, shown),
+        "tries": _other_tries(trace),
+    }
+
+
+def _turn(turn: Mapping[str, Any], calls: Sequence[ToolCall], shown: Excerpt) -> dict[str, Any]:
+    said, observation = (_text(turn.get(name)) for name in ("said", "observation"))
+    numbers = turn.get("calls")
+    mine = [calls[n] for n in (numbers if isinstance(numbers, list) else ()) if _is_index(n, calls)]
+    read_results = observation.strip() == "\n\n".join(map(_as_read, mine)).strip()
+    return {
+        "said": _parts(read_action(said).text if mine else said, shown),
+        "calls": [_call(call, shown) for call in mine],
+        "observation": None if read_results else folded(observation, shown),
+    }
+
+
+def _is_index(number: object, calls: Sequence[ToolCall]) -> bool:
+    return isinstance(number, int) and 0 <= number < len(calls)
+
+
+def _as_read(call: ToolCall) -> str:
+    return f"error: {call.error}" if call.error else _text(call.result)
+
+
+def _call(call: ToolCall, shown: Excerpt) -> dict[str, Any]:
+    given = call.arguments if isinstance(call.arguments, Mapping) else {"": call.arguments}
+    return {
+        "name": call.tool_name,
+        "arguments": [(name, folded(text, shown)) for name, value in given.items() if (text := shown.value(value))],
+        "success": call.success,
+        "result": folded(shown.value(call.result), shown),
+        "error": folded(call.error, shown),
+        "duration_ms": call.duration_ms,
+    }
+
+
+def _parts(text: str, shown: Excerpt) -> list[Folded]:
+    """Words and code blocks in their order."""
+    pieces = _FENCE.split(shown.text(text))
+    found = (folded(piece.strip("\n"), shown, is_code=n % 2 == 1) for n, piece in enumerate(pieces) if piece.strip())
+    return [each for each in found if each]
+
+
+def folded(text: str, shown: Excerpt, is_code: bool = False) -> Folded | None:
+    """Cut at the end of a line, if one is near. None for no text."""
+    text = shown.text(text)
+    if not text.strip():
+        return None
+    if len(text) <= HEAD + SLACK:
+        return Folded(text, "", is_code)
+    line = text.rfind("\n", HEAD - SLACK, HEAD) + 1
+    return Folded(text[: line or HEAD], text[line or HEAD :], is_code)
+
+
+def _tests(task: Any, shown: Excerpt) -> list[dict[str, str]]:
+    tests = task.get("tests") if isinstance(task, Mapping) else None
+    each = [test for test in (tests if isinstance(tests, list) else ()) if isinstance(test, Mapping)]
+    names = ("input", "output", "description")
+    return [{name: shown.text(_text(test.get(name))) for name in names} for test in shown.first(each)]
+
+
+def _task(task: Any, shown: Excerpt) -> list[tuple[str, str]]:
+    """What else is in it: name and text."""
+    parts = task.items() if isinstance(task, Mapping) else ()
+    return [(_text(name), shown.value(part)) for name, part in parts if part and name not in (*_ASKED, "tests")]
+
+
+def _other_tries(trace: Trace) -> list[Episode]:
+    """The newest episodes of the same task in the same run, this one included; empty where there is no other."""
+    row: Episode | None = getattr(trace, "episode", None)
+    if row is None or row.run_id is None:
+        return []
+    same = Episode.objects.filter(run=row.run_id, split=row.split, task_id=row.task_id)
+    found = list(same.order_by("-step", "-id").only("trace", "step", "sample", "success", "reward")[:TRIES])
+    return found if len(found) > 1 else []
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else value if isinstance(value, str) else str(value)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands.site import Site
+
+CONFIG: dict[str, Any] = {
+    "agent": "learner",
+    "policy": {"type": "plain"},
+    "env": {"type": "replay", "max_turns": 2},
+    "rollout": {"num_generations": 2, "num_episodes_per_iter": 2},
+    "train": {"num_iters": 2, "max_new_tokens": 4},
+    "eval": {"eval_interval": 0},
+}
+BY_HEART = {"num_iters": 2, "max_new_tokens": 70, "lr": 3e-3, "full": True, "sft_epochs": 60}
+"""The tiny model imitates the recorded solution until it says nothing else."""
+REPLAYED = (
+    "SELECT step, tool_calls, details FROM rl_episode JOIN rl_trace ON trace_id = rl_trace.id "
+    "WHERE environment = 'replay' AND split = 'train'"
+)
+STORED = """
+from rl.collect.episodes import store_episodes
+from rl.environments.episode import Turn
+from rl.models import Agent
+from rl.records import Message, ToolCall
+from tests.collect.made_episodes import ANSWERED, episode
+asked = (Message(role="user", content="Task 4?"),)
+turns = (Turn("", (ToolCall("exec_code", {"code": "x"}, "a purple elephant"),)), ANSWERED)
+failed = [episode(sample=n, prompt=asked, turns=(turns[0], Turn(f"{n}")), success=False, reward=0.0) for n in range(3)]
+store_episodes(Agent.objects.create(name="learner"), [*failed, episode(prompt=asked, turns=turns)])
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    return write(tmp_path / "replay.yaml", CONFIG)
+
+
+def write(path: Path, document: dict[str, Any]) -> str:
+    path.write_text(json.dumps(document))
+    return str(path)
+
+
+def test_an_agent_is_trained_on_its_own_episodes(site: Site, config: str):
+    site.run("shell", "--no-imports", "-c", STORED)
+    [task] = site.json("train_agent", "--config", config, "--preview-tasks", "3")["tasks"]
+    assert [call["result"] for call in task["recorded"]] == ["a purple elephant"]
+    assert "Task 4?" in site.run("train_agent", "--config", config, "--preview-tasks", "1").stdout
+    assert site.query("SELECT count(*) FROM rl_trainingrun") == [(0,)]
+    document = site.json("train_agent", "--config", config)
+    assert (document["steps"], document["evaluation"]["measure"]) == (2, "success")
+    assert sorted(step for step, _, _ in site.query(REPLAYED)) == [0, 0, 1, 1]
+
+
+@pytest.mark.slow
+def test_what_the_agent_reads_was_recorded_and_the_world_is_not_touched(site: Site, tmp_path: Path):
+    site.run("shell", "--no-imports", "-c", STORED)
+    asked = {**CONFIG, "policy": {"type": "plain", "temperature": 0.1}, "train": BY_HEART}
+    site.run("train_agent", "--config", write(tmp_path / "by_heart.yaml", asked))
+    replayed = site.query(REPLAYED)
+    assert len(replayed) == 4
+    read = [call["result"] for _, calls, _ in replayed for call in json.loads(calls) if not call["error"]]
+    assert set(read) == {"a purple elephant"}, "the sandbox would have told of a NameError"
+    assert any("a purple elephant" in turn["observation"] for _, _, details in replayed
+               for turn in json.loads(details)["episode"]["turns"])  # fmt: skip
+
+
+def test_the_dry_run_counts_the_prompts(site: Site, config: str):
+    site.run("shell", "--no-imports", "-c", STORED)
+    document = site.json("train_agent", "--config", config, "--dry-run")
+    assert (document["data"]["train_rows"], document["data"]["heldout_rows"]) == (1, 0)
+
+
+def test_an_agent_without_calls_of_tools_exits_with_3(site: Site, config: str):
+    for more in ((), ("--dry-run",), ("--preview-tasks", "3")):
+        told = " ".join(site.run("train_agent", "--config", config, *more, expect=3).stderr.split())
+        assert "learner has no traces with calls of tools to be replayed" in told
+
+
+def test_tools_of_the_file_exit_with_2(site: Site, tmp_path: Path):
+    asked = write(tmp_path / "tools.yaml", {**CONFIG, "tools": {"search": {"mode": "corpus"}}})
+    told = " ".join(site.run("train_agent", "--config", asked, expect=2).stderr.split())
+    assert "the tools of replay come with its tasks: leave out tools" in told

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rl.errors import NotEnoughData, UsageError
+from rl.evaluation.choosing import find_version, latest_training_set, never_learned
+from rl.models import Agent, TrainingSet
+from tests.evaluation.conftest import PAIRS
+from tests.evaluation.task_sets import task_set, version_from
+
+pytestmark = pytest.mark.django_db
+
+
+def pairs(agent: Agent, digest: str = "p", share: float = 0.2) -> TrainingSet:
+    found = TrainingSet.objects.create(
+        agent=agent, method="dpo", content_hash=digest * 64, train_rows=1, heldout_rows=3, feedback_count=2,
+        val_split=share, stats={},
+    )  # fmt: skip
+    found.directory.mkdir(parents=True)
+    rows = ({**row, "split_key": row["prompt_key"]} for row in PAIRS)
+    (found.directory / "heldout.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return found
+
+
+def numbers(held_out: object) -> list[int]:
+    return [row["task"]["number"] for row in held_out.rows]
+
+
+def test_tasks_that_a_compared_version_learned_from_are_left_out_and_counted(agent: Agent, data_dir):
+    newest = task_set(agent, [1, 2], [3, 4, 5, 6])
+    version = version_from(agent, "tasks-v2", "tiny", newest)
+    champion = version_from(agent, "tasks-v3", "tiny", task_set(agent, [4, 6, 9], [1], digest="1"))
+    found = never_learned(newest, version, champion)
+    assert (numbers(found), found.learned, found.relative, found.share) == ([3, 5], 2, False, 0.2)
+    alone = never_learned(newest, version, None)
+    assert (numbers(alone), alone.learned) == ([3, 4, 5, 6], 0)
+
+
+def test_what_was_learned_from_ratings_leaves_no_task_out(agent: Agent, data_dir):
+    newest = task_set(agent, [1], [2, 3])
+    champion = version_from(agent, "v3", "tiny", pairs(agent, share=0.01))
+    found = never_learned(newest, version_from(agent, "tasks-v1", "tiny", newest), champion)
+    assert (numbers(found), found.share) == ([2, 3], 0.2)
+
+
+def test_the_share_of_held_out_tasks_says_nothing_about_pairs(agent: Agent, data_dir):
+    rated, tasks = pairs(agent), task_set(agent, [1], [2])
+    TrainingSet.objects.filter(pk=tasks.pk).update(val_split=0.0)
+    found = never_learned(
+        rated, version_from(agent, "v2", "tiny", rated), version_from(agent, "tasks-v1", "tiny", tasks)
+    )
+    assert (found.share, found.learned) == (0.2, 0)
+
+
+def test_a_version_is_measured_on_tasks_where_it_learned_from_tasks(agent: Agent, data_dir):
+    tasks, rated = task_set(agent, [1], [2]), pairs(agent)
+    solver, liked = version_from(agent, "tasks-v1", "tiny", tasks), version_from(agent, "v2", "tiny", rated)
+    newest = task_set(agent, [1], [2, 3], digest="1")
+    assert latest_training_set(agent, solver) == newest
+    assert latest_training_set(agent, liked) == latest_training_set(agent) == rated
+
+
+def test_where_there_are_only_tasks_all_are_measured_on_them(agent: Agent, data_dir):
+    with pytest.raises(NotEnoughData, match="has no held-out rows yet"):
+        latest_training_set(agent)
+    task_set(agent, [1], [])
+    with pytest.raises(NotEnoughData, match="has no held-out rows yet"):
+        latest_training_set(agent)
+    newest = task_set(agent, [1], [2], digest="1")
+    assert latest_training_set(agent) == newest
+
+
+def test_a_version_is_found_by_its_name_and_the_newest_without_one(agent: Agent, data_dir):
+    with pytest.raises(UsageError, match="has no version; there are: none yet"):
+        find_version(agent)
+    tasks = task_set(agent, [1], [2])
+    first, second = (version_from(agent, name, "tiny", tasks) for name in ("tasks-v1", "tasks-v1.2"))
+    assert find_version(agent) == second
+    assert find_version(agent, "TASKS-V1") == first
+    with pytest.raises(UsageError, match="has no version 'v9'; there are: tasks-v1.2, tasks-v1"):
+        find_version(agent, "v9")
