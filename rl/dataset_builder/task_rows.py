@@ -7,7 +7,7 @@ from typing import Any
 from rl.dataset_builder.groups import PromptGroup, PromptRows, Source, Tally
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.shortage import counted
-from rl.environments.base import Environment
+from rl.environments.base import AgentEnv
 from rl.environments.settings import EnvironmentSettings
 from rl.errors import UsageError
 from rl.models import Agent, prompt_key
@@ -69,7 +69,7 @@ class TaskRows:
                 row = {"prompt": prompt, "prompt_key": key, "split_key": key, "task": dict(task)}
                 yield PromptRows(held_out, [row])
 
-    def _prompt(self, environment: Environment, task: Mapping[str, Any]) -> list[Message]:
+    def _prompt(self, environment: AgentEnv, task: Mapping[str, Any]) -> list[Message]:
         """Raises UsageError: what somebody's environment raises can be anything."""
         try:
             return environment.reset(task)

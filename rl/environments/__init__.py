@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
-from rl.environments.base import Environment
+from rl.environments.base import AgentEnv
+from rl.environments.tools import BaseTool, ToolFailed, ToolRegistry
 from rl.errors import UsageError
+
+_CLASSES = {
+    "CodeExecEnv": "rl.environments.code_exec",
+    "SearchEnv": "rl.environments.search",
+    "ReplayEnv": "rl.environments.replay",
+}
+__all__ = ["ENVIRONMENTS", "AgentEnv", "BaseTool", "ToolFailed", "ToolRegistry", "environment_class", *_CLASSES]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs this module itself, imported when it is asked for."""
+    if name in _CLASSES:
+        return getattr(import_module(_CLASSES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 ENVIRONMENTS: dict[str, str] = {
     "code_exec": "rl.environments.code_exec:CodeExecEnv",
@@ -14,7 +31,7 @@ ENVIRONMENTS: dict[str, str] = {
 }
 
 
-def environment_class(name: str) -> type[Environment]:
+def environment_class(name: str) -> type[AgentEnv]:
     """A name of ENVIRONMENTS, or the path of a class of your own, ``package.module:Class``. Raises UsageError."""
     path = ENVIRONMENTS.get(name, name)
     module, _, attribute = path.partition(":")
@@ -24,6 +41,8 @@ def environment_class(name: str) -> type[Environment]:
         found = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise UsageError(f"there is no environment {path}: {error}") from None
-    if not (isinstance(found, type) and issubclass(found, Environment)):
-        raise UsageError(f"{path} is no environment: it must be a class made from rl.environments.base.Environment")
+    except Exception as error:  # it is somebody's own
+        raise UsageError(f"{module} cannot be imported: {type(error).__name__}: {error}") from error
+    if not (isinstance(found, type) and issubclass(found, AgentEnv)):
+        raise UsageError(f"{path} is no environment: it must be a class made from rl.environments.AgentEnv")
     return found

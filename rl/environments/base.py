@@ -17,7 +17,7 @@ LONGEST_OBSERVATION = 4000
 """Characters of one tool's result that the agent reads; the rest is cut and counted."""
 
 
-class Environment(ABC):
+class AgentEnv(ABC):
     """One episode at a time: ``reset`` with a task, then ``step`` until it is done. Reused for the next task.
 
     A new one says what a task's ``prompt`` is and judges the answer; tools are given to ``__init__``. Tasks are mappings

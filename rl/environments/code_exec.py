@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rl.environments.base import Environment
+from rl.environments.base import AgentEnv
 from rl.environments.contract import Action, Judgement, ToolRequest
 from rl.environments.tasks.records import CodeTask
 from rl.environments.tools import BaseTool
@@ -18,7 +18,7 @@ TEST_SECONDS = 5.0
 """Of a test that names no timeout."""
 
 
-class CodeExecEnv(Environment):
+class CodeExecEnv(AgentEnv):
     """Tasks: ``prompt``, ``starter_code``, ``tests`` ([{input, output, timeout?}]). The reward is earned when the answer's
     last Python block (or the whole answer where it has none) passes every test: its stripped output equals the stripped
     ``output``."""

@@ -7,7 +7,7 @@ import math
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from rl.environments.base import Environment
+from rl.environments.base import AgentEnv
 
 _KINDS = {
     bool: (bool, "true or false"),
@@ -17,7 +17,7 @@ _KINDS = {
 }
 
 
-def option_types(kind: type[Environment]) -> dict[str, Any]:
+def option_types(kind: type[AgentEnv]) -> dict[str, Any]:
     """What may be given by name, and its type; those of the classes it is made from too. Any: not known."""
     found: dict[str, Any] = {}
     for each in kind.__mro__:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rl.environments import environment_class
-from rl.environments.base import Environment
+from rl.environments.base import AgentEnv
 from rl.environments.contract import Action, Judgement, Step, ToolRequest
 from rl.environments.tasks.records import ReplayTask
 from rl.environments.tools.recorded import NeverRecorded, RecordedTool, Recording, arguments_of, schemas_of
@@ -19,7 +19,7 @@ SHORT = 80
 """Characters of an accepted answer that may stand within a longer one."""
 
 
-class ReplayEnv(Environment):
+class ReplayEnv(AgentEnv):
     """Tasks: the ``prompt`` as messages, the ``recorded`` calls of tools, and what tells how good an answer is: the
     ``environment`` that the ``task`` came from, or the ``accepted`` answers. The results of tools are played back; a call
     that was never recorded ends the episode without success, and ``info["never_recorded"]`` has it."""
@@ -31,7 +31,7 @@ class ReplayEnv(Environment):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self._recording = Recording(())
-        self._judges: dict[str, Environment] = {}
+        self._judges: dict[str, AgentEnv] = {}
 
     def reset(self, task: Mapping[str, Any]) -> list[Message]:
         """Instructions of the settings take the place of those in the prompt."""
@@ -68,7 +68,7 @@ class ReplayEnv(Environment):
         judge.calls = self.calls
         return judge.judge(answer)
 
-    def _judge(self) -> Environment:
+    def _judge(self) -> AgentEnv:
         name, options = self.task["environment"], self.task.get("options") or {}
         key = json.dumps([name, options], sort_keys=True)
         if key not in self._judges:

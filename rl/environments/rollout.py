@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rl.environments.base import Environment
+from rl.environments.base import AgentEnv
 from rl.environments.episode import Episode, Turn
 from rl.environments.markup import read_action
 from rl.records import Message
@@ -14,7 +14,7 @@ Policy = Callable[[Sequence[Message], Sequence[Mapping[str, Any]]], str]
 """What it says next, with its tool calls as markup, from the chat so far and the schemas of the tools."""
 
 
-def run_episode(environment: Environment, task: Mapping[str, Any], policy: Policy) -> Episode:
+def run_episode(environment: AgentEnv, task: Mapping[str, Any], policy: Policy) -> Episode:
     """Raises what the policy raises."""
     prompt = environment.reset(task)
     messages, turns = list(prompt), []
@@ -37,7 +37,7 @@ def run_episode(environment: Environment, task: Mapping[str, Any], policy: Polic
     )
 
 
-def run_episodes(environment: Environment, tasks: Iterable[Mapping[str, Any]], policy: Policy) -> Iterator[Episode]:
+def run_episodes(environment: AgentEnv, tasks: Iterable[Mapping[str, Any]], policy: Policy) -> Iterator[Episode]:
     """In the order of the tasks."""
     for task in tasks:
         yield run_episode(environment, task, policy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rl.environments.base import Environment
+from rl.environments.base import AgentEnv
 from rl.environments.contract import Action, Judgement, ToolRequest
 from rl.environments.tasks.records import SearchTask
 from rl.environments.tools import BaseTool
@@ -13,7 +13,7 @@ from rl.environments.tools.search import SearchDocuments
 from rl.records import Message
 
 
-class SearchEnv(Environment):
+class SearchEnv(AgentEnv):
     """Tasks: ``question``, ``answer``, and the ``documents`` to search where the tool has none of its own. An answer is
     right when it contains the expected one, whatever the case of the letters. ``info["search_history"]`` has what was
     searched for."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from rl.environments import ENVIRONMENTS, environment_class
-from rl.environments.base import Environment
+from rl.environments.base import AgentEnv
 from rl.environments.nearest import did_you_mean
 from rl.environments.options import option_types, wrong_type
 from rl.environments.tools import BaseTool
@@ -50,7 +50,7 @@ class EnvironmentSettings:
             servers_of(self.tools["mcp"])
         return self
 
-    def build(self) -> Environment:
+    def build(self) -> AgentEnv:
         """Raises UsageError, also for whatever somebody's own class raises."""
         try:
             environment = environment_class(self.type)(**self.options)

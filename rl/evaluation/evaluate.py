@@ -138,9 +138,9 @@ def _rewards(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, re
 
 
 def _success(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> _Measured:
-    config = subject.agent.training_config("agent")
-    if subject.run and subject.run.method == "agent":
-        config = config_class("agent")(**subject.run.config)
+    """Played as in its own training, or of a folder of unknown origin, as in the newest training with these tasks."""
+    run = subject.run if subject.run and subject.run.method == "agent" else training_set.runs.first()
+    config = config_class("agent")(**run.config) if run else subject.agent.training_config("agent")
     config = config.with_overrides({"environment": training_set.stats["environment"]})
     assert isinstance(config, AgentConfig)  # noqa: S101  the method's own
     return _earned(solved.solved(_contest(subject), held_out.rows, config, report), held_out, "success")

@@ -52,7 +52,7 @@ def metrics_of(entry: dict[str, Any]) -> dict[str, float]:
 
 
 def _components(entry: dict[str, Any]) -> dict[str, str]:
-    rewards = {name: name.removeprefix(COMPONENT) for name in entry if name.startswith(COMPONENT)}
+    rewards = {name: name.removeprefix(COMPONENT) for name in sorted(entry) if name.startswith(COMPONENT)}
     return {name: f"reward_{short}" if short in METRICS.values() else short for name, short in rewards.items()}
 
 

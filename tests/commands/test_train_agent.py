@@ -52,7 +52,6 @@ def _measure(agent: Agent, adapter: Path) -> None:
     call_command("evaluate_model", "--agent", agent.name, "--version", "tasks-v28.2", stdout=output, verbosity=0)
     assert "Held-out tasks solved, asker tasks-v28.2: 12 tasks" in output.getvalue()
     assert Evaluation.objects.filter(version__name="tasks-v28.2").count() == 2
-    Agent.objects.update(response_length=4)  # of a folder nobody knows how it was trained
     output = StringIO()
     checkpoint = ("--checkpoint", str(adapter), "--json")
     call_command("evaluate_model", "--agent", agent.name, *checkpoint, stdout=output, verbosity=0)

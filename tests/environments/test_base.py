@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rl.environments.base import LONGEST_OBSERVATION, Environment
+from rl.environments.base import LONGEST_OBSERVATION, AgentEnv
 from rl.environments.contract import Action, Judgement, ToolRequest
 from rl.environments.tools import BaseTool, ToolFailed
 from rl.errors import UsageError
@@ -21,7 +21,7 @@ class Look(BaseTool):
         return where * 1000 if where == "everywhere" else f"a cat in the {where}"
 
 
-class FindTheCat(Environment):
+class FindTheCat(AgentEnv):
     system_prompt = "Find the cat."
 
     def prompt(self, task: Mapping[str, Any]) -> str:

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from rl import environments
 from rl.environments import ENVIRONMENTS, environment_class
-from rl.environments.base import Environment
+from rl.environments.base import AgentEnv
 from rl.errors import UsageError
 from tests.environments.test_base import FindTheCat
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_those_of_the_table_are_environments(name: str):
-    assert issubclass(environment_class(name), Environment)
+    assert issubclass(environment_class(name), AgentEnv)
 
 
 def test_one_of_your_own_is_named_by_its_path():
@@ -30,3 +33,17 @@ def test_one_of_your_own_is_named_by_its_path():
 def test_what_is_none_is_refused(name: str, told: str):
     with pytest.raises(UsageError, match=told):
         environment_class(name)
+
+
+def test_a_module_of_somebody_that_breaks_is_told_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "half_written.py").write_text("class Half(")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UsageError, match="half_written cannot be imported: SyntaxError"):
+        environment_class("half_written:Half")
+
+
+def test_what_users_need_can_be_imported_from_the_package():
+    assert all(getattr(environments, name) for name in environments.__all__)
+    assert environments.CodeExecEnv is environment_class("code_exec")
+    with pytest.raises(AttributeError, match="no attribute 'NoEnv'"):
+        _ = environments.NoEnv

@@ -11,6 +11,7 @@ from django.conf import settings
 
 from rl.environments import environment_class
 from rl.environments.markup import read_action
+from rl.environments.settings import EnvironmentSettings
 
 
 @pytest.fixture
@@ -34,3 +35,8 @@ def test_an_environment_and_a_tool_are_added_in_under_forty_lines(written: str):
     assert environment.step(read_action(ask % "Bonn")).observation == "rain"
     last = environment.step(read_action("Yes, you do."))
     assert (last.reward, last.info["reason"]) == (1.0, "it is right")
+
+
+def test_the_file_of_train_agent_can_name_it(written: str):
+    settings = EnvironmentSettings("umbrella:UmbrellaEnv", {"max_turns": 3}).check()
+    assert settings.build().name == "umbrella:UmbrellaEnv"

@@ -8,13 +8,13 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rl.environments.base import Environment
+from rl.environments.base import AgentEnv
 from rl.environments.contract import Action, Judgement, Step, ToolRequest
 from rl.environments.tools import BaseTool
 from rl.records import Message
 
 
-class Patient(Environment):
+class Patient(AgentEnv):
     """Asks the same again in each of ``rounds``. Who waits in the last one is rewarded; of himself he would rather thank."""
 
     def __init__(self, *, rounds: int = 2, **settings: Any) -> None:
@@ -107,7 +107,7 @@ class Crashing(Patient):
         return super().step(Action("", (ToolRequest("crash"),)) if self.task.get("crashes") else action)
 
 
-class Reader(Environment):
+class Reader(AgentEnv):
     """Opens a page for who says so, and wants to hear what is on it. The model never does the one before the other."""
 
     def prompt(self, task: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from rl.environments.base import Environment
+from rl.environments.base import AgentEnv
 from rl.environments.contract import Action, ToolRequest
 from rl.environments.crew.contract import Move, Opening
 from rl.environments.settings import EnvironmentSettings
@@ -26,7 +26,7 @@ class Stage:
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         self._settings = settings
-        self._environments: dict[int, Environment] = {}
+        self._environments: dict[int, AgentEnv] = {}
 
     def begin(self, place: int, task: Mapping[str, Any]) -> str:
         """An Opening as JSON. Raises UsageError where no environment can be made."""
@@ -47,7 +47,7 @@ class Stage:
     def close(self) -> None:
         self._environments = {}
 
-    def _environment(self, place: int) -> Environment:
+    def _environment(self, place: int) -> AgentEnv:
         if place not in self._environments:
             self._environments[place] = _built(self._settings)
         return self._environments[place]
@@ -60,7 +60,7 @@ class Stage:
         return told
 
 
-def _built(settings: EnvironmentSettings) -> Environment:
+def _built(settings: EnvironmentSettings) -> AgentEnv:
     try:
         return settings.build()
     except RatchetError as error:
@@ -69,7 +69,7 @@ def _built(settings: EnvironmentSettings) -> Environment:
         raise UsageError(f"the environment {settings.type} cannot be made: {type(error).__name__}: {error}") from error
 
 
-def _move(environment: Environment, action: Action) -> Move:
+def _move(environment: AgentEnv, action: Action) -> Move:
     called = len(environment.calls)
     step = environment.step(action)
     reward = _finite(environment.get_reward()) if step.done else None

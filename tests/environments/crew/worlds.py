@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rl.environments.base import Environment
+from rl.environments.base import AgentEnv
 from rl.environments.contract import Judgement
 from rl.environments.tools import BaseTool
 from rl.errors import UsageError
@@ -76,7 +76,7 @@ class Act(BaseTool):
         time.sleep(60)
 
 
-class World(Environment):
+class World(AgentEnv):
     """A task's ``reset`` says what its beginning does; an answer names what its judging does."""
 
     system_prompt = "Act."
@@ -119,7 +119,7 @@ class World(Environment):
         return Judgement("box" in answer, "it looked", details={"episodes": self.episodes})
 
 
-class Refusing(Environment):
+class Refusing(AgentEnv):
     def __init__(self, *, kind: str = "UsageError") -> None:
         raise {"UsageError": UsageError("there is no cat"), "ValueError": ValueError("a bad cat")}[kind]
 
