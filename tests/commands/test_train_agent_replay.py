@@ -16,8 +16,6 @@ CONFIG: dict[str, Any] = {
     "train": {"num_iters": 2, "max_new_tokens": 4},
     "eval": {"eval_interval": 0},
 }
-BY_HEART = {"num_iters": 2, "max_new_tokens": 70, "lr": 3e-3, "full": True, "sft_epochs": 60}
-"""The tiny model imitates the recorded solution until it says nothing else."""
 REPLAYED = (
     "SELECT step, tool_calls, details FROM rl_episode JOIN rl_trace ON trace_id = rl_trace.id "
     "WHERE environment = 'replay' AND split = 'train'"
@@ -54,19 +52,6 @@ def test_an_agent_is_trained_on_its_own_episodes(site: Site, config: str):
     document = site.json("train_agent", "--config", config)
     assert (document["steps"], document["evaluation"]["measure"]) == (2, "success")
     assert sorted(step for step, _, _ in site.query(REPLAYED)) == [0, 0, 1, 1]
-
-
-@pytest.mark.slow
-def test_what_the_agent_reads_was_recorded_and_the_world_is_not_touched(site: Site, tmp_path: Path):
-    site.run("shell", "--no-imports", "-c", STORED)
-    asked = {**CONFIG, "policy": {"type": "plain", "temperature": 0.1}, "train": BY_HEART}
-    site.run("train_agent", "--config", write(tmp_path / "by_heart.yaml", asked))
-    replayed = site.query(REPLAYED)
-    assert len(replayed) == 4
-    read = [call["result"] for _, calls, _ in replayed for call in json.loads(calls) if not call["error"]]
-    assert set(read) == {"a purple elephant"}, "the sandbox would have told of a NameError"
-    assert any("a purple elephant" in turn["observation"] for _, _, details in replayed
-               for turn in json.loads(details)["episode"]["turns"])  # fmt: skip
 
 
 def test_the_dry_run_counts_the_prompts(site: Site, config: str):

@@ -33,12 +33,11 @@ def patience(listener: Listener) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
-def test_what_is_rewarded_in_a_later_turn_becomes_likelier(answering_base: Path, tmp_path: Path, seed: int):
+def test_what_is_rewarded_in_a_later_turn_becomes_likelier(answering_base: Path, tmp_path: Path):
     """Measured: 0.95 to 1, of 0.4 at first; by lot 0.4 to 0.6."""
     listener = Listener()
     measured = {"eval_interval": 12}
-    agent.train(job(answering_base, tmp_path, None, HELD_OUT, seed=seed, **LEARNING, **measured), listener)
+    agent.train(job(answering_base, tmp_path, None, HELD_OUT, seed=1, **LEARNING, **measured), listener)
     assert patience(listener) > 0.85
     assert [told["heldout_success"] for step, told in metrics(listener).items() if step in (0, 12)] == [0.0, 1.0]
 
