@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 from rl.data_formatter.fresh import fresh_trace
 from rl.data_formatter.pairing import stable_hash
@@ -21,6 +21,7 @@ MOST_PROMPTS = 200
 WORST_EXAMPLES = 10
 MODELS = ("new", "base", "current")
 Row = Mapping[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +77,20 @@ def earned(contest: Contest, rows: Sequence[Row], scorer: Scorer, report: Report
 def _answers(contest: Contest, rows: Sequence[Row], report: Report) -> dict[str, list[GeneratedAnswer | None]]:
     generate = leaf(SCORERS["reward"]).answer_versions
     most = {"max_length": contest.max_length, "max_new_tokens": contest.max_new_tokens, "report": report}
+    return of_each(contest, lambda base, compared: generate(base, compared, rows, **most))
+
+
+def of_each(contest: Contest, ask: Callable[[str, dict[str, Path | None]], dict[str, list[T]]]) -> dict[str, list[T]]:
+    """What ``ask`` finds for a base model and the weights that are compared on it; it is called once for each base model.
+    There is no "current" where no version is in use."""
     compared: dict[str, Path | None] = {"base": None, "new": contest.weights}
     other = contest.current
     if other and other[0] == contest.base_model:
         compared["current"] = other[1]
-    answers: dict[str, list[GeneratedAnswer | None]] = generate(contest.base_model, compared, rows, **most)
+    found = ask(contest.base_model, compared)
     if other and other[0] != contest.base_model:
-        answers |= generate(other[0], {"current": other[1]}, rows, **most)
-    return answers
+        found |= ask(other[0], {"current": other[1]})
+    return found
 
 
 def _reward(scorer: Scorer, row: Row, answer: GeneratedAnswer | None) -> float | None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from rl.config import AgentConfig
 from rl.data_formatter.pairing import stable_hash
 from rl.environments.episode import Episode
 from rl.evaluation import SCORERS
-from rl.evaluation.rewarded import MODELS, MOST_PROMPTS, Contest, Earned
+from rl.evaluation.rewarded import MODELS, MOST_PROMPTS, Contest, Earned, of_each
 from rl.leaves import leaf
 from rl.records import Report
 
@@ -36,11 +35,4 @@ def _episodes(
     contest: Contest, tasks: Sequence[Mapping[str, Any]], config: AgentConfig, report: Report
 ) -> dict[str, list[Episode]]:
     solve = leaf(SCORERS["success"]).solve_versions
-    compared: dict[str, Path | None] = {"base": None, "new": contest.weights}
-    other = contest.current
-    if other and other[0] == contest.base_model:
-        compared["current"] = other[1]
-    found: dict[str, list[Episode]] = solve(contest.base_model, compared, tasks, config, report)
-    if other and other[0] != contest.base_model:
-        found |= solve(other[0], {"current": other[1]}, tasks, config, report)
-    return found
+    return of_each(contest, lambda base, compared: solve(base, compared, tasks, config, report))

@@ -39,15 +39,17 @@ def likeliest(
 
 def stop_at(model: Any, ends: Iterable[int]) -> None:
     """Whatever generates with the model ends a turn at these tokens too."""
-    said = model.generation_config.eos_token_id
-    own = said if isinstance(said, list) else [said]
-    model.generation_config.eos_token_id = sorted({*ends, *own} - {None})
+    model.generation_config.eos_token_id = sorted({*ends, *_declared(model)})
 
 
 def _ends(model: Any, tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """All tokens that end an answer, as in training."""
+    return list({tokenizer.eos_token_id, *_declared(model)} - {None})
+
+
+def _declared(model: Any) -> set[int]:
     said = model.generation_config.eos_token_id
-    return list({tokenizer.eos_token_id, *(said if isinstance(said, list) else [said])} - {None})
+    return {*(said if isinstance(said, list) else [said])} - {None}
 
 
 def _up_to_its_end(ids: Ids, ends: Sequence[int]) -> Ids:
