@@ -73,3 +73,15 @@ def assigned(name: str, values: Sequence[str]) -> dict[str, str]:
         if not (key.strip() and sign and value.strip()):
             raise ImproperlyConfigured(f"{name}: {key + sign + value!r} is not written as name=value")
     return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def hours(name: str) -> tuple[int, int] | None:
+    """``22-6`` as (22, 6): from the first hour of a day to before the second; None where nothing is said."""
+    value = text(name)
+    if not value:
+        return None
+    found = re.fullmatch(r"(\d{1,2})-(\d{1,2})", value)
+    first, last = (int(part) for part in found.groups()) if found else (0, 0)
+    if first > 23 or last > 24 or first == last:
+        raise ImproperlyConfigured(f"{name}={value!r} is no part of a day: write it like 22-6, in hours from 0 to 24")
+    return first, last % 24

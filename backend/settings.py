@@ -11,7 +11,7 @@ from pathlib import Path
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
-from backend.environment import address, assigned, boolean, integer, listed, one_of, secret, text
+from backend.environment import address, assigned, boolean, hours, integer, listed, one_of, secret, text
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 if not Path(text("ENV_FILE", os.devnull)).exists():
@@ -244,7 +244,15 @@ RUN_HEARTBEAT_TIMEOUT = integer("RUN_HEARTBEAT_TIMEOUT", 900, 30, 86_400)
 TRAINING_EXECUTOR = one_of("TRAINING_EXECUTOR", ("local", "ray"))
 RAY_ADDRESS = address("RAY_ADDRESS", "http://127.0.0.1:8265")
 RAY_JOB_GPUS = integer("RAY_JOB_GPUS", 0, 0, 64)
+LLAMA_CPP_DIR = text("LLAMA_CPP_DIR")
+LM_EVAL_PYTHON = text("LM_EVAL_PYTHON")
+
+# --- serving ----------------------------------------------------------------------------------------------------------
 OLLAMA_URL = address("OLLAMA_URL", "http://127.0.0.1:11434")
+GATEWAY_TIMEOUT = integer("GATEWAY_TIMEOUT", 600, 1, 86_400)
+TRAINING_HOURS = hours("TRAINING_HOURS")
+PAUSE_TRAINING_SECONDS = integer("PAUSE_TRAINING_SECONDS", 5, 0, 3600)
+UNLOAD_WHILE_TRAINING = boolean("UNLOAD_WHILE_TRAINING", False)
 
 # --- logging ----------------------------------------------------------------------------------------------------------
 LOG_LEVEL = text("LOG_LEVEL", "INFO").upper()  # logging names the level that it does not know
@@ -260,6 +268,7 @@ logging.config.dictConfig(
             "django.request": {"level": "ERROR"},
             "gguf": {"level": "WARNING"},
             "axes": {"level": "WARNING"},
+            "httpx": {"level": "WARNING"},
         },
     }
 )

@@ -87,7 +87,7 @@ class OnlineLearner:
             data=dataset_builder.DataOptions(pair_type=self.agent.pair_type, min_samples=1),
             export=self.agent.auto_export,
             quantization=self.agent.export_quantization,
-            register_ollama=self.agent.auto_deploy,
+            deploy=self.agent.deploy_target if self.agent.auto_deploy else "",
         )
         run = runs.create(
             self.agent,

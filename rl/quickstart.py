@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from django.db import connection
 
 from rl import dataset_builder
 from rl.demo.load import load_demo
-from rl.errors import RatchetError, TrainingFailed, UsageError
+from rl.errors import RatchetError, TrainingFailed
 from rl.export.release import artifact_path
 from rl.models import Agent, ApiKey, Artifact, Evaluation, Feedback, Trace, TrainingRun
 from rl.training import run as runs
@@ -122,22 +121,12 @@ def links(agent: Agent, run: TrainingRun, port: int) -> dict[str, str]:
     }
 
 
-def require_free(port: int) -> None:
-    """Raises UsageError when another program listens on the port."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise UsageError(f"port {port} cannot be used ({error.strerror}); choose another with --port") from error
-
-
 def serve(port: int) -> None:
-    """The site and the queue, until the site ends or a person stops them."""
+    """The site with the gateway, and the queue, until the site ends or a person stops them."""
     manage = [sys.executable, str(settings.BASE_DIR / "manage.py")]
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     environment = {**os.environ, "SITE_URL": f"http://127.0.0.1:{port}"}
-    site = subprocess.Popen([*manage, "runserver", "--noreload", f"127.0.0.1:{port}"], env=environment)
+    site = subprocess.Popen([*manage, "serve", "--port", str(port)], env=environment)
     queue = subprocess.Popen([*manage, "qcluster"], env=environment)
     try:
         if code := site.wait():

@@ -29,6 +29,27 @@ def consider_retraining() -> list[int]:
     return [run.pk for run in online_learner.tick()]
 
 
+def supervise_servers() -> dict[str, int]:
+    """Once a minute: starts llama.cpp servers that died, and ends those that no deployment names."""
+    from rl.serving import llama_server
+
+    return llama_server.supervise()
+
+
+def look_at_experiments() -> list[int]:
+    """Once a minute: ends the running experiments whose answer is clear."""
+    from rl.serving.experiments import lifecycle
+
+    return [experiment.pk for experiment in lifecycle.tick()]
+
+
+def deliver_answers() -> int:
+    """Once a minute: stores the gateway's answers that a process could not store before it ended."""
+    from rl.serving.gateway import pending
+
+    return pending.deliver_all()
+
+
 def calculate_rewards() -> dict[str, int]:
     """Once a day, and when asked: computes the rewards of traces that wait, for some seconds; the rest comes again."""
     from rl import rewarding
@@ -48,7 +69,14 @@ def ensure_schedules(**kwargs: Any) -> None:
     """Creates the periodic tasks, once; a person may change or switch them off in the admin afterwards."""
     from django_q.models import Schedule
 
-    for name in ("supervise_runs", "consider_retraining"):
+    each_minute = (
+        "supervise_runs",
+        "consider_retraining",
+        "supervise_servers",
+        "look_at_experiments",
+        "deliver_answers",
+    )
+    for name in each_minute:
         Schedule.objects.get_or_create(
             name=name, defaults={"func": f"rl.tasks.{name}", "schedule_type": Schedule.MINUTES, "minutes": 1}
         )

@@ -177,7 +177,7 @@ def test_every_variable_of_the_example_has_a_heading_and_nothing_else_has_one():
 
 
 def settings_calls() -> list[ast.Call]:
-    readers = ("address", "text", "secret", "boolean", "integer", "listed", "one_of")
+    readers = ("address", "text", "secret", "boolean", "integer", "listed", "one_of", "hours")
     tree = ast.parse((ROOT / "backend/settings.py").read_text())
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
     return [call for call in calls if call.func.id in readers]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -52,24 +53,35 @@ TORCH_LEAVES = (
     "rl.evaluation.scoring",
     "rl.evaluation.answering",
     "rl.evaluation.solving",
+    "rl.evaluation.speaking",
+    "rl.evaluation.divergence",
     "rl.training.encoding",
     "rl.training.log_probs",
     "rl.training.resources",
     "rl.export.merge",
     "rl.export.lora",
+    "rl.export.onnx",
     "rl.export.gguf",
     "rl.export.gguf_check",
     "rl.export.gguf_convert",
     "rl.export.gguf_quantize",
     "rl.export.gguf_tokenizer",
     "rl.export.gguf_weights",
+    "rl.export.adapter",
+    "rl.export.base_weights",
+    "rl.export.gguf_lora",
+    "rl.export.gguf_lora_check",
+    "rl.export.gguf_making",
+    "rl.export.gguf_requantize",
+    "rl.export.merged_weights",
+    "rl.export.safetensors_writer",
     "rl.export.loading",
 )
 # Base: standard library and psutil. They may see each other and nothing else of ours.
 BASE = (
     "rl.errors", "rl.records", "rl.training_result", "rl.config", "rl.hardware", "rl.slugs", "rl.files", "rl.sandbox",
     "rl.export.levels", "rl.export.records",
-    "rl.rewards.weights",
+    "rl.rewards.weights", "rl.evaluation.guard_limits", "rl.processes",
 )  # fmt: skip
 # Pure: records in, records out; no Django.
 PURE = (
@@ -106,6 +118,21 @@ PURE = (
     "rl.collect.storable",
     "rl.evaluation.statistics",
     "rl.evaluation.gate",
+    "rl.evaluation.answer_errors",
+    "rl.evaluation.bootstrap",
+    "rl.evaluation.contest",
+    "rl.evaluation.evidence",
+    "rl.evaluation.guards",
+    "rl.evaluation.lm_eval_results",
+    "rl.evaluation.lm_eval_task",
+    "rl.evaluation.mcnemar",
+    "rl.evaluation.refusals",
+    "rl.evaluation.sample_size",
+    "rl.serving.experiments.sequential",
+    "rl.serving.experiments.tallies",
+    "rl.serving.experiments.verdicts",
+    "rl.serving.experiments.wording",
+    "rl.serving.allocation",
     "rl.demo.support",
     "rl.demo.phrases",
     "rl.demo.agent_tasks",
@@ -119,6 +146,7 @@ def modules() -> dict[str, Path]:
     return {".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file for file in files}
 
 
+@cache
 def imports_of(file: Path) -> set[str]:
     found = set()
     for node in ast.walk(ast.parse(file.read_text())):

@@ -158,7 +158,7 @@ def test_a_person_may_start_a_run_early_but_not_a_second_one(agent):
 
 def test_the_run_exports_as_the_agent_says_and_deploys_nothing_by_default(agent):
     run = online_learner.OnlineLearner(agent).trigger_retrain()
-    assert (run.options["export"], run.options["quantization"], run.options["register_ollama"]) == (True, "q8_0", False)
+    assert (run.options["export"], run.options["quantization"], run.options["deploy"]) == (True, "q8_0", "")
 
 
 def test_feedback_is_counted_as_soon_as_it_is_added(agent):

@@ -2,6 +2,30 @@
 
 from __future__ import annotations
 
-from rl.admin import access, agents, episodes, feedback, labels, serving, signin, traces, training, versions
+from rl.admin import (
+    access,
+    agents,
+    episodes,
+    experiments,
+    feedback,
+    labels,
+    serving,
+    signin,
+    traces,
+    training,
+    versions,
+)
 
-__all__ = ["access", "agents", "episodes", "feedback", "labels", "serving", "signin", "traces", "training", "versions"]
+__all__ = [
+    "access",
+    "agents",
+    "episodes",
+    "experiments",
+    "feedback",
+    "labels",
+    "serving",
+    "signin",
+    "traces",
+    "training",
+    "versions",
+]

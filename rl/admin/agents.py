@@ -17,8 +17,10 @@ from rl.admin.weights import AgentForm, decision_defaults, reward_defaults
 from rl.errors import RatchetError
 from rl.models import Agent, Deployment, Feedback, ModelVersion, Trace, TrainingRun, TrainingSet
 from rl.online_learner import OnlineLearner
+from rl.serving.promotion import roll_back
 
 RETRAIN = "rl.add_trainingrun"
+PROMOTE = "rl.change_deployment"
 
 
 @admin.register(Agent)
@@ -48,10 +50,13 @@ class AgentAdmin(admin.ModelAdmin):
             {
                 "fields": [
                     "online_learning", "min_samples_to_retrain", "retrain_interval_hours",
-                    "auto_export", "auto_deploy", "export_quantization",
+                    "auto_export", "auto_deploy",
                 ]
             },
         ),
+        ("Gate and serving", {
+            "fields": ["gate_margin", "guard_limits", "export_quantization", "deploy_target", "keep_versions"]
+        }),
     ]  # fmt: skip
 
     @admin.display(description="records")
@@ -86,7 +91,8 @@ class AgentAdmin(admin.ModelAdmin):
         return {name: action for name, action in super().get_actions(request).items() if name != "delete_selected"}
 
     def get_urls(self) -> list[URLPattern]:
-        return [button(self, "retrain", RETRAIN, self.retrain), *super().get_urls()]
+        buttons = [button(self, "retrain", RETRAIN, self.retrain), button(self, "roll_back", PROMOTE, self.roll_back)]
+        return [*buttons, *super().get_urls()]
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
@@ -94,6 +100,8 @@ class AgentAdmin(admin.ModelAdmin):
         agent = self.get_object(request, object_id)
         context = learner_context(agent) if isinstance(agent, Agent) else {}
         context["may_retrain"] = request.user.has_perm(RETRAIN)
+        if isinstance(agent, Agent) and request.user.has_perm(PROMOTE):
+            context["deployed"] = {row.alias: row.version_name for row in agent.deployments.exclude(alias="")}
         return super().change_view(request, object_id, form_url, {**context, **(extra_context or {})})
 
     def retrain(self, request: HttpRequest, pk: int) -> HttpResponse:
@@ -106,3 +114,15 @@ class AgentAdmin(admin.ModelAdmin):
         self.log_change(request, agent, f"Queued run {run.pk}.")
         messages.success(request, queued(run))
         return redirect("admin:rl_trainingrun_change", run.pk)
+
+    def roll_back(self, request: HttpRequest, pk: int) -> HttpResponse:
+        agent = get_object_or_404(Agent, pk=pk)
+        try:
+            version = roll_back(agent)
+        except RatchetError as error:
+            messages.error(request, f"Nothing was rolled back: {error}.")
+        else:
+            text = f"In use now: {version.name if version else 'the base model'}."
+            self.log_change(request, agent, text)
+            messages.success(request, text)
+        return redirect("admin:rl_agent_change", pk)

@@ -154,7 +154,7 @@ def _run_context(run: TrainingRun) -> dict[str, Any]:
         "resumable": run.state in run.RESUMABLE,
         "version": version,
         "episodes": run_episodes(run),
-        "evaluation": version.evaluations.defer("report").first() if version else None,
+        "evaluation": version.evaluations.filter(artifact=None).defer("report").first() if version else None,
         "tables": [
             ("Hyper-parameters", [(name, plain(value)) for name, value in run.config.items()]),
             ("Options", [(name, plain(value)) for name, value in run.options.items()]),

@@ -31,8 +31,16 @@ class EvaluationInline(ReadOnlyInline):
         "base_accuracy",
         "against_accuracy",
         "ratings_needed",
+        "measured",
         "created_at",
     ]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Evaluation]:
+        return super().get_queryset(request).defer("report").select_related("artifact")
+
+    @admin.display(description="measured")
+    def measured(self, evaluation: Evaluation) -> SafeString | str:
+        return _measured(evaluation)
 
 
 class DeploymentInline(ReadOnlyInline):
@@ -61,7 +69,7 @@ class ModelVersionAdmin(ReadOnlyAdmin):
     inlines = [EvaluationInline, ArtifactInline, DeploymentInline]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ModelVersion]:
-        short = Evaluation.objects.defer("report")
+        short = Evaluation.objects.filter(artifact=None).defer("report")
         return super().get_queryset(request).prefetch_related(Prefetch("evaluations", queryset=short))
 
     @admin.display(description="verdict")
@@ -109,15 +117,24 @@ class ArtifactAdmin(ReadOnlyAdmin):
 
 @admin.register(Evaluation)
 class EvaluationAdmin(ReadOnlyAdmin):
-    list_display = ["id", "of_version", "colour", "pairs", "accurate", "base", "in_use", "created_at"]
+    list_display = ["id", "of_version", "measured", "colour", "pairs", "accurate", "base", "in_use", "created_at"]
     list_filter = ["verdict", "created_at"]
-    list_select_related = ["version__agent"]
+    list_select_related = ["version__agent", "artifact"]
     search_fields = ["version__name", "version__agent__name"]
     fields = [
-        "of_version", "compared", "rows", "colour", "pairs", "prompts", "accurate", "base", "in_use", "ratings_needed",
-        "figures", "created_at",
+        "of_version", "measured", "compared", "rows", "colour", "reason", "pairs", "prompts", "accurate", "base", "in_use",
+        "ratings_needed", "guard_rails", "figures", "created_at",
     ]  # fmt: skip
-    readonly_fields = ["of_version", "compared", "rows", "colour", "accurate", "base", "in_use", "figures"]
+    readonly_fields = [
+        "of_version", "measured", "compared", "rows", "colour", "reason", "accurate", "base", "in_use", "guard_rails",
+        "figures",
+    ]  # fmt: skip
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Evaluation]:
+        found = super().get_queryset(request)
+        return (
+            found if request.resolver_match and "object_id" in request.resolver_match.kwargs else found.defer("report")
+        )
 
     @admin.display(description="version")
     def of_version(self, evaluation: Evaluation) -> SafeString | str:
@@ -147,6 +164,33 @@ class EvaluationAdmin(ReadOnlyAdmin):
     def rows(self, evaluation: Evaluation) -> SafeString | str:
         return change_link(TrainingSet, evaluation.training_set_id, str(evaluation.training_set_id)[:8])
 
+    @admin.display(description="measured")
+    def measured(self, evaluation: Evaluation) -> SafeString | str:
+        return _measured(evaluation)
+
+    @admin.display(description="reason")
+    def reason(self, evaluation: Evaluation) -> str:
+        return evaluation.report.get("reason", NOTHING)
+
+    @admin.display(description="guard rails")
+    def guard_rails(self, evaluation: Evaluation) -> SafeString | str:
+        guards = evaluation.report.get("guards", {})
+        rails = {
+            rail["name"]: f"{'broken: ' if rail['broken'] else ''}{rail['text']} (limit {rail['limit']:g})"
+            for rail in guards.get("rails", ())
+        }
+        return value_table(rails or {name: text for name, text in guards.items() if name == "skipped"})
+
     @admin.display(description="report")
     def figures(self, evaluation: Evaluation) -> SafeString | str:
-        return value_table(evaluation.report)
+        rest = {name: value for name, value in evaluation.report.items() if name not in ("reason", "guards", "sampled")}
+        return value_table(rest)
+
+
+def _measured(evaluation: Evaluation) -> SafeString | str:
+    """The weights as they were trained, or a file that was made from them."""
+    if evaluation.artifact is None:
+        return "weights"
+    return change_link(
+        Artifact, evaluation.artifact_id, f"{evaluation.artifact.kind} {evaluation.artifact.quantization}"
+    )

@@ -20,6 +20,7 @@ def load_demo(seed: int = 0) -> Agent:
             defaults={
                 "description": "A simulated support chat. Its questions, answers and raters were made up by Ratchet.",
                 "training_overrides": DEMO_TRAINING,
+                "response_length": 48,
             },
         )
         if created:

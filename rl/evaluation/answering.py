@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedTokenizerBase
 
+from rl.evaluation.speaking import WhileLoaded
 from rl.records import GeneratedAnswer, Report
 from rl.training import loading
 from rl.training.encoding import encode
@@ -28,12 +29,13 @@ def answer_versions(
     max_new_tokens: int,
     report: Report,
     precision: str = "auto",
+    also: WhileLoaded | None = None,
 ) -> dict[str, list[GeneratedAnswer | None]]:
     """Answers to the same prompts under each adapter or whole model, None being the base model, which is loaded once.
 
     A row has a ``prompt``, a list of messages; each list has one place for each row, in their order, with None where the
-    prompt leaves no room for ``max_new_tokens``. Raises UsageError for a base model that is none, and TrainingFailed for a
-    model or an adapter that cannot be loaded.
+    prompt leaves no room for ``max_new_tokens``. ``also`` is called for each model while it is loaded. Raises UsageError for
+    a base model that is none, and TrainingFailed for a model or an adapter that cannot be loaded.
     """
     loading.quiet()
     loading.leave_a_core_free()
@@ -52,6 +54,8 @@ def answer_versions(
             answers = _answers(adapted, tokenizer, [prompts[number] for number in fitting], max_new_tokens, report)
             for number, answer in zip(fitting, answers, strict=True):
                 found[name][number] = answer
+            if also:
+                also(name, tokenizer, model, adapted)
     return found
 
 

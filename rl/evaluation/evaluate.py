@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rl.config import AgentConfig, config_class
-from rl.evaluation import SCORERS, rewarded, solved
+from rl.evaluation import guarding, lm_eval, pairs, rewarded, solved
 from rl.evaluation.choosing import HeldOut, latest_training_set, never_learned
+from rl.evaluation.contest import Contest
 from rl.evaluation.gate import REWARD, SUCCESS, Verdict, decide
-from rl.evaluation.statistics import mean_interval, prompt_accuracy
-from rl.leaves import leaf
+from rl.evaluation.guarding import Guards, Watch, skipped
+from rl.evaluation.lm_eval_results import TaskScores
 from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun, TrainingSet
-from rl.records import Interval, PairScore, Report
+from rl.records import Report
 from rl.training import rollouts, versions
 from rl.training.calibration import expected_calibration_error
 from rl.training.model_path import base_of, is_reward_model
-
-WORST_EXAMPLES = 10
-NEAR_TIE = 0.5
-"""Nats. In bf16 the log-probability of an answer is uncertain by about this much."""
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """The held-out pairs that three models could score, as each of them sees them: four lists in the same order."""
-
-    rows: list[Mapping[str, Any]]
-    new: list[PairScore]
-    base: list[PairScore]
-    current: list[PairScore]
-    """Of the version in use; the base model's when none is."""
-    unscored: int
-    """Pairs whose prompt is too long for at least one of the models; they are in none of the lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +33,35 @@ class _Subject:
     current: ModelVersion | None
     max_length: int
     run: TrainingRun | None = None
+    task: TaskScores | None = None
+
+    def on_task(self, file: Path | None, report: Report) -> _Subject:
+        """Measured on a task of lm-eval, if one is named."""
+        return replace(self, task=lm_eval.measure(self.contest, file, report)) if file else self
+
+    @property
+    def contest(self) -> Contest:
+        current = self.current
+        return Contest(
+            self.base_model,
+            self.weights,
+            (current.base_model, versions.weights_directory(current)) if current else None,
+            self.max_length,
+            self.answer_length,
+        )
+
+    @property
+    def answer_length(self) -> int:
+        return int((self.run.config if self.run else {}).get("max_new_tokens", self.agent.response_length))
+
+    @property
+    def margin(self) -> float:
+        return self.agent.gate_margin
+
+    def watch(self, rows: Sequence[pairs.Row], report: Report) -> Watch:
+        scorer = partial(rollouts.scorer_of_run, self.agent, self.run.options if self.run else {})
+        lengths = {"max_length": self.max_length, "most_tokens": min(self.answer_length, self.max_length // 2)}
+        return guarding.watch(self.agent, rows, scorer, **lengths, report=report, task=self.task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,83 +71,150 @@ class _Measured:
     report: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """What a missing held-out prompt costs."""
+
+    ratings_per_prompt: float
+    things: str = "ratings"
+
+
 def evaluate(
-    version: ModelVersion, training_set: TrainingSet, report: Report, *, against_base: bool = False
+    version: ModelVersion,
+    training_set: TrainingSet,
+    report: Report,
+    *,
+    against_base: bool = False,
+    task: Path | None = None,
 ) -> Evaluation:
     """Measures all three models on the set's held-out rows and stores the gate's verdict: by preference accuracy, or where
     the rows are prompts, by the reward of fresh answers (then the accuracies are mean rewards), or where they are tasks, by
-    how many are solved (then they are shares of these)."""
-    current = None if against_base or version.is_reward_model else _version_in_use(version)
-    weights = versions.weights_directory(version)
-    max_length = version.run.config["max_length"]
-    subject = _Subject(version.agent, version.base_model, weights, current, max_length, version.run)
-    measured = _measure(subject, training_set, never_learned(training_set, version, current), report)
+    how many are solved (then they are shares of these). A broken guard rail rejects. ``task``: a file of lm-eval, for both
+    versions besides."""
+    subject = _of_version(version, against_base).on_task(task, report)
+    measured = _measure(subject, training_set, never_learned(training_set, version, subject.current), report)
     return Evaluation.objects.create(
-        version=version, training_set=training_set, against=current, report=measured.report, **measured.fields
+        version=version, training_set=training_set, against=subject.current, report=measured.report, **measured.fields
     )
 
 
-def evaluate_checkpoint(agent: Agent, weights: Path, report: Report, *, against_base: bool = False) -> dict[str, Any]:
+def evaluate_checkpoint(
+    agent: Agent, weights: Path, report: Report, *, against_base: bool = False, task: Path | None = None
+) -> dict[str, Any]:
     """The same for the directory of an adapter or a whole model that is no version; nothing is stored."""
     training_set = latest_training_set(agent)
+    subject = _of_checkpoint(agent, weights, against_base).on_task(task, report)
+    measured = _measure(subject, training_set, never_learned(training_set, subject.current), report)
+    return {"checkpoint": str(weights), **_shown(measured)}
+
+
+def evaluate_pairs(
+    agent: Agent,
+    measured: ModelVersion | Path,
+    held_out: HeldOut,
+    report: Report,
+    *,
+    against_base: bool = False,
+    task: Path | None = None,
+) -> dict[str, Any]:
+    """A version, or a checkpoint's directory, on pairs of one's own; nothing is stored."""
+    if isinstance(measured, Path):
+        subject, what = _of_checkpoint(agent, measured, against_base), {"checkpoint": str(measured)}
+    else:
+        subject, what = _of_version(measured, against_base), {"version": measured.name}
+    subject = subject.on_task(task, report)
+    found = _completed(_preference(subject, _Scale(1, "prompts"), held_out, report), subject, held_out)
+    return {"agent": agent.name, **what, **_shown(found)}
+
+
+def _shown(measured: _Measured) -> dict[str, Any]:
+    return {**{name: measured.fields[name] for name in ("pairs", "verdict", "ratings_needed")}, **measured.report}
+
+
+def _of_version(version: ModelVersion, against_base: bool) -> _Subject:
+    current = None if against_base or version.is_reward_model else _version_in_use(version)
+    weights = versions.weights_directory(version)
+    return _Subject(version.agent, version.base_model, weights, current, version.run.config["max_length"], version.run)
+
+
+def _of_checkpoint(agent: Agent, weights: Path, against_base: bool) -> _Subject:
     current = None if against_base else Deployment.champion(agent)
-    subject = _Subject(agent, base_of(weights), weights, current, agent.context_length)
-    measured = _measure(subject, training_set, never_learned(training_set, current), report)
-    shown = {name: measured.fields[name] for name in ("pairs", "verdict", "ratings_needed")}
-    return {"checkpoint": str(weights), **shown, **measured.report}
+    return _Subject(agent, base_of(weights), weights, current, agent.context_length)
+
+
+def _version_in_use(version: ModelVersion) -> ModelVersion | None:
+    """What ``version`` is compared with; its parent when it is in use itself."""
+    champion = Deployment.champion(version.agent)
+    return version.parent if champion == version else champion
 
 
 def _measure(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> _Measured:
-    of_kind = {"prompts": _rewards, "agent": _success}.get(training_set.method, _preference)
-    measured = of_kind(subject, training_set, held_out, report)
-    return replace(measured, report={**measured.report, "learned": held_out.learned})
+    if training_set.method == "prompts":
+        measured = _rewards(subject, held_out, report)
+    elif training_set.method == "agent":
+        measured = _success(subject, training_set, held_out, report)
+    else:
+        prompts = max(1, training_set.stats.get("prompts", 1))
+        scale = _Scale(max(1.0, training_set.feedback_count / prompts))
+        measured = _preference(subject, scale, held_out, report)
+    return _completed(measured, subject, held_out)
 
 
-def _preference(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> _Measured:
-    current, length = subject.current, subject.max_length
-    scores_answers = is_reward_model(subject.weights)
-    measure = "reward_model" if scores_answers else "preference"
-    scores = compare(subject.base_model, subject.weights, current, held_out, length, report, measure)
-    verdict = judge(scores, training_set, held_out.share)
-    if scores_answers:
-        verdict = _of_reward_model(verdict)
-    fields = {
-        "pairs": len(scores.rows),
-        "prompts": len({score.prompt_key for score in scores.new}),
-        "accuracy": accuracy_of(scores.new).value,
-        "base_accuracy": accuracy_of(scores.base).value,
-        "against_accuracy": accuracy_of(scores.current).value,
-        "verdict": verdict.decision,
-        "ratings_needed": verdict.ratings_needed,
-    }
-    found = describe(scores, verdict)
-    if scores_answers:
-        found["calibration_error"] = expected_calibration_error([score.margin for score in scores.new])
-    return _Measured(fields, found)
+def _completed(measured: _Measured, subject: _Subject, held_out: HeldOut) -> _Measured:
+    task = {"task": asdict(subject.task)} if subject.task else {}
+    return replace(measured, report={**measured.report, "learned": held_out.learned, **task})
 
 
-def _of_reward_model(verdict: Verdict) -> Verdict:
+def _preference(subject: _Subject, scale: _Scale, held_out: HeldOut, report: Report) -> _Measured:
+    if is_reward_model(subject.weights):
+        return _of_reward_model(subject, scale, held_out, report)
+    watch = subject.watch(held_out.rows, report)
+    scores = pairs.compare(subject.contest, held_out, report, also=watch.speaker)
+    guards = watch.guards()
+    return _ranked(scores, guards.over(_decided(scores, scale, held_out, subject.margin)), guards, subject.margin)
+
+
+def _of_reward_model(subject: _Subject, scale: _Scale, held_out: HeldOut, report: Report) -> _Measured:
     """Worse than guessing is rejected; nothing is promoted."""
-    if verdict.decision == "reject":
-        return verdict
-    reason = f"{verdict.reason} It is a reward model: it scores answers, and is never promoted."
-    return replace(verdict, decision="undecided", reason=reason)
+    scores = pairs.compare(subject.contest, held_out, report, "reward_model")
+    verdict = _decided(scores, scale, held_out, 0.0)
+    if verdict.decision != "reject":
+        reason = f"{verdict.reason} It is a reward model: it scores answers, and is never promoted."
+        verdict = replace(verdict, decision="undecided", reason=reason)
+    measured = _ranked(scores, verdict, skipped("a reward model gives no answers", subject.agent, None), 0.0)
+    error = expected_calibration_error([score.margin for score in scores.new])
+    return replace(measured, report={**measured.report, "calibration_error": error})
 
 
-def _contest(subject: _Subject) -> rewarded.Contest:
-    current, run = subject.current, subject.run
-    return rewarded.Contest(
-        subject.base_model,
-        subject.weights,
-        (current.base_model, versions.weights_directory(current)) if current else None,
-        subject.max_length,
-        int((run.config if run else {}).get("max_new_tokens", subject.agent.response_length)),
+def _decided(scores: pairs.Comparison, scale: _Scale, held_out: HeldOut, margin: float) -> Verdict:
+    return decide(
+        scores.new,
+        scores.current,
+        ratings_per_prompt=scale.ratings_per_prompt,
+        held_out_share=held_out.share,
+        margin=margin,
+        things=scale.things,
     )
 
 
-def _rewards(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> _Measured:
+def _ranked(scores: pairs.Comparison, verdict: Verdict, guards: Guards, margin: float) -> _Measured:
+    fields = {
+        "pairs": len(scores.rows),
+        "prompts": len({score.prompt_key for score in scores.new}),
+        "accuracy": pairs.accuracy_of(scores.new).value,
+        "base_accuracy": pairs.accuracy_of(scores.base).value,
+        "against_accuracy": pairs.accuracy_of(scores.current).value,
+        "verdict": verdict.decision,
+        "ratings_needed": verdict.ratings_needed,
+    }
+    return _Measured(fields, {**pairs.describe(scores, verdict, margin), "guards": guards.report})
+
+
+def _rewards(subject: _Subject, held_out: HeldOut, report: Report) -> _Measured:
     scorer = rollouts.scorer_of_run(subject.agent, subject.run.options if subject.run else {})
-    return _earned(rewarded.earned(_contest(subject), held_out.rows, scorer, report), held_out, "reward")
+    watch = subject.watch(held_out.rows, report)
+    found = rewarded.earned(subject.contest, held_out.rows, scorer, report, watch.speaker)
+    return _earned(found, held_out, "reward", watch.guards(), subject.margin)
 
 
 def _success(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> _Measured:
@@ -143,11 +223,14 @@ def _success(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, re
     config = config_class("agent")(**run.config) if run else subject.agent.training_config("agent")
     config = config.with_overrides({"environment": training_set.stats["environment"]})
     assert isinstance(config, AgentConfig)  # noqa: S101  the method's own
-    return _earned(solved.solved(_contest(subject), held_out.rows, config, report), held_out, "success")
+    found = solved.solved(subject.contest, held_out.rows, config, report)
+    guards = skipped("tasks are played, not answered", subject.agent, subject.task)
+    return _earned(found, held_out, "success", guards, subject.margin)
 
 
-def _earned(found: rewarded.Earned, held_out: HeldOut, measure: str) -> _Measured:
-    verdict = rewarded.judge(found, held_out.share, SUCCESS if measure == "success" else REWARD)
+def _earned(found: rewarded.Earned, held_out: HeldOut, measure: str, guards: Guards, margin: float) -> _Measured:
+    words = SUCCESS if measure == "success" else REWARD
+    verdict = guards.over(rewarded.judge(found, held_out.share, words, margin))
     fields = {
         "pairs": len(found.rows),
         "prompts": len(found.rows),
@@ -157,100 +240,4 @@ def _earned(found: rewarded.Earned, held_out: HeldOut, measure: str) -> _Measure
         "verdict": verdict.decision,
         "ratings_needed": verdict.ratings_needed,
     }
-    return _Measured(fields, rewarded.describe(found, verdict, measure))
-
-
-def _version_in_use(version: ModelVersion) -> ModelVersion | None:
-    """What ``version`` is compared with; its parent when it is in use itself."""
-    champion = Deployment.champion(version.agent)
-    return version.parent if champion == version else champion
-
-
-def compare(
-    base_model: str,
-    weights: Path,
-    current: ModelVersion | None,
-    held_out: HeldOut,
-    max_length: int,
-    report: Report,
-    measure: str = "preference",
-) -> Comparison:
-    """Loads each base model once; there may be no held-out rows."""
-    rows, relative = held_out.rows, held_out.relative
-    if not rows:
-        return Comparison([], [], [], [], 0)
-    score = leaf(SCORERS[measure]).score_versions
-    compared: dict[str, Path | None] = {"base": None, "new": weights}
-    shared = current is not None and current.base_model == base_model
-    if current is not None and shared:
-        compared["current"] = versions.weights_directory(current)
-    scores = score(base_model, compared, rows, max_length=max_length, report=report, relative=relative)
-    if current is not None and not shared:
-        other = {"current": versions.weights_directory(current)}
-        scores |= score(current.base_model, other, rows, max_length=max_length, report=report, relative=relative)
-    return _scored_by_all(rows, scores["new"], scores["base"], scores.get("current", scores["base"]))
-
-
-def _scored_by_all(rows: Sequence[Mapping[str, Any]], *models: Sequence[PairScore | None]) -> Comparison:
-    """``models``: the new version, the base model, the version in use. Another base model may cut the same text to
-    another number of tokens, so a prompt can be too long for one of them only."""
-    whole = [(row, *scores) for row, *scores in zip(rows, *models, strict=True) if None not in scores]
-    kept, new, base, current = (list(column) for column in zip(*whole, strict=True)) if whole else ([], [], [], [])
-    return Comparison(kept, new, base, current, unscored=len(rows) - len(whole))
-
-
-def judge(scores: Comparison, training_set: TrainingSet, held_out_share: float) -> Verdict:
-    prompts = max(1, training_set.stats.get("prompts", 1))
-    return decide(
-        scores.new,
-        scores.current,
-        ratings_per_prompt=max(1.0, training_set.feedback_count / prompts),
-        held_out_share=held_out_share,
-    )
-
-
-def accuracy_of(scores: Sequence[PairScore]) -> Interval:
-    """0.5 within [0, 1] when nothing is held out: nothing is known."""
-    return prompt_accuracy(scores) if scores else Interval(0.5, 0.0, 1.0)
-
-
-def describe(scores: Comparison, verdict: Verdict) -> dict[str, Any]:
-    """What the report page and ``--output`` show."""
-    return {
-        "reason": verdict.reason,
-        "difference": asdict(verdict.difference),
-        "models": {name: _figures(getattr(scores, name)) for name in ("new", "base", "current")},
-        "unscored": scores.unscored,
-        "worst": _worst(scores.new, scores.rows),
-    }
-
-
-def _figures(scores: Sequence[PairScore]) -> dict[str, Any]:
-    margins: dict[str, list[float]] = {}
-    for score in scores:
-        margins.setdefault(score.prompt_key, []).append(score.margin)
-    interval = mean_interval(margins)
-    return {
-        "accuracy": asdict(accuracy_of(scores)),
-        "margin": asdict(interval) if interval else None,
-        "near_ties": sum(abs(score.margin) < NEAR_TIE for score in scores),
-    }
-
-
-def _worst(scores: Sequence[PairScore], rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The pairs that the model gets most wrong; a margin that is no number comes first and is null."""
-    ranked = sorted(zip(scores, rows, strict=True), key=lambda pair: _finite(pair[0].margin, -math.inf))
-    return [
-        {
-            "margin": _finite(score.margin, None),
-            "prompt": row["prompt"][-1]["content"],
-            **({"rejected_prompt": row["rejected_prompt"][-1]["content"]} if "rejected_prompt" in row else {}),
-            "chosen": row["chosen"][-1]["content"],
-            "rejected": row["rejected"][-1]["content"],
-        }
-        for score, row in ranked[:WORST_EXAMPLES]
-    ]
-
-
-def _finite(value: float, otherwise: Any) -> Any:
-    return value if math.isfinite(value) else otherwise
+    return _Measured(fields, {**rewarded.describe(found, verdict, measure, margin), "guards": guards.report})

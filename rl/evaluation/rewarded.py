@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any
 
 from rl.data_formatter.fresh import fresh_trace
 from rl.data_formatter.pairing import stable_hash
-from rl.evaluation import SCORERS
+from rl.evaluation import SCORERS, evidence
+from rl.evaluation.contest import MODELS, Contest, of_each
 from rl.evaluation.gate import REWARD, Verdict, Words, decide_means
 from rl.evaluation.statistics import mean_interval
 from rl.leaves import leaf
@@ -19,22 +19,7 @@ from rl.records import GeneratedAnswer, Interval, Report, Scorer
 MOST_PROMPTS = 200
 """Generating takes long; more prompts are thinned out by a hash."""
 WORST_EXAMPLES = 10
-MODELS = ("new", "base", "current")
 Row = Mapping[str, Any]
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Contest:
-    """Who answers: the new version, its base model and the version in use (None: the base model stands for it)."""
-
-    base_model: str
-    weights: Path
-    """An adapter, or a whole model."""
-    current: tuple[str, Path] | None
-    """Base model and weights."""
-    max_length: int
-    max_new_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +33,22 @@ class Earned:
     unscored: int
     """Prompts that leave no room for an answer, or with an answer that no reward applies to."""
 
+    @property
+    def changes(self) -> list[float]:
+        """Of each prompt, from the version in use to the new one."""
+        return [new - old for new, old in zip(self.rewards["new"], self.rewards["current"], strict=True)]
+
     def mean(self, model: str) -> float:
         return fmean(self.rewards[model]) if self.rows else 0.0
 
 
-def earned(contest: Contest, rows: Sequence[Row], scorer: Scorer, report: Report) -> Earned:
-    """Loads each base model once. Raises RewardFailed when a reward breaks."""
+def earned(contest: Contest, rows: Sequence[Row], scorer: Scorer, report: Report, also: Any = None) -> Earned:
+    """Loads each base model once; ``also`` is called for each model while it is loaded. Raises RewardFailed when a reward
+    breaks."""
     asked = sorted(rows, key=lambda row: stable_hash(row["prompt_key"]))[:MOST_PROMPTS]
     if not asked:
         return Earned([], {name: [] for name in MODELS}, {name: [] for name in MODELS}, 0)
-    answers = _answers(contest, asked, report)
+    answers = _answers(contest, asked, report, also)
     report("stage", {"name": "rewarding the answers"})
     rewards = {
         name: [_reward(scorer, row, answer) for row, answer in zip(asked, of_one, strict=True)]
@@ -74,40 +65,32 @@ def earned(contest: Contest, rows: Sequence[Row], scorer: Scorer, report: Report
     )
 
 
-def _answers(contest: Contest, rows: Sequence[Row], report: Report) -> dict[str, list[GeneratedAnswer | None]]:
+def _answers(
+    contest: Contest, rows: Sequence[Row], report: Report, also: Any
+) -> dict[str, list[GeneratedAnswer | None]]:
     generate = leaf(SCORERS["reward"]).answer_versions
-    most = {"max_length": contest.max_length, "max_new_tokens": contest.max_new_tokens, "report": report}
+    most = {"max_length": contest.max_length, "max_new_tokens": contest.max_new_tokens, "report": report, "also": also}
     return of_each(contest, lambda base, compared: generate(base, compared, rows, **most))
-
-
-def of_each(contest: Contest, ask: Callable[[str, dict[str, Path | None]], dict[str, list[T]]]) -> dict[str, list[T]]:
-    """What ``ask`` finds for a base model and the weights that are compared on it; it is called once for each base model.
-    There is no "current" where no version is in use."""
-    compared: dict[str, Path | None] = {"base": None, "new": contest.weights}
-    other = contest.current
-    if other and other[0] == contest.base_model:
-        compared["current"] = other[1]
-    found = ask(contest.base_model, compared)
-    if other and other[0] != contest.base_model:
-        found |= ask(other[0], {"current": other[1]})
-    return found
 
 
 def _reward(scorer: Scorer, row: Row, answer: GeneratedAnswer | None) -> float | None:
     return scorer(fresh_trace(row, answer.text, answer.tokens_in, answer.tokens_out)).value if answer else None
 
 
-def judge(found: Earned, held_out_share: float, words: Words = REWARD) -> Verdict:
-    changes = [new - old for new, old in zip(found.rewards["new"], found.rewards["current"], strict=True)]
-    return decide_means(changes, held_out_share=held_out_share, most_prompts=MOST_PROMPTS, words=words)
+def judge(found: Earned, held_out_share: float, words: Words = REWARD, margin: float = 0.0) -> Verdict:
+    return decide_means(
+        found.changes, held_out_share=held_out_share, most_prompts=MOST_PROMPTS, words=words, margin=margin
+    )
 
 
-def describe(found: Earned, verdict: Verdict, measure: str = "reward") -> dict[str, Any]:
+def describe(found: Earned, verdict: Verdict, measure: str = "reward", margin: float = 0.0) -> dict[str, Any]:
     """What the report page and ``--output`` show."""
+    beside = evidence.of_shares if measure == "success" else evidence.of_means
     return {
         "measure": measure,
         "reason": verdict.reason,
         "difference": asdict(verdict.difference),
+        **beside(found.changes, margin),
         "models": {name: {"reward": asdict(_interval(found.rewards[name]))} for name in MODELS},
         "unscored": found.unscored,
         "worst": _worst(found),

@@ -10,11 +10,13 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from trl.trainer.utils import add_fused_lm_head
 
+from rl.errors import TrainingFailed
+from rl.evaluation.speaking import WhileLoaded
 from rl.records import PairScore, Report
 from rl.training import loading
 from rl.training.encoding import SINGLE, encode
 from rl.training.lengths import EncodedRow, LengthCount
-from rl.training.log_probs import answer_log_probs, use_compact_head
+from rl.training.log_probs import PromptAndAnswer, answer_log_probs, use_compact_head
 from rl.training.resources import resource_advice
 
 
@@ -43,6 +45,7 @@ def score_versions(
     report: Report,
     precision: str = "auto",
     relative: bool = False,
+    also: WhileLoaded | None = None,
 ) -> dict[str, list[PairScore | None]]:
     """Scores the same pairs under each adapter or whole model, None being the base model, which is loaded once.
 
@@ -50,8 +53,8 @@ def score_versions(
     ``rejected_prompt`` where the rejected answer is one to another prompt; each list has one place for each pair, in their
     order. ``relative``: less what the base model gives each answer, without which answers to two prompts say nothing.
     Answers are cut at ``max_length`` tokens as in training, and a pair with a prompt that is that long alone has None for a
-    score. Raises UsageError for a base model that is none, and TrainingFailed for a model or an adapter that cannot be
-    loaded.
+    score. ``also`` is called for each model while it is loaded. Raises UsageError for a base model that is none, and
+    TrainingFailed for a model or an adapter that cannot be loaded.
     """
     loading.quiet()
     loading.leave_a_core_free()
@@ -68,10 +71,30 @@ def score_versions(
             if adapted is not model and isinstance(adapted, PreTrainedModel):
                 add_fused_lm_head(adapted)
             scores[name] = _log_probs(adapted, answers, autocast, report)
+            if also and name in adapters:
+                also(name, tokenizer, model, adapted)
     if relative:
         base = scores.pop(_BASE)
         scores = {name: [_less(*both) for both in zip(of, base, strict=True)] for name, of in scores.items()}
     return {name: _paired(pairs, of) for name, of in scores.items()}
+
+
+def encoded_pairs(
+    base_model: str, pairs: Sequence[Mapping[str, Any]], *, max_length: int, report: Report
+) -> list[tuple[PromptAndAnswer, PromptAndAnswer] | None]:
+    """The token ids that ``score_versions`` scores: the chosen and the rejected answer, each with its prompt; None where the
+    prompt leaves no room. Loads no model."""
+    loading.quiet()
+    context = loading.context_length(loading.read_config(base_model, TrainingFailed))
+    rows = _answers(loading.load_tokenizer(base_model), pairs, min(max_length, context), report)
+    return [
+        None if chosen is None or rejected is None else (_sequence(chosen), _sequence(rejected))
+        for chosen, rejected in zip(rows[: len(pairs)], rows[len(pairs) :], strict=True)
+    ]
+
+
+def _sequence(row: EncodedRow) -> PromptAndAnswer:
+    return row["prompt_ids"], row["completion_ids"]
 
 
 _BASE = "the base model"
@@ -97,7 +120,7 @@ def _answers(
 def _log_probs(
     model: torch.nn.Module, answers: Sequence[EncodedRow | None], autocast: torch.dtype | None, report: Report
 ) -> list[float | None]:
-    fitting = [(row["prompt_ids"], row["completion_ids"]) for row in answers if row is not None]
+    fitting = [_sequence(row) for row in answers if row is not None]
     values = iter(answer_log_probs(model, fitting, autocast, report))
     return [None if row is None else next(values) for row in answers]
 

@@ -9,7 +9,8 @@ from rl.config import AgentConfig
 from rl.data_formatter.pairing import stable_hash
 from rl.environments.episode import Episode
 from rl.evaluation import SCORERS
-from rl.evaluation.rewarded import MODELS, MOST_PROMPTS, Contest, Earned, of_each
+from rl.evaluation.contest import MODELS, Contest, of_each
+from rl.evaluation.rewarded import MOST_PROMPTS, Earned
 from rl.leaves import leaf
 from rl.records import Report
 

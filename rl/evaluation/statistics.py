@@ -16,9 +16,6 @@ from statistics import NormalDist, fmean, stdev
 
 from rl.records import Interval, PairScore
 
-MOST_PROMPTS = 10_000_000
-"""Where the search for a needed number of prompts gives up."""
-
 
 @dataclass(frozen=True, slots=True)
 class PairedCounts:
@@ -40,7 +37,7 @@ def wilson(successes: float, n: int, confidence: float = 0.95) -> Interval:
     """Wilson's score interval for a proportion. Raises ValueError for no trials or successes outside 0 to n."""
     if n < 1 or not 0 <= successes <= n:
         raise ValueError(f"{successes} successes in {n} trials")
-    z = _z(confidence)
+    z = z_of(confidence)
     share = successes / n
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
@@ -68,9 +65,21 @@ def mean_interval(values_by_prompt: Mapping[str, Sequence[float]], confidence: f
 
 def paired_counts(new: Sequence[PairScore], current: Sequence[PairScore]) -> PairedCounts:
     """Raises ValueError unless both scored the same pairs in the same order."""
+    return counts_of(prompt_changes(new, current))
+
+
+def prompt_changes(new: Sequence[PairScore], current: Sequence[PairScore]) -> list[float]:
+    """Of each prompt, the share of right pairs under the new model less that under the current one, -1 to 1.
+
+    Raises ValueError unless both scored the same pairs in the same order.
+    """
     if [score.prompt_key for score in new] != [score.prompt_key for score in current]:
         raise ValueError("the two models must have scored the same pairs in the same order")
-    changes = _means((n.prompt_key, n.credit - c.credit) for n, c in zip(new, current, strict=True))
+    return _means((n.prompt_key, n.credit - c.credit) for n, c in zip(new, current, strict=True))
+
+
+def counts_of(changes: Sequence[float]) -> PairedCounts:
+    """``changes``: one number a prompt, -1 to 1."""
     gained = math.fsum(change for change in changes if change > 0)
     lost = -math.fsum(change for change in changes if change < 0)
     return PairedCounts(len(changes), gained, lost)
@@ -90,37 +99,15 @@ def difference_interval(counts: PairedCounts, confidence: float = 0.95) -> Inter
     n = counts.prompts + 2
     gained, lost = (counts.gained + 1) / n, (counts.lost + 1) / n
     middle = gained - lost
-    half = _z(confidence) * math.sqrt((gained + lost - middle * middle) / n)
+    half = z_of(confidence) * math.sqrt((gained + lost - middle * middle) / n)
     return Interval(counts.difference, max(-1.0, middle - half), min(1.0, middle + half))
-
-
-def needed_prompts(counts: PairedCounts, confidence: float = 0.95) -> int | None:
-    """Fewest held-out prompts, gained and lost at the observed rates, whose interval would exclude zero.
-
-    None when gains and losses are level (or nothing was measured): then no number can be told from these counts.
-    """
-    if counts.difference == 0:
-        return None
-    high = 1
-    while not _excludes_zero(counts, high, confidence):
-        high *= 2
-        if high > MOST_PROMPTS:
-            return None
-    low = high // 2  # does not exclude zero, unless high is 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _excludes_zero(counts, middle, confidence):
-            high = middle
-        else:
-            low = middle
-    return high
 
 
 def student_t(degrees: int, confidence: float = 0.95) -> float:
     """Two-sided critical value of Student's t distribution."""
     if degrees < 1:
         raise ValueError(f"{degrees} degrees of freedom")
-    z = _z(confidence)
+    z = z_of(confidence)
     if degrees > 200:  # Fisher and Cornish (1960): here exact to 8 digits
         return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
     low, high = 0.0, 1.0
@@ -130,12 +117,6 @@ def student_t(degrees: int, confidence: float = 0.95) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if _central_share(middle, degrees) < confidence else (low, middle)
     return high
-
-
-def _excludes_zero(counts: PairedCounts, prompts: int, confidence: float) -> bool:
-    scale = prompts / counts.prompts
-    interval = difference_interval(PairedCounts(prompts, counts.gained * scale, counts.lost * scale), confidence)
-    return interval.low > 0 or interval.high < 0
 
 
 def _central_share(t: float, degrees: int) -> float:
@@ -159,7 +140,8 @@ def _means(pairs: Iterable[tuple[str, float]]) -> list[float]:
 
 
 @lru_cache
-def _z(confidence: float) -> float:
+def z_of(confidence: float) -> float:
+    """Two-sided critical value of the normal distribution. Raises ValueError."""
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
     return NormalDist().inv_cdf((1 + confidence) / 2)

@@ -1,15 +1,31 @@
 """From an adapter to files that servers load.
 
 ``EXPORTERS`` names one leaf module per format; each has ``export(job: ExportJob, report: Report) -> ExportResult`` and is
-imported on first use, because it needs torch.
+imported on first use, because it needs torch. ``GGUFExporter``, ``export_to_ollama``, ``OllamaDeployer`` and
+``OllamaHostingProfile`` can be had from here, and are imported on first use too.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from importlib import import_module
+from typing import Any, Final
 
 EXPORTERS: Final[dict[str, str]] = {
     "merged": "rl.export.merge",
     "lora": "rl.export.lora",
     "gguf": "rl.export.gguf",
+    "gguf-lora": "rl.export.gguf_lora",
+    "onnx": "rl.export.onnx",
 }
+_FRONT_DOOR: Final[dict[str, str]] = {
+    "GGUFExporter": "rl.export.exporter",
+    "export_to_ollama": "rl.export.exporter",
+    "OllamaDeployer": "rl.export.ollama",
+    "OllamaHostingProfile": "rl.serving.hosting",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FRONT_DOOR:
+        return getattr(import_module(_FRONT_DOOR[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

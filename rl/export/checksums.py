@@ -3,30 +3,42 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 
+from rl.export.records import ExportedFile
 
-def artifact_fields(path: Path) -> dict[str, Any]:
+
+def artifact_fields(path: Path, files: Sequence[ExportedFile] = ()) -> dict[str, Any]:
     """The fields ``path``, ``size_bytes`` and ``sha256`` of an Artifact. A directory's hash is that of its files'
-    relative names and hashes, in order of name."""
+    relative names and hashes, in order of name. ``files``: its files, where their hashes are known already."""
     inside = path.is_relative_to(settings.DATA_DIR)
+    files = files or listed(path)
     return {
         "path": str(path.relative_to(settings.DATA_DIR) if inside else path),
-        "size_bytes": sum(file.stat().st_size for file in _files(path)),
-        "sha256": _digest(path),
+        "size_bytes": sum(file.size_bytes for file in files),
+        "sha256": files[0].sha256 if path.is_file() else _digest_of(files),
     }
 
 
-def _digest(path: Path) -> str:
+def listed(path: Path, known: Sequence[ExportedFile] = ()) -> tuple[ExportedFile, ...]:
+    """The file, or all files of the directory in order of name. Those that are ``known`` are not read again."""
+    hashed = {file.name: file for file in known}
     if path.is_file():
-        with path.open("rb") as handle:
-            return hashlib.file_digest(handle, "sha256").hexdigest()
-    lines = (f"{file.relative_to(path).as_posix()} {_digest(file)}\n" for file in _files(path))
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+        return (hashed.get(path.name) or _hashed(path, path.name),)
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    names = {file.relative_to(path).as_posix(): file for file in files}
+    return tuple(hashed.get(name) or _hashed(file, name) for name, file in names.items())
 
 
-def _files(path: Path) -> list[Path]:
-    return [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+def _digest_of(files: Sequence[ExportedFile]) -> str:
+    return hashlib.sha256("".join(f"{file.name} {file.sha256}\n" for file in files).encode()).hexdigest()
+
+
+def _hashed(path: Path, name: str) -> ExportedFile:
+    with path.open("rb") as handle:
+        digest = hashlib.file_digest(handle, "sha256").hexdigest()
+    return ExportedFile(name, path.stat().st_size, digest)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from rl.export.gguf_architectures import find_architecture
 from rl.export.gguf_check import self_check
-from rl.export.gguf_convert import convert
-from rl.export.gguf_quantize import k_quant_library
-from rl.export.levels import K_LEVELS, check_level
+from rl.export.gguf_making import make, plan_making
+from rl.export.levels import check_level
 from rl.export.loading import load_config
 from rl.export.merge import write_merged
 from rl.export.records import ExportJob, ExportResult
@@ -18,21 +16,23 @@ from rl.slugs import check_slug
 def export(job: ExportJob, report: Report) -> ExportResult:
     """Writes ``<output_dir>/gguf/<name>-<quantization>.gguf`` after comparing it with the model it came from.
 
-    Raises UsageError (an unknown level, no such model) or ExportFailed (an architecture that GGUF export does not know, a
+    Raises UsageError (an unknown level, no such model) or ExportFailed (an architecture that cannot be exported, a
     missing package, a full disk, a file that llama.cpp runs differently); no file is left behind then.
     """
     level = check_level(job.quantization)
-    find_architecture(load_config(job.base_model))
-    if level in K_LEVELS:
-        k_quant_library()
+    making = plan_making(load_config(job.base_model), level)
     folder = job.output_dir / "gguf"
     final = folder / f"{check_slug(job.name, 'export name')}-{level}.gguf"
-    with scratch_directory(folder, "merged") as merged, staged_file(final) as partial:
+    with (
+        scratch_directory(folder, "merged") as merged,
+        scratch_directory(folder, "exact") as spare,
+        staged_file(final) as partial,
+    ):
         write_merged(job, merged, report)
         report("stage", {"name": "convert"})
-        tensor_types = convert(merged, partial, level, job.name, report)
+        types = make(making, merged, partial, spare, job.name, report)
         report("stage", {"name": "check"})
         figures = self_check(partial, merged, level)
         size = partial.stat().st_size
-    details = {"tensor_types": tensor_types, "self_check": figures, "size_bytes": size}
+    details = {"tensor_types": types, "quantizer": making.quantizer, "self_check": figures, "size_bytes": size}
     return ExportResult(path=final, quantization=level, details=details)

@@ -11,6 +11,7 @@ import gguf
 import numpy as np
 
 from rl.errors import ExportFailed
+from rl.export.gguf_gemma import GEMMA2, GEMMA3, SHIFTED_NORMS, GemmaVariant, check_gemma, write_gemma
 from rl.export.gguf_rope import llama3_factors, write_rope
 from rl.export.gguf_weights import Array, Checkpoint
 
@@ -19,11 +20,12 @@ from rl.export.gguf_weights import Array, Checkpoint
 class Architecture:
     arch: gguf.MODEL_ARCH
     assumed: Mapping[str, Any] = field(default_factory=dict)
-    """Config values that llama.cpp's graph takes for granted; a model that differs is refused."""
+    """Config values that llama.cpp's graph takes for granted (a tuple where there are several); others are refused."""
     interleaved_rope: bool = False
     """Query and key rows are reordered: llama.cpp rotates neighbouring pairs here, transformers the two halves."""
     conv1d: bool = False
     """Linear layers are stored as (in, out)."""
+    gemma: GemmaVariant | None = None
 
     @property
     def name(self) -> str:
@@ -47,11 +49,19 @@ _GPT2_ASSUMED = {
     "scale_attn_by_inverse_layer_idx": False,
     "add_cross_attention": False,
 }
+_GEMMA_LIKE = {
+    "hidden_activation": "gelu_pytorch_tanh",
+    "attention_bias": False,
+    "use_bidirectional_attention": (None, False),
+    "tie_word_embeddings": True,
+}
 ARCHITECTURES: dict[str, Architecture] = {
     "LlamaForCausalLM": _LLAMA,
     "MistralForCausalLM": _LLAMA,
     "Qwen2ForCausalLM": Architecture(gguf.MODEL_ARCH.QWEN2, _LLAMA_LIKE),
     "Qwen3ForCausalLM": Architecture(gguf.MODEL_ARCH.QWEN3, _LLAMA_LIKE | {"attention_bias": False}),
+    "Gemma2ForCausalLM": Architecture(gguf.MODEL_ARCH.GEMMA2, _GEMMA_LIKE, gemma=GEMMA2),
+    "Gemma3ForCausalLM": Architecture(gguf.MODEL_ARCH.GEMMA3, _GEMMA_LIKE, gemma=GEMMA3),
     "GPT2LMHeadModel": Architecture(gguf.MODEL_ARCH.GPT2, _GPT2_ASSUMED, conv1d=True),
 }
 _CONV1D_WEIGHTS = ("attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight")
@@ -66,10 +76,13 @@ def find_architecture(config: Any) -> Architecture:
         raise ExportFailed(f"no GGUF export for the architecture {name}; supported: {', '.join(ARCHITECTURES)}")
     architecture = ARCHITECTURES[name]
     for key, expected in architecture.assumed.items():
-        if getattr(config, key, expected) != expected:
+        allowed = expected if isinstance(expected, tuple) else (expected,)
+        if getattr(config, key, allowed[0]) not in allowed:
             raise ExportFailed(
-                f"no GGUF export for {name} with {key}={getattr(config, key)!r}; only {expected!r} works"
+                f"no GGUF export for {name} with {key}={getattr(config, key)!r}; only {allowed[-1]!r} works"
             )
+    if architecture.gemma:
+        check_gemma(config, architecture.gemma)
     return architecture
 
 
@@ -82,7 +95,7 @@ def kv_heads(config: Any) -> int:
 
 
 def write_hyperparameters(writer: gguf.GGUFWriter, config: Any, architecture: Architecture) -> None:
-    writer.add_context_length(_context_length(config))
+    writer.add_context_length(_context_length(config, architecture))
     writer.add_embedding_length(config.hidden_size)
     writer.add_block_count(config.num_hidden_layers)
     writer.add_head_count(config.num_attention_heads)
@@ -97,6 +110,8 @@ def write_hyperparameters(writer: gguf.GGUFWriter, config: Any, architecture: Ar
     writer.add_key_length(head_dim(config))
     writer.add_value_length(head_dim(config))
     write_rope(writer, config, head_dim(config))
+    if architecture.gemma:
+        write_gemma(writer, config)
 
 
 def gguf_name(architecture: Architecture, config: Any, source: str) -> str:
@@ -116,6 +131,8 @@ def rearranged(values: Array, source: str, architecture: Architecture, config: A
     """The tensor ``source`` (or the output side of an adapter on it) as llama.cpp wants it."""
     if architecture.conv1d and source.endswith(_CONV1D_WEIGHTS):
         return np.ascontiguousarray(values.T)
+    if architecture.gemma and source.endswith("norm.weight"):
+        return values + np.float32(SHIFTED_NORMS)
     return reordered_rows(values, source, architecture, config)
 
 
@@ -155,7 +172,9 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in name.split(".")]
 
 
-def _context_length(config: Any) -> int:
-    """llama.cpp attends to everything in these architectures, which equals a sliding window only within the window."""
+def _context_length(config: Any, architecture: Architecture) -> int:
+    """Outside of Gemma llama.cpp attends to everything, which equals a sliding window only within the window."""
     window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
-    return int(min(config.max_position_embeddings, window or config.max_position_embeddings))
+    if architecture.gemma or not window:
+        return int(config.max_position_embeddings)
+    return int(min(config.max_position_embeddings, window))

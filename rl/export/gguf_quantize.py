@@ -1,7 +1,7 @@
 """Turns float32 rows into the bytes of a GGUF type.
 
 The plain types come from the ``gguf`` package. The k-quants come from ggml's own ``ggml_quantize_chunk``, called through
-ctypes in the extension that the ``xllamacpp`` wheel ships: no compiler, and the same bytes as ``llama-quantize``. It is
+ctypes in a library that llama-cpp-python or xllamacpp ships: no compiler, and the same bytes as ``llama-quantize``. It is
 a pure function on buffers; no llama.cpp model is ever loaded here.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ from rl.errors import ExportFailed
 from rl.export.gguf_weights import Array
 
 _PLAIN = (Type.F32, Type.F16, Type.BF16, Type.Q8_0)
+_LIBRARIES = {"llama_cpp": "lib/*ggml-base*", "xllamacpp": "xllamacpp*"}
+"""Where each package has the routines, in the order in which they are looked for."""
+_BINARY = (".so", ".dylib", ".dll", ".pyd")
 _HOW_TO_INSTALL = "install it with: pip install xllamacpp"
 
 
@@ -38,43 +42,54 @@ def quantize(values: Array, kind: Type) -> NDArray[Any]:
     return _quantize_rows(values, kind)
 
 
+@dataclass(frozen=True, slots=True)
+class KQuants:
+    package: str
+    """The Python package that the routines are from."""
+    library: ctypes.CDLL
+
+
 @cache
-def k_quant_library() -> ctypes.CDLL:
+def k_quant_library() -> KQuants:
     """Raises ExportFailed, saying what to install, when the k-quant routines are not to be had."""
-    library = _load(_extension())
+    package, path = _find()
+    library = _load(package, path)
     try:
         library.ggml_quantize_init.argtypes = [ctypes.c_int]
         library.ggml_quantize_init.restype = None
         chunk = library.ggml_quantize_chunk
     except AttributeError:
-        raise ExportFailed("this build of xllamacpp does not offer k-quants (on Windows none does); use q8_0") from None
+        raise ExportFailed(
+            f"this build of {package} does not offer k-quants (on Windows none does); use q8_0"
+        ) from None
     chunk.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3, ctypes.c_void_p]
     chunk.restype = ctypes.c_size_t
-    return library
+    return KQuants(package, library)
 
 
-def _extension() -> Path:
-    found = importlib.util.find_spec("xllamacpp")
-    if found is None or not found.submodule_search_locations:
-        raise ExportFailed(f"k-quant levels need the package xllamacpp; {_HOW_TO_INSTALL}")
-    folder = Path(found.submodule_search_locations[0])
-    extensions = [path for path in folder.glob("xllamacpp*") if path.suffix in (".so", ".pyd")]
-    if not extensions:
-        raise ExportFailed(f"the package xllamacpp in {folder} has no compiled extension; re{_HOW_TO_INSTALL}")
-    return extensions[0]
+def _find() -> tuple[str, Path]:
+    """llama-cpp-python ships llama.cpp's own libraries; xllamacpp has everything in its extension."""
+    for package, pattern in _LIBRARIES.items():
+        found = importlib.util.find_spec(package)
+        for place in found.submodule_search_locations or () if found else ():
+            if libraries := [path for path in sorted(Path(place).glob(pattern)) if path.suffix in _BINARY]:
+                return package, libraries[0]
+    if importlib.util.find_spec("xllamacpp"):
+        raise ExportFailed(f"the package xllamacpp has no compiled extension; re{_HOW_TO_INSTALL}")
+    raise ExportFailed(f"k-quant levels need llama-quantize or the package xllamacpp; {_HOW_TO_INSTALL}")
 
 
-def _load(extension: Path) -> ctypes.CDLL:
+def _load(package: str, path: Path) -> ctypes.CDLL:
     try:
-        return ctypes.CDLL(str(extension))
+        return ctypes.CDLL(str(path))
     except OSError as error:
         hint = "install the system package libgomp1" if "libgomp" in str(error) else f"re{_HOW_TO_INSTALL}"
-        raise ExportFailed(f"cannot load xllamacpp: {error}; {hint}") from error
+        raise ExportFailed(f"cannot load {package}: {error}; {hint}") from error
 
 
 def _quantize_rows(values: Array, kind: Type) -> NDArray[np.uint8]:
     """Shares the rows out over threads: ctypes lets go of Python's lock during the call."""
-    library = k_quant_library()
+    library = k_quant_library().library
     library.ggml_quantize_init(kind)
     source = np.ascontiguousarray(values, dtype=np.float32).reshape(-1, values.shape[-1])
     rows, width = source.shape

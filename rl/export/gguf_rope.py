@@ -59,5 +59,9 @@ def llama3_factors(config: Any, head_dim: int) -> Array | None:
 
 
 def _parameters(config: Any) -> dict[str, Any]:
-    """transformers keeps them under ``rope_parameters``; architectures without rotary embeddings have none."""
-    return {"rope_type": "default", **(getattr(config, "rope_parameters", None) or {})}
+    """transformers keeps them under ``rope_parameters``; architectures without rotary embeddings have none.
+
+    Where there are two, for windowed layers and for the others, they are the others'.
+    """
+    found = getattr(config, "rope_parameters", None) or {}
+    return {"rope_type": "default", **found.get("full_attention", found)}

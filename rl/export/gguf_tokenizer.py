@@ -1,7 +1,7 @@
 """A Hugging Face tokenizer as GGUF metadata: vocabulary, merges, special tokens, chat template.
 
 Two kinds can be expressed: byte-level BPE (GPT-2, Qwen, Llama 3), whose splitting rule llama.cpp knows by name, and
-SentencePiece-like BPE (Llama 2, Mistral). Any other would be tokenised differently by llama.cpp, and is refused.
+SentencePiece-like BPE (Llama 2, Mistral, Gemma). Any other would be tokenised differently by llama.cpp, and is refused.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ _NAME_OF_REGEX = {
     _CONTRACTIONS + r"\p{N}{1,3}" + _REST: "llama-bpe",
     _CONTRACTIONS + r"\p{N}" + _REST: "qwen2",
 }
+_SPACE = "▁"
+_SPLIT_AT_SPACES = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}
+"""Gemma's. There are no spaces left when it is reached."""
 _BYTE_PIECES = frozenset(f"<0x{value:02X}>" for value in range(256))
 _PROBE_CHAT = [{"role": "user", "content": "hello"}]
 
@@ -87,10 +90,27 @@ def _read(model_dir: Path) -> dict[str, Any]:
     path = model_dir / "tokenizer.json"
     if not path.is_file():
         raise ExportFailed("the model has no tokenizer.json (no fast tokenizer), which a GGUF export needs")
-    parts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    if (kind := parts["model"]["type"]) != "BPE":
+    try:
+        parts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        kind = parts["model"]["type"]
+        if kind == "BPE" and not _is_whole(parts):
+            raise ValueError("its entries have other types than a tokenizer's")
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+        raise ExportFailed(f"the model's tokenizer.json cannot be read: {error!r}") from error
+    if kind != "BPE":
         raise ExportFailed(f"no GGUF export for a tokenizer of the kind {kind}; supported: BPE")
     return parts
+
+
+def _is_whole(parts: dict[str, Any]) -> bool:
+    """Raises KeyError, TypeError or AttributeError for a file that lacks what is needed."""
+    model, steps = parts["model"], _steps(parts["normalizer"]) + _steps(parts["pre_tokenizer"])
+    return (
+        all(isinstance(step["type"], str) for step in steps)
+        and all(isinstance(text, str) and isinstance(number, int) for text, number in model["vocab"].items())
+        and all(isinstance(merge, (str, list)) for merge in model["merges"])
+        and all(isinstance(one["id"], int) and isinstance(one["content"], str) for one in parts["added_tokens"])
+    )
 
 
 def _is_byte_level(parts: dict[str, Any]) -> bool:
@@ -106,12 +126,17 @@ def _is_byte_level(parts: dict[str, Any]) -> bool:
 
 
 def _check_sentencepiece(parts: dict[str, Any]) -> None:
-    steps = _steps(parts["normalizer"]) + _steps(parts["pre_tokenizer"])
+    steps = [step for step in _steps(parts["normalizer"]) + _steps(parts["pre_tokenizer"]) if step != _SPLIT_AT_SPACES]
     kinds = {step["type"] for step in steps}
     if not parts["model"].get("byte_fallback") or not kinds <= {"Prepend", "Replace", "Metaspace"}:
         raise ExportFailed(
             f"no GGUF export for a BPE tokenizer with the steps {', '.join(sorted(kinds)) or 'none'}; "
             "supported: byte-level, and SentencePiece-like with byte fallback"
+        )
+    replaced = [(step["pattern"], step["content"]) for step in steps if step["type"] == "Replace"]
+    if any(one != ({"String": " "}, _SPACE) for one in replaced) or not (replaced or "Metaspace" in kinds):
+        raise ExportFailed(
+            f"llama.cpp does nothing to text but write spaces as {_SPACE}; this tokenizer does otherwise"
         )
 
 

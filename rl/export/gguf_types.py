@@ -35,6 +35,11 @@ _SMALLER_BLOCK = {
 }
 """For rows whose width is no multiple of the 256 values in a k-quant block."""
 _UNQUANTISED = ("_norm.weight", "position_embd.weight")
+_SMALL = (
+    "ffn_gate_inp", "altup", "laurel", "per_layer_model_proj", "token_types", "ssm_conv1d", "shortconv.conv", "time_mix_",
+    "attn_rel_b",
+)  # fmt: skip
+"""Matrices of other architectures than ours that are too small, or too delicate, to be rounded."""
 _LAYER = re.compile(r"blk\.(\d+)\.")
 
 
@@ -52,6 +57,10 @@ class Mixture:
     def file_type(self) -> LlamaFileType:
         exact = self.level == "f32"
         return LlamaFileType.ALL_F32 if exact else LlamaFileType[f"MOSTLY_{self.level.upper()}"]
+
+    def rounds(self, name: str) -> bool:
+        """Whether a tensor of any architecture is for this level to decide about."""
+        return name.endswith(".weight") and not any(part in name for part in _SMALL)
 
     def type_of(self, name: str, shape: tuple[int, ...]) -> Type:
         if len(shape) < 2 or name.endswith(_UNQUANTISED):

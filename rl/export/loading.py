@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM
-from transformers.pytorch_utils import Conv1D
+from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
 from rl.errors import ExportFailed
 from rl.training.loading import lora_weights, named, put_adapter, read_config, read_model, read_tokenizer, told_as
@@ -21,37 +21,57 @@ _SHARED = re.compile(r"\.(lm_head|embed_tokens|wte)\.lora_")
 
 
 def load_config(base_model: str) -> Any:
-    """The transformers configuration of a model directory or hub id."""
-    return read_config(base_model, ExportFailed)
+    """The transformers configuration of a model directory or hub id; it names the architecture, as saved models do."""
+    config = read_config(base_model, ExportFailed)
+    if not config.architectures and type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
+        config.architectures = [MODEL_FOR_CAUSAL_LM_MAPPING[type(config)].__name__]
+    return config
 
 
 def load_tokenizer(base_model: str, adapter_dir: Path | None) -> Any:
     """The adapter's tokenizer where training saved one (it may have gained a chat template), else the base model's."""
     saved_with_adapter = adapter_dir is not None and (adapter_dir / "tokenizer_config.json").is_file()
-    return read_tokenizer(str(adapter_dir) if saved_with_adapter else check_model_path(base_model), ExportFailed)
+    source = str(adapter_dir) if saved_with_adapter else check_model_path(base_model)
+    try:
+        return read_tokenizer(source, ExportFailed)
+    except Exception as error:
+        # The tokenizers library tells of a damaged tokenizer.json by a bare Exception, no subclass of it.
+        if type(error) is Exception or isinstance(error, RecursionError):
+            reason = str(error).splitlines()[0]
+            raise ExportFailed(f"cannot load the tokenizer of {named(source)}: {reason}") from error
+        raise
+
+
+def skeleton(config: Any, base_model: str) -> PreTrainedModel:
+    """The model without weights: its parameters have names and shapes, and take no memory."""
+    with told_as(ExportFailed, f"cannot build the model of {named(base_model)}"), torch.device("meta"):
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(config)
+    return model
+
+
+def stored_dtype(config: Any) -> torch.dtype:
+    """bfloat16 if the model is stored so, else float32, which no merge rounds."""
+    return torch.bfloat16 if str(config.dtype).removeprefix("torch.") == "bfloat16" else torch.float32
 
 
 def load_merged(base_model: str, adapter_dir: Path | None) -> Any:
-    """The base model with the adapter folded in: bfloat16 if it is stored so, else float32, which no merge rounds."""
-    stored = str(load_config(base_model).dtype).removeprefix("torch.")
+    """The base model in memory with the adapter folded in by PEFT, all of it at once."""
     with told_as(ExportFailed, f"cannot load the model of {named(base_model)}"):
-        model = read_model(base_model, torch.bfloat16 if stored == "bfloat16" else torch.float32)
+        model = read_model(base_model, stored_dtype(load_config(base_model)))
     if adapter_dir is None:
         return model
     adapted = put_adapter(model, adapter_dir, ExportFailed)
-    if adapted.config.tie_word_embeddings and any(_SHARED.search(name) for name in lora_weights(adapter_dir)):
-        raise ExportFailed(
-            f"the adapter {adapter_dir} trains lm_head or the embeddings, which are one matrix in {base_model}: "
-            "merging would change both"
-        )
+    require_own_matrices(adapted.config, adapter_dir, base_model)
     with told_as(ExportFailed, f"cannot merge the adapter {adapter_dir} into {base_model}"):
         return adapted.merge_and_unload()
 
 
-def layer_shapes(config: Any) -> dict[str, tuple[int, int]]:
-    """(out, in) of every linear layer by its name, from the configuration alone."""
-    with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config)
-    linear = {name: layer.weight.shape for name, layer in model.named_modules() if isinstance(layer, torch.nn.Linear)}
-    conv1d = {name: layer.weight.shape[::-1] for name, layer in model.named_modules() if isinstance(layer, Conv1D)}
-    return {name: (shape[0], shape[1]) for name, shape in (linear | conv1d).items()}
+def require_own_matrices(config: Any, adapter_dir: Path, base_model: str) -> None:
+    """Raises ExportFailed for an adapter that trains one of two matrices which are the same one."""
+    with told_as(ExportFailed, f"cannot read the adapter {adapter_dir}"):
+        names = lora_weights(adapter_dir)
+    if config.tie_word_embeddings and any(_SHARED.search(name) for name in names):
+        raise ExportFailed(
+            f"the adapter {adapter_dir} trains lm_head or the embeddings, which are one matrix in {base_model}: "
+            "merging would change both"
+        )

@@ -1,21 +1,50 @@
-"""Registers GGUF files with an Ollama server, over its HTTP API. Needs the standard library only."""
+"""Registers GGUF files with an Ollama server, and keeps order there. The client is imported when it is first used."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from http.client import HTTPResponse
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from rl.errors import ExportFailed, UsageError
-from rl.export.ollama_http import CHUNK, Endpoint, document, json_object, refusal
+from rl.leaves import leaf
 from rl.records import Report, silent
 
+if TYPE_CHECKING:
+    from rl.export.ollama_client import Client
+
+CLIENT: Final = "rl.export.ollama_client"
 _PART = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}"
 _NAME = re.compile(rf"{_PART}(?::{_PART})?")
-_LINE_LIMIT = 1 << 16
-"""Bytes of one status line."""
+_CHUNK = 1 << 20
+"""Bytes sent at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredModel:
+    """One that the server has."""
+
+    name: str
+    """With its tag."""
+    size_bytes: int
+    digest: str
+    quantization: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """One that is in memory."""
+
+    name: str
+    size_bytes: int
+    gpu_bytes: int
+    """Of them, on the GPU."""
+    context_length: int
 
 
 def check_model_name(name: str) -> str:
@@ -28,26 +57,37 @@ def check_model_name(name: str) -> str:
     return name
 
 
+def full_name(name: str) -> str:
+    """With the tag that Ollama adds to a name that has none."""
+    return name if ":" in name else f"{name}:latest"
+
+
+def check_address(url: str, whose: str) -> str:
+    """Without a slash at its end. Raises UsageError for what is no plain http or https address, or holds a password."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.port != 0 and bool(parts.hostname)
+    except ValueError as error:
+        raise UsageError(f"{whose} address {url!r} is not usable: {error}") from None
+    if parts.username or parts.password:
+        raise UsageError(f"{whose} address is not usable: it holds a name or a password; write http://host:port")
+    if parts.scheme not in ("http", "https") or not usable or parts.query or parts.fragment:
+        raise UsageError(f"{whose} address {url!r} is not usable: write http://host:port or https://host:port")
+    return url.rstrip("/")
+
+
 class OllamaDeployer:
     """One Ollama server. Every method raises ExportFailed, in one line, for a server that is down, wrong or refuses."""
 
     def __init__(self, url: str, *, timeout: float = 30.0, patience: float = 600.0) -> None:
         """``timeout``: seconds of silence allowed to short requests; ``patience``: to those that move a whole model."""
-        self.endpoint = Endpoint.parse(url)
+        self.url = check_address(url, "Ollama's")
         self.timeout, self.patience = timeout, patience
 
     def version(self) -> str:
         """Also tells whether it is Ollama at all that answers."""
-        with self.endpoint.exchange("GET", "/api/version", timeout=self.timeout) as response:
-            if 300 <= response.status < 400:
-                self.endpoint.check(response, "to say its version")
-            version = document(response).get("version")
-            if response.status != 200 or not isinstance(version, str):
-                raise ExportFailed(
-                    f"what answers at {self.endpoint.url} is not Ollama (HTTP {response.status} for /api/version); "
-                    "correct OLLAMA_URL"
-                )
-        return version
+        with self._asking("to say its version") as client:
+            return client.version()
 
     def register(
         self,
@@ -63,7 +103,7 @@ class OllamaDeployer:
         """Makes Ollama serve the file under the name; a model that has the name already is replaced at the end.
 
         ``template`` is in Ollama's own language and never left to its guess, which goes by likeness. ``sha256``, where
-        given, is what the file must have.
+        given, is what the file must have. The model is made of the file alone, so Ollama has nothing to fetch elsewhere.
         """
         check_model_name(model_name)
         if not template.strip():
@@ -74,61 +114,87 @@ class OllamaDeployer:
             raise ExportFailed(
                 f"{gguf} is not the file that was exported any more (its SHA-256 differs); export it again"
             )
-        self._upload(gguf, digest, report)
+        self._upload(gguf, f"sha256:{digest}", report)
         wanted = {"template": template, "system": system, "parameters": dict(parameters or {})}
-        self._create(model_name, digest, {name: value for name, value in wanted.items() if value}, report)
+        self._create(model_name, f"sha256:{digest}", {name: value for name, value in wanted.items() if value}, report)
 
-    def exists(self, name: str) -> bool:
-        body = {"model": check_model_name(name)}
-        with self.endpoint.exchange("POST", "/api/show", body, timeout=self.timeout) as response:
-            if response.status != 404:
-                self.endpoint.check(response, f"to show {name}")
-            return response.status == 200
+    def running(self) -> list[LoadedModel]:
+        with self._asking("to say what is in memory") as client:
+            models = client.ps().models
+        return [
+            LoadedModel(each.model or "", int(each.size or 0), int(each.size_vram or 0), each.context_length or 0)
+            for each in models
+        ]
 
-    def delete(self, name: str) -> None:
-        body = {"model": check_model_name(name)}
-        with self.endpoint.exchange("DELETE", "/api/delete", body, timeout=self.timeout) as response:
-            self.endpoint.check(response, f"to delete {name}")
+    def list(self) -> list[StoredModel]:
+        """What the server has, the newest first."""
+        with self._asking("to list its models") as client:
+            models = client.list().models
+        return [
+            StoredModel(each.model or "", int(each.size or 0), each.digest or "", _level(each.details))
+            for each in models
+        ]
+
+    def show(self, name: str) -> dict[str, Any] | None:
+        """Template, parameters, details and metadata of a model; None when the server has none of that name."""
+        check_model_name(name)
+        try:
+            with self._asking(f"to show {name}") as client:
+                return client.show(name).model_dump()
+        except ExportFailed as error:
+            if getattr(error.__cause__, "status_code", 0) == 404:
+                return None
+            raise
 
     def copy(self, source: str, destination: str) -> None:
-        """Gives a model a second name; no file is copied."""
-        body = {"source": check_model_name(source), "destination": check_model_name(destination)}
-        with self.endpoint.exchange("POST", "/api/copy", body, timeout=self.timeout) as response:
-            self.endpoint.check(response, f"to copy {source} to {destination}")
+        """Gives a model a second name, which may have been another model's; no file is copied."""
+        check_model_name(source)
+        check_model_name(destination)
+        with self._asking(f"to copy {source} to {destination}") as client:
+            client.copy(source, destination)
+
+    def delete(self, name: str) -> None:
+        """Its files go too, unless another model has them."""
+        check_model_name(name)
+        with self._asking(f"to delete {name}") as client:
+            client.delete(name)
+
+    def unload(self, name: str) -> None:
+        """Out of memory; the next request loads it again."""
+        check_model_name(name)
+        with self._asking(f"to unload {name}") as client:
+            client.generate(name, keep_alive=0)
+
+    @contextmanager
+    def _asking(self, doing: str, seconds: float = 0.0) -> Iterator[Client]:
+        with leaf(CLIENT).Client(self.url, seconds or self.timeout) as client, client.asked(doing):
+            yield client
 
     def _upload(self, gguf: Path, digest: str, report: Report) -> None:
-        path = f"/api/blobs/sha256:{digest}"
-        with self.endpoint.exchange("HEAD", path, timeout=self.timeout) as response:
-            if response.status == 200:
+        with self._asking(f"to look for {gguf.name}") as client:
+            if client.has_blob(digest):
                 report("log", {"text": f"Ollama has {gguf.name} already"})
                 return
-            if response.status != 404:
-                self.endpoint.check(response, f"to look for {gguf.name}")
         report("stage", {"name": "uploading to Ollama"})
         size = _size(gguf)
-        chunks = _chunks(gguf, size, report)
-        with self.endpoint.exchange("POST", path, chunks, length=size, timeout=self.patience) as response:
-            self.endpoint.check(response, f"the upload of {gguf.name}")
+        with self._asking(f"the upload of {gguf.name}", self.patience) as client:
+            client.send_blob(digest, _chunks(gguf, size, report), size)
 
-    def _create(self, model_name: str, digest: str, settings: Mapping[str, object], report: Report) -> None:
+    def _create(self, model_name: str, digest: str, settings: Mapping[str, Any], report: Report) -> None:
         report("stage", {"name": "registering with Ollama"})
-        body = {"model": model_name, "files": {"model.gguf": f"sha256:{digest}"}, **settings}
-        with self.endpoint.exchange("POST", "/api/create", body, timeout=self.patience) as response:
-            self.endpoint.check(response, f"to create {model_name}")
-            _follow(response, model_name, report)
+        last = "nothing"
+        with self._asking(f"to create {model_name}", self.patience) as client:
+            for event in client.create(model_name, files={"model.gguf": digest}, stream=True, **settings):
+                last = event.status or ""
+                report("log", {"text": f"Ollama: {last}"})
+        if last != "success":
+            raise ExportFailed(
+                f"Ollama stopped before {model_name} was created; the last it said was {last!r}. Try again"
+            )
 
 
-def _follow(response: HTTPResponse, model_name: str, report: Report) -> None:
-    """Reads status lines to the end: an error after the first line comes with HTTP 200."""
-    last = "nothing"
-    while line := response.readline(_LINE_LIMIT):
-        event = json_object(line)
-        if "error" in event:
-            raise refusal(f"to create {model_name}", event["error"])
-        last = str(event.get("status", line[:100]))
-        report("log", {"text": f"Ollama: {last}"})
-    if last != "success":
-        raise ExportFailed(f"Ollama stopped before {model_name} was created; the last it said was {last!r}. Try again")
+def _level(details: Any) -> str:
+    return (details.quantization_level or "") if details else ""
 
 
 def _digest(gguf: Path, report: Report) -> str:
@@ -151,10 +217,10 @@ def _chunks(gguf: Path, size: int, report: Report) -> Iterator[bytes]:
     done = 0
     try:
         with gguf.open("rb") as handle:
-            while chunk := handle.read(CHUNK):
+            while chunk := handle.read(_CHUNK):
                 yield chunk
                 done += len(chunk)
-                report("step", {"step": -(-done // CHUNK), "total_steps": -(-size // CHUNK), "metrics": {}})
+                report("step", {"step": -(-done // _CHUNK), "total_steps": -(-size // _CHUNK), "metrics": {}})
     except OSError as error:
         raise ExportFailed(f"{gguf} cannot be read: {error.strerror or error}") from error
     if done != size:

@@ -1,10 +1,13 @@
-"""What an exporter is given, and what it gives back."""
+"""What an exporter is given, what it gives back, and what is known about the model that it exports."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from rl.records import Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +22,62 @@ class ExportJob:
 
 
 @dataclass(frozen=True, slots=True)
+class ExportedFile:
+    name: str
+    """Relative to the exported directory, with slashes; of a single file, its own name."""
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
 class ExportResult:
     path: Path
     """The file, or the directory for formats that are directories."""
     quantization: str
     details: dict[str, Any] = field(default_factory=dict)
     """What a person should see: tensor types used, self-check figures, warnings."""
+    files: tuple[ExportedFile, ...] = ()
+    """All that belongs to it; filled in once they have their final names."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFacts:
+    """What a version learned from."""
+
+    fingerprint: str
+    """SHA-256 over the rows."""
+    source: str
+    train_rows: int
+    heldout_rows: int
+    feedback: int
+    ratings: int
+    raters: int
+    shared_judgements: int
+    """Pairs of raters that judged the same answer."""
+    agreeing: int
+    """Those of them that judged it alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationFacts:
+    date: str
+    measure: str
+    """What is between 0 and 1: accuracy on held-out pairs, reward, share of tasks solved."""
+    verdict: str
+    reason: str
+    figures: Mapping[str, Interval]
+    """By the names of the models that were compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a model comes from, as far as it is known; empty where it is not."""
+
+    base_model: str = ""
+    agent: str = ""
+    version: str = ""
+    parent: str = ""
+    method: str = ""
+    hyperparameters: Mapping[str, Any] = field(default_factory=dict)
+    data: DataFacts | None = None
+    evaluations: tuple[EvaluationFacts, ...] = ()

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, Final
 
 from django.conf import settings
 
+from rl import files
 from rl.errors import ExportFailed, UsageError
-from rl.export import EXPORTERS
-from rl.export.checksums import artifact_fields
+from rl.export import EXPORTERS, provenance
+from rl.export.checksums import artifact_fields, listed
 from rl.export.levels import check_level
-from rl.export.records import ExportJob, ExportResult
+from rl.export.records import ExportJob, ExportResult, Provenance
 from rl.leaves import leaf
-from rl.models import Artifact, ModelVersion
+from rl.models import Agent, Artifact, ModelVersion
 from rl.records import Report
 from rl.slugs import check_slug
-from rl.training import versions
+from rl.training import base_models, versions
 from rl.training.model_path import base_of, check_weights, is_adapter, is_reward_model
 
+MODEL_CARD: Final = "rl.export.model_card"
+"""Needs huggingface_hub; imported on first use."""
+_FOLDERS: Final = ("merged", "lora", "onnx")
+"""Formats that are a directory of that name: two models in one place would be one."""
 _LONGEST_SLUG = 64
 
 
@@ -25,24 +33,22 @@ def export_version(
     version: ModelVersion, format_name: str, quantization: str, *, report: Report, name: str = "", output: str = ""
 ) -> Artifact:
     """Writes the files of one format below the version's directory (or ``output``) and records them."""
-    directory = Path(output).expanduser() if output else versions.version_directory(version)
     base_model, adapter = _parts(versions.weights_directory(version), version.base_model)
-    result = export_files(
-        format_name,
-        ExportJob(
-            base_model=base_model,
-            adapter_dir=adapter,
-            output_dir=directory,
-            name=name or default_name(version),
-            quantization=quantization,
-        ),
-        report,
+    job = ExportJob(
+        base_model=base_model,
+        adapter_dir=adapter,
+        output_dir=Path(output).expanduser() if output else versions.version_directory(version),
+        name=name or default_name(version),
+        quantization=quantization,
     )
+    if output:
+        _require_free(format_name, job)
+    result = export_files(format_name, job, provenance.of_version(version), report)
     artifact, _ = Artifact.objects.update_or_create(
         version=version,
         kind=format_name,
         quantization=result.quantization,
-        defaults={**artifact_fields(result.path.resolve()), "details": result.details},
+        defaults={**artifact_fields(result.path.resolve(), result.files), "details": result.details},
     )
     version.move(ModelVersion.Stage.EXPORTED)
     return artifact
@@ -50,8 +56,12 @@ def export_version(
 
 def default_name(version: ModelVersion) -> str:
     """``support-chat-v15``; a long agent's name is cut so that the whole stays a slug."""
-    room = _LONGEST_SLUG - len(version.name) - 1
-    return f"{version.agent.name[:room].rstrip('._-')}-{version.name}"
+    return name_of(version.agent.name, version.name)
+
+
+def name_of(agent_name: str, ending: str) -> str:
+    room = _LONGEST_SLUG - len(ending) - 1
+    return f"{agent_name[:room].rstrip('._-')}-{ending}"
 
 
 def artifact_path(artifact: Artifact) -> Path:
@@ -59,19 +69,71 @@ def artifact_path(artifact: Artifact) -> Path:
 
 
 def export_checkpoint(
-    checkpoint: str, format_name: str, quantization: str, *, name: str, output: str, report: Report
+    checkpoint: str,
+    format_name: str,
+    quantization: str,
+    *,
+    report: Report,
+    name: str = "",
+    output: str = "",
+    base: str = "",
 ) -> ExportResult:
-    """Exports the directory of an adapter, which names its base model, or of a whole model, that belongs to no version."""
+    """Exports the directory of an adapter or of a whole model that belongs to no version. ``base``: what an adapter was
+    trained on, where its own configuration names no model or one that is elsewhere."""
     directory = check_weights(Path(checkpoint).expanduser(), UsageError)
-    base_model, adapter = _parts(directory, base_of(directory) if is_adapter(directory) else "")
+    trained_from = base or _named_base(directory)
+    base_model, adapter = _parts(directory, trained_from)
     job = ExportJob(
         base_model=base_model,
         adapter_dir=adapter,
-        output_dir=Path(output).expanduser() if output else directory.parent,
-        name=name or directory.name,
+        output_dir=Path(output).expanduser() if output else directory.absolute().parent,
+        name=name or directory.absolute().name,
         quantization=quantization,
     )
-    return export_files(format_name, job, report)
+    _require_free(format_name, job)
+    return export_files(format_name, job, Provenance(base_model=trained_from), report)
+
+
+def export_base(agent: Agent, quantization: str, *, report: Report) -> ExportResult:
+    """The GGUF file of the agent's base model, below ``models/<agent>/base/``: made once, and found again as long as it is
+    whole and of the same base model."""
+    base_model, level = base_models.resolve(agent.base_model, report), check_level(quantization)
+    job = ExportJob(
+        base_model=base_model,
+        adapter_dir=None,
+        output_dir=settings.DATA_DIR / "models" / agent.name / "base",
+        name=name_of(agent.name, "base"),
+        quantization=level,
+    )
+    file = job.output_dir / "gguf" / f"{job.name}-{level}.gguf"
+    note = file.with_suffix(".json")
+    if found := _noted(note, file, base_model, level):
+        return found
+    result = export_files("gguf", job, Provenance(base_model=base_model), report)
+    made = {"base_model": base_model, "sha256": result.files[0].sha256, "details": result.details}
+    files.write_json(note, made)
+    return result
+
+
+def _noted(note: Path, file: Path, base_model: str, level: str) -> ExportResult | None:
+    try:
+        made = json.loads(note.read_text(encoding="utf-8"))
+        there = listed(file)
+        if (made["base_model"], made["sha256"]) == (base_model, there[0].sha256):
+            return ExportResult(file, level, made["details"], there)
+    except (OSError, ValueError, LookupError, TypeError):
+        pass  # what cannot be read is made again
+    return None
+
+
+def _named_base(directory: Path) -> str:
+    """Empty for a whole model that does not say it, and needs none."""
+    try:
+        return base_of(directory)
+    except UsageError as error:
+        if is_adapter(directory):
+            raise UsageError(f"{error}, or give --base-model") from None
+        return ""
 
 
 def _parts(weights: Path, base_model: str) -> tuple[str, Path | None]:
@@ -79,8 +141,22 @@ def _parts(weights: Path, base_model: str) -> tuple[str, Path | None]:
     return (base_model, weights) if is_adapter(weights) else (str(weights), None)
 
 
-def export_files(format_name: str, job: ExportJob, report: Report) -> ExportResult:
-    """Raises UsageError for an unknown format or level or a bad name, ExportFailed for all that breaks on the way."""
+def _require_free(format_name: str, job: ExportJob) -> None:
+    """Raises UsageError where the export would replace a directory that is not of the same model."""
+    target = job.output_dir / format_name
+    if format_name not in _FOLDERS or not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return
+    there = leaf(MODEL_CARD).name_on_card(target)
+    if there != job.name:
+        what = f"holds the model {there}" if there else "holds something that was not exported here"
+        raise UsageError(f"{target} {what}: give another --output, or remove it first")
+
+
+def export_files(format_name: str, job: ExportJob, known: Provenance, report: Report) -> ExportResult:
+    """Writes the files and the model card beside them.
+
+    Raises UsageError for an unknown format or level or a bad name, ExportFailed for all that breaks on the way.
+    """
     if format_name not in EXPORTERS:
         raise UsageError(f"unknown format {format_name!r}; known: {', '.join(EXPORTERS)}")
     if is_reward_model(job.adapter_dir or Path(job.base_model)):
@@ -90,6 +166,16 @@ def export_files(format_name: str, job: ExportJob, report: Report) -> ExportResu
     try:
         job.output_dir.mkdir(parents=True, exist_ok=True)
         result: ExportResult = leaf(EXPORTERS[format_name]).export(job, report)
+        return _with_card(format_name, job, result, known)
     except OSError as error:
         raise ExportFailed(f"{job.output_dir}: {error.strerror or error}") from error
-    return result
+
+
+def _with_card(format_name: str, job: ExportJob, result: ExportResult, known: Provenance) -> ExportResult:
+    cards: Any = leaf(MODEL_CARD)
+    card: Path = cards.card_path(result.path)
+    card.unlink(missing_ok=True)
+    made = listed(result.path)
+    files.write_text(card, cards.model_card(format_name, job, result, made, known))
+    details = {**result.details, "model_card": card.name}
+    return replace(result, details=details, files=listed(result.path, made))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rl.hardware.cost import ROW_WORK, ModelShape, RowWork, TrainingEstimate, estimate
-from rl.hardware.detecting import GIB, Gpu, HardwareConfig, detect_hardware
+from rl.hardware.detecting import GIB, Gpu, HardwareConfig, detect_hardware, usable_cores
 from rl.hardware.four_bit import in_4bit
 from rl.hardware.profiles import PROFILES, Recommendation, get_ryzen_optimized_config, recommend
 
@@ -22,4 +22,5 @@ __all__ = [
     "get_ryzen_optimized_config",
     "in_4bit",
     "recommend",
+    "usable_cores",
 ]

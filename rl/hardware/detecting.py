@@ -69,7 +69,7 @@ def detect_hardware(path: Path | str = ".") -> HardwareConfig:
         cpu=cpu,
         physical_cores=psutil.cpu_count(logical=False) or logical,
         logical_cores=logical,
-        usable_cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else logical,
+        usable_cores=usable_cores(),
         cpu_bf16=bool(flags & {"avx512_bf16", "amx_bf16"}),
         ram_total=total,
         ram_available=available,
@@ -79,6 +79,11 @@ def detect_hardware(path: Path | str = ".") -> HardwareConfig:
         cpu_avx2="avx2" in flags,
         cpu_avx512="avx512f" in flags,
     )
+
+
+def usable_cores() -> int:
+    """Logical cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else psutil.cpu_count() or 1
 
 
 def _existing(path: Path) -> Path:

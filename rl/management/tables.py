@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from textwrap import shorten
 from typing import Any
 
@@ -18,6 +18,12 @@ def evaluation_table(evaluation: Evaluation) -> Table:
     labels = {"base": LABELS["base"], "new": LABELS["new"]}
     if evaluation.against:
         labels = {**LABELS, "current": f"in use: {evaluation.against.name}"}
+    if evaluation.artifact:
+        labels = {
+            "base": labels["base"],
+            "weights": "weights as trained",
+            "new": f"file {evaluation.artifact.quantization}",
+        }
     pairs = "" if is_reward(evaluation.report) else f"{evaluation.pairs} pairs, "
     things = "tasks" if evaluation.report.get("measure") == "success" else "prompts"
     name = f"{evaluation.version}: {pairs}{evaluation.prompts} {things}"
@@ -66,6 +72,49 @@ def _accuracy_table(title: str, models: dict[str, Any], labels: dict[str, str]) 
     return table
 
 
+def guard_table(report: Mapping[str, Any]) -> Table | None:
+    """None where no model was asked anything."""
+    guards = report.get("guards", {})
+    if "rails" not in guards:
+        return None
+    title = f"Guard rails, from {guards['prompts']} answers of each model"
+    table = Table("", "", "limit", "found", title=title, title_justify="left")
+    for rail in guards["rails"]:
+        state = "broken" if rail["broken"] else "-" if rail["value"] is None else "kept"
+        table.add_row(rail["name"], state, f"{rail['limit']:g}", Text(rail["text"]))
+    return table
+
+
+def error_table(report: Mapping[str, Any]) -> Table | None:
+    """Kinds of errors, and the mean reward, of the models' answers; None where there are none."""
+    models = report.get("guards", {}).get("models")
+    if not models:
+        return None
+    table = Table("", *(LABELS[name] for name in models), title="Answers", title_justify="left")
+    for kind in models["new"]["errors"]:
+        table.add_row(kind.replace("_", " "), *(f"{each['errors'][kind]:.1%}" for each in models.values()))
+    table.add_row(
+        "mean reward", *("-" if each["reward"] is None else f"{each['reward']:.3f}" for each in models.values())
+    )
+    return table
+
+
+def group_tables(report: Mapping[str, Any]) -> Iterator[Table]:
+    """Accuracy by tag and by scenario, where the pairs have any."""
+    for kind in ("tags", "scenarios"):
+        if groups := report.get(kind):
+            table = Table("", "pairs", "base model", "new version", title=f"By {kind}", title_justify="left")
+            for group in groups:
+                shares = (f"{group['models'][name]['value']:.1%}" for name in ("base", "new"))
+                table.add_row(Text(group["name"]), str(group["pairs"]), *shares)
+            yield table
+
+
+def report_tables(report: Mapping[str, Any]) -> list[Table]:
+    """What stands below the table of the models."""
+    return [table for table in (guard_table(report), error_table(report), *group_tables(report)) if table]
+
+
 def verdict_line(evaluation: Evaluation) -> str:
     return f"gate: {evaluation.verdict}. {evaluation.report['reason']}"
 
@@ -75,6 +124,7 @@ def evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
         "agent": evaluation.version.agent.name,
         "version": evaluation.version.name,
         "against": evaluation.against.name if evaluation.against else None,
+        "artifact": evaluation.artifact.path if evaluation.artifact else None,
         "pairs": evaluation.pairs,
         "prompts": evaluation.prompts,
         "verdict": evaluation.verdict,

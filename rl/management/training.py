@@ -88,7 +88,11 @@ def add_run_options(parser: CommandParser) -> None:
     )
     run.add_argument("--export", action="store_true", help="export GGUF if the gate promotes the version")
     run.add_argument("--quantization", default="q8_0", help=f"of the GGUF: {', '.join(LEVELS)}")
-    run.add_argument("--register-ollama", action="store_true", help="register the exported model with Ollama")
+    deploy = run.add_mutually_exclusive_group()
+    deploy.add_argument("--deploy", choices=["ollama", "llama_cpp"], default="", help="export, and serve it there")
+    deploy.add_argument(
+        "--register-ollama", dest="deploy", action="store_const", const="ollama", help="the same as --deploy ollama"
+    )
     run.add_argument("--model-name", default="", help="name of the exported model")
     run.add_argument("--report-to", default="", help=f"with commas between: {', '.join(TRACKERS)}")
     run.add_argument("--num-processes", type=int, default=1, help="train in so many processes at once")
@@ -128,8 +132,8 @@ def training_config(agent: Agent, method: str, options: dict[str, Any]) -> Train
 
 
 def run_options(agent: Agent, options: dict[str, Any]) -> runs.RunOptions:
-    if options["model_name"] and not options["export"] and not options["register_ollama"]:
-        raise UsageError("--model-name names the exported model: add --export or --register-ollama")
+    if options["model_name"] and not options["export"] and not options["deploy"]:
+        raise UsageError("--model-name names the exported model: add --export or --deploy")
     check_export(options["quantization"], options["model_name"])
     if options["output_dir"]:
         versions.check_output_dir(options["output_dir"])
@@ -155,8 +159,8 @@ def run_options(agent: Agent, options: dict[str, Any]) -> runs.RunOptions:
         data=dataset_builder.DataOptions(
             pair_type=options.get("pair_type") or agent.pair_type, **{name: options[name] for name in of_data}
         ),
-        export=options["export"] or options["register_ollama"],
-        register_ollama=options["register_ollama"],
+        export=options["export"] or bool(options["deploy"]),
+        deploy=options["deploy"],
         **{name: options[name] for name in names},
     )
 

@@ -1,7 +1,7 @@
 """The database. Code outside imports from this package only; inside, imports run one way:
 
-agents <- traces <- versions <- training <- feedback, serving, episodes;  traces <- labels;  agents <- spans;  access stands
-alone.
+agents <- traces <- versions <- training <- feedback, serving, experiments, episodes;  traces <- labels;
+agents <- spans;  access stands alone.
 """
 
 from __future__ import annotations
@@ -9,15 +9,17 @@ from __future__ import annotations
 from rl.models.access import ApiKey
 from rl.models.agents import Agent
 from rl.models.episodes import Episode
+from rl.models.experiments import METRICS, Arm, Assignment, Experiment
 from rl.models.feedback import Feedback
 from rl.models.labels import LabelModel, LabelProposal
-from rl.models.serving import Arm, Assignment, Deployment, Experiment
+from rl.models.serving import Deployment
 from rl.models.spans import PendingSpan
 from rl.models.traces import Trace, prompt_key
 from rl.models.training import MetricPoint, TrainingRun, TrainingSet, TrainingSetTrace
 from rl.models.versions import REWARD_MODEL, Artifact, Evaluation, ModelVersion
 
 __all__ = [
+    "METRICS",
     "REWARD_MODEL",
     "Agent",
     "ApiKey",

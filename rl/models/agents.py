@@ -10,6 +10,7 @@ from django.db.models.functions import Lower
 
 from rl.config import PRESETS, TrainingConfig, check_overrides, preset
 from rl.errors import UsageError
+from rl.evaluation.guard_limits import check_guard_limits
 from rl.export.levels import LEVELS, check_level
 from rl.rewards.weights import check_decision_weights, check_reward_weights
 from rl.slugs import check_slug
@@ -35,6 +36,10 @@ def validate_reward_weights(value: object) -> None:
 
 def validate_decision_weights(value: object) -> None:
     _as_validation_error(check_decision_weights, value)
+
+
+def validate_guard_limits(value: object) -> None:
+    _as_validation_error(check_guard_limits, value)
 
 
 def _as_validation_error(check: Any, *arguments: object) -> None:
@@ -112,6 +117,17 @@ class Agent(models.Model):
         help_text="Proposed labels are trained on from this confidence on; empty: never.",
     )  # fmt: skip
 
+    # the gate
+    gate_margin = models.FloatField(
+        default=0.0, validators=[MinValueValidator(0), MaxValueValidator(0.5)],
+        help_text="Loss of accuracy that is bearable (0.02: two points). 0: a new version must be better than the one in "
+        "use; above: it is enough that it is not worse by more than this.",
+    )  # fmt: skip
+    guard_limits = models.JSONField(
+        default=dict, blank=True, validators=[validate_guard_limits],
+        help_text="Guard rail to limit, where it is not the default; null switches a guard rail off.",
+    )  # fmt: skip
+
     # online learning
     online_learning = models.BooleanField(
         default=True, help_text="Retrain by itself. Also needs ENABLE_ONLINE_LEARNING=1."
@@ -126,6 +142,14 @@ class Agent(models.Model):
     )
     auto_export = models.BooleanField(default=True, help_text="Export a version that the gate promotes.")
     auto_deploy = models.BooleanField(default=False, help_text="Deploy a version that the gate promotes.")
+    deploy_target = models.CharField(
+        max_length=16, choices=[("ollama", "Ollama"), ("llama_cpp", "llama.cpp")], default="ollama",
+        help_text="Where versions are deployed.",
+    )  # fmt: skip
+    keep_versions = models.PositiveIntegerField(
+        default=3, validators=[MinValueValidator(1)],
+        help_text="Versions that stay deployed and exported, beside the one in use and the one before it.",
+    )  # fmt: skip
     export_quantization = models.CharField(
         max_length=16, default="q8_0", validators=[validate_level], help_text=f"One of {', '.join(LEVELS)}."
     )

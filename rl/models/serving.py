@@ -9,26 +9,49 @@ from rl.models.versions import ModelVersion
 
 
 class Deployment(models.Model):
-    """A version under a name on a target.
+    """A version, or an agent's base model, under a name on a target.
 
-    The alias ``champion`` marks the version in use of an agent, ``previous`` the one before it, for one-step rollback.
+    The alias ``champion`` marks the version in use of an agent, ``previous`` the one before it, for one-step rollback. An
+    agent whose champion is no row uses its base model.
     """
 
     class Target(models.TextChoices):
         NONE = "none", "none (files only)"
         OLLAMA = "ollama", "Ollama"
         LLAMA_CPP = "llama_cpp", "llama.cpp"
+        OPENAI = "openai", "another server with OpenAI's API"
 
     class Alias(models.TextChoices):
         CHAMPION = "champion", "champion"
         PREVIOUS = "previous", "previous"
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="deployments")
-    version = models.ForeignKey(ModelVersion, on_delete=models.CASCADE, related_name="deployments")
+    version = models.ForeignKey(
+        ModelVersion, null=True, blank=True, on_delete=models.CASCADE, related_name="deployments",
+        help_text="Empty: the base model of the agent.",
+    )  # fmt: skip
     target = models.CharField(max_length=16, choices=Target, default=Target.NONE)
     model_name = models.CharField(max_length=200, blank=True, help_text="The name under which the target serves it.")
     alias = models.CharField(max_length=16, choices=Alias, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
+
+    # what is served, and how
+    path = models.CharField(
+        max_length=1000, blank=True, help_text="The file, relative to DATA_DIR or absolute; empty: not ours."
+    )
+    sha256 = models.CharField(max_length=64, blank=True)
+    settings = models.JSONField(default=dict, blank=True, help_text="Of the hosting profile: slots, context, threads.")
+
+    # where; llama.cpp is a process of ours on this machine
+    url = models.CharField(
+        max_length=500, blank=True, help_text="Of the server, without /v1; empty for Ollama, which is at OLLAMA_URL."
+    )
+    api_key_env = models.CharField(
+        max_length=100, blank=True, help_text="The environment variable that holds the server's API key."
+    )
+    host = models.CharField(max_length=255, blank=True, help_text="The machine that its process runs on.")
+    pid = models.PositiveIntegerField(null=True, blank=True)
+    pid_started = models.FloatField(null=True, blank=True, help_text="Seconds since 1970: numbers are used again.")
 
     class Meta:
         constraints = [
@@ -37,7 +60,11 @@ class Deployment(models.Model):
         ordering = ["-created_at"]
 
     def __str__(self) -> str:
-        return f"{self.version_id} on {self.target} {self.alias}".strip()
+        return f"{self.version_id or 'base'} on {self.target} {self.alias}".strip()
+
+    @property
+    def version_name(self) -> str:
+        return self.version.name if self.version else "base"
 
     @classmethod
     def champion(cls, agent: Agent) -> ModelVersion | None:
@@ -64,65 +91,20 @@ class Deployment(models.Model):
             row.alias = cls.Alias.CHAMPION
             row.save()
 
+    @classmethod
+    def swap(cls, agent: Agent) -> ModelVersion | None:
+        """Champion and previous change places, in one transaction; the new champion, None for the base model.
 
-class Experiment(models.Model):
-    """A sticky, weighted split of an agent's traffic between versions."""
-
-    class State(models.TextChoices):
-        DRAFT = "draft", "draft"
-        RUNNING = "running", "running"
-        STOPPED = "stopped", "stopped"
-
-    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="experiments")
-    name = models.CharField(max_length=100)
-    state = models.CharField(max_length=16, choices=State, default=State.DRAFT)
-    created_at = models.DateTimeField(auto_now_add=True)
-    started_at = models.DateTimeField(null=True, blank=True)
-    stopped_at = models.DateTimeField(null=True, blank=True)
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["agent", "name"], name="experiment_name_unique"),
-            models.UniqueConstraint(fields=["agent"], condition=Q(state="running"), name="experiment_one_running"),
-        ]
-        ordering = ["-created_at"]
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class Arm(models.Model):
-    """One side of an experiment."""
-
-    experiment = models.ForeignKey(Experiment, on_delete=models.CASCADE, related_name="arms")
-    version = models.ForeignKey(
-        ModelVersion, null=True, blank=True, on_delete=models.PROTECT, related_name="arms", help_text="Empty: the base."
-    )
-    weight = models.FloatField(default=1.0, help_text="Share of the traffic, relative to the other arms.")
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["experiment", "version"], name="arm_version_unique"),
-            models.UniqueConstraint(fields=["experiment"], condition=Q(version__isnull=True), name="arm_one_base"),
-            models.CheckConstraint(condition=Q(weight__gte=0), name="arm_weight_not_negative"),
-        ]
-        ordering = ["id"]
-
-    def __str__(self) -> str:
-        return f"{self.experiment_id}: {self.version_id or 'base'} x {self.weight:g}"
-
-
-class Assignment(models.Model):
-    """Which arm a user or conversation was given; it keeps it."""
-
-    experiment = models.ForeignKey(Experiment, on_delete=models.CASCADE, related_name="assignments")
-    arm = models.ForeignKey(Arm, on_delete=models.CASCADE, related_name="assignments")
-    unit = models.CharField(max_length=200, help_text="The user or conversation that is kept on one side.")
-    created_at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["experiment", "unit"], name="assignment_unit_unique")]
-        ordering = ["-created_at"]
-
-    def __str__(self) -> str:
-        return f"{self.unit} -> {self.arm_id}"
+        Doing it twice changes nothing. Raises UsageError when the agent has used its base model only.
+        """
+        with transaction.atomic():
+            aliased = cls.objects.select_for_update().filter(agent=agent)
+            rows = {row.alias: row for row in aliased.exclude(alias="").select_related("version")}
+            if not rows:
+                raise UsageError(f"{agent.name} has no version to go back to: it has used its base model only")
+            aliased.exclude(alias="").update(alias="")
+            other = {cls.Alias.CHAMPION: cls.Alias.PREVIOUS, cls.Alias.PREVIOUS: cls.Alias.CHAMPION}
+            for alias, row in rows.items():
+                aliased.filter(pk=row.pk).update(alias=other[cls.Alias(alias)])
+        back = rows.get(cls.Alias.PREVIOUS)
+        return back.version if back else None

@@ -37,6 +37,13 @@ class Trace(models.Model):
     )
     source = models.CharField(max_length=32, default="api")
     session_id = models.CharField(max_length=200, blank=True)
+    arm = models.ForeignKey(
+        "rl.Arm", null=True, blank=True, on_delete=models.SET_NULL, related_name="traces",
+        help_text="The side of an experiment that gave the answer.",
+    )  # fmt: skip
+    unit = models.CharField(
+        max_length=200, blank=True, help_text="The user or conversation that the experiment keeps on one side."
+    )
     otel_trace_id = models.CharField(
         max_length=32, null=True, blank=True, help_text="The OpenTelemetry trace it was seen in; hexadecimal."
     )
@@ -91,6 +98,8 @@ class Trace(models.Model):
             models.Index(
                 fields=["agent", "session_id", "occurred_at"], condition=~Q(session_id=""), name="trace_session"
             ),
+            # The answers of an experiment's arm, by user.
+            models.Index(fields=["arm", "unit"], condition=Q(arm__isnull=False), name="trace_arm"),
             # Which model call does a tool span belong to? NULL, not "": a plain comparison then uses the index.
             models.Index(
                 fields=["agent", "otel_trace_id"], condition=Q(otel_trace_id__isnull=False), name="trace_otel"

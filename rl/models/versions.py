@@ -12,7 +12,7 @@ REWARD_MODEL = "reward_model"
 class ModelVersion(models.Model):
     """What a training run produced.
 
-    CANDIDATE ──► EVALUATED ──► EXPORTED ──► DEPLOYED ──► RETIRED
+    CANDIDATE ──► EVALUATED ──► EXPORTED ──► DEPLOYED ◄──► RETIRED
         │             │
         └─────────────┴──► REJECTED
     """
@@ -64,6 +64,7 @@ _ARROWS: dict[ModelVersion.Stage, set[ModelVersion.Stage]] = {
     _S.EVALUATED: {_S.EXPORTED, _S.REJECTED},
     _S.EXPORTED: {_S.DEPLOYED, _S.REJECTED},
     _S.DEPLOYED: {_S.RETIRED},
+    _S.RETIRED: {_S.DEPLOYED},
 }
 
 
@@ -76,6 +77,7 @@ class Artifact(models.Model):
         MERGED = "merged", "merged model"
         LORA = "lora", "LoRA release"
         GGUF = "gguf", "GGUF"
+        GGUF_LORA = "gguf-lora", "GGUF adapter"
         ONNX = "onnx", "ONNX"
 
     version = models.ForeignKey(ModelVersion, on_delete=models.CASCADE, related_name="artifacts")
@@ -110,6 +112,10 @@ class Evaluation(models.Model):
     against = models.ForeignKey(
         ModelVersion, null=True, blank=True, on_delete=models.SET_NULL, related_name="+",
         help_text="The version in use that it was compared with; empty: the base model.",
+    )  # fmt: skip
+    artifact = models.ForeignKey(
+        Artifact, null=True, blank=True, on_delete=models.SET_NULL, related_name="evaluations",
+        help_text="The exported file that was measured; empty: the weights as they were trained.",
     )  # fmt: skip
     pairs = models.PositiveIntegerField()
     prompts = models.PositiveIntegerField()

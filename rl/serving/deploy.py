@@ -1,33 +1,65 @@
-"""Puts an exported version where applications reach it, and writes down where that is."""
+"""Puts a version, or an agent's base model, where applications reach it, and writes down where that is."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 from django.conf import settings
 from django.db import transaction
+from django.utils import timezone
 
-from rl.errors import ExportFailed, UsageError
-from rl.export.ollama import OllamaDeployer, check_model_name
-from rl.export.release import artifact_path
-from rl.leaves import leaf
-from rl.models import Agent, Artifact, Deployment, ModelVersion
-from rl.records import Report
+from rl.errors import UsageError
+from rl.export.levels import check_level
+from rl.export.ollama import check_address, check_model_name
+from rl.models import Agent, Deployment, ModelVersion
+from rl.records import Report, silent
+from rl.serving import llama_server, on_ollama, promotion, retention
+from rl.serving.hosting import OllamaHostingProfile, hosting_profile
+from rl.serving.model_file import ModelFile, model_file
+from rl.serving.withdrawal import forget
 from rl.slugs import check_slug
+from rl.training.locks import device_lock
 
-CHAT_FORMAT: Final = "rl.export.ollama_template"
-"""Reads GGUF files with NumPy; imported on first use."""
+Target = Deployment.Target
+TARGETS: Final = (Target.OLLAMA.value, Target.LLAMA_CPP.value, Target.OPENAI.value)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
 
-def require_ollama(model_name: str = "") -> str:
-    """The version of the Ollama server at OLLAMA_URL; for asking before hours of work that end there.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a deployment is to answer. Raises UsageError for what no target could take."""
 
-    Raises UsageError for a name that Ollama or the export would refuse, ExportFailed when no Ollama answers.
-    """
-    if model_name:
-        check_slug(file_name(check_model_name(model_name)), "model name")
-    return OllamaDeployer(settings.OLLAMA_URL).version()
+    target: str
+    model_name: str
+    url: str = ""
+    """Of the server, for ``openai``."""
+    api_key_env: str = ""
+
+    def __post_init__(self) -> None:
+        if self.target not in TARGETS:
+            raise UsageError(f"unknown target {self.target!r}; known: {', '.join(TARGETS)}")
+        if self.target != Target.OPENAI and (self.url or self.api_key_env):
+            raise UsageError(f"--url and --api-key-env are for --target {Target.OPENAI.value}")
+        if self.target == Target.OPENAI and not (self.url and self.model_name):
+            raise UsageError("another server needs --url, and --model-name as it calls the model")
+        if self.api_key_env and not _VARIABLE.fullmatch(self.api_key_env):
+            raise UsageError("--api-key-env is the name of an environment variable, not the key itself")
+        if self.url:
+            check_address(self.url, "the server's")
+        else:
+            check_model_name(self.model_name)
+
+    @property
+    def base_url(self) -> str:
+        return self.url.rstrip("/").removesuffix("/v1").rstrip("/")
+
+
+def default_name(agent: Agent, version: ModelVersion | None) -> str:
+    return f"{agent.name}:{version.name if version else 'base'}"
 
 
 def file_name(model_name: str) -> str:
@@ -35,51 +67,117 @@ def file_name(model_name: str) -> str:
     return model_name.replace(":", "-")
 
 
-def deploy_to_ollama(version: ModelVersion, artifact: Artifact, *, model_name: str, report: Report) -> Deployment:
-    """Registers a GGUF artifact under the name; whatever had the name before is no longer served.
+def require_target(target: str, model_name: str = "") -> None:
+    """For asking before hours of work that end there. Raises UsageError for a name that the target or the export would
+    refuse, ExportFailed when nothing answers or the package is missing."""
+    if model_name:
+        check_slug(file_name(check_model_name(model_name)), "model name")
+    if target == Target.OLLAMA:
+        on_ollama.server().version()
+    elif target == Target.LLAMA_CPP:
+        llama_server.require()
 
-    Raises UsageError for a bad name or an artifact that is no GGUF file, ExportFailed for a server that is down or refuses,
-    a file that changed since it was exported, or a chat template that Ollama has no equivalent of.
+
+def deploy(
+    agent: Agent,
+    version: ModelVersion | None,
+    *,
+    target: str,
+    quantization: str = "",
+    model_name: str = "",
+    profile: str = "auto",
+    url: str = "",
+    api_key_env: str = "",
+    report: Report = silent,
+) -> Deployment:
+    """``version`` None: the agent's base model. ``quantization``: of the GGUF file, which is exported where there is none
+    yet; empty: the agent's level. ``profile``: of hosting.
+
+    Whatever had the name before is no longer served. A version that was served elsewhere too keeps that, and its alias
+    moves here. Raises UsageError, or ExportFailed for all that breaks on the way: what was served goes on as it was then.
     """
-    if artifact.kind != Artifact.Kind.GGUF:
-        raise UsageError(f"Ollama loads GGUF files; {artifact} is none. Export the version with --format gguf first")
-    name = check_model_name(model_name).removesuffix(":latest")
-    path = artifact_path(artifact)
-    chat = _chat_settings(version.agent, path, report)
-    OllamaDeployer(settings.OLLAMA_URL).register(name, path, **chat, sha256=artifact.sha256, report=report)
-    return _record(version, name)
+    name = model_name.removesuffix(":latest") or ("" if target == Target.OPENAI else default_name(agent, version))
+    place = Place(target, name, url, api_key_env)
+    level = check_level(quantization or agent.export_quantization)
+    chosen = hosting_profile(profile, agent.context_length)
+    if version is not None and version.is_reward_model:
+        raise UsageError(f"{version} is a reward model: it scores answers, and is not served")
+    require_target(target)
+    with _one_at_a_time(agent, report):
+        file = None if target == Target.OPENAI else model_file(agent, version, level, report)
+        row = _row(agent, version, place)
+        _serve(row, place, file, chosen, report)
+        _take_over(row, report)
+        if promotion.in_use(agent) == row:
+            promotion.point_name(row, report)
+        retention.retire_old(agent, report=report)
+    return row
 
 
-def _chat_settings(agent: Agent, gguf: Path, report: Report) -> dict[str, Any]:
-    """The model's own chat format, and how the agent asks: its system prompt, context and answer length."""
-    family = leaf(CHAT_FORMAT).family_of_file(gguf)
-    if not family.takes_system:
-        if agent.system_prompt:
-            raise ExportFailed(
-                f"this model's chat template takes no system message, but {agent.name} has a system prompt"
-            )
-        report("log", {"text": "this model's chat template takes no system message; Ollama will leave them out"})
-    parameters = {"num_ctx": agent.context_length, "num_predict": agent.response_length}
-    if family.stop:
-        parameters["stop"] = family.stop
-    return {"template": family.ollama_template(), "system": agent.system_prompt, "parameters": parameters}
+@contextmanager
+def _one_at_a_time(agent: Agent, report: Report) -> Iterator[None]:
+    def waiting() -> None:
+        report("step", {"step": 0, "total_steps": 1, "metrics": {}})
+
+    with device_lock(settings.DATA_DIR / "locks", f"deploy-{agent.pk}", waiting):
+        yield
 
 
-def _record(version: ModelVersion, model_name: str) -> Deployment:
-    """A name on a target stands for one version: what it stood for before is retired, unless it has another name there.
-    An alias stays with its version, which nothing serves then."""
-    on_ollama = Deployment.objects.filter(target=Deployment.Target.OLLAMA)
-    named = on_ollama.filter(model_name=model_name)
+def _row(agent: Agent, version: ModelVersion | None, place: Place) -> Deployment:
+    """The row that has the name already, or one whose version nothing serves, or a new one."""
+    own = Deployment.objects.filter(agent=agent, version=version)
+    named = own.filter(target=place.target, model_name=place.model_name, **_at(place.target, place.base_url))
+    return named.first() or own.filter(target=Target.NONE).first() or Deployment(agent=agent, version=version)
+
+
+def _serve(
+    row: Deployment, place: Place, file: ModelFile | None, profile: OllamaHostingProfile, report: Report
+) -> None:
+    """Saves the row with what is served."""
+    new = row.pk is None
+    settings_of_profile = profile.llama_cpp() if place.target == Target.LLAMA_CPP else profile.as_dict()
+    row.model_name, row.api_key_env, row.created_at = place.model_name, place.api_key_env, timezone.now()
+    if file is None:
+        row.target, row.url, row.path, row.sha256, row.settings = place.target, place.base_url, "", "", {}
+        row.save()
+        return
+    if place.target == Target.LLAMA_CPP:
+        if new:
+            row.save()  # its key is made of its number
+        row.path, row.sha256, row.settings = file.stored_path, file.sha256, settings_of_profile
+        try:
+            llama_server.start(row, report=report)
+        except BaseException:
+            if new:
+                row.delete()
+            raise
+        return
+    on_ollama.register(row.agent, place.model_name, file, profile, report)
+    row.target, row.path, row.sha256, row.settings = place.target, file.stored_path, file.sha256, settings_of_profile
+    row.save()
+
+
+def _at(target: str, url: str) -> dict[str, Any]:
+    """A name means one model on one server; the names of other people's servers are many."""
+    return {"url": url} if target == Target.OPENAI else {}
+
+
+def _take_over(row: Deployment, report: Report) -> None:
+    """The name stands for the row's version alone now, and the version's alias is with the row."""
+    named = Deployment.objects.filter(target=row.target, model_name=row.model_name, **_at(row.target, row.url))
+    if row.target != Target.OLLAMA:  # which all agents share
+        named = named.filter(agent=row.agent)
+    for old in named.exclude(pk=row.pk):
+        if old.target == Target.LLAMA_CPP:
+            llama_server.stop(old)
+        report("log", {"text": f"{old.model_name} was {old.version_name} of {old.agent.name} until now"})
+        forget(old)
     with transaction.atomic():
-        before = list(ModelVersion.objects.filter(deployments__in=named).exclude(pk=version.pk).distinct())
-        others = named.exclude(version=version)
-        others.filter(alias="").delete()
-        others.update(target=Deployment.Target.NONE, model_name="")
-        deployment = named.first() or Deployment.objects.create(
-            agent=version.agent, version=version, target=Deployment.Target.OLLAMA, model_name=model_name
-        )
-        version.move(ModelVersion.Stage.DEPLOYED)
-        for old in before:
-            if not on_ollama.filter(version=old).exists():
-                old.move(ModelVersion.Stage.RETIRED)
-    return deployment
+        others = Deployment.objects.select_for_update().filter(agent=row.agent, version=row.version).exclude(pk=row.pk)
+        for other in others.exclude(alias=""):
+            row.alias, other.alias = other.alias, ""
+            other.save(update_fields=["alias"])
+            row.save(update_fields=["alias"])
+        others.filter(alias="", target=Target.NONE).delete()
+        if row.version is not None:
+            row.version.move(ModelVersion.Stage.DEPLOYED)

@@ -24,6 +24,7 @@ from transformers import (
 )
 
 from rl.errors import OutOfMemory, RatchetError, TrainingFailed, UsageError
+from rl.hardware import usable_cores
 from rl.training import minimind, processes, quantizing
 from rl.training.lengths import UNKNOWN_CONTEXT
 from rl.training.model_path import ADAPTER_WEIGHTS, check_adapter, check_model_path, check_weights, is_adapter
@@ -53,8 +54,7 @@ def leave_a_core_free() -> None:
     other in busy loops and two of them were measured to be 3 to 14 times slower than one.
     """
     if "OMP_NUM_THREADS" not in os.environ:
-        usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        torch.set_num_threads(max(1, min(torch.get_num_threads(), usable - 1)))
+        torch.set_num_threads(max(1, min(torch.get_num_threads(), usable_cores() - 1)))
 
 
 _asked = "auto"

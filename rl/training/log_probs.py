@@ -54,8 +54,8 @@ def use_compact_head() -> None:
     """Makes TRL run the language-model head at answer positions only, on a CPU too.
 
     TRL 1.16 asks this function of its own whether the device has Triton, and otherwise scores prompts and padding as
-    well, because changing shapes are slow on accelerators that compile. A CPU does not compile: the result has the same
-    bits for a fraction of the time and memory. Triton's kernels ask for themselves and are not touched.
+    well, because changing shapes are slow on accelerators that compile. A CPU does not compile: the result is the same, but
+    for the order of sums, for a fraction of the time and memory. Triton's kernels ask for themselves and are not touched.
     """
     trl.trainer.utils._use_triton = lambda device: True
 

@@ -19,7 +19,9 @@ from rl.environments.episode import Episode
 from rl.errors import Interrupted, RunConflict
 from rl.models import MetricPoint, TrainingRun
 from rl.records import Report
+from rl.serving import machine
 
+PAUSE_POLL_SECONDS = 0.5
 FLUSH_SECONDS = 1.0
 """Between two writes: a cancel is seen this late, and a crash loses this much of the chart."""
 
@@ -56,6 +58,19 @@ class Monitor:
             self.run.step, self.run.total_steps = values["step"], values["total_steps"]
         if time.monotonic() - self._flushed >= FLUSH_SECONDS or values["step"] == values["total_steps"]:
             self.flush()
+        if machine.busy() and not self.stop_reason:
+            self._make_way()
+
+    def _make_way(self) -> None:
+        """Waits for the gateway to be quiet, or for as long as a training can bear; the row goes on beating."""
+        began, stage = time.monotonic(), self.run.stage
+        self.run.stage = "paused for requests"
+        while machine.busy() and time.monotonic() - began < machine.LONGEST_PAUSE and not self.stop_reason:
+            self.flush()
+            time.sleep(PAUSE_POLL_SECONDS)
+        self.run.stage = stage
+        for listener in self.listeners:
+            listener("log", {"text": f"paused {time.monotonic() - began:.0f} s for requests"})
 
     def _keep(self, episodes: Iterable[Episode]) -> None:
         with transaction.atomic():  # nobody takes the run over between the two

@@ -101,7 +101,7 @@ class TrainingPipeline:
             export=True,
             quantization=quantization,
             model_name=model_name,
-            register_ollama=deploy_ollama,
+            deploy="ollama" if deploy_ollama else "",
         )
         config = self.config(name, overrides)
         run = supervisor.claim_stopped(runs.create(self.agent, method_name=name, config=config, options=options))

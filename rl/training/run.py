@@ -8,9 +8,10 @@ killed anywhere goes on from there.
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -22,71 +23,26 @@ from rl.config import AgentConfig, TrainingConfig, config_class
 from rl.environments.settings import EnvironmentSettings
 from rl.errors import Interrupted, RatchetError, RunConflict
 from rl.evaluation.evaluate import evaluate
-from rl.export import release
 from rl.files import remove
 from rl.hardware import HardwareConfig, detect_hardware
 from rl.leaves import leaf
-from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun, TrainingSet
+from rl.models import Agent, Evaluation, TrainingRun, TrainingSet
 from rl.records import Report, TrainingJob, TrainingResult
-from rl.serving.deploy import deploy_to_ollama, file_name, require_ollama
+from rl.serving import machine
+from rl.serving.deploy import require_target
+from rl.serving.unloading import memory_for_training
 from rl.training import base_models, launching, method, method_path, reward_models, rollouts, versions
+from rl.training.after_gate import act_on_verdict
 from rl.training.charts import draw_report
 from rl.training.ladder import Train, train_within_memory
-from rl.training.launch import Launch
 from rl.training.locks import device_lock
 from rl.training.monitor import Monitor, stopped_by_signals
 from rl.training.progress import log_file
 from rl.training.report_to import tracker_names
+from rl.training.run_options import RunOptions as RunOptions
 from rl.training.supervisor import conclude
 
 TRACKERS = "rl.training.trackers"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """Where a run's data comes from, and what happens after training."""
-
-    data: dataset_builder.DataOptions
-    source: str = "db"
-    """db, or file: a Command Center export that is not imported."""
-    data_file: str = ""
-    ratings_file: str = ""
-    base_model: str = ""
-    """Overrides the agent's."""
-    output_dir: str = ""
-    """A copy of the adapter, or of the model, goes here too."""
-    export: bool = False
-    """GGUF, if the gate promotes the version."""
-    quantization: str = "q8_0"
-    model_name: str = ""
-    register_ollama: bool = False
-    rewards: str = ""
-    """Names, with commas between: what rewards answers that are generated while training. Empty: all of the agent's."""
-    reward_model: str = ""
-    """A directory or a version: what rewards them instead."""
-    report_to: str = ""
-    """Experiment trackers, with commas between."""
-    dataset_dir: str = ""
-    """Of tasks, for agents with tools; empty: those of the demo."""
-    train_split: str = "train"
-    eval_split: str = "eval"
-    """Of the tasks that are held out; empty: none."""
-    num_processes: int = 1
-    accelerate_config: str = ""
-
-    @property
-    def launch(self) -> Launch:
-        """Raises UsageError."""
-        return Launch(self.num_processes, self.accelerate_config)
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> RunOptions:
-        known = {field.name for field in fields(cls)}
-        rest = {name: value for name, value in values.items() if name in known and name != "data"}
-        return cls(data=dataset_builder.DataOptions(**values["data"]), **rest)
 
 
 def create(
@@ -151,18 +107,27 @@ def _work(run: TrainingRun, monitor: Monitor) -> Evaluation:
     options = RunOptions.from_dict(run.options)
     hardware = detect_hardware(settings.DATA_DIR)
     TrainingRun.objects.filter(pk=run.pk).update(hardware=asdict(hardware))
-    if options.register_ollama:
-        require_ollama(options.model_name)
+    if options.deploy:
+        require_target(options.deploy, options.model_name)
     monitor("stage", {"name": "preparing data"})
     _require_rewards(run, options)
     training_set = _freeze_data(run, options, monitor)
     with device_lock(settings.DATA_DIR / "locks", _device(hardware), lambda: _wait(monitor)):
-        version = run.version or versions.register(run, _train(run, training_set, options, monitor))
-        versions.place_weights(run, version)
-        monitor("stage", {"name": "evaluating"})
-        evaluation = evaluate(version, training_set, monitor)
-        _act_on_verdict(version, evaluation, options, monitor)
-    return evaluation
+        with memory_for_training(run, monitor):
+            _leave_cores(monitor)
+            version = run.version or versions.register(run, _train(run, training_set, options, monitor))
+            versions.place_weights(run, version)
+            monitor("stage", {"name": "evaluating"})
+            evaluation = evaluate(version, training_set, monitor)
+        return act_on_verdict(version, evaluation, options, monitor)
+
+
+def _leave_cores(report: Report) -> None:
+    """To the llama.cpp servers of this machine. Torch reads the variable when it is loaded."""
+    serving = machine.serving_threads()
+    if "OMP_NUM_THREADS" not in os.environ and (threads := machine.training_threads(serving)):
+        os.environ["OMP_NUM_THREADS"] = str(threads)
+        report("log", {"text": f"takes {threads} threads: llama.cpp may use {serving} here"})
 
 
 def _wait(monitor: Monitor) -> None:
@@ -269,26 +234,3 @@ def _job(run: TrainingRun, training_set: TrainingSet, options: RunOptions, repor
         reward_model=reward_models.find(run.agent, options.reward_model) if options.reward_model else None,
         heldout_rows=training_set.directory / "heldout.jsonl",
     )
-
-
-def _act_on_verdict(version: ModelVersion, evaluation: Evaluation, options: RunOptions, report: Report) -> None:
-    if options.output_dir:
-        versions.copy_weights(version, options.output_dir)
-    if evaluation.verdict == Evaluation.Verdict.REJECT:
-        version.move(ModelVersion.Stage.REJECTED)
-        return
-    version.move(ModelVersion.Stage.EVALUATED)
-    if version.is_reward_model:
-        return
-    if evaluation.verdict != Evaluation.Verdict.PROMOTE:
-        report("log", {"text": "the gate is undecided: the version is kept, and neither exported nor used"})
-        return
-    if options.export or options.register_ollama:
-        gc.collect()
-        report("stage", {"name": f"exporting GGUF {options.quantization}"})
-        name = file_name(options.model_name)
-        artifact = release.export_version(version, "gguf", options.quantization, name=name, report=report)
-        if options.register_ollama:
-            model_name = options.model_name or f"{version.agent.name}-{version.name}"
-            deploy_to_ollama(version, artifact, model_name=model_name, report=report)
-    Deployment.promote(version)

@@ -19,6 +19,8 @@ from django.utils import timezone
 from rl import dataset_builder
 from rl.errors import RunConflict
 from rl.models import TrainingRun
+from rl.processes import find_process
+from rl.serving import machine
 from rl.training import ray_jobs
 
 logger = logging.getLogger(__name__)
@@ -43,7 +45,10 @@ def enqueue(run: TrainingRun) -> None:
 
 
 def start(run: TrainingRun) -> bool:
-    """Claims a queued run and starts its process; False when somebody else did."""
+    """Claims a queued run and starts its process; False when somebody else did, or outside of the training hours."""
+    if waits := machine.outside_training_hours():
+        TrainingRun.objects.filter(pk=run.pk, state=TrainingRun.State.QUEUED).update(stage=waits)
+        return False
     if not run.claim():
         return False
     spawn(run)
@@ -108,7 +113,7 @@ def _cause_of_death(run: TrainingRun) -> str:
     allowed = timedelta(seconds=settings.RUN_HEARTBEAT_TIMEOUT)
     if run.host != os.uname().nodename:
         return f"nothing was heard from {run.host} for {_seconds(silence)}" if silence > 2 * allowed else ""
-    process = _process(run)
+    process = find_process(run.pid, run.pid_started)
     if process is None:
         return "its process died"
     if silence > allowed:
@@ -129,16 +134,6 @@ def _cause_of_the_jobs_death(run: TrainingRun, job: ray_jobs.Job, silence: timed
 
 def _seconds(silence: timedelta) -> str:
     return f"{int(silence.total_seconds())} seconds"
-
-
-def _process(run: TrainingRun) -> psutil.Process | None:
-    """The live process of the run: same number and same start time, because numbers are used again."""
-    try:
-        process = psutil.Process(run.pid)
-        same = abs(process.create_time() - (run.pid_started or 0)) < 1.0
-        return process if same and process.status() != psutil.STATUS_ZOMBIE else None
-    except psutil.NoSuchProcess:
-        return None
 
 
 def is_alive(run: TrainingRun) -> bool:

@@ -10,7 +10,7 @@ from django.db.models import CharField, Count, F, OuterRef, Q, Subquery
 from django.db.models.functions import Cast, Coalesce, Substr
 from django.utils import timezone
 
-from rl.models import Agent, Deployment, Evaluation, Feedback, ModelVersion, TrainingRun
+from rl.models import Agent, Deployment, Evaluation, Experiment, Feedback, ModelVersion, TrainingRun
 from rl.online_learner import how_to_enable
 
 DAYS = 30
@@ -85,14 +85,24 @@ def _number_of(condition: Q) -> Coalesce:
 def champions() -> dict[int, ModelVersion]:
     """Agent id to the version in use."""
     rows = Deployment.objects.filter(alias=Deployment.Alias.CHAMPION).select_related("version")
-    return {row.agent_id: row.version for row in rows}
+    return {row.agent_id: row.version for row in rows if row.version is not None}
 
 
 def newest_evaluations(versions: Iterable[ModelVersion]) -> dict[int, Evaluation]:
-    """Version id to its newest evaluation, without the long report but with what was measured, ``measure``."""
-    rows = Evaluation.objects.filter(version__in={version.pk for version in versions}).defer("report")
+    """Version id to the newest evaluation of its weights, without the report but with what was measured, ``measure``."""
+    rows = Evaluation.objects.filter(version__in={version.pk for version in versions}, artifact=None).defer("report")
     rows = rows.annotate(measure=F("report__measure"))
     return {row.version_id: row for row in rows.order_by("created_at")}
+
+
+def served() -> list[Deployment]:
+    """What applications can reach, by agent; the version in use first."""
+    rows = Deployment.objects.exclude(target=Deployment.Target.NONE).select_related("agent", "version")
+    return list(rows.order_by("agent__name", "-alias", "-created_at")[:AGENTS])
+
+
+def running_experiments() -> list[Experiment]:
+    return list(Experiment.objects.filter(state=Experiment.State.RUNNING).select_related("agent")[:AGENTS])
 
 
 def recent_runs() -> list[TrainingRun]:

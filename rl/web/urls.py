@@ -4,7 +4,7 @@ from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import include, path
 
 from rl.web.api.otlp import OtlpTraces
-from rl.web.pages import dashboard, demo, health, labelling, rating, runs, traces
+from rl.web.pages import dashboard, demo, experiments, health, labelling, rating, runs, traces
 
 urlpatterns = [
     path("", dashboard.dashboard, name="home"),
@@ -15,6 +15,9 @@ urlpatterns = [
     path("traces/of/<str:name>/", traces.trace_statistics, name="trace_statistics"),
     path("traces/of/<str:name>/label/", labelling.label_traces, name="label_agent"),
     path("runs/<int:pk>/progress.json", runs.progress, name="run_progress"),
+    path("experiments/", experiments.experiment_list, name="experiments"),
+    path("experiments/<int:pk>/", experiments.one_experiment, name="experiment"),
+    path("experiments/<int:pk>/look.json", experiments.look_json, name="experiment_look"),
     path("demo/", demo.embedded_widget, name="demo"),
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),

@@ -1,6 +1,7 @@
 /* Charts of uPlot in the page's own colours: drawn again when the width or the colour scheme changes.
 
-   Series: {label, scale, kind: "line" | "bars", dash, points: true | false}. The n-th takes its colour from the CSS variable --chart-n. */
+   Series: {label, scale, kind: "line" | "bars", dash, points: true | false, colour}. The n-th takes its colour from the CSS
+   variable --chart-n, or from the one that it names. Bands: [upper, lower], numbers of series from 1, filled by --chart-band. */
 
 const FONT = "12px system-ui, sans-serif";
 const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 1000000];
@@ -44,7 +45,7 @@ export class Chart {
     this.#plot?.destroy();
     const style = getComputedStyle(this.#element), colour = (name) => style.getPropertyValue(name).trim();
     const ink = colour("--chart-ink"), grid = colour("--chart-grid");
-    const { series, axes, scales, x } = this.#options;
+    const { series, axes, scales, x, bands = [] } = this.#options;
     this.#plot = new window.uPlot({
       ...this.#size(),
       scales: { ...scales, x: { time: x.time ?? false, ...(x.range ? { range: x.range } : {}) } },
@@ -59,7 +60,8 @@ export class Chart {
           grid: { show: n === 0, stroke: grid, width: 1 }, values: shortest, ...axis,
         })),
       ],
-      series: [{ label: x.label, value: x.value ?? orDash }, ...series.map((one, n) => this.#series(one, colour(`--chart-${n % 4 + 1}`)))],
+      series: [{ label: x.label, value: x.value ?? orDash }, ...series.map((one, n) => this.#series(one, colour(one.colour ?? `--chart-${n % 4 + 1}`)))],
+      bands: bands.map((pair) => ({ series: pair, fill: colour("--chart-band") })),
     }, this.#data, this.#element);
   }
 

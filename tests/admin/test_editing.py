@@ -1,12 +1,11 @@
-"""What people do edit: agents, keys and experiments."""
+"""What people do edit: agents and keys."""
 
 from __future__ import annotations
 
 import pytest
 from django.test import Client
 
-from rl.models import Agent, ApiKey, Experiment
-from tests.admin.records import make_version
+from rl.models import Agent, ApiKey
 from tests.conftest import make_trace
 
 AGENT = {
@@ -14,6 +13,7 @@ AGENT = {
     "response_length": "256", "pair_type": "preference", "preset": "default", "training_overrides": "",
     "reward_weights": "", "min_samples_to_retrain": "100", "retrain_interval_hours": "24", "export_quantization": "q8_0",
     "decision_weights": "", "answer_format": "", "label_threshold": "0.6", "auto_label_threshold": "",
+    "gate_margin": "0", "guard_limits": "", "deploy_target": "ollama", "keep_versions": "3",
 }  # fmt: skip
 
 
@@ -120,32 +120,3 @@ def test_keys_are_revoked_and_never_deleted(staff: Client) -> None:
     assert "1 keys revoked" in staff.post("/admin/rl/apikey/", fields, follow=True).content.decode()
     assert ApiKey.find(key) is None
     assert staff.post(f"/admin/rl/apikey/{row.pk}/delete/", {"post": "yes"}).status_code == 403
-
-
-# --- experiments ------------------------------------------------------------------------------------------------------
-
-
-def test_an_experiment_gets_its_times_from_its_state(staff: Client, agent: Agent) -> None:
-    fields = {
-        "agent": agent.pk, "name": "v2 against base", "state": "running",
-        "arms-TOTAL_FORMS": "2", "arms-INITIAL_FORMS": "0",
-        "arms-0-version": make_version(agent).pk, "arms-0-weight": "1", "arms-1-version": "", "arms-1-weight": "2",
-    }  # fmt: skip
-    assert staff.post("/admin/rl/experiment/add/", fields).status_code == 302
-    experiment = Experiment.objects.get()
-    assert experiment.started_at is not None
-    assert experiment.stopped_at is None
-    assert sorted(arm.weight for arm in experiment.arms.all()) == [1.0, 2.0]
-
-
-def test_a_second_running_experiment_is_refused(staff: Client, agent: Agent) -> None:
-    Experiment.objects.create(agent=agent, name="first", state="running")
-    fields = {
-        "agent": agent.pk,
-        "name": "second",
-        "state": "running",
-        "arms-TOTAL_FORMS": "0",
-        "arms-INITIAL_FORMS": "0",
-    }
-    assert staff.post("/admin/rl/experiment/add/", fields).status_code == 200
-    assert Experiment.objects.count() == 1

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import runpy
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.forkserver import SERVER
+from tests.forkserver import SERVER, become
 
 
 class Forked:
@@ -46,15 +44,5 @@ class Forked:
 
 
 def _become(arguments: list[str], environment: dict[str, str], told: list[Path]) -> None:
-    """Runs in the fork."""
-    os.setsid()
-    gc.freeze()  # the collector need not look through the libraries again
-    os.environ.clear()
-    os.environ.update(environment)
-    sys.argv = arguments
-    for number, path in enumerate(told, 1):
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        os.dup2(file, number)
-        os.close(file)
-    sys.stdout, sys.stderr = (os.fdopen(number, "w", encoding="utf-8", buffering=1, closefd=False) for number in (1, 2))
+    become(arguments, environment, told)
     runpy.run_path(arguments[0], run_name="__main__")

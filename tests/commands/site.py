@@ -25,6 +25,8 @@ QUICK = {
     "save_steps": 4,
     "lora_r": 4,
 }
+ANSWER_TOKENS = 16
+"""Each evaluation lets the models answer."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,10 @@ class Site:
         finally:
             connection.close()
 
+    def shorten(self, steps: int) -> None:
+        """Trainings of the demo's agent, for whom any version will do."""
+        self.change("UPDATE rl_agent SET training_overrides = json_set(training_overrides, '$.max_steps', ?)", steps)
+
     def copy(self, target: Path) -> Site:
         shutil.copytree(self.data, target)
         return Site(target)
@@ -116,7 +122,8 @@ def prepare(data: Path, overrides: dict[str, Any]) -> Site:
     data.mkdir(parents=True)
     program = (
         "from rl.demo.load import load_demo; from rl.training.base_models import resolve; from rl.records import silent;"
-        f"agent = load_demo(); agent.training_overrides = {{**agent.training_overrides, **{overrides!r}}}; agent.save();"
+        f"agent = load_demo(); agent.training_overrides = {{**agent.training_overrides, **{overrides!r}}};"
+        f"agent.response_length = {ANSWER_TOKENS}; agent.save();"
         "resolve('', silent)"
     )
     site.run("migrate", "--verbosity", "0")

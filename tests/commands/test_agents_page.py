@@ -25,7 +25,7 @@ def test_it_trains_a_version(name: str, text: str, data_dir: Path, tmp_path: Pat
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
     settings = read_agent_file(path)
-    document = trained(path, "--max-steps", "1")
+    document = trained(path, "--max-steps", "1", "--max-new-tokens", "16")
     assert (document["version"], document["steps"]) == ("tasks-v28", 1)
     run = TrainingRun.objects.get()
     assert (run.agent.name, run.config["environment"]["type"]) == (settings.agent, settings.environment.type)

@@ -27,7 +27,7 @@ METHODS = {
 }
 PAIRS, FRESH = ("dpo", "reward_model"), ("grpo", "ppo")
 PROMPTS = 14
-LONG, HUGE = "parcel " * 3000, "parcel " * 100_000
+LONG, HUGE = "parcel " * 3000, "parcel " * 10_000
 
 
 class Loaded(Exception):
@@ -37,7 +37,8 @@ class Loaded(Exception):
 @pytest.fixture(autouse=True)
 def ready(agent: Agent, data_dir, tiny_base) -> Agent:
     quick = {"batch_size": 4, "gradient_accumulation": 1, "max_length": 256, "lora_r": 4, "max_steps": 1}
-    Agent.objects.filter(pk=agent.pk).update(base_model=str(tiny_base), answer_format="json", training_overrides=quick)
+    fields = {"base_model": str(tiny_base), "answer_format": "json", "response_length": 16}
+    Agent.objects.filter(pk=agent.pk).update(**fields, training_overrides=quick)
     agent.refresh_from_db()
     return agent
 
@@ -205,7 +206,7 @@ def test_a_huge_prompt_is_left_out_of_the_training_and_another_of_its_measuremen
     run = TrainingRun.objects.get()
     told = run.log_path.read_text()
     assert "1 of " in told or "2 of " in told  # KTO has a row for each answer
-    assert "(the longest has 100017 tokens); they are left out" in told
+    assert "(the longest has 10017 tokens); they are left out" in told
     assert run.version.evaluations.get().report["unscored"] >= 1
 
 

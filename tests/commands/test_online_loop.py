@@ -26,8 +26,8 @@ def running(site: Site, port: int, tmp_path: Path):
     """The site and one queue cluster as separate processes."""
     environment = {"ENABLE_ONLINE_LEARNING": "1", "ALLOWED_HOSTS": "127.0.0.1"}
     processes = [
-        site.start("runserver", "--noreload", f"127.0.0.1:{port}", **environment),
-        site.start("qcluster", **environment),
+        site.fork("runserver", "--noreload", f"127.0.0.1:{port}", **environment),
+        site.fork("qcluster", **environment),
     ]
     _wait_until_up(port)
     yield f"http://127.0.0.1:{port}"
@@ -60,6 +60,7 @@ def post(address: str, key: str, body: dict) -> dict:
 @pytest.mark.slow
 def test_a_hundred_ratings_lead_to_a_new_evaluated_version(site, running):
     site.change("UPDATE rl_feedback SET is_current = 0")
+    site.shorten(3)
     site.change("UPDATE django_q_schedule SET next_run = datetime('now', '-1 minute')")
     key = site.json("api_key", "create", "--name", "app", "--kind", "secret")["key"]
     for question in demo_answers(seed=1)[:50]:

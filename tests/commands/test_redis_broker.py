@@ -25,10 +25,11 @@ def broker() -> redis.Redis:
 
 @pytest.mark.slow
 def test_a_run_queued_through_redis_is_started_and_ends(site, broker):
+    site.shorten(2)
     assert site.json("online_learner", "run-now", "--agent", "support-chat", REDIS_URL=URL) == {"run": 1}
     assert broker.llen("django_q:ratchet:q") == 1
     assert site.query("SELECT COUNT(*) FROM django_q_ormq") == [(0,)]
-    queue = site.start("qcluster", REDIS_URL=URL)
+    queue = site.fork("qcluster", REDIS_URL=URL)
     try:
         (state,) = site.wait_for("SELECT state FROM rl_trainingrun WHERE finished_at IS NOT NULL")
     finally:

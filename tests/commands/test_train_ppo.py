@@ -3,7 +3,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from django.core.management import CommandError, call_command
 
+from rl.models import Agent
 from tests.commands.site import Site
 
 VOWELS = {"CUSTOM_REWARDS": "vowels=tests.commands.rewards.Vowels"}
@@ -60,5 +62,8 @@ def test_an_agent_without_a_reward_that_applies_exits_with_3_before_anything_is_
         (("--mini-batch-size", "32"), "mini_batch_size is a part of batch_size, 32 cannot be more than 8"),
     ],
 )
-def test_what_cannot_be_is_refused(site: Site, options: tuple[str, ...], told: str):
-    assert told in site.run(*TRAIN, "--batch-size", "8", *options, expect=2).stderr
+def test_what_cannot_be_is_refused(agent: Agent, data_dir, settings, options: tuple[str, ...], told: str):
+    settings.CUSTOM_REWARDS = {"vowels": VOWELS["CUSTOM_REWARDS"].removeprefix("vowels=")}
+    with pytest.raises(CommandError, match=told) as refusal:
+        call_command(*TRAIN, "--batch-size", "8", *options)
+    assert refusal.value.returncode == 2

@@ -15,6 +15,7 @@ from transformers import AutoTokenizer
 from rl.config import TrainingConfig
 from rl.dataset_builder import is_held_out
 from rl.evaluation.evaluate import evaluate, evaluate_checkpoint
+from rl.evaluation.guard_limits import GUARD_LIMITS
 from rl.evaluation.scoring import score_pairs
 from rl.export import merge
 from rl.export.records import ExportJob
@@ -133,6 +134,27 @@ def test_prompts_that_one_of_the_versions_has_learned_from_are_not_held_against_
     assert (evaluation.pairs, evaluation.report["learned"]) == (2, 1)
     shown = {example["chosen"] for example in evaluation.report["worst"]}
     assert shown == {row["chosen"][0]["content"] for row in rows if row["prompt_key"] in clean}
+
+
+def test_what_else_the_prompts_say_stands_beside_the_interval(agent, make_version, adapter):
+    agent.gate_margin = 0.02
+    report = evaluate(make_version("v1", adapter), held_out(agent, PAIRS), silent).report
+    assert report["margin"] == 0.02
+    assert {"gained", "lost", "p", "mid_p"} == report["mcnemar"].keys()
+    assert report["bootstrap"]["value"] == pytest.approx(report["difference"]["value"])
+    assert report["prompts_for_power"]["power"] == 0.8
+    assert len(report["sampled"]) == 3
+    assert {rail["name"] for rail in report["guards"]["rails"]} == GUARD_LIMITS.keys()
+
+
+def test_a_guard_rail_that_is_broken_rejects_and_one_that_is_off_does_not(agent, make_version, adapter):
+    version, training_set = make_version("v1", adapter), held_out(agent, PAIRS)
+    Agent.objects.filter(pk=agent.pk).update(guard_limits={"kl_to_base": 1e-9})
+    rejected = evaluate(ModelVersion.objects.get(pk=version.pk), training_set, silent)
+    assert rejected.verdict == "reject"
+    assert rejected.report["reason"].startswith("A guard rail is broken: kl_to_base (")
+    Agent.objects.filter(pk=agent.pk).update(guard_limits={"kl_to_base": None})
+    assert evaluate(ModelVersion.objects.get(pk=version.pk), training_set, silent).verdict == "undecided"
 
 
 def test_one_prompt_is_measured_and_decides_nothing(agent, make_version, tiny_base, adapter):

@@ -92,6 +92,47 @@ def test_a_broken_version_in_use_is_no_reason_to_promote():
     assert "version in use gives no finite score" in verdict.reason
 
 
+def with_margin(new: list[bool], current: list[bool], margin: float) -> Verdict:
+    return decide(scores(new), scores(current), ratings_per_prompt=4, held_out_share=0.2, margin=margin)
+
+
+def test_with_a_margin_it_is_enough_not_to_be_worse_by_more():
+    verdict = with_margin([True] * 150, [True] * 150, 0.02)
+    assert verdict.decision == "promote"
+    assert verdict.difference.low < 0
+    assert verdict.reason == (
+        "The new version is not worse by more than 2 points: +0.0 points on 150 prompts, 95% interval -1.8 to +1.8."
+    )
+    assert with_margin([True] * 150, [True] * 150, 0).decision == "undecided"
+
+
+def test_a_version_that_is_better_is_called_so_with_a_margin_too():
+    assert "is better: +50.0" in with_margin([True] * 30, [True] * 15 + [False] * 15, 0.02).reason
+
+
+def test_a_margin_never_promotes_on_a_point_estimate():
+    verdict = with_margin([True] * 20, [True] * 20, 0.02)
+    assert verdict.decision == "undecided"
+    assert verdict.reason.startswith("Whether the new version is worse by more than 2 points is open: +0.0 points")
+    assert verdict.ratings_needed == 2400  # 137 prompts settle it: 117 more, at 4 ratings each, one in five held out
+
+
+def test_worse_by_more_than_the_margin_is_rejected_and_by_less_is_not():
+    worse = with_margin([False] * 30 + [True] * 70, [True] * 100, 0.05)
+    assert (worse.decision, worse.ratings_needed) == ("reject", None)
+    assert "is worse by more than 5 points: -30.0" in worse.reason
+    assert with_margin([False] * 10 + [True] * 90, [True] * 100, 0.05).decision == "undecided"
+
+
+def test_a_margin_of_reward_is_one_too():
+    changes = [0.01, -0.01] * 20
+    held = decide_means(changes, held_out_share=0.2, most_prompts=200, margin=0.02)
+    assert (held.decision, "not worse by more than 0.02 reward" in held.reason) == ("promote", True)
+    assert decide_means(changes, held_out_share=0.2, most_prompts=200).decision == "undecided"
+    open_one = decide_means([0.1, -0.1] * 6, held_out_share=0.2, most_prompts=200, margin=0.02)
+    assert "Whether the new version is worse by more than 0.02 reward is open" in open_one.reason
+
+
 def test_scores_of_different_pairs_are_refused():
     with pytest.raises(ValueError, match="same pairs"):
         judge([True] * 10, [True] * 9)

@@ -12,8 +12,8 @@ import pytest
 
 from rl.environments.settings import EnvironmentSettings
 from rl.evaluation import solved
+from rl.evaluation.contest import Contest
 from rl.evaluation.evaluate import evaluate, evaluate_checkpoint
-from rl.evaluation.rewarded import Contest
 from rl.evaluation.solving import solve_versions
 from rl.models import Agent, Deployment
 from rl.records import silent

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rl.evaluation.sample_size import needed_prompts
 from rl.evaluation.statistics import (
     PairedCounts,
     difference_interval,
     mean_interval,
-    needed_prompts,
     paired_counts,
     paired_difference,
     prompt_accuracy,

@@ -11,17 +11,22 @@ import json
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import gguf
+
 JSON = "application/json; charset=utf-8"
 PLAIN_JSON = "application/json"
 """Ollama's create route writes some of its errors itself, without a charset."""
 LINES = "application/x-ndjson"
+NOW = "2026-11-21T05:34:29.248509127Z"
+QUANTIZATIONS = ("F32", "F16", "Q4_K_S", "Q4_K_M", "Q8_0")
+"""That the server makes itself."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,79})?")
 
 
@@ -32,7 +37,9 @@ class OllamaDouble:
     blobs: Path
     url: str = ""
     models: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Full name, with tag, to the body of the request that created it."""
+    """Full name, with tag, to the body of the request that created it; the newest first."""
+    loaded: dict[str, int] = field(default_factory=dict)
+    """Full name of what is in memory to its context length."""
     requests: list[str] = field(default_factory=list)
     break_upload_after: int | None = None
     """Bytes after which the connection is cut."""
@@ -44,6 +51,72 @@ class OllamaDouble:
 
     def blob(self, digest: str) -> Path:
         return self.blobs / digest.replace(":", "-")
+
+    def keep(self, body: dict[str, Any]) -> None:
+        """The newest model stands first."""
+        name = _full(body["model"])
+        self.models.pop(name, None)
+        if "from" in body:
+            body = {**self.models.get(_full(body["from"]), {}), **body}
+        self.models = {name: body, **self.models}
+
+    def load(self, body: dict[str, Any]) -> str:
+        """What it did: load or unload."""
+        name = _full(body["model"])
+        if body.get("keep_alive") == 0:
+            self.loaded.pop(name, None)
+            return "unload"
+        self.loaded[name] = self.models[name].get("parameters", {}).get("num_ctx", 4096)
+        return "load"
+
+    def stored(self) -> list[dict[str, Any]]:
+        more = {"context_length": 1024, "embedding_length": 192}
+        return [
+            {
+                **self._head(name), "modified_at": NOW,
+                "details": {**self.details(model), **more}, "capabilities": ["completion"],
+            }
+            for name, model in self.models.items()
+        ]  # fmt: skip
+
+    def in_memory(self) -> list[dict[str, Any]]:
+        return [
+            {
+                **self._head(name), "details": self.details(self.models[name]),
+                "expires_at": NOW, "size_vram": 0, "context_length": context,
+            }
+            for name, context in self.loaded.items()
+        ]  # fmt: skip
+
+    def of_openai(self) -> list[dict[str, Any]]:
+        return [{"id": name, "object": "model", "created": 0, "owned_by": "library"} for name in self.models]
+
+    def shown(self, model: dict[str, Any]) -> dict[str, Any]:
+        parameters = "\n".join(f"{name:<30} {value}" for name, value in model.get("parameters", {}).items())
+        return {
+            "modelfile": "# Modelfile\n", "parameters": parameters, "template": model.get("template", ""),
+            "details": self.details(model), "model_info": {"general.architecture": "llama"}, "tensors": [],
+            "capabilities": ["completion"], "modified_at": NOW,
+        }  # fmt: skip
+
+    def details(self, model: dict[str, Any]) -> dict[str, Any]:
+        """``quantization_level`` as the file's own metadata says; unknown where it holds none."""
+        level = str(model.get("quantize", "")).upper() or self.level(model)
+        return {
+            "parent_model": model.get("from", ""), "format": "gguf", "family": "llama", "families": ["llama"],
+            "parameter_size": "1.91M", "quantization_level": level,
+        }  # fmt: skip
+
+    def level(self, model: dict[str, Any]) -> str:
+        for digest in model.get("files", {}).values():
+            with suppress(ValueError, IndexError, OSError):
+                if field := gguf.GGUFReader(self.blob(digest)).get_field("general.file_type"):
+                    return gguf.LlamaFileType(field.contents()).name.removeprefix("MOSTLY_").removeprefix("ALL_")
+        return "unknown"
+
+    def _head(self, name: str) -> dict[str, Any]:
+        digest = hashlib.sha256(name.encode()).hexdigest()
+        return {"name": name, "model": name, "size": 2_164_037, "digest": digest}
 
     def has_layer(self, content: object) -> bool:
         """Whether the layer is there already; now it is."""
@@ -84,6 +157,10 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
         thread.join()
 
 
+def compact(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
 def _full(name: str) -> str:
     return name if ":" in name else f"{name}:latest"
 
@@ -100,6 +177,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, "text/plain; charset=utf-8", b"Ollama is running")
         elif self.path == "/api/version":
             self._json(200, {"version": "0.0.0"})
+        elif self.path == "/api/tags":
+            self._json(200, {"models": self.double.stored()})
+        elif self.path == "/api/ps":
+            self._json(200, {"models": self.double.in_memory()})
+        elif self.path == "/v1/models":
+            self._openai(200, {"object": "list", "data": self.double.of_openai()})
         else:
             self._no_route({"/api/create", "/api/copy", "/api/show", "/api/delete"})
 
@@ -121,11 +204,16 @@ class _Handler(BaseHTTPRequestHandler):
             self._show()
         elif self.path == "/api/copy":
             self._copy()
+        elif self.path in ("/api/generate", "/api/chat"):
+            self._generate(self._body(), "response" if self.path == "/api/generate" else "message")
+        elif self.path == "/v1/chat/completions":
+            self._complete(self._body())
         else:
             self._no_route(set())
 
     def do_DELETE(self) -> None:
         name = self._body()["model"]
+        self.double.loaded.pop(_full(name), None)
         if self.double.models.pop(_full(name), None) is None:
             self._json(404, {"error": f"model '{name}' not found"})
         else:
@@ -205,6 +293,9 @@ class _Handler(BaseHTTPRequestHandler):
             if self.double.fail_create:
                 yield {"error": self.double.fail_create}
                 return
+            if reason := self._no_quantization(body):
+                yield {"error": reason}
+                return
             yield {"status": "verifying conversion"}
             for digest in body["files"].values():
                 yield {"status": f"using existing layer {digest}"}
@@ -212,8 +303,19 @@ class _Handler(BaseHTTPRequestHandler):
         yield {"status": "writing manifest"}
         if self.double.end_create_early:
             return
-        self.double.models[_full(body["model"])] = body
+        self.double.keep(body)
         yield {"status": "success"}
+
+    def _no_quantization(self, body: dict[str, Any]) -> str:
+        """Why the server itself cannot quantise as it was asked to; empty when it can, or was not asked."""
+        wanted = str(body.get("quantize", "")).upper()
+        if not wanted:
+            return ""
+        if wanted not in {level.upper() for level in QUANTIZATIONS}:
+            return f"unsupported quantization type {wanted} - supported types are {', '.join(QUANTIZATIONS)}"
+        if self.double.level(body) not in ("F16", "BF16", "F32"):
+            return "quantization is only supported for F16, BF16 and F32 models"
+        return ""
 
     def _layers(self, body: dict[str, Any]) -> Iterator[dict[str, str]]:
         if "template" not in body and "from" not in body:
@@ -231,15 +333,62 @@ class _Handler(BaseHTTPRequestHandler):
         elif (model := self.double.models.get(_full(name))) is None:
             self._json(404, {"error": f"model '{_full(name)}' not found"})
         else:
-            self._json(200, {"template": model.get("template", ""), "details": {"format": "gguf"}, "model_info": {}})
+            self._json(200, self.double.shown(model))
 
     def _copy(self) -> None:
         body = self._body()
         if (model := self.double.models.get(_full(body["source"]))) is None:
             self._json(404, {"error": f'model "{body["source"]}" not found'})
             return
-        self.double.models[_full(body["destination"])] = model
+        self.double.keep({**model, "model": body["destination"]})
         self._answer(200, None, b"")
+
+    def _generate(self, body: dict[str, Any], kind: str) -> None:
+        """``kind``: the key of the text, response or message. No prompt, or no message, only loads or unloads."""
+        options = body.get("options", {})
+        wrong = next((name for name in ("num_ctx", "num_predict") if not isinstance(options.get(name, 0), int)), "")
+        if _full(body["model"]) not in self.double.models:
+            self._json(404, {"error": f"model '{body['model']}' not found"})
+        elif wrong:
+            self._json(500, {"error": f'option "{wrong}" must be of type integer'})
+        elif not body.get("prompt") and not body.get("messages"):
+            self._json(200, {**self._text(body, kind, ""), "done": True, "done_reason": self.double.load(body)})
+        else:
+            self.double.load(body)
+            self._answer_prompt(body, kind)
+
+    def _answer_prompt(self, body: dict[str, Any], kind: str) -> None:
+        words = [" and"] * body.get("options", {}).get("num_predict", 8)
+        numbers = ("total_duration", "load_duration", "prompt_eval_count", "prompt_eval_duration", "eval_count")
+        end = {"done": True, "done_reason": "length", **dict.fromkeys((*numbers, "eval_duration"), 1)}
+        if kind == "response" and not body.get("raw"):
+            end["context"] = [1, 2]
+        if body.get("logprobs"):
+            end["logprobs"] = [{"token": word, "logprob": -1.0, "bytes": [], "top_logprobs": []} for word in words]
+        if body.get("stream", True):
+            pieces = [{**self._text(body, kind, word), "done": False} for word in words]
+            self._stream([*pieces, {**self._text(body, kind, ""), **end}])
+        else:
+            self._json(200, {**self._text(body, kind, "".join(words)), **end})
+
+    def _text(self, body: dict[str, Any], kind: str, text: str) -> dict[str, Any]:
+        message = {"role": "assistant", "content": text}
+        return {"model": body["model"], "created_at": NOW, kind: text if kind == "response" else message}
+
+    def _complete(self, body: dict[str, Any]) -> None:
+        """A chat in OpenAI's way."""
+        if _full(body["model"]) not in self.double.models:
+            reason = f"model '{body['model']}' not found"
+            error = {"message": reason, "type": "not_found_error", "param": None, "code": None}
+            self._openai(404, {"error": error})
+            return
+        choice = {"index": 0, "message": {"role": "assistant", "content": " and"}, "finish_reason": "length"}
+        usage = {"prompt_tokens": 12, "completion_tokens": 1, "total_tokens": 13}
+        head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": body["model"]}
+        self._openai(200, {**head, "system_fingerprint": "fp_ollama", "choices": [choice], "usage": usage})
+
+    def _openai(self, status: int, document: dict[str, Any]) -> None:
+        self._answer(status, PLAIN_JSON, compact(document))
 
     def _no_route(self, other_methods: set[str]) -> None:
         if self.path in other_methods:
@@ -254,7 +403,7 @@ class _Handler(BaseHTTPRequestHandler):
         return json.loads(self._raw_body())
 
     def _json(self, status: int, document: dict[str, Any]) -> None:
-        self._answer(status, JSON, json.dumps(document).encode())
+        self._answer(status, JSON, compact(document))
 
     def _answer(self, status: int, content_type: str | None, body: bytes) -> None:
         self.send_response(status)
@@ -264,7 +413,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def _stream(self, events: list[dict[str, str]]) -> None:
+    def _stream(self, events: Sequence[Mapping[str, Any]]) -> None:
         self.send_response(200)
         self.send_header("Content-Type", LINES)
         self.send_header("Transfer-Encoding", "chunked")

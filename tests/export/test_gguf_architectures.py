@@ -7,7 +7,17 @@ from typing import Any
 import gguf
 import numpy as np
 import pytest
-from transformers import AutoConfig, GPT2Config, LlamaConfig, MistralConfig, Phi3Config, Qwen3Config
+from transformers import (
+    AutoConfig,
+    Gemma2Config,
+    Gemma3Config,
+    Gemma3TextConfig,
+    GPT2Config,
+    LlamaConfig,
+    MistralConfig,
+    Phi3Config,
+    Qwen3Config,
+)
 
 from rl.errors import ExportFailed
 from rl.export.gguf_architectures import (
@@ -15,6 +25,7 @@ from rl.export.gguf_architectures import (
     find_architecture,
     gguf_name,
     plan_tensors,
+    rearranged,
     reordered_rows,
     write_hyperparameters,
 )
@@ -132,3 +143,75 @@ def test_a_shared_output_matrix_is_written_once(tiny_model: Callable[[str], Path
         config = AutoConfig.from_pretrained(directory)
         names = {tensor.name for tensor in plan_tensors(Checkpoint(directory), find_architecture(config), config)}
         assert ("output.weight" in names, "token_embd.weight" in names) == (expected, True)
+
+
+def gemma2(**options: Any) -> Gemma2Config:
+    return Gemma2Config(architectures=["Gemma2ForCausalLM"], **options)
+
+
+def gemma3(**options: Any) -> Gemma3TextConfig:
+    return Gemma3TextConfig(architectures=["Gemma3ForCausalLM"], **options)
+
+
+def test_gemma_says_what_llama_cpp_needs():
+    written = metadata(gemma2(max_position_embeddings=8192, sliding_window=4096))
+    assert (written["context_length"], written["attention.sliding_window"]) == (8192, 4096)
+    assert (written["attn_logit_softcapping"], written["final_logit_softcapping"]) == (50.0, 30.0)
+    assert "rope.freq_base_swa" not in written
+    written = metadata(gemma3())
+    assert (written["rope.freq_base"], written["rope.freq_base_swa"]) == (1e6, 1e4)
+    assert "attn_logit_softcapping" not in written
+
+
+def test_the_largest_gemmas_have_another_attention_scale():
+    find_architecture(
+        gemma2(num_hidden_layers=46, hidden_size=4608, num_attention_heads=32, head_dim=128, query_pre_attn_scalar=144)
+    )
+    find_architecture(
+        gemma3(num_hidden_layers=62, hidden_size=5376, num_attention_heads=32, head_dim=128, query_pre_attn_scalar=168)
+    )
+
+
+ROPE = {"rope_type": "default", "rope_theta": 1e4}
+YARN = {**ROPE, "rope_type": "yarn", "factor": 4.0}
+
+
+@pytest.mark.parametrize(
+    ("config", "what"),
+    [
+        (gemma2(query_pre_attn_scalar=224), "query_pre_attn_scalar=224; only 256 works"),
+        (gemma3(num_hidden_layers=62), "query_pre_attn_scalar=256; only 288 works"),
+        (gemma2(final_logit_softcapping=None), "final_logit_softcapping=None; only a number above 0 works"),
+        (gemma3(attn_logit_softcapping=50.0), "attn_logit_softcapping=50.0; only null works"),
+        (gemma2(layer_types=["full_attention"] * 26), "other layer_types than one full_attention in 2 layers"),
+        (gemma3(sliding_window_pattern=4), "other layer_types than one full_attention in 6 layers"),
+        (gemma2(sliding_window=None), "without a sliding_window"),
+        (gemma2(tie_word_embeddings=False), "tie_word_embeddings=False; only True works"),
+        (gemma3(use_bidirectional_attention=True), "use_bidirectional_attention=True; only False works"),
+        (gemma3(hidden_activation="relu"), "hidden_activation='relu'; only 'gelu_pytorch_tanh' works"),
+        (gemma2(rope_parameters=YARN), "rope scaling 'yarn'; supported: default, linear"),
+        (gemma3(rope_parameters={"full_attention": YARN, "sliding_attention": ROPE}), "rope scaling 'yarn'"),
+        (
+            gemma3(
+                rope_parameters={
+                    "full_attention": ROPE,
+                    "sliding_attention": {**ROPE, "rope_type": "linear", "factor": 2.0},
+                }
+            ),
+            "a rope scaling in its sliding_attention layers",
+        ),
+        (Gemma3Config(architectures=["Gemma3ForConditionalGeneration"]), "architecture Gemma3ForConditionalGeneration"),
+    ],
+)
+def test_a_gemma_that_llama_cpp_would_run_wrongly_is_refused(config: Any, what: str):
+    with pytest.raises(ExportFailed, match=what):
+        find_architecture(config)
+
+
+def test_norms_of_gemma_are_written_as_what_is_multiplied():
+    weight = np.array([-1.0, 0.5], dtype=np.float32)
+    gemma = ARCHITECTURES["Gemma3ForCausalLM"]
+    for name in ("model.norm", "model.layers.0.input_layernorm", "model.layers.0.self_attn.q_norm"):
+        assert rearranged(weight, f"{name}.weight", gemma, gemma3()).tolist() == [0.0, 1.5]
+        assert rearranged(weight, f"{name}.weight", LLAMA, LlamaConfig()).tolist() == weight.tolist()
+    assert rearranged(weight, "model.layers.0.mlp.up_proj.weight", gemma, gemma3()).tolist() == weight.tolist()

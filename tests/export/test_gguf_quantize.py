@@ -72,8 +72,25 @@ def fresh_lookup() -> Iterator[None]:
 @pytest.mark.usefixtures("fresh_lookup")
 def test_a_missing_package_is_told_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
-    with pytest.raises(ExportFailed, match="k-quant levels need the package xllamacpp; install it with: pip install"):
+    with pytest.raises(
+        ExportFailed, match="k-quant levels need llama-quantize or the package xllamacpp; install it with: pip install"
+    ):
         k_quant_library()
+
+
+@pytest.mark.usefixtures("fresh_lookup")
+def test_the_library_of_llama_cpp_python_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """It is llama.cpp's own, which xllamacpp has inside; here that one stands in for it."""
+    assert k_quant_library().package == "xllamacpp"
+    expected = quantize(weights(), Type.Q4_K)
+    (tmp_path / "llama_cpp" / "lib").mkdir(parents=True)
+    (tmp_path / "llama_cpp" / "__init__.py").write_text("raise ImportError('it is looked at, never imported')")
+    (tmp_path / "llama_cpp" / "lib" / "libggml-base.so").symlink_to(k_quant_library().library._name)
+    monkeypatch.syspath_prepend(tmp_path)
+    k_quant_library.cache_clear()
+    assert k_quant_library().package == "llama_cpp"
+    assert str(tmp_path) in k_quant_library().library._name
+    assert np.array_equal(quantize(weights(), Type.Q4_K), expected)
 
 
 @pytest.mark.usefixtures("fresh_lookup")

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 
 from rl.errors import ExportFailed
 from rl.export.gguf_tokenizer import pre_tokenizer_name, starts_with_bos, write_tokenizer
-from tests.export.tiny_models import SPLITS, byte_level_tokenizer, sentencepiece_like_tokenizer
+from tests.export.tiny_models import SPLITS, byte_level_tokenizer, gemma_tokenizer, sentencepiece_like_tokenizer
 
 
 def parts_of(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
@@ -120,6 +120,15 @@ def test_sentencepiece_like_pieces_score_by_the_rank_of_their_merge(tmp_path: Pa
     ]
 
 
+def test_gemma_puts_no_space_in_front_and_its_runs_of_spaces_are_tokens(tmp_path: Path):
+    fields = written(gemma_tokenizer(), tmp_path)
+    assert (fields["model"], fields["add_space_prefix"], fields["add_bos_token"]) == ("llama", False, True)
+    kind = dict(zip(fields["tokens"], fields["token_type"], strict=True))
+    assert {kind[text] for text in ("▁▁", "\n\n\n")} == {gguf.TokenType.USER_DEFINED}
+    assert {kind[text] for text in ("<bos>", "<start_of_turn>")} == {gguf.TokenType.CONTROL}
+    assert kind["<unk>"] == gguf.TokenType.UNKNOWN
+
+
 def change(tokenizer: PreTrainedTokenizerFast, directory: Path, **changes: Any) -> None:
     tokenizer.save_pretrained(directory)
     parts = json.loads((directory / "tokenizer.json").read_text())
@@ -143,6 +152,28 @@ def test_a_tokenizer_that_llama_cpp_cannot_reproduce_is_refused(changes: dict[st
     change(tokenizer, tmp_path, **changes)
     with pytest.raises(ExportFailed, match=what):
         write_tokenizer(gguf.GGUFWriter(None, "llama"), tmp_path, tokenizer, 600, None)
+
+
+@pytest.mark.parametrize(
+    ("normalizer", "what"),
+    [
+        ({"type": "Replace", "pattern": {"String": "a"}, "content": "b"}, "does nothing to text but write spaces as ▁"),
+        (None, "does nothing to text but write spaces as ▁"),
+        ({"type": "NFKC"}, "with the steps NFKC"),
+    ],
+)
+def test_a_gemma_tokenizer_that_changes_text_otherwise_is_refused(normalizer: Any, what: str, tmp_path: Path):
+    change(gemma_tokenizer(), tmp_path, normalizer=normalizer)
+    with pytest.raises(ExportFailed, match=what):
+        write_tokenizer(gguf.GGUFWriter(None, "llama"), tmp_path, gemma_tokenizer(), 900, None)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '"text"', "{}", '{"model": {"type": "BPE"}}', "[" * 100_000])
+def test_a_damaged_tokenizer_is_told_in_one_line(content: str, tmp_path: Path):
+    tokenizer = byte_level_tokenizer()
+    (tmp_path / "tokenizer.json").write_text(content)
+    with pytest.raises(ExportFailed, match=r"tokenizer.json .*cannot be read: "):
+        write_tokenizer(gguf.GGUFWriter(None, "llama"), tmp_path, tokenizer, 900, None)
 
 
 def test_a_tokenizer_larger_than_the_model_is_refused(tmp_path: Path):

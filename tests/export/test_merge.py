@@ -90,7 +90,7 @@ def test_a_damaged_model_is_told_in_one_line_and_leaves_nothing(tiny_model: Buil
     broken = shutil.copytree(tiny_model("gpt2"), tmp_path / "broken")
     with (broken / "model.safetensors").open("r+b") as weights:
         weights.truncate(1000)
-    with pytest.raises(ExportFailed, match="cannot load the model") as caught:
+    with pytest.raises(ExportFailed, match=r"cannot read .*model.safetensors: ") as caught:
         export(job(broken, None, tmp_path / "out"), silent)
     assert "\n" not in str(caught.value)
     assert list((tmp_path / "out").iterdir()) == []

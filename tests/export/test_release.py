@@ -1,19 +1,25 @@
-"""What a file is called and what it is made from, before anything heavy is loaded."""
+"""What files are called, what they are made from, what is written about them, and what they may not replace."""
 
 from __future__ import annotations
 
+import hashlib
+import shutil
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from rl.errors import UsageError
-from rl.export import release
-from rl.export.records import ExportJob
+from rl.export import EXPORTERS, release
+from rl.export.checksums import artifact_fields, listed
+from rl.export.records import ExportJob, ExportResult
 from rl.export.release import default_name
 from rl.models import Agent, ModelVersion
-from rl.records import silent
+from rl.records import Report, silent
 from rl.slugs import check_slug
-from rl.training import versions
+from rl.training import base_models, versions
 
 pytestmark = pytest.mark.django_db
 
@@ -46,7 +52,130 @@ def test_a_whole_model_has_no_adapter_to_export(whole: ModelVersion):
 
 def test_a_whole_model_stands_for_itself(whole: ModelVersion, monkeypatch: pytest.MonkeyPatch):
     jobs: list[ExportJob] = []
-    monkeypatch.setattr(release, "export_files", lambda name, job, report: jobs.append(job))
+    monkeypatch.setattr(release, "export_files", lambda name, job, known, report: jobs.append(job))
     directory = versions.weights_directory(whole)
-    release.export_checkpoint(str(directory), "gguf", "f16", name="", output="", report=silent)
+    release.export_checkpoint(str(directory), "gguf", "f16", report=silent)
     assert (jobs[0].base_model, jobs[0].adapter_dir, jobs[0].name) == (str(directory), None, "model")
+
+
+@pytest.fixture
+def exporter(monkeypatch: pytest.MonkeyPatch) -> list[ExportJob]:
+    """Stands in for every format; the jobs that it was given."""
+
+    def export(job: ExportJob, report: Report) -> ExportResult:
+        jobs.append(job)
+        path = (
+            job.output_dir / format_of[0]
+            if format_of
+            else job.output_dir / "gguf" / f"{job.name}-{job.quantization}.gguf"
+        )
+        file = path / "weights" / "part" if format_of else path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"the weights of {job.name}")
+        return ExportResult(path, job.quantization, {"tensor_types": {"F16": 3}})
+
+    def leaf(path: str) -> Any:
+        if path not in EXPORTERS.values():
+            return import_module(path)
+        name = path.rpartition(".")[2]
+        format_of[:] = [name if name != "merge" else "merged"] if "gguf" not in name else []
+        return SimpleNamespace(export=export)
+
+    jobs: list[ExportJob] = []
+    format_of: list[str] = []
+    monkeypatch.setattr(release, "leaf", leaf)
+    return jobs
+
+
+def test_a_file_is_recorded_with_its_size_and_hash_and_has_its_card_beside_it(whole: ModelVersion, exporter):
+    artifact = release.export_version(whole, "gguf", "q8_0", report=silent)
+    path = release.artifact_path(artifact)
+    assert artifact.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert artifact.size_bytes == path.stat().st_size
+    assert artifact.details == {"tensor_types": {"F16": 3}, "model_card": f"{path.stem}.md"}
+    assert artifact.sha256 in path.with_suffix(".md").read_text()
+
+
+def test_the_hash_of_a_directory_is_of_its_card_too(whole: ModelVersion, exporter):
+    artifact = release.export_version(whole, "merged", "f16", report=silent)
+    path = release.artifact_path(artifact)
+    assert artifact_fields(path)["sha256"] == artifact.sha256
+    assert [file.name for file in listed(path)] == ["README.md", "weights/part"]
+    assert "weights/part" in (path / "README.md").read_text()
+    (path / "README.md").write_text("# Another one")
+    assert artifact_fields(path)["sha256"] != artifact.sha256
+
+
+def test_exporting_again_replaces_what_the_version_had(whole: ModelVersion, exporter):
+    first = release.export_version(whole, "merged", "f16", report=silent, name="another-name")
+    second = release.export_version(whole, "merged", "f16", report=silent)
+    assert (first.pk, first.path) == (second.pk, second.path)
+    assert "another-name" not in (release.artifact_path(second) / "README.md").read_text()
+
+
+@pytest.mark.parametrize("format_name", ["merged", "lora", "onnx"])
+def test_another_models_directory_is_not_replaced(
+    format_name: str, agent: Agent, whole: ModelVersion, exporter, tmp_path: Path
+):
+    release.export_version(whole, format_name, "f16", report=silent, output=str(tmp_path), name="mine")
+    release.export_version(whole, format_name, "f16", report=silent, output=str(tmp_path), name="mine")
+    with pytest.raises(UsageError, match=f"{tmp_path}/{format_name} holds the model mine: give another --output"):
+        release.export_version(whole, format_name, "f16", report=silent, output=str(tmp_path), name="yours")
+    weights = str(versions.weights_directory(whole))
+    with pytest.raises(UsageError, match="holds the model mine"):
+        release.export_checkpoint(weights, format_name, "f16", report=silent, output=str(tmp_path))
+    assert len(exporter) == 2
+
+
+def test_a_directory_that_somebody_else_made_is_not_replaced(whole: ModelVersion, exporter, tmp_path: Path):
+    (tmp_path / "merged").mkdir()
+    release.export_version(whole, "merged", "f16", report=silent, output=str(tmp_path))
+    (tmp_path / "merged" / "README.md").write_text("# Holiday photographs")
+    with pytest.raises(UsageError, match="holds something that was not exported here"):
+        release.export_version(whole, "merged", "f16", report=silent, output=str(tmp_path))
+
+
+def test_two_models_share_a_directory_of_gguf_files(whole: ModelVersion, exporter, tmp_path: Path):
+    for name in ("mine", "yours"):
+        release.export_version(whole, "gguf", "f16", report=silent, output=str(tmp_path), name=name)
+    assert sorted(path.name for path in (tmp_path / "gguf").iterdir()) == [
+        "mine-f16.gguf", "mine-f16.md", "yours-f16.gguf", "yours-f16.md",
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def adapter(tmp_path: Path) -> Path:
+    folder = tmp_path / "checkpoint-5"
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text("{}")
+    (folder / "adapter_model.safetensors").write_text("")
+    return folder
+
+
+def test_an_adapter_that_names_no_base_model_needs_one(adapter: Path, exporter):
+    with pytest.raises(UsageError, match=r"adapter_config.json.*, or give --base-model"):
+        release.export_checkpoint(str(adapter), "gguf", "f16", report=silent)
+    release.export_checkpoint(str(adapter), "gguf", "f16", report=silent, base="acme/base-1b")
+    assert (exporter[0].base_model, exporter[0].adapter_dir) == ("acme/base-1b", adapter)
+    assert "| base model | acme/base-1b |" in (adapter.parent / "gguf" / "checkpoint-5-f16.md").read_text()
+
+
+def test_a_base_model_is_exported_once(agent: Agent, data_dir: Path, exporter):
+    base_models.tiny_directory().mkdir(parents=True)
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        (base_models.tiny_directory() / name).write_text("{}")
+    agent.base_model = ""
+
+    def export(level: str = "q8_0") -> ExportResult:
+        return release.export_base(agent, level, report=silent)
+
+    first = export("Q8_0")
+    assert first.path == data_dir / "models" / agent.name / "base" / "gguf" / f"{agent.name}-base-q8_0.gguf"
+    assert export() == first
+    assert len(exporter) == 1
+    first.path.write_text("damaged")
+    assert export() == first
+    assert len(exporter) == 2
+    agent.base_model = str(shutil.copytree(base_models.tiny_directory(), data_dir / "other"))
+    assert export().path == first.path
+    assert len(exporter) == 3

@@ -13,9 +13,12 @@ from typing import Any
 
 import torch
 from peft import LoraConfig, get_peft_model
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (
     AutoModelForCausalLM,
+    Gemma2Config,
+    Gemma3TextConfig,
+    GemmaTokenizer,
     GPT2Config,
     LlamaConfig,
     MistralConfig,
@@ -97,6 +100,33 @@ def sentencepiece_like_tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=bpe, bos_token="<s>", eos_token="</s>", unk_token="<unk>")
 
 
+GEMMA_TEMPLATE = (
+    "{{ bos_token }}{% for m in messages %}<start_of_turn>{{ 'model' if m.role == 'assistant' else m.role }}\n"
+    "{{ m.content | trim }}<end_of_turn>\n{% endfor %}{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}"
+)
+
+
+def gemma_tokenizer() -> GemmaTokenizer:
+    """As transformers saves Gemma's: no space in front, runs of spaces and of line ends are tokens of their own, which
+    the vocabulary can merge as well."""
+    steps = normalizers.Replace(" ", "▁")
+    learner = Tokenizer(models.BPE())
+    learner.normalizer = steps
+    learner.train_from_iterator(_CORPUS, trainers.BpeTrainer(vocab_size=400, show_progress=False))
+    learned = json.loads(learner.to_str())["model"]
+    runs = [mark * count for mark in ("\n", "▁") for count in (2, 3, 4)]
+    pieces = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "<start_of_turn>", "<end_of_turn>", "\n", *runs]
+    pieces += [f"<0x{value:02X}>" for value in range(256)]
+    pieces += [piece for piece in sorted(learned["vocab"], key=learned["vocab"].get) if piece not in pieces]
+    merges = [(run[0] * half, run[0] * (len(run) - half)) for run in runs for half in range(1, len(run))]
+    merges += [pair for pair in map(tuple, learned["merges"]) if pair not in merges]
+    tokenizer = GemmaTokenizer(vocab={piece: number for number, piece in enumerate(pieces)}, merges=merges)
+    tokenizer.add_tokens([AddedToken(run, normalized=False, special=False) for run in runs])
+    tokenizer.add_tokens(["<start_of_turn>", "<end_of_turn>"], special_tokens=True)
+    tokenizer.chat_template = GEMMA_TEMPLATE
+    return tokenizer
+
+
 def _qwen2(tied: bool) -> tuple[Any, PreTrainedTokenizerFast]:
     tokenizer = byte_level_tokenizer("qwen2")
     return Qwen2Config(**_SIZES, num_key_value_heads=2, tie_word_embeddings=tied), tokenizer
@@ -121,6 +151,29 @@ def _gpt2() -> tuple[Any, PreTrainedTokenizerFast]:
     return config, byte_level_tokenizer("gpt-2")
 
 
+_GEMMA: dict[str, Any] = {
+    **_SIZES,
+    "num_key_value_heads": 2,
+    "head_dim": 96,
+    "query_pre_attn_scalar": 96,
+    "sliding_window": 8,
+}
+"""A window that the prompts of the tests are longer than."""
+
+
+def _gemma2() -> tuple[Any, PreTrainedTokenizerFast]:
+    config = Gemma2Config(**_GEMMA, attn_logit_softcapping=5.0, final_logit_softcapping=3.0)
+    return config, gemma_tokenizer()
+
+
+def _gemma3() -> tuple[Any, PreTrainedTokenizerFast]:
+    rope = {
+        "sliding_attention": {"rope_type": "default", "rope_theta": 500.0},
+        "full_attention": {"rope_type": "linear", "rope_theta": 20000.0, "factor": 4.0},
+    }
+    return Gemma3TextConfig(**{**_GEMMA, "num_hidden_layers": 7}, rope_parameters=rope), gemma_tokenizer()
+
+
 FAMILIES: dict[str, Callable[[], tuple[Any, PreTrainedTokenizerFast]]] = {
     "qwen2-tied": lambda: _qwen2(tied=True),
     "qwen2-untied": lambda: _qwen2(tied=False),
@@ -128,6 +181,8 @@ FAMILIES: dict[str, Callable[[], tuple[Any, PreTrainedTokenizerFast]]] = {
     "mistral": _mistral,
     "qwen3": _qwen3,
     "gpt2": _gpt2,
+    "gemma2": _gemma2,
+    "gemma3": _gemma3,
 }
 
 
@@ -141,9 +196,17 @@ def build_model(directory: Path, config: Any, tokenizer: PreTrainedTokenizerFast
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)
+        if "gemma" in config.model_type:
+            _let_layers_speak(model)
     model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     return directory
+
+
+def _let_layers_speak(model: Any) -> None:
+    """Gemma's embeddings are scaled up by 16 here, and so loud that each token would only repeat itself."""
+    model.model.embed_tokens.weight.mul_(0.1)
+    model.model.norm.weight.add_(10.0)
 
 
 def build_adapter(directory: Path, base: Path, seed: int = 11, **options: Any) -> Path:

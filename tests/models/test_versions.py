@@ -18,6 +18,7 @@ ARROWS = {
     (Stage.EXPORTED, Stage.DEPLOYED),
     (Stage.EXPORTED, Stage.REJECTED),
     (Stage.DEPLOYED, Stage.RETIRED),
+    (Stage.RETIRED, Stage.DEPLOYED),
 }
 
 

@@ -1,18 +1,25 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rl.errors import ExportFailed, UsageError
-from rl.export.checksums import artifact_fields
+from rl.errors import ExportFailed, Interrupted, UsageError
+from rl.export import release
+from rl.export.records import ExportResult
+from rl.hardware import detect_hardware
 from rl.models import Agent, Artifact, Deployment, ModelVersion
-from rl.records import silent
-from rl.serving.deploy import deploy_to_ollama, require_ollama
+from rl.serving.deploy import deploy as deploy_version
+from rl.serving.deploy import require_target
+from rl.serving.upstreams import upstream_of
+from rl.training.locks import device_lock
 from tests.export.ollama_double import OllamaDouble, ollama_double
 from tests.export.tiny_gguf import CHATML, write_gguf
+from tests.serving.exported import exported
 from tests.test_settings import PRODUCTION, start
 
 NO_SYSTEM = CHATML.replace("%}<|im_start|>", "if message.role != 'system' %}<|im_start|>", 1)
@@ -26,38 +33,40 @@ def double(tmp_path: Path, settings: Any) -> Iterator[OllamaDouble]:
         yield server
 
 
-def exported(agent: Agent, name: str, data_dir: Path, template: str = CHATML, kind: str = "gguf") -> Artifact:
-    """A version of the agent at stage EXPORTED, and its file."""
-    version = ModelVersion.objects.create(
-        agent=agent, name=name, base_model="tiny", feedback_count=15, stage=Stage.EXPORTED
+def deploy(artifact: Artifact, name: str = "", **options: Any) -> Deployment:
+    return deploy_version(
+        artifact.version.agent, artifact.version, **{"target": "ollama", "model_name": name, **options}
     )
-    folder = data_dir / "models" / agent.name / name
-    folder.mkdir(parents=True)
-    fields = artifact_fields(write_gguf(folder / f"{name}.gguf", template))
-    return Artifact.objects.create(version=version, kind=kind, quantization="q8_0", **fields)
 
 
-def deploy(artifact: Artifact, name: str) -> Deployment:
-    return deploy_to_ollama(artifact.version, artifact, model_name=name, report=silent)
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    hardware = replace(detect_hardware(), gpus=())
+    monkeypatch.setattr("rl.serving.hosting.detect_hardware", lambda: hardware)
 
 
 def stage_of(artifact: Artifact) -> str:
     return ModelVersion.objects.get(pk=artifact.version_id).stage
 
 
-def test_a_deployed_version_is_served_as_the_agent_asks(agent: Agent, data_dir: Path, double: OllamaDouble):
+def test_a_deployed_version_is_served_as_the_agent_asks(
+    agent: Agent, data_dir: Path, double: OllamaDouble, monkeypatch: pytest.MonkeyPatch
+):
+    no_gpu(monkeypatch)
     agent.system_prompt, agent.context_length, agent.response_length = "Be kind.", 512, 64
     artifact = exported(agent, "v15", data_dir)
-    deployment = deploy(artifact, "support-chat-v15")
-    request = double.models["support-chat-v15:latest"]
+    deployment = deploy(artifact)
+    request = double.models["support-chat:v15"]
     assert request["system"] == "Be kind."
-    assert request["parameters"] == {"num_ctx": 512, "num_predict": 64, "stop": ["<|im_end|>"]}
+    threads = request["parameters"].pop("num_thread")
+    assert 1 <= threads <= (os.cpu_count() or 1)
+    assert request["parameters"] == {"num_ctx": 512, "num_gpu": 0, "num_predict": 64, "stop": ["<|im_end|>"]}
     assert request["template"].endswith("{{ end }}{{ end }}<|im_start|>assistant\n")
     assert (deployment.target, deployment.model_name, deployment.version) == (
         "ollama",
-        "support-chat-v15",
+        "support-chat:v15",
         artifact.version,
     )
+    assert (deployment.path, deployment.sha256) == (artifact.path, artifact.sha256)
     assert stage_of(artifact) == Stage.DEPLOYED
 
 
@@ -139,7 +148,7 @@ def test_an_unknown_chat_template_is_refused_before_anything_is_sent(
     )
     with pytest.raises(ExportFailed, match="no known equivalent in Ollama"):
         deploy(artifact, "support")
-    assert double.requests == []
+    assert double.models == {}
 
 
 def test_a_system_prompt_needs_a_template_that_takes_one(agent: Agent, data_dir: Path, double: OllamaDouble):
@@ -151,22 +160,162 @@ def test_a_system_prompt_needs_a_template_that_takes_one(agent: Agent, data_dir:
     assert deploy(artifact, "support").model_name == "support"
 
 
-def test_only_gguf_files_are_deployed(agent: Agent, data_dir: Path, double: OllamaDouble):
-    artifact = exported(agent, "v15", data_dir, kind="merged")
-    with pytest.raises(UsageError, match="Ollama loads GGUF files; .* merged q8_0 is none"):
-        deploy(artifact, "support")
-    assert double.requests == []
-
-
 def test_asking_beforehand_checks_the_name_and_the_server(double: OllamaDouble, settings: Any):
-    assert require_ollama() == require_ollama("support:v2") == "0.0.0"
+    require_target("ollama")
+    require_target("ollama", "support:v2")
+    require_target("llama_cpp")
+    require_target("")
     with pytest.raises(UsageError, match="Ollama model name 'a b' is not usable"):
-        require_ollama("a b")
+        require_target("ollama", "a b")
     with pytest.raises(UsageError, match="model name '_x' is not usable"):
-        require_ollama("_x")
+        require_target("ollama", "_x")
     settings.OLLAMA_URL = "http://127.0.0.1:9"
     with pytest.raises(ExportFailed, match="start it with 'ollama serve', or correct OLLAMA_URL"):
-        require_ollama()
+        require_target("ollama")
+
+
+def test_a_modelfile_and_an_environment_file_lie_beside_the_model(agent: Agent, data_dir: Path, double: OllamaDouble):
+    agent.system_prompt = "Be kind."
+    artifact = exported(agent, "v15", data_dir)
+    deploy(artifact, profile="ryzen")
+    folder = (data_dir / artifact.path).parent
+    modelfile = (folder / "Modelfile").read_text().splitlines()
+    assert modelfile[0] == "FROM ./v15.gguf"
+    assert {"PARAMETER num_ctx 4096", "PARAMETER num_thread 14", 'PARAMETER stop "<|im_end|>"'} <= set(modelfile)
+    assert 'SYSTEM """Be kind."""' in modelfile
+    assert "OLLAMA_NUM_PARALLEL=4" in (folder / "ollama.env").read_text().splitlines()
+
+
+def test_a_folder_that_cannot_be_written_is_told_and_the_model_is_served(
+    agent: Agent, data_dir: Path, double: OllamaDouble
+):
+    artifact = exported(agent, "v15", data_dir)
+    ((data_dir / artifact.path).parent / "Modelfile").mkdir()
+    told: list[str] = []
+    deploy(artifact, report=lambda event, values: told.append(str(values.get("text"))))
+    assert "support-chat:v15" in double.models
+    assert any(text.startswith("no Modelfile was written to") for text in told)
+
+
+def test_the_agents_own_name_stands_for_the_version_in_use_when_it_is_deployed_again(
+    agent: Agent, data_dir: Path, double: OllamaDouble
+):
+    artifact = exported(agent, "v15", data_dir)
+    deploy(artifact)
+    assert "support-chat:latest" not in double.models
+    Deployment.promote(artifact.version)
+    deploy(artifact)
+    assert double.models["support-chat:latest"]["files"] == double.models["support-chat:v15"]["files"]
+
+
+def test_another_server_is_only_written_down(agent: Agent, data_dir: Path, monkeypatch: pytest.MonkeyPatch):
+    artifact = exported(agent, "v15", data_dir)
+    row = deploy(artifact, "support", target="openai", url="https://models.example.com/v1/", api_key_env="MODELS_KEY")
+    assert (row.target, row.model_name, row.url) == ("openai", "support", "https://models.example.com")
+    monkeypatch.setenv("MODELS_KEY", "k-123")
+    upstream = upstream_of(row)
+    assert (upstream.base_url, upstream.headers) == (
+        "https://models.example.com/v1",
+        {"Authorization": "Bearer k-123"},
+    )
+    assert stage_of(artifact) == Stage.DEPLOYED
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"target": "openai"}, "needs --url, and --model-name"),
+        ({"target": "openai", "url": "ftp://h", "model_name": "m"}, "address 'ftp://h' is not usable"),
+        ({"target": "openai", "url": "http://me:secret@h", "model_name": "m"}, "holds a name or a password"),
+        ({"target": "openai", "url": "http://h", "model_name": "m", "api_key_env": "sk-12 3"}, "not the key itself"),
+        ({"url": "http://h"}, "are for --target openai"),
+        ({"target": "none"}, "unknown target 'none'"),
+        ({"quantization": "q9"}, "q9"),
+        ({"profile": "huge"}, "unknown hosting profile 'huge'; known: auto, ryzen"),
+        ({"model_name": "a b"}, "model name 'a b' is not usable"),
+    ],
+)
+def test_what_no_target_can_take_is_refused_before_anything_is_sent(
+    options: dict[str, str], said: str, agent: Agent, data_dir: Path, double: OllamaDouble
+):
+    artifact = exported(agent, "v15", data_dir)
+    with pytest.raises(UsageError) as caught:
+        deploy_version(agent, artifact.version, **{"target": "ollama", **options})
+    assert said in str(caught.value)
+    assert "secret" not in str(caught.value)
+    assert (double.requests, Deployment.objects.count()) == ([], 0)
+
+
+def test_a_deployment_that_fails_leaves_the_earlier_one(agent: Agent, data_dir: Path, double: OllamaDouble):
+    old, new = exported(agent, "v15", data_dir), exported(agent, "v25", data_dir)
+    deploy(old, "support")
+    Deployment.promote(old.version)
+    double.fail_create = "unsupported architecture"
+    with pytest.raises(ExportFailed, match="unsupported architecture"):
+        deploy(new, "support")
+    rows = [(row.version, row.alias, row.target, row.model_name) for row in Deployment.objects.all()]
+    assert rows == [(old.version, "champion", "ollama", "support")]
+    assert list(double.models) == ["support:latest"]
+
+
+def test_a_version_that_nothing_served_gets_its_place_in_the_row_that_it_has(
+    agent: Agent, data_dir: Path, double: OllamaDouble
+):
+    artifact = exported(agent, "v15", data_dir)
+    Deployment.promote(artifact.version)
+    deploy(artifact)
+    assert [(row.alias, row.target) for row in Deployment.objects.all()] == [("champion", "ollama")]
+
+
+def test_the_alias_follows_a_version_to_where_it_was_deployed_last(agent: Agent, data_dir: Path, double: OllamaDouble):
+    artifact = exported(agent, "v15", data_dir)
+    deploy(artifact)
+    Deployment.promote(artifact.version)
+    deploy(artifact, "mine", target="openai", url="http://127.0.0.1:8001")
+    assert {row.target: row.alias for row in Deployment.objects.all()} == {"ollama": "", "openai": "champion"}
+
+
+def test_two_deployments_at_once_wait_for_each_other(agent: Agent, data_dir: Path, double: OllamaDouble):
+    artifact = exported(agent, "v15", data_dir)
+    waited: list[str] = []
+
+    def give_up(event: str, values: dict[str, Any]) -> None:
+        waited.append(event)
+        raise Interrupted("somebody else is at it")
+
+    with device_lock(data_dir / "locks", f"deploy-{agent.pk}", lambda: None), pytest.raises(Interrupted):
+        deploy(artifact, report=give_up)
+    assert (waited, double.models, Deployment.objects.count()) == (["step"], {}, 0)
+
+
+def test_the_base_model_is_exported_and_served(
+    agent: Agent, data_dir: Path, double: OllamaDouble, monkeypatch: pytest.MonkeyPatch
+):
+    path = write_gguf(data_dir / "base.gguf", CHATML)
+    result = ExportResult(path, "q8_0")
+    monkeypatch.setattr(release, "export_base", lambda agent, quantization, *, report: result, raising=False)
+    row = deploy_version(agent, None, target="ollama")
+    assert (row.version, row.version_name, row.model_name, row.path) == (None, "base", "support-chat:base", "base.gguf")
+    assert double.models["support-chat:latest"]["files"] == double.models["support-chat:base"]["files"]
+
+
+def test_a_version_is_exported_when_there_is_no_file_yet(
+    agent: Agent, data_dir: Path, double: OllamaDouble, monkeypatch: pytest.MonkeyPatch
+):
+    artifact = exported(agent, "v15", data_dir)
+    version = artifact.version
+    (data_dir / artifact.path).unlink()
+    asked: list[tuple[str, str]] = []
+
+    def export(version: ModelVersion, format_name: str, quantization: str, *, report: Any) -> Artifact:
+        asked.append((format_name, quantization))
+        write_gguf(data_dir / artifact.path, CHATML)
+        return artifact
+
+    monkeypatch.setattr(release, "export_version", export)
+    deploy_version(agent, version, target="ollama")
+    deploy_version(agent, version, target="ollama")
+    assert asked == [("gguf", "q8_0")]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A tiny base model that answers: it thanks or waits, about equally often. A random one is too far from any answer."""
+"""A tiny base model that answers: it thanks, or a little less often waits. A random one is too far from any answer."""
 
 from __future__ import annotations
 
@@ -7,21 +7,24 @@ from typing import Any
 
 from tests.training.conftest import Row, message, polite_rows
 
-STEPS = 40
+STEPS, RATE = 36, 2e-3
 
 
 def build(base: Path, target: Path) -> Path:
-    """Takes some seconds: all weights learn both answers of ``polite_rows``."""
+    """Takes some seconds: all weights learn both answers of ``polite_rows``, at a rate that falls to nothing: a last
+    step that is too long would leave another model behind on each kind of processor."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer, model = AutoTokenizer.from_pretrained(base), AutoModelForCausalLM.from_pretrained(base)
     batch = _batch(tokenizer)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE)
+    falling = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, STEPS)
     for _ in range(STEPS):
         loss = model(**batch).loss
         loss.backward()
         optimizer.step()
+        falling.step()
         optimizer.zero_grad()
     model.save_pretrained(target)
     tokenizer.save_pretrained(target)
@@ -29,8 +32,9 @@ def build(base: Path, target: Path) -> Path:
 
 
 def _batch(tokenizer: Any) -> dict[str, Any]:
-    """Both answers to eight questions; prompts and padding teach nothing."""
-    chats = [[*row["prompt"], *row[side]] for row in polite_rows(8) for side in ("chosen", "rejected")]
+    """Thanks for eight questions, and for six of them to wait too; prompts and padding teach nothing."""
+    thanks = [[*row["prompt"], *row["chosen"]] for row in polite_rows(8)]
+    chats = thanks + [[*row["prompt"], *row["rejected"]] for row in polite_rows(6)]
     texts = [tokenizer.apply_chat_template(chat, tokenize=False) for chat in chats]
     batch = tokenizer(texts, return_tensors="pt", padding=True)
     starts = [len(tokenizer.apply_chat_template(chat[:-1], add_generation_prompt=True)["input_ids"]) for chat in chats]

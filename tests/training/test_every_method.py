@@ -17,7 +17,7 @@ EVIDENCE: dict[str, tuple[str, ...]] = {
     "dpo": (
         "tests/training/test_dpo.py::test_good_answers_to_new_questions_become_likelier_than_bad_ones",
         "tests/training/test_dpo.py::test_a_killed_training_resumes_to_the_same_losses_and_adapter",
-        "tests/commands/test_train_dpo.py::test_a_cancel_in_the_database_stops_it",
+        "tests/commands/test_train_dpo.py::test_a_second_run_of_the_same_agent_is_refused_and_a_cancel_in_the_database_stops_the_first",
         "tests/commands/test_train_dpo.py::test_the_dry_run_says_what_would_happen_and_writes_nothing",
         f"{TOGETHER}::test_two_processes_that_stop_and_go_on_have_the_losses_of_one",
     ),

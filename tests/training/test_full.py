@@ -125,7 +125,7 @@ def test_kto_is_held_near_what_it_imitated_and_does_not_imitate_again(
 def test_grpo_is_held_near_what_it_imitated(answering_base: Path, tmp_path: Path) -> None:
     """A copy of the untrained model would be far from it at the first step."""
     listener = Listener()
-    options = {**FULL, "learning_rate": 6e-5, "sft_epochs": 2.0, "rollouts": "offline"}
+    options = {**FULL, "learning_rate": 1e-4, "sft_epochs": 2.0, "rollouts": "offline"}
     stored = test_grpo.job(answering_base, tmp_path, test_grpo.stored(), scorer=None, **options)
     result = grpo.train(stored, listener)
     learned = [values["metrics"] for event, values in listener.events if event == "step" and "kl" in values["metrics"]]
@@ -135,7 +135,7 @@ def test_grpo_is_held_near_what_it_imitated(answering_base: Path, tmp_path: Path
 
 
 def test_grpo_answers_with_the_model_that_it_trains(answering_base: Path, tmp_path: Path) -> None:
-    result = grpo.train(test_grpo.job(answering_base, tmp_path, **FULL), silent)
+    result = grpo.train(test_grpo.job(answering_base, tmp_path, **{**FULL, "learning_rate": 5e-4}), silent)
     assert test_grpo.gain(answering_base, result) > test_grpo.MARGIN
 
 

@@ -18,6 +18,7 @@ from rl.training import checkpoints, launching
 from rl.training.launch import Launch
 from tests.training import test_grpo, test_ppo, two_processes
 from tests.training.conftest import Listener, job
+from tests.training.forked_launch import Launcher
 from tests.training.scorers import BreaksIn, StartsWith
 
 TWO = Launch(2)
@@ -28,7 +29,13 @@ def _one_thread(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
+@pytest.fixture
+def _forked(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(launching.subprocess, "Popen", Launcher)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("_forked")
 def test_two_processes_stop_go_on_and_learn_from_the_answers_that_they_make(answering_base: Path, tmp_path: Path):
     learning = {"epochs": 3.0, "batch_size": 16, "num_generations": 8, "scorer": StartsWith("Thank")}
     with pytest.raises(Interrupted, match="stopped by a test"):
@@ -50,6 +57,7 @@ def test_rewards_that_no_other_process_can_make_are_refused(tiny_base: Path, tmp
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("_forked")
 def test_a_reward_that_breaks_on_the_second_machine_is_told_by_its_name(tiny_base: Path, tmp_path: Path):
     port, joined = two_processes.free_port(), []
     for rank in (0, 1):
@@ -62,7 +70,7 @@ def test_a_reward_that_breaks_on_the_second_machine_is_told_by_its_name(tiny_bas
         if "waits for 1 more" in values.get("text", ""):
             there = str(fragile.output_dir / "launch")
             command = [sys.executable, "-m", "rl.training.join", there, str(tmp_path / "1.yaml")]
-            joined.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+            joined.append(Launcher(command, env=os.environ))
 
     with pytest.raises(TrainingFailed, match="reward fragile: ZeroDivisionError"):
         launching.train("ppo", Launch(accelerate_config=str(tmp_path / "0.yaml")), fragile, start_the_other)

@@ -84,7 +84,7 @@ def test_an_adapter_of_it_is_trained_saved_and_merged(base: Path, tmp_path: Path
     import torch
     from peft import LoraConfig, get_peft_model
 
-    from rl.export.loading import layer_shapes, load_config, load_merged
+    from rl.export.loading import load_merged
     from rl.training import loading
 
     torch.manual_seed(1)
@@ -97,7 +97,6 @@ def test_an_adapter_of_it_is_trained_saved_and_merged(base: Path, tmp_path: Path
     merged = load_merged(str(base), tmp_path / "adapter")
     with torch.no_grad():
         torch.testing.assert_close(merged.eval()(input_ids=ids).logits, expected.cpu(), atol=1e-4, rtol=1e-4)
-    assert layer_shapes(load_config(str(base)))["model.layers.0.self_attn.k_proj"] == (16, 32)
 
 
 def test_it_can_score_answers(base: Path):

@@ -49,3 +49,31 @@ def test_a_run_that_is_to_stop_keeps_what_it_was_told(run):
     with pytest.raises(Interrupted, match="cancelled"):
         Monitor(run, [])("episodes", told(0))
     assert run.episodes.count() == 1
+
+
+def test_a_training_makes_way_for_requests_and_says_so(run, monkeypatch):
+    moments = iter([True, True, True, False])
+    monkeypatch.setattr("rl.serving.machine.busy", lambda: next(moments))
+    monkeypatch.setattr("rl.training.monitor.PAUSE_POLL_SECONDS", 0.0)
+    stages, heard = [], []
+    monkeypatch.setattr(Monitor, "flush", lambda self: stages.append(self.run.stage))
+    monitor = Monitor(run, [lambda event, values: heard.append(values)])
+    run.stage = "training"
+    monitor("step", {"step": 1, "total_steps": 9, "metrics": {}})
+    assert stages == ["paused for requests"] * 2
+    assert run.stage == "training"
+    assert heard[-1] == {"text": "paused 0 s for requests"}
+
+
+def test_a_site_that_is_never_quiet_does_not_stop_a_training_for_ever(run, monkeypatch):
+    monkeypatch.setattr("rl.serving.machine.busy", lambda: True)
+    monkeypatch.setattr("rl.serving.machine.LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr("rl.training.monitor.PAUSE_POLL_SECONDS", 0.01)
+    Monitor(run, [])("step", {"step": 1, "total_steps": 9, "metrics": {}})
+
+
+def test_a_paused_training_can_be_cancelled(run, monkeypatch):
+    monkeypatch.setattr("rl.serving.machine.busy", lambda: True)
+    TrainingRun.objects.get(pk=run.pk).cancel()
+    with pytest.raises(Interrupted, match="cancelled"):
+        Monitor(run, [])("step", {"step": 1, "total_steps": 9, "metrics": {}})

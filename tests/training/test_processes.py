@@ -64,7 +64,7 @@ def test_episodes_in_two_processes_that_stop_and_go_on_have_the_losses_of_one(an
     result = stopped_and_resumed("agent", tmp_path, partial(agents.job, answering_base, tmp_path, **options))
     for metric in ("loss", "reward", "success", "turns", "kl", "grad_norm", "completion_length"):
         assert result.series(metric) == pytest.approx(alone.series(metric), abs=1e-4)
-    assert min(alone.series("grad_norm")) > 0.01
+    assert min(alone.series("grad_norm")) > 1e-4
     assert near(result, alone)
 
 

@@ -31,26 +31,38 @@ QUICK = {
 @pytest.fixture
 def agent(data_dir) -> Agent:
     agent = load_demo()
-    Agent.objects.filter(pk=agent.pk).update(training_overrides={**agent.training_overrides, **QUICK})
+    overrides = {**agent.training_overrides, **QUICK}
+    Agent.objects.filter(pk=agent.pk).update(training_overrides=overrides, response_length=16)
     agent.refresh_from_db()
     return agent
 
 
-def claimed(agent: Agent, **options) -> TrainingRun:
+def claimed(agent: Agent, steps: int = 0, **options) -> TrainingRun:
+    """``steps``: no more than these, unless 0."""
+    config = agent.training_config().with_overrides({"max_steps": steps} if steps else {})
     data = dataset_builder.DataOptions(pair_type="preference", val_split=0.25, **options.pop("data", {}))
-    run = runs.create(
-        agent, method_name="dpo", config=agent.training_config(), options=runs.RunOptions(data=data, **options)
-    )
+    run = runs.create(agent, method_name="dpo", config=config, options=runs.RunOptions(data=data, **options))
     assert run.claim()
     return run
 
 
 @pytest.mark.slow
 def test_a_run_ends_with_a_measured_version_and_its_adapter(agent, data_dir):
+    from transformers import PreTrainedModel
+
     run = claimed(agent)
     events: list[str] = []
-    evaluation = runs.execute(run, lambda event, values: events.append(event))
+    alive: list[int] = []
+
+    def listen(event, values):
+        events.append(event)
+        if values.get("name") == "evaluating":
+            alive.append(sum(issubclass(type(one), PreTrainedModel) for one in gc.get_objects()))
+
+    gc.collect()
+    evaluation = runs.execute(run, listen)
     run.refresh_from_db()
+    assert alive == [0], "the model that was trained is gone before another is loaded to be measured"
     version = run.version
     assert (run.state, run.error, run.stage) == (State.SUCCEEDED, "", "")
     assert version.name == f"v{run.training_set.feedback_count}"
@@ -84,28 +96,13 @@ def test_a_run_that_does_not_fit_into_memory_ends_well_and_says_with_what(agent,
         return step(self, *arguments, **options)
 
     monkeypatch.setattr(dpo._Trainer, "training_step", training_step)
-    run = claimed(agent)
+    run = claimed(agent, steps=2)
     runs.execute(run, silent)
     run.refresh_from_db()
     assert (run.state, run.config["batch_size"]) == (State.SUCCEEDED, 8)
     assert "once more with batch_size 4, gradient_accumulation 2" in run.log_path.read_text()
     assert TrainingResult.load(run.directory / "result.json").changed == {"batch_size": 4, "gradient_accumulation": 2}
     assert MetricPoint.objects.filter(run=run).first().values["batch_size"] == 4
-
-
-@pytest.mark.slow
-def test_the_model_that_was_trained_is_gone_before_another_is_loaded_to_be_measured(agent):
-    from transformers import PreTrainedModel
-
-    alive: list[int] = []
-
-    def count(event, values):
-        if values.get("name") == "evaluating":
-            alive.append(sum(issubclass(type(one), PreTrainedModel) for one in gc.get_objects()))
-
-    gc.collect()
-    runs.execute(claimed(agent), count)
-    assert alive == [0]
 
 
 @pytest.mark.slow

@@ -8,8 +8,8 @@ from rl import dataset_builder
 from rl.demo.load import load_demo
 from rl.models import Artifact, Deployment, Evaluation, Feedback, ModelVersion, TrainingRun
 from rl.records import silent
+from rl.training import after_gate, versions
 from rl.training import run as runs
-from rl.training import versions
 from rl.training.monitor import Monitor
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
@@ -22,7 +22,7 @@ class Killed(BaseException):
 POINTS = {
     "the adapter is written": (runs.TrainingResult, "save", "before"),
     "the version is registered": (versions, "register", "after"),
-    "the file is exported": (runs.release, "export_version", "after"),
+    "the file is exported": (after_gate.release, "export_version", "after"),
     "the version is promoted": (Deployment, "promote", "after"),
 }
 
@@ -30,6 +30,8 @@ POINTS = {
 @pytest.fixture
 def run(data_dir) -> TrainingRun:
     agent = load_demo()
+    agent.response_length = 16  # each evaluation lets the models answer
+    agent.save()
     config = agent.training_config().with_overrides({"save_steps": 10})
     data = dataset_builder.DataOptions(pair_type="preference", val_split=0.3)
     options = runs.RunOptions(data=data, export=True, quantization="f16", output_dir=str(data_dir / "copy"))

@@ -1,4 +1,4 @@
-"""What a training run does with Ollama: it asks before it trains, and registers what the gate promotes."""
+"""What a training run does with Ollama: it asks before it trains, and deploys what the gate promotes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun, 
 from rl.records import silent
 from rl.training import run as runs
 from rl.training import versions
+from rl.training.after_gate import act_on_verdict
 from tests.export.ollama_double import OllamaDouble, ollama_double
 from tests.export.tiny_models import build_adapter
 
@@ -28,7 +29,7 @@ def double(tmp_path: Path, settings: Any) -> Iterator[OllamaDouble]:
 
 
 def options(**values: Any) -> runs.RunOptions:
-    return runs.RunOptions(data=DataOptions(), register_ollama=True, **values)
+    return runs.RunOptions(data=DataOptions(), deploy="ollama", **values)
 
 
 def test_a_run_that_is_to_end_at_ollama_fails_before_it_trains_when_ollama_is_down(
@@ -53,26 +54,27 @@ def version(agent: Agent, data_dir: Path, tiny_base: Path) -> ModelVersion:
 
 
 def evaluation(version: ModelVersion, verdict: Verdict) -> Evaluation:
-    training_set = TrainingSet(agent=version.agent)
+    training_set = TrainingSet(agent=version.agent, method="prompts")  # whose files are not judged
     return Evaluation(version=version, training_set=training_set, verdict=verdict)
 
 
 def test_a_promoted_version_is_exported_registered_and_champion(version: ModelVersion, double: OllamaDouble):
-    runs._act_on_verdict(version, evaluation(version, Verdict.PROMOTE), options(quantization="q8_0"), silent)
-    request = double.models["support-chat-v15:latest"]
+    act_on_verdict(version, evaluation(version, Verdict.PROMOTE), options(quantization="q8_0"), silent)
+    request = double.models["support-chat:v15"]
     assert "<|im_start|>user\n{{ .Content }}<|im_end|>\n" in request["template"]
     assert request["parameters"]["stop"] == ["<|im_end|>"]
     deployment = Deployment.objects.get(target=Deployment.Target.OLLAMA)
-    assert (deployment.model_name, deployment.version) == ("support-chat-v15", version)
+    assert (deployment.model_name, deployment.version) == ("support-chat:v15", version)
     version.refresh_from_db()
     assert version.stage == ModelVersion.Stage.DEPLOYED
     assert Deployment.champion(version.agent) == version
+    assert double.models["support-chat:latest"]["files"] == request["files"]
 
 
 def test_a_name_with_a_tag_is_registered_so_and_the_file_has_none(version: ModelVersion, double: OllamaDouble):
     chosen = options(quantization="f16", model_name="support:v2")
-    runs._act_on_verdict(version, evaluation(version, Verdict.PROMOTE), chosen, silent)
-    assert list(double.models) == ["support:v2"]
+    act_on_verdict(version, evaluation(version, Verdict.PROMOTE), chosen, silent)
+    assert set(double.models) == {"support:v2", "support-chat:latest"}
     assert Path(version.artifacts.get().path).name == "support-v2-f16.gguf"
 
 
@@ -80,7 +82,7 @@ def test_a_name_with_a_tag_is_registered_so_and_the_file_has_none(version: Model
 def test_what_the_gate_does_not_promote_is_not_registered(
     version: ModelVersion, double: OllamaDouble, verdict: Verdict
 ):
-    runs._act_on_verdict(version, evaluation(version, verdict), options(), silent)
+    act_on_verdict(version, evaluation(version, verdict), options(), silent)
     assert (double.requests, Deployment.objects.count(), version.artifacts.count()) == ([], 0, 0)
 
 
@@ -89,8 +91,10 @@ def test_a_version_that_ollama_refuses_is_not_champion_and_can_be_tried_again(
 ):
     double.fail_create = "unsupported architecture"
     with pytest.raises(ExportFailed, match="unsupported architecture"):
-        runs._act_on_verdict(version, evaluation(version, Verdict.PROMOTE), options(), silent)
-    assert Deployment.champion(version.agent) is None
+        act_on_verdict(version, evaluation(version, Verdict.PROMOTE), options(), silent)
+    version.refresh_from_db()
+    assert (Deployment.champion(version.agent), version.stage) == (None, ModelVersion.Stage.EXPORTED)
+    assert version.artifacts.filter(kind="gguf").exists()
     double.fail_create = ""
-    runs._act_on_verdict(version, evaluation(version, Verdict.PROMOTE), options(), silent)
+    act_on_verdict(version, evaluation(version, Verdict.PROMOTE), options(), silent)
     assert Deployment.champion(version.agent) == version

@@ -197,3 +197,15 @@ def test_a_task_delivered_twice_starts_one_process(agent, spawned):
     assert supervisor.start(run)
     assert not supervisor.start(same)
     assert spawned == [1]
+
+
+def test_outside_of_the_training_hours_a_run_stays_queued_and_says_until_when(agent, spawned, settings):
+    hour = timezone.now().hour
+    settings.TRAINING_HOURS = ((hour + 2) % 24, (hour + 3) % 24)
+    run = TrainingRun.objects.create(agent=agent, method="dpo")
+    assert not supervisor.start(run)
+    run.refresh_from_db()
+    assert (run.state, run.stage) == (State.QUEUED, f"waits for {(hour + 2) % 24:02}:00 UTC")
+    settings.TRAINING_HOURS = None
+    assert supervisor.start(run)
+    assert spawned == [1]

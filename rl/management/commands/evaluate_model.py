@@ -1,80 +1,96 @@
 from __future__ import annotations
 
-import json
-import os
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandParser
+from rich.table import Table
 
-from rl.errors import GateRejected, UsageError
-from rl.evaluation import choosing
+from rl.errors import GateRejected, NotEnoughData, UsageError
+from rl.evaluation import artifact, choosing, lm_eval_results, lm_eval_task
 from rl.evaluation import evaluate as evaluation
-from rl.files import write_text
+from rl.evaluation.own_pairs import read_pairs
 from rl.management.base import RatchetCommand
-from rl.management.tables import LABELS, evaluation_document, evaluation_table, models_table, verdict_line
-from rl.models import Agent, Evaluation
+from rl.management.output import require_writable, write_document
+from rl.management.tables import LABELS, evaluation_document, evaluation_table, models_table, report_tables
+from rl.models import Agent, Deployment, Evaluation, ModelVersion
 
 
 class Command(RatchetCommand):
     help = "Measure a version or a checkpoint on held-out rows, beside the base model and the version in use."
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--agent", required=True)
+        parser.add_argument("--agent", "--agent-type", required=True)
         what = parser.add_mutually_exclusive_group()
         what.add_argument("--version", dest="version_name", metavar="NAME", help="default: the newest")
         what.add_argument("--checkpoint", help="an adapter's or a whole model's directory instead of a version")
+        rows = parser.add_mutually_exclusive_group()
+        rows.add_argument("--test-data", metavar="FILE", help="JSON lines with prompt, chosen and rejected of your own")
+        rows.add_argument("--artifact", action="store_true", help="measure the exported GGUF file, not the weights")
+        parser.add_argument("--quantization", help="level of that file; default: the agent's")
         parser.add_argument(
             "--compare-base", action="store_true", help="judge against the base, not the version in use"
+        )
+        parser.add_argument(
+            "--lm-eval", metavar="TASK.yaml", help="a task of lm-eval that both versions are measured on"
         )
         parser.add_argument("--output", help="write the whole report here as JSON")
 
     def run(self, **options: Any) -> None:
         agent = Agent.named(options["agent"])
-        _require_writable(options["output"])
-        if options["checkpoint"]:
-            self._checkpoint(agent, options)
+        _check(options)
+        if options["test_data"] or options["checkpoint"]:
+            document = self._unstored(agent, options)
+            title = Path(options["checkpoint"] or options["test_data"]).name
+            self._told(document, models_table(title, document, LABELS), options["output"])
         else:
-            self._version(agent, options)
+            row = self._of_file(agent, options) if options["artifact"] else self._of_weights(agent, options)
+            self._told(evaluation_document(row), evaluation_table(row), options["output"])
 
-    def _version(self, agent: Agent, options: dict[str, Any]) -> None:
+    def _of_weights(self, agent: Agent, options: dict[str, Any]) -> Evaluation:
         version = choosing.find_version(agent, options["version_name"])
-        row = evaluation.evaluate(
-            version, choosing.latest_training_set(agent, version), self.report, against_base=options["compare_base"]
-        )
-        document = evaluation_document(row)
-        self.result(document, evaluation_table(row), lines=[verdict_line(row)])
-        _write(options["output"], document)
-        if row.verdict == Evaluation.Verdict.REJECT:
-            raise GateRejected(f"{version} is worse than what it was compared with")
+        rows = choosing.latest_training_set(agent, version)
+        return evaluation.evaluate(version, rows, self.report, **_how(options))
 
-    def _checkpoint(self, agent: Agent, options: dict[str, Any]) -> None:
-        directory = Path(options["checkpoint"]).expanduser()
-        document = evaluation.evaluate_checkpoint(agent, directory, self.report, against_base=options["compare_base"])
-        table = models_table(directory.name, document, LABELS)
-        self.result(document, table, lines=[f"gate: {document['verdict']}. {document['reason']}"])
-        _write(options["output"], document)
+    def _of_file(self, agent: Agent, options: dict[str, Any]) -> Evaluation:
+        version = choosing.find_version(agent, options["version_name"])
+        file = artifact.exported(version, options["quantization"] or agent.export_quantization)
+        if row := artifact.judge(version, file, choosing.latest_training_set(agent, version), self.report):
+            return row
+        raise NotEnoughData(f"the file of {version} cannot be judged; the log above says why")
+
+    def _unstored(self, agent: Agent, options: dict[str, Any]) -> dict[str, Any]:
+        measured: ModelVersion | Path
+        if options["checkpoint"]:
+            measured, learned = Path(options["checkpoint"]).expanduser(), None
+        else:
+            measured = learned = choosing.find_version(agent, options["version_name"])
+        if options["test_data"]:
+            rows = read_pairs(Path(options["test_data"]).expanduser(), learned, Deployment.champion(agent))
+            return evaluation.evaluate_pairs(agent, measured, rows, self.report, **_how(options))
+        assert isinstance(measured, Path)  # noqa: S101  a version on held-out rows is stored
+        return evaluation.evaluate_checkpoint(agent, measured, self.report, **_how(options))
+
+    def _told(self, document: dict[str, Any], table: Table, output: str | None) -> None:
+        task = [lm_eval_results.in_words(document["task"])] if "task" in document else []
+        lines = [*task, f"gate: {document['verdict']}. {document['reason']}"]
+        self.result(document, table, *report_tables(document), lines=lines)
+        write_document(output, document)
         if document["verdict"] == Evaluation.Verdict.REJECT:
-            raise GateRejected(f"{directory} is worse than what it was compared with")
+            raise GateRejected("the gate rejects it")
 
 
-def _require_writable(output: str | None) -> None:
-    """Measuring takes minutes to hours: what is wrong with the path is said before."""
-    if output is None:
-        return
-    path = Path(output).expanduser()
-    if path.is_dir():
-        raise UsageError(f"--output {output} is a directory; name a file")
-    if not path.parent.is_dir():
-        raise UsageError(f"--output {output} cannot be written: there is no directory {path.parent}")
-    if not os.access(path.parent, os.W_OK):
-        raise UsageError(f"--output {output} cannot be written: {path.parent} is not writable")
+def _how(options: dict[str, Any]) -> dict[str, Any]:
+    task = options["lm_eval"]
+    return {"against_base": options["compare_base"], "task": lm_eval_task.check(task) if task else None}
 
 
-def _write(output: str | None, document: dict[str, Any]) -> None:
-    if output is None:
-        return
-    try:
-        write_text(Path(output).expanduser(), json.dumps(document, indent=2, default=str, ensure_ascii=False))
-    except OSError as error:
-        raise UsageError(f"--output {output} cannot be written: {error.strerror}") from error
+def _check(options: dict[str, Any]) -> None:
+    """Raises UsageError for options that do not go together, and for an --output that cannot be written."""
+    require_writable(options["output"])
+    if options["quantization"] and not options["artifact"]:
+        raise UsageError("--quantization says which file --artifact measures: give both, or neither")
+    not_of_files = [name for name in ("checkpoint", "compare_base", "lm_eval") if options[name]]
+    if options["artifact"] and not_of_files:
+        what = f"--{not_of_files[0].replace('_', '-')}"
+        raise UsageError(f"--artifact compares a version's file with its weights, and {what} does not go with it")

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import argparse
 import os
 import time
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from django.core.management.base import CommandParser
 
 from rl import quickstart
 from rl.management.base import RatchetCommand
+from rl.management.ports import port_number, require_free
 from rl.management.tables import evaluation_document, evaluation_table, verdict_line
 
 Result = TypeVar("Result")
@@ -20,12 +20,6 @@ STEPS = 6
 def _introduce(admin: quickstart.Admin) -> str:
     """Said as soon as the account exists: whoever stops the rest half-way can log in all the same."""
     return f"{admin.username}, password {admin.password}" if admin.password else f"{admin.username} exists"
-
-
-def _port(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: a number from 1 to 65535")
-    return int(text)
 
 
 def _packages() -> str:
@@ -45,12 +39,12 @@ class Command(RatchetCommand):
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("--no-serve", action="store_true", help="do not start the site at the end")
         parser.add_argument("--yes", action="store_true", help="install packages without asking")
-        parser.add_argument("--port", type=_port, default=8000, help="of the site (8000)")
+        parser.add_argument("--port", type=port_number, default=8000, help="of the site (8000)")
 
     def run(self, **options: Any) -> None:
         self.number = 0
         if not options["no_serve"]:
-            quickstart.require_free(options["port"])
+            require_free(options["port"])
         self._step("packages", _packages)
         self._step("database", quickstart.prepare_database)
         admin = self._step("admin user", quickstart.prepare_admin, _introduce)
@@ -69,7 +63,7 @@ class Command(RatchetCommand):
             "gguf": str(gguf),
             "links": links,
         }
-        start = ["start the site: python3 manage.py runserver"] if options["no_serve"] else []
+        start = ["start the site: python3 manage.py serve"] if options["no_serve"] else []
         lines = [verdict_line(evaluation), f"GGUF: {gguf}", *(f"{name}: {link}" for name, link in links.items())]
         next_step = "next: rate some answers, then run 'manage.py train_dpo --agent support-chat' again"
         self.result(document, evaluation_table(evaluation), lines=[*lines, *start, _login(admin), next_step])

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from rl.collect import feedback as events
 from rl.models import ApiKey, Feedback, Trace
+from rl.serving.gateway import pending
 from rl.web.api.auth import HasSecretKey, MayRate, rater_for, visible_to
 from rl.web.api.base import ApiView, success
 from rl.web.api.filters import FeedbackFilter
@@ -113,8 +114,12 @@ class OwnRatingRetract(ApiView):
 
 def find_trace(key: ApiKey, trace_id: UUID, *columns: str) -> Trace:
     """Without its big columns, unless named. Raises NotFound, too when it belongs to an agent that the key is not for."""
-    rows = visible_to(key, Trace.objects.select_related("agent").only("agent__name", *columns))
-    if trace := rows.filter(pk=trace_id).first():
+    rows = visible_to(key, Trace.objects.select_related("agent").only("agent__name", *columns)).filter(pk=trace_id)
+    trace = rows.first()
+    if trace is None:
+        pending.deliver_named([str(trace_id)])  # of the gateway, a moment ago
+        trace = rows.first()
+    if trace is not None:
         return trace
     raise NotFound(f"there is no trace {trace_id}, or this key is not for its agent")
 

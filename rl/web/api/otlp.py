@@ -25,6 +25,7 @@ from rl.collect.imported import Rejected
 from rl.collect.otlp import JSON, NO_CONTENT, PROTOBUF, Mapped, decode, map_spans, slug
 from rl.errors import RunConflict
 from rl.models import Agent, ApiKey
+from rl.serving.gateway import pending
 from rl.web.api.auth import HasSecretKey, key_of
 from rl.web.api.otlp_bodies import AnyMediaType, body_of, media_type_of, reply
 from rl.web.api.problems import BadRequest, problem_response
@@ -80,6 +81,7 @@ def _store(mapped: Mapped, key: ApiKey) -> list[Rejected]:
     names = sorted({one.agent for one in mapped.answers} | {one.agent for one in mapped.loose})
     if len(names) > MOST_AGENTS:
         raise BadRequest(f"the spans are of {len(names)} agents; send those of at most {MOST_AGENTS} at a time")
+    pending.deliver_named(one.record.external_id for one in mapped.answers)  # the gateway knows them better
     for name in names:
         refused += spans.store(
             key.agent or _agent(name),

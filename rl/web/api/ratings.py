@@ -13,6 +13,7 @@ from rl.collect.events import rating
 from rl.collect.feedback import CHUNK, Rated, record
 from rl.errors import UsageError
 from rl.models import ApiKey, Feedback, Trace
+from rl.serving.gateway import pending
 from rl.web.api.auth import DEVICE, MayRate, visible_to
 from rl.web.api.base import ApiView, success
 from rl.web.api.lookups import by_external_id
@@ -103,6 +104,9 @@ def _entries(key: ApiKey, entry_ids: list[str], agent: str | None) -> dict[str, 
     rows = visible_to(key, Trace.objects.select_related("agent").only("external_id", "agent__name").order_by())
     found: dict[str, list[Trace]] = {}
     for trace in by_external_id(rows, entry_ids, agent):
+        found.setdefault(trace.external_id or "", []).append(trace)
+    missing = pending.deliver_named(entry_id for entry_id in entry_ids if entry_id not in found)
+    for trace in by_external_id(rows, missing, agent) if missing else ():
         found.setdefault(trace.external_id or "", []).append(trace)
     return found
 

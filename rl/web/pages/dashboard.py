@@ -8,6 +8,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from rl.models import Trace
+from rl.serving import machine
 from rl.web import figures
 
 
@@ -30,6 +31,9 @@ def dashboard(request: HttpRequest) -> HttpResponse:
         "agents_shown": figures.AGENTS,
         "versions": versions,
         "runs": figures.recent_runs(),
+        "served": figures.served(),
+        "experiments": figures.running_experiments(),
+        "decisions": machine.decisions(),
         "has_traces": Trace.objects.exists(),
         "has_feedback": any(row.current for row in agents),
     }

@@ -103,7 +103,7 @@ def test_the_number_of_queries_does_not_grow_with_the_rows(client: Client, bob, 
         fill(number)
     with django_assert_num_queries(count):
         client.get("/")
-    assert count == 9
+    assert count == 12
 
 
 # --- the figures ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,136 @@
+"""What looking early costs: false verdicts of the always-valid intervals, and of a t-test that is looked at as often.
+
+python benchmarks/experiments.py [--experiments 200] [--every 5] [--seed 1]
+
+Users come in one by one and thumb up or down; after every few of them somebody looks, and the first verdict ends the
+experiment. The verdicts are those of the site: rl/serving/experiments/verdicts.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import NormalDist, median
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from rl.serving.experiments.sequential import predicted_sample
+from rl.serving.experiments.tallies import Tally
+from rl.serving.experiments.verdicts import Question, Seen, decide
+
+CONTROL, CHALLENGER = 0, 1
+QUESTION = Question(names={CONTROL: "base", CHALLENGER: "v286"}, control=CONTROL, metric="thumbs_up", min_samples=50)
+LEVEL = 1 - QUESTION.confidence
+POWER = 0.8
+EFFECT = QUESTION.minimum_effect
+BASE_RATE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    verdict: str
+    users: int
+    """An arm, when the site gave its verdict."""
+    naive: str
+    naive_users: int
+    """When the t-test that is looked at every time gave its own; the last look where it gave none."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--experiments", type=int, default=200)
+    parser.add_argument("--every", type=int, default=5, help="users an arm between two looks")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    rng = random.Random(options.seed)
+    size = planned()
+    equal = [run(BASE_RATE, options.every, rng) for _ in range(options.experiments)]
+    better = [run(BASE_RATE + EFFECT, options.every, rng) for _ in range(options.experiments)]
+    false, naive_false = false_share(equal), naive_share(equal)
+    found, naive_found = found_share(better, size), naive_share(better)
+    rows = [
+        ("", "always valid", "peeking at a t-test"),
+        (f"false verdicts, no difference (level {LEVEL:.0%})", f"{false:.1%}", f"{naive_false:.1%}"),
+        (f"found within {size} users an arm, +{EFFECT * 100:g} points", f"{found:.1%}", f"{naive_found:.1%}"),
+        ("median users an arm, no difference", str(users(equal)), ""),
+        (f"median users an arm, +{EFFECT * 100:g} points", str(users(better)), str(naive_users(better))),
+        ("users an arm that a t-test looked at once needs", "", str(fixed_sample())),
+    ]
+    print(
+        f"{options.experiments} experiments each, a look after every {options.every} users an arm, seed {options.seed}\n"
+    )
+    for name, ours, theirs in rows:
+        print(f"{name:<52}{ours:>14}{theirs:>22}")
+    slack = 2 * math.sqrt(LEVEL * (1 - LEVEL) / options.experiments)  # of the simulation
+    return 0 if false <= LEVEL + slack and found >= POWER else 1
+
+
+def planned() -> int:
+    """Users an arm, of the site's own prediction."""
+    rates = (BASE_RATE, BASE_RATE + EFFECT)
+    variance = sum(rate * (1 - rate) for rate in rates) / 2
+    return predicted_sample(EFFECT, variance, QUESTION.confidence, POWER)
+
+
+def run(rate: float, every: int, rng: random.Random) -> Ended:
+    """To the verdict of the site. The t-test is asked at the same looks, up to the predicted sample, and goes on alone
+    there when the site is ready sooner."""
+    tally, counts, size = Tally(), [0, 0], planned()
+    verdict, ended, naive, naive_ended = "", 0, "", 0
+    user = 0
+    while not verdict or (not naive and user < size):
+        user += 1
+        for arm, chance in ((CONTROL, BASE_RATE), (CHALLENGER, rate)):
+            value = float(rng.random() < chance)
+            counts[arm] += int(value)
+            tally.add(arm, user, value)
+        if user % every:
+            continue
+        if not verdict:
+            verdict, ended = decide(QUESTION, Seen(tally)).verdict, user
+        if not naive and QUESTION.min_samples <= user <= size:
+            naive, naive_ended = t_test(*counts, user), user
+    return Ended(verdict, ended, naive, naive_ended)
+
+
+def t_test(control: int, challenger: int, n: int) -> str:
+    """The usual two-sided test at the same level, as if this were the only look; at these sizes t is normal."""
+    rates = control / n, challenger / n
+    error = math.sqrt(sum(rate * (1 - rate) for rate in rates) / (n - 1))
+    if not error or abs(rates[1] - rates[0]) <= NormalDist().inv_cdf(1 - LEVEL / 2) * error:
+        return ""
+    return "promote" if rates[1] > rates[0] else "roll_back"
+
+
+def fixed_sample() -> int:
+    variance = sum(rate * (1 - rate) for rate in (BASE_RATE, BASE_RATE + EFFECT))
+    z = NormalDist().inv_cdf(1 - LEVEL / 2) + NormalDist().inv_cdf(POWER)
+    return math.ceil(variance * z * z / EFFECT**2)
+
+
+def false_share(ended: list[Ended]) -> float:
+    return sum(one.verdict in ("promote", "roll_back") for one in ended) / len(ended)
+
+
+def found_share(ended: list[Ended], size: int) -> float:
+    return sum(one.verdict == "promote" and one.users <= size for one in ended) / len(ended)
+
+
+def naive_share(ended: list[Ended]) -> float:
+    return sum(bool(one.naive) for one in ended) / len(ended)
+
+
+def users(ended: list[Ended]) -> int:
+    return round(median(one.users for one in ended))
+
+
+def naive_users(ended: list[Ended]) -> int:
+    return round(median(one.naive_users for one in ended))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from rl.admin.markup import change_link, list_link
+from rl.admin.readonly import ReadOnlyAdmin
+from rl.models import Arm, Assignment, Experiment, ModelVersion
+
+QUESTION = [
+    "metric",
+    "minimum_effect",
+    "confidence",
+    "min_samples",
+    "max_samples",
+    "guard_metric",
+    "guard_margin",
+    "ramp",
+]
+OUTCOME = ["state", "started_at", "stopped_at", "verdict", "reason", "assigned", "own_page"]
+
+
+def _is_draft(experiment: Experiment | None) -> bool:
+    return experiment is None or experiment.state == Experiment.State.DRAFT
+
+
+class ArmInline(admin.TabularInline):
+    """Fixed once the experiment has started: users are on them."""
+
+    model = Arm
+    raw_id_fields = ["version"]
+    fields = ["version", "weight", "is_control", "is_stopped", "requests", "failures"]
+    readonly_fields = ["is_stopped", "requests", "failures"]
+    extra = 2
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return _is_draft(obj) and super().has_add_permission(request, obj)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return _is_draft(obj) and super().has_change_permission(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return _is_draft(obj) and super().has_delete_permission(request, obj)
+
+
+@admin.register(Experiment)
+class ExperimentAdmin(admin.ModelAdmin):
+    """Drafts are written here; they are started, ended and looked at on their own page. A question that changes while the
+    answers come in is none: of a started experiment only ``automatic`` can be changed."""
+
+    list_display = ["name", "agent", "metric", "state", "verdict", "started_at", "stopped_at", "own_page"]
+    list_filter = ["state", "verdict", "agent"]
+    list_select_related = ["agent"]
+    search_fields = ["name", "agent__name"]
+    show_full_result_count = False
+    inlines = [ArmInline]
+
+    def get_fields(self, request: HttpRequest, obj: Experiment | None = None) -> Any:
+        return ["agent", "name", *QUESTION, "automatic", *(OUTCOME if obj else [])]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Experiment | None = None) -> list[str]:
+        return [*OUTCOME, *([] if _is_draft(obj) else ["agent", "name", *QUESTION])]
+
+    @admin.display(description="assignments")
+    def assigned(self, experiment: Experiment) -> SafeString:
+        return list_link(Assignment, "who got what", experiment__id__exact=experiment.pk)
+
+    @admin.display(description="page")
+    def own_page(self, experiment: Experiment) -> SafeString:
+        return format_html('<a href="{}">start, look, decide</a>', reverse("experiment", args=[experiment.pk]))
+
+
+@admin.register(Arm)
+class ArmAdmin(ReadOnlyAdmin):
+    """Arms are edited on the page of their experiment."""
+
+    list_display = ["id", "experiment", "of_version", "weight", "is_control", "is_stopped", "requests", "failures"]
+    list_select_related = ["experiment", "version"]
+    search_fields = ["experiment__name", "version__name"]
+
+    @admin.display(description="version")
+    def of_version(self, arm: Arm) -> SafeString | str:
+        return change_link(ModelVersion, arm.version_id, arm.version.name) if arm.version else "base model"
+
+
+@admin.register(Assignment)
+class AssignmentAdmin(ReadOnlyAdmin):
+    list_display = ["unit", "experiment", "of_arm", "created_at"]
+    list_select_related = ["experiment"]
+    search_fields = ["=unit", "experiment__name"]
+    fields = ["unit", "experiment", "of_arm", "created_at"]
+    readonly_fields = ["of_arm"]
+
+    @admin.display(description="arm")
+    def of_arm(self, assignment: Assignment) -> SafeString | str:
+        return change_link(Arm, assignment.arm_id, f"arm {assignment.arm_id}")

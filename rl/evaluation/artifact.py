@@ -1,0 +1,173 @@
+"""Whether the file that will be served ranks held-out pairs as the weights do that it was made from.
+
+Quantising changes every weight a little, and llama.cpp computes in its own way: what is served is not quite what the gate
+has judged. The file scores a sample of the same pairs, and may not lose more than a tolerance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rl.errors import UsageError
+from rl.evaluation import SCORERS, evidence
+from rl.evaluation.choosing import never_learned
+from rl.evaluation.contest import MODELS
+from rl.evaluation.evaluate import evaluate
+from rl.evaluation.gate import decide
+from rl.evaluation.pairs import Row, accuracy_of, figures, sample
+from rl.evaluation.statistics import counts_of, paired_difference, prompt_changes
+from rl.export import llama_process
+from rl.export.levels import LEVELS
+from rl.export.release import artifact_path
+from rl.leaves import leaf
+from rl.models import Artifact, Evaluation, ModelVersion, TrainingSet
+from rl.records import PairScore, Report
+
+TOLERANCE = 0.03
+"""Loss of accuracy against the weights, beside the agent's margin, that is put down to rounding."""
+FEWEST_LOST = 2
+"""Prompts; one that tips over proves nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """The same pairs as the file, the weights that it was made from, the base model and the version in use see them."""
+
+    rows: list[Row]
+    file: list[PairScore]
+    weights: list[PairScore]
+    base: list[PairScore]
+    current: list[PairScore]
+
+
+def judge(version: ModelVersion, artifact: Artifact, training_set: TrainingSet, report: Report) -> Evaluation | None:
+    """Stores *reject* where the file loses too much, else the verdict on the weights, which then holds for the file too.
+    None where it cannot be judged, which the log says with the reason.
+
+    Compares with the newest evaluation of the weights on this set, and makes one where there is none. Raises ExportFailed
+    where llama.cpp cannot use the file.
+    """
+    if reason := _not_judged(version, artifact, training_set):
+        report("log", {"text": f"the exported file is not judged: {reason}"})
+        return None
+    measured = _of_weights(version, training_set) or evaluate(version, training_set, report)
+    report("stage", {"name": "judging the exported file"})
+    rows = never_learned(training_set, version, measured.against).rows
+    scored = _scored(version, artifact, sample(rows), measured.report["sampled"], report)
+    if not scored.rows:
+        report("log", {"text": "the exported file is not judged: no pairs are held out"})
+        return None
+    return _stored(artifact, measured, scored)
+
+
+def exported(version: ModelVersion, level: str) -> Artifact:
+    """The version's GGUF file of that level. Raises UsageError that lists those there are."""
+    files = version.artifacts.filter(kind=Artifact.Kind.GGUF)
+    if found := files.filter(quantization=level).first():
+        return found
+    there = ", ".join(files.values_list("quantization", flat=True)) or "none yet"
+    raise UsageError(
+        f"{version} has no GGUF file at {level}; there are: {there}. Export one: manage.py export_model "
+        f"--agent {version.agent.name} --version {version.name} --quantization {level}"
+    )
+
+
+def _not_judged(version: ModelVersion, artifact: Artifact, training_set: TrainingSet) -> str:
+    if artifact.kind != Artifact.Kind.GGUF:
+        return f"it is {artifact.get_kind_display()}, and only whole GGUF files are"
+    if training_set.method in ("prompts", "agent"):
+        return f"{version} is measured by what it answers, not by pairs"
+    if training_set.method == "kto":
+        return "its held-out answers are to different prompts, which only the base model beside it can compare"
+    if not llama_process.is_available():
+        return "the package xllamacpp is not installed"
+    return ""
+
+
+def _of_weights(version: ModelVersion, training_set: TrainingSet) -> Evaluation | None:
+    found = version.evaluations.filter(training_set=training_set, artifact=None, report__has_key="sampled")
+    return found.select_related("against").first()
+
+
+def _scored(
+    version: ModelVersion, artifact: Artifact, rows: Mapping[str, Row], sampled: Mapping[str, Any], report: Report
+) -> _Scored:
+    """``sampled``: of the report, key of a pair to its margins; of pairs that the weights could score."""
+    keys = sorted(rows.keys() & sampled.keys(), key=lambda key: str(rows[key]["prompt_key"]))
+    asked = [rows[key] for key in keys]
+    encoded = leaf(SCORERS["preference"]).encoded_pairs(
+        version.base_model, asked, max_length=version.run.config["max_length"], report=report
+    )
+    whole = [place for place, both in enumerate(encoded) if both is not None]
+    sequences = [sequence for place in whole for sequence in encoded[place]]
+    values = llama_process.token_log_probs(artifact_path(artifact), sequences, report=report) if sequences else []
+    kept = [asked[place] for place in whole]
+    before = {name: [_margin(sampled[keys[place]][number]) for place in whole] for number, name in enumerate(MODELS)}
+    return _Scored(
+        kept,
+        [PairScore(row["prompt_key"], *values[2 * n : 2 * n + 2]) for n, row in enumerate(kept)],
+        *(
+            [PairScore(row["prompt_key"], margin, 0.0) for row, margin in zip(kept, before[name], strict=True)]
+            for name in ("new", "base", "current")
+        ),
+    )
+
+
+def _margin(value: float | None) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _stored(artifact: Artifact, measured: Evaluation, scored: _Scored) -> Evaluation:
+    margin = measured.version.agent.gate_margin
+    lost, told = _lost(artifact.quantization, scored, margin)
+    verdict = Evaluation.Verdict.REJECT if lost else measured.verdict
+    held = f"The file at {artifact.quantization} holds what the weights promise: {told}. {measured.report['reason']}"
+    models = {"new": scored.file, "weights": scored.weights, "base": scored.base, "current": scored.current}
+    report = {
+        "measure": "artifact",
+        "level": artifact.quantization,
+        "reason": lost or held,
+        "difference": asdict(paired_difference(scored.file, scored.weights)),
+        **evidence.of_shares(prompt_changes(scored.file, scored.weights), margin),
+        "models": {name: figures(each) for name, each in models.items()},
+    }
+    return Evaluation.objects.create(
+        version=measured.version,
+        training_set=measured.training_set,
+        against=measured.against,
+        artifact=artifact,
+        pairs=len(scored.rows),
+        prompts=len({row["prompt_key"] for row in scored.rows}),
+        accuracy=accuracy_of(scored.file).value,
+        base_accuracy=accuracy_of(scored.base).value,
+        against_accuracy=accuracy_of(scored.current).value,
+        verdict=verdict,
+        ratings_needed=None if lost else measured.ratings_needed,
+        report=report,
+    )
+
+
+def _lost(level: str, scored: _Scored, margin: float) -> tuple[str, str]:
+    """Why the file is held back, or nothing; and the figures. A loss of points is enough: holding back promotes nothing. The
+    file may not be worse than the version in use either, beyond chance."""
+    changes = counts_of(prompt_changes(scored.file, scored.weights))
+    allowed = margin + TOLERANCE
+    told = f"{100 * changes.difference:+.1f} points against the weights that it was made from, on {changes.prompts} prompts"
+    broken = sum(not math.isfinite(score.margin) for score in scored.file)
+    if broken:
+        return f"The file at {level} gives no finite score to {broken} of {len(scored.file)} pairs.", told
+    if -changes.difference > allowed and changes.lost - changes.gained >= FEWEST_LOST:
+        most = f"at most {100 * allowed:g} are allowed; {_way_out(level)}"
+        return f"The file at {level} loses too much: {told}, {most}.", told
+    beside = decide(scored.file, scored.current, ratings_per_prompt=1, held_out_share=1, margin=margin)
+    if beside.decision == "reject":
+        return f"The file at {level} is worse than the version in use: {told}. {beside.reason}", told
+    return "", told
+
+
+def _way_out(level: str) -> str:
+    larger = LEVELS[: LEVELS.index(level)][-1:] if level in LEVELS else ()
+    return f"export a larger level, {larger[0]} for one" if larger else "there is no larger level: train again"

@@ -1,0 +1,61 @@
+"""Accuracy on parts of the held-out pairs: by the tags that raters gave, and by Command Center's scenarios."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import islice
+from typing import Any
+
+from rl.evaluation.statistics import prompt_accuracy
+from rl.models import Feedback
+from rl.records import PairScore
+
+MOST_GROUPS = 20
+"""Those with the most prompts."""
+_AT_ONCE = 500
+"""Ids in one query."""
+Row = Mapping[str, Any]
+
+
+def breakdown(rows: Sequence[Row], scores: Mapping[str, Sequence[PairScore]]) -> dict[str, Any]:
+    """``tags`` and ``scenarios``, each a list of groups. A pair is in the groups of all feedback behind it, so it may be in
+    several; those of files are in none. ``scores``: of each model, in the order of the rows."""
+    said = dict(_said_of({number for row in rows for number in row.get("feedback", ())}))
+    found = {}
+    for kind in ("tags", "scenarios"):
+        members: defaultdict[str, list[int]] = defaultdict(list)
+        for place, row in enumerate(rows):
+            for name in {name for number in row.get("feedback", ()) for name in said.get(number, {}).get(kind, ())}:
+                members[name].append(place)
+        found[kind] = _groups(members, scores)
+    return found
+
+
+def _groups(members: Mapping[str, Sequence[int]], scores: Mapping[str, Sequence[PairScore]]) -> list[dict[str, Any]]:
+    groups: list[dict[str, Any]] = []
+    for name, places in members.items():
+        of_group = {model: [each[place] for place in places] for model, each in scores.items()}
+        groups.append(
+            {
+                "name": name,
+                "pairs": len(places),
+                "prompts": len({score.prompt_key for score in of_group["new"]}),
+                "models": {model: asdict(prompt_accuracy(each)) for model, each in of_group.items()},
+            }
+        )
+    return sorted(groups, key=lambda group: (-group["prompts"], group["name"]))[:MOST_GROUPS]
+
+
+def _said_of(feedback: Iterable[int]) -> Iterator[tuple[int, dict[str, list[str]]]]:
+    """Tags of each event, and the scenario of the answer that it is about."""
+    ids = iter(sorted(feedback))
+    while some := list(islice(ids, _AT_ONCE)):
+        rows = Feedback.objects.filter(pk__in=some).values_list("pk", "tags", "trace__details__scenario")
+        for number, tags, scenario in rows:
+            yield number, {"tags": _names(tags), "scenarios": _names([scenario])}
+
+
+def _names(values: Any) -> list[str]:
+    return [value for value in values if isinstance(value, str) and value] if isinstance(values, list) else []

@@ -1,0 +1,64 @@
+"""How far a model has moved from its base model: their Kullback-Leibler divergence on the model's own answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from peft import PeftModel
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from rl.training.generating import Ids
+from rl.training.log_probs import batches
+
+LOGITS_AT_ONCE = 2**25
+"""Numbers in memory for each of the two models; one answer may need more."""
+
+
+@torch.inference_mode()
+def divergence(base: PreTrainedModel, model: torch.nn.Module, sequences: Sequence[tuple[Ids, Ids]]) -> float | None:
+    """Mean over the tokens of the answers, in nats; exact: over the whole vocabulary at each token. None without a token.
+
+    ``sequences``: token ids of prompts and answers. ``model``: ``base`` with an adapter in place, or another whole model.
+    """
+    found = list(_at_each_token(base, model, sequences))
+    return float(torch.cat(found).double().mean()) if found else None
+
+
+def _at_each_token(
+    base: PreTrainedModel, model: torch.nn.Module, sequences: Sequence[tuple[Ids, Ids]]
+) -> Iterator[Tensor]:
+    lengths = [len(prompt) + len(answer) for prompt, answer in sequences]
+    rows = LOGITS_AT_ONCE // base.config.get_text_config().vocab_size
+    for batch in batches(lengths, rows):
+        part = [sequences[number] for number in batch]
+        new = _log_probs(model, part)
+        with _without_adapter(model):
+            old = _log_probs(base, part)
+        each = (new.exp() * (new - old)).sum(-1)
+        for place, (_, answer) in enumerate(part):
+            yield each[place, each.shape[1] - len(answer) :]
+
+
+def _without_adapter(model: torch.nn.Module) -> AbstractContextManager[None]:
+    """An adapter is inside of its base model's layers."""
+    return model.disable_adapter() if isinstance(model, PeftModel) else nullcontext()
+
+
+def _log_probs(model: torch.nn.Module, sequences: Sequence[tuple[Ids, Ids]]) -> Tensor:
+    """(sequences, tokens of the longest answer, vocabulary): what is said of each token before it comes. Padded on the left,
+    so that the answers end together."""
+    device = next(model.parameters()).device
+    longest = max(len(prompt) + len(answer) for prompt, answer in sequences)
+    kept = max(len(answer) for _, answer in sequences)
+    gaps = [longest - len(prompt) - len(answer) for prompt, answer in sequences]
+    ids = torch.tensor(
+        [[0] * gap + prompt + answer for gap, (prompt, answer) in zip(gaps, sequences, strict=True)], device=device
+    )
+    mask = torch.tensor([[0] * gap + [1] * (longest - gap) for gap in gaps], device=device)
+    positions = (mask.cumsum(-1) - 1).clamp(min=0)
+    output = model(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=False, logits_to_keep=kept + 1)
+    logits: Tensor = output.logits[:, :-1]
+    return logits.float().log_softmax(-1)

@@ -1,0 +1,61 @@
+"""Pairs from a file of one's own, in the place of held-out ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rl.data_formatter import read_training_rows
+from rl.data_formatter.jsonl import json_lines
+from rl.dataset_builder.rows import TRAIN
+from rl.errors import BadFile
+from rl.evaluation.choosing import HeldOut
+from rl.models import ModelVersion, TrainingSet, prompt_key
+from rl.records import Message
+
+ROLES = {"prompt": "user", "chosen": "assistant", "rejected": "assistant"}
+"""Text stands for one message of this role."""
+
+
+def read_pairs(path: Path, *compared: ModelVersion | None) -> HeldOut:
+    """JSON lines with ``prompt``, ``chosen`` and ``rejected``, each a text or a list of messages; other fields are ignored.
+    Prompts that one of the versions has learned from are left out. Raises BadFile that names the line and the field."""
+    rows = list(_rows(path))
+    if not rows:
+        raise BadFile(path, "has no line with a pair")
+    learned = set(_learned(*compared))
+    kept = [row for row in rows if row["prompt_key"] not in learned]
+    return HeldOut(kept, relative=False, share=1.0, learned=len(rows) - len(kept))
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    for number, value in json_lines(path):
+        if not isinstance(value, dict):
+            raise BadFile(path, "a line must be one JSON object", f"line {number}")
+        row = {name: _messages(value.get(name), role) for name, role in ROLES.items()}
+        if wrong := [name for name, messages in row.items() if messages is None]:
+            raise BadFile(path, f"{wrong[0]} must be a text or a list of messages", f"line {number}")
+        if row["chosen"] == row["rejected"]:
+            raise BadFile(path, "chosen and rejected are the same", f"line {number}")
+        yield {**row, "prompt_key": prompt_key(row["prompt"] or [])}
+
+
+def _messages(value: object, role: str) -> list[Message] | None:
+    """None for anything else."""
+    if isinstance(value, str) and (value or role == "assistant"):
+        return [Message(role=role, content=value)]
+    if not isinstance(value, list) or not value:
+        return None
+    found = [each for each in value if isinstance(each, dict) and {"role", "content"} <= each.keys()]
+    texts = all(isinstance(each["role"], str) and isinstance(each["content"], str) for each in found)
+    if len(found) < len(value) or not texts:
+        return None
+    return [Message(role=each["role"], content=each["content"]) for each in found]
+
+
+def _learned(*compared: ModelVersion | None) -> Iterator[str]:
+    """The hashes of the words of prompts."""
+    for training_set in TrainingSet.objects.filter(runs__version__in=[version for version in compared if version]):
+        for row in read_training_rows(training_set.directory / TRAIN, training_set.method):
+            yield row["split_key"]

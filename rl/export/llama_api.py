@@ -1,0 +1,237 @@
+"""llama.cpp's C functions, called by ctypes in the extension of xllamacpp, for what its server cannot tell: the logits of
+given text.
+
+Only the child process (``llama_child``) imports this: a bad file may end the process. The structures of parameters are
+written down as far as they are set here (``llama.h`` of llama.cpp 0.6.0); the defaults are read back first, and a build
+whose defaults are others is refused, since its structures are others too.
+"""
+
+from __future__ import annotations
+
+import ctypes as c
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+BATCH = 128
+"""Tokens computed at a time: of each, llama.cpp keeps the logits of the whole vocabulary."""
+_F32, _DECODE, _NO_FLASH_ATTENTION = 0, 1, 0
+_ALL_LAYERS, _BY_LAYER, _AUTO = -1, 1, -1
+_ERROR = 4
+_REST = c.c_uint8 * 512
+"""Room for the fields that are left as they are, and for those that a later version appends."""
+
+
+class _ModelParameters(c.Structure):
+    _fields_ = [
+        ("devices", c.c_void_p), ("tensor_buft_overrides", c.c_void_p),
+        ("n_gpu_layers", c.c_int32), ("split_mode", c.c_int32), ("load_mode", c.c_int32), ("lazy_mode", c.c_int32),
+        ("main_gpu", c.c_int32),
+        ("tensor_split", c.c_void_p), ("progress_callback", c.c_void_p), ("progress_data", c.c_void_p),
+        ("kv_overrides", c.c_void_p),
+        ("vocab_only", c.c_bool), ("check_tensors", c.c_bool), ("use_extra_bufts", c.c_bool), ("no_host", c.c_bool),
+        ("rest", _REST),
+    ]  # fmt: skip
+
+
+class _ContextParameters(c.Structure):
+    _fields_ = [
+        ("n_ctx", c.c_uint32), ("n_batch", c.c_uint32), ("n_ubatch", c.c_uint32), ("n_seq_max", c.c_uint32),
+        ("n_rs_seq", c.c_uint32), ("n_outputs_max", c.c_uint32), ("n_outputs_max_per_seq", c.c_uint32),
+        ("n_threads", c.c_int32), ("n_threads_batch", c.c_int32),
+        ("ctx_type", c.c_int32), ("rope_scaling_type", c.c_int32), ("pooling_type", c.c_int32),
+        ("attention_type", c.c_int32), ("flash_attn_type", c.c_int32),
+        ("rope_freq_base", c.c_float), ("rope_freq_scale", c.c_float),
+        ("yarn_ext_factor", c.c_float), ("yarn_attn_factor", c.c_float),
+        ("yarn_beta_fast", c.c_float), ("yarn_beta_slow", c.c_float),
+        ("yarn_orig_ctx", c.c_uint32), ("defrag_thold", c.c_float),
+        ("cb_eval", c.c_void_p), ("cb_eval_data", c.c_void_p),
+        ("type_k", c.c_int32), ("type_v", c.c_int32),
+        ("rest", _REST),
+    ]  # fmt: skip
+
+
+_MODEL_DEFAULTS = {
+    "n_gpu_layers": _ALL_LAYERS, "split_mode": _BY_LAYER, "load_mode": _AUTO, "lazy_mode": 1, "main_gpu": 0,
+    "vocab_only": False, "check_tensors": False, "use_extra_bufts": True, "no_host": False,
+}  # fmt: skip
+_CONTEXT_DEFAULTS = {
+    "n_ctx": 512, "n_batch": 2048, "n_ubatch": 512, "n_seq_max": 1, "n_rs_seq": 0, "n_outputs_max": 0,
+    "n_outputs_max_per_seq": 1, "n_threads": 4, "n_threads_batch": 4, "ctx_type": 0, "rope_scaling_type": _AUTO,
+    "pooling_type": _AUTO, "attention_type": _AUTO, "flash_attn_type": _AUTO, "rope_freq_base": 0.0,
+    "rope_freq_scale": 0.0, "yarn_ext_factor": -1.0, "yarn_attn_factor": -1.0, "yarn_beta_fast": -1.0,
+    "yarn_beta_slow": -1.0, "yarn_orig_ctx": 0, "defrag_thold": -1.0, "type_k": 1, "type_v": 1,
+}  # fmt: skip
+
+_POINTERS: dict[str, list[Any]] = {
+    "llama_model_load_from_file": [c.c_char_p, _ModelParameters],
+    "llama_init_from_model": [c.c_void_p, _ContextParameters],
+    "llama_adapter_lora_init": [c.c_void_p, c.c_char_p],
+    "llama_model_get_vocab": [c.c_void_p],
+    "llama_get_memory": [c.c_void_p],
+    "llama_batch_ext_init": [c.c_void_p],
+}
+_NUMBERS: dict[str, list[Any]] = {
+    "llama_set_adapters_lora": [c.c_void_p, c.POINTER(c.c_void_p), c.c_size_t, c.POINTER(c.c_float)],
+    "llama_vocab_n_tokens": [c.c_void_p],
+    "llama_n_ctx": [c.c_void_p],
+    "llama_n_threads": [c.c_void_p],
+    "llama_n_threads_batch": [c.c_void_p],
+    "llama_process": [c.c_void_p, c.c_int, c.c_void_p],
+    "llama_batch_ext_add_token": [c.c_void_p, c.c_int32, c.c_int32],
+}
+_TRUTHS: dict[str, list[Any]] = {
+    "llama_memory_seq_rm": [c.c_void_p, c.c_int32, c.c_int32, c.c_int32],
+    "llama_batch_ext_set_pos": [c.c_void_p, c.c_int32, c.POINTER(c.c_int32)],
+    "llama_batch_ext_set_output_logits": [c.c_void_p, c.c_int32, c.c_bool],
+}
+_NOTHING: dict[str, list[Any]] = {
+    "llama_batch_ext_clear": [c.c_void_p],
+    "llama_memory_clear": [c.c_void_p, c.c_bool],
+}
+_SIGNATURES = ((c.c_void_p, _POINTERS), (c.c_int32, _NUMBERS), (c.c_bool, _TRUTHS), (None, _NOTHING))
+
+
+def open_library() -> Any:
+    """Raises RuntimeError for a build of xllamacpp that keeps these functions to itself or has other structures."""
+    found = importlib.util.find_spec("xllamacpp")
+    folders = list(found.submodule_search_locations or []) if found else []
+    files = sorted(file for folder in folders for file in Path(folder).glob("xllamacpp*.so"))
+    if not files:
+        raise RuntimeError("this build of xllamacpp has no library that can be opened; measure on Linux or macOS")
+    library = c.CDLL(os.fspath(files[0]))
+    try:
+        for result, functions in _SIGNATURES:
+            for name, arguments in functions.items():
+                function = getattr(library, name)
+                function.restype, function.argtypes = result, arguments
+        library.llama_get_logits_ith.restype = c.POINTER(c.c_float)
+        library.llama_get_logits_ith.argtypes = [c.c_void_p, c.c_int32]
+        library.llama_log_set(_log_errors, None)
+    except AttributeError as error:
+        raise RuntimeError(f"this version of xllamacpp lacks a function that is needed: {error}") from error
+    return library
+
+
+@c.CFUNCTYPE(None, c.c_int, c.c_char_p, c.c_void_p)
+def _log_errors(level: int, text: bytes, _: object) -> None:
+    """Errors alone, marked as the log of llama.cpp's server marks them."""
+    if level == _ERROR:
+        sys.stderr.write(f"0.0 E {text.decode('utf-8', 'replace')}")
+
+
+def _defaults(library: Any, name: str, kind: type[c.Structure], expected: dict[str, Any]) -> Any:
+    function = getattr(library, name)
+    function.restype, function.argtypes = kind, []
+    made = function()
+    other = [f"{field} {getattr(made, field)!r}" for field, value in expected.items() if getattr(made, field) != value]
+    if other:
+        raise RuntimeError(f"this version of xllamacpp has other defaults than known here: {', '.join(other)}")
+    return made
+
+
+class Reader:
+    """A GGUF file, with or without an adapter, that tells the logits after each token of given text.
+
+    Computed exactly where there is a choice: float32 attention cache, no flash attention, on the processor. The process
+    ends with it, so nothing is freed.
+    """
+
+    def __init__(self, model: str, adapter: str | None, context: int, threads: int) -> None:
+        """``context``: tokens of the longest text. Raises RuntimeError for what llama.cpp cannot load."""
+        self.library = open_library()
+        self.context = self._context(self._model(model), context, threads)
+        if adapter:
+            self._apply(adapter)
+        self.vocabulary: int = self.library.llama_vocab_n_tokens(self.library.llama_model_get_vocab(self.model))
+        self.memory = self.library.llama_get_memory(self.context)
+        self.batch = self.library.llama_batch_ext_init(self.context)
+        self._known: list[int] = []
+
+    def _model(self, path: str) -> Any:
+        """Mapped into memory as it is, not rearranged for speed: the file may be larger than half of the memory."""
+        wanted = _defaults(self.library, "llama_model_default_params", _ModelParameters, _MODEL_DEFAULTS)
+        wanted.n_gpu_layers = 0
+        wanted.use_extra_bufts = False
+        self.model = self.library.llama_model_load_from_file(os.fsencode(path), wanted)
+        if not self.model:
+            raise RuntimeError("the model cannot be loaded")
+        return self.model
+
+    def _context(self, model: Any, tokens: int, threads: int) -> Any:
+        wanted = _defaults(self.library, "llama_context_default_params", _ContextParameters, _CONTEXT_DEFAULTS)
+        wanted.n_ctx, wanted.n_batch, wanted.n_ubatch = max(tokens, BATCH), BATCH, BATCH
+        wanted.n_outputs_max_per_seq = 0
+        wanted.n_threads = wanted.n_threads_batch = threads
+        wanted.flash_attn_type = _NO_FLASH_ATTENTION
+        wanted.type_k = wanted.type_v = _F32
+        made = self.library.llama_init_from_model(model, wanted)
+        if not made:
+            raise RuntimeError(f"there is no room for a context of {tokens} tokens")
+        seen = (self.library.llama_n_threads(made), self.library.llama_n_threads_batch(made))
+        if self.library.llama_n_ctx(made) < tokens or seen != (threads, threads):
+            raise RuntimeError("this version of xllamacpp reads the parameters of a context otherwise than known here")
+        return made
+
+    def _apply(self, path: str) -> None:
+        adapter = self.library.llama_adapter_lora_init(self.model, os.fsencode(path))
+        if not adapter:
+            raise RuntimeError("the adapter cannot be loaded")
+        if self.library.llama_set_adapters_lora(self.context, (c.c_void_p * 1)(adapter), 1, (c.c_float * 1)(1.0)):
+            raise RuntimeError("the adapter cannot be applied to this model")
+
+    def logits(self, tokens: Sequence[int], first: int) -> numpy.ndarray:
+        """float32 (len(tokens) - first, vocabulary): what may come after each token from number ``first`` on.
+
+        What the text before has in common with this one is not computed again.
+        """
+        rows = numpy.empty((len(tokens) - first, self.vocabulary), numpy.float32)
+        for start in range(self._keep(tokens[:first]), len(tokens), BATCH):
+            part = tokens[start : start + BATCH]
+            self._compute(part, start, first)
+            for number in range(max(first, start), start + len(part)):
+                rows[number - first] = self._row(number - start)
+        self._known = list(tokens)
+        return rows
+
+    def _keep(self, tokens: Sequence[int]) -> int:
+        """How many of the first tokens are in memory already; the others there are forgotten."""
+        kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self._known, tokens, strict=False)))
+        self._known = []
+        if kept and self.library.llama_memory_seq_rm(self.memory, 0, kept, -1):
+            return kept
+        self.library.llama_memory_clear(self.memory, True)
+        return 0
+
+    def _compute(self, tokens: Sequence[int], start: int, first: int) -> None:
+        self.library.llama_batch_ext_clear(self.batch)
+        for number, token in enumerate(tokens, start):
+            place = self.library.llama_batch_ext_add_token(self.batch, 0, token)
+            if place < 0 or not self.library.llama_batch_ext_set_pos(self.batch, place, c.c_int32(number)):
+                raise RuntimeError(f"llama.cpp refuses the token {token} at place {number}")
+            if number >= first and not self.library.llama_batch_ext_set_output_logits(self.batch, place, True):
+                raise RuntimeError(f"llama.cpp gives no logits at place {number}")
+        if status := self.library.llama_process(self.context, _DECODE, self.batch):
+            raise RuntimeError(f"llama.cpp could not compute {len(tokens)} tokens (status {status})")
+
+    def _row(self, place: int) -> numpy.ndarray:
+        row = self.library.llama_get_logits_ith(self.context, place)
+        if not row:
+            raise RuntimeError(f"llama.cpp has no logits for place {place}")
+        return numpy.ctypeslib.as_array(row, (self.vocabulary,))
+
+
+def log_prob(reader: Reader, prompt: Sequence[int], answer: Sequence[int]) -> float:
+    """Sum over the answer's tokens of the natural log of their probability, after what is before each."""
+    if not answer:
+        return 0.0
+    rows = reader.logits([*prompt, *answer[:-1]], len(prompt) - 1).astype(numpy.float64)
+    highest = rows.max(axis=1)
+    normalizers = highest + numpy.log(numpy.exp(rows - highest[:, None]).sum(axis=1))
+    return float((rows[numpy.arange(len(answer)), answer] - normalizers).sum())

@@ -1,0 +1,92 @@
+"""What of llama.cpp a person has installed beside us: a checkout of it, and its program ``llama-quantize``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from rl.errors import ExportFailed
+
+VARIABLE = "LLAMA_CPP_DIR"
+SCRIPT = "convert_hf_to_gguf.py"
+PROGRAM = "llama-quantize"
+_BINARIES = ("build/bin", "build/bin/Release", "bin")
+_KEPT = (
+    "PATH", "HOME", "USERPROFILE", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP", "LANG", "LC_ALL", "OMP_NUM_THREADS",
+    "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
+)  # fmt: skip
+"""What foreign code sees of our environment, which may hold passwords and keys."""
+_BASE_SECONDS = 900.0
+_SLOWEST_BYTES_PER_SECOND = 1e6
+
+
+def checkout() -> Path | None:
+    """Raises ExportFailed when the variable names no folder."""
+    named = os.environ.get(VARIABLE, "").strip()
+    if not named:
+        return None
+    folder = Path(named).expanduser()
+    if not folder.is_dir():
+        raise ExportFailed(f"{VARIABLE} is {named}, which is no folder: set it to a checkout of llama.cpp, or unset it")
+    return folder.resolve()
+
+
+def convert_script() -> Path | None:
+    """Raises ExportFailed for a checkout without it."""
+    folder = checkout()
+    if folder is None:
+        return None
+    if not (folder / SCRIPT).is_file():
+        raise ExportFailed(f"{VARIABLE} is {folder}, which has no {SCRIPT}: set it to a checkout of llama.cpp")
+    return folder / SCRIPT
+
+
+def quantize_program() -> str | None:
+    """Its path: the one on PATH, else the one that was built in the checkout."""
+    folder = checkout()
+    built = os.pathsep.join(str(folder / place) for place in _BINARIES) if folder else ""
+    return shutil.which(PROGRAM) or (shutil.which(PROGRAM, path=built) if built else None)
+
+
+def run_script(script: Path, model_dir: Path, destination: Path, level: str, name: str) -> None:
+    """Raises ExportFailed with the last line that the script wrote when it fails."""
+    arguments = [str(model_dir), "--outfile", str(destination), "--outtype", level, "--model-name", name]
+    size = sum(path.stat().st_size for path in model_dir.glob("*.safetensors"))
+    _run([sys.executable, str(script), *arguments], f"{script.name} of {VARIABLE}", destination, size)
+
+
+def run_program(program: str, source: Path, destination: Path, level: str, threads: int) -> None:
+    """Raises ExportFailed with the last line that the program wrote when it fails."""
+    command = [program, str(source), str(destination), level.upper(), str(threads)]
+    _run(command, PROGRAM, destination, source.stat().st_size)
+
+
+def _run(command: Sequence[str], what: str, destination: Path, input_bytes: int) -> None:
+    seconds = _BASE_SECONDS + input_bytes / _SLOWEST_BYTES_PER_SECOND
+    environment = {name: os.environ[name] for name in _KEPT if name in os.environ} | {"HF_HUB_OFFLINE": "1"}
+    with tempfile.TemporaryFile() as log:
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=destination.parent,
+                env=environment,
+                timeout=seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise ExportFailed(f"{what} was not done within {seconds:.0f} s") from None
+        except OSError as error:
+            raise ExportFailed(f"cannot start {command[0]}: {error.strerror}") from error
+        log.seek(0)
+        lines = [line.strip() for line in log.read().decode("utf-8", "replace").splitlines() if line.strip()]
+    if done.returncode or not destination.is_file():
+        said = lines[-1][:300] if lines else "it said nothing"
+        raise ExportFailed(f"{what} failed ({done.returncode}): {said}")

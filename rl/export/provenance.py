@@ -1,0 +1,94 @@
+"""What the database knows about a version, for its model card."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from math import comb
+from typing import Any
+
+from rl.dataset_builder.rows import FEEDBACK, read_feedback_ids
+from rl.export.records import DataFacts, EvaluationFacts, Provenance
+from rl.models import Evaluation, Feedback, ModelVersion, TrainingSet
+from rl.records import Interval
+
+_MOST_EVALUATIONS = 5
+_AT_ONCE = 500
+"""Ids in one statement: well under the databases' limits of parameters."""
+_MEASURES = {"accuracy": "accuracy on held-out pairs", "reward": "mean reward of held-out prompts"}
+_SUCCESS = "share of held-out tasks solved"
+
+
+def of_version(version: ModelVersion) -> Provenance:
+    run = getattr(version, "run", None)
+    return Provenance(
+        base_model=version.base_model,
+        agent=version.agent.name,
+        version=version.name,
+        parent=version.parent.name if version.parent else "",
+        method=run.method if run else "",
+        hyperparameters=run.config if run else {},
+        data=_data(run.training_set) if run and run.training_set else None,
+        evaluations=tuple(map(_evaluation, version.evaluations.select_related("against")[:_MOST_EVALUATIONS])),
+    )
+
+
+def _data(training_set: TrainingSet) -> DataFacts:
+    votes, raters = _votes(training_set)
+    shared = agreeing = 0
+    for of_answer in votes.values():
+        shared += comb(sum(of_answer.values()), 2)
+        agreeing += sum(comb(count, 2) for count in of_answer.values())
+    return DataFacts(
+        fingerprint=training_set.content_hash,
+        source=training_set.source,
+        train_rows=training_set.train_rows,
+        heldout_rows=training_set.heldout_rows,
+        feedback=training_set.feedback_count,
+        ratings=sum(sum(of_answer.values()) for of_answer in votes.values()),
+        raters=len(raters),
+        shared_judgements=shared,
+        agreeing=agreeing,
+    )
+
+
+def _votes(training_set: TrainingSet) -> tuple[Mapping[Any, Counter[str]], set[str]]:
+    """How often each rated answer was liked, disliked and neither; and who rated. Rows from files have no ratings here."""
+    votes: dict[Any, Counter[str]] = defaultdict(Counter)
+    raters: set[str] = set()
+    for trace, rater, value in _ratings(training_set):
+        assert value is not None  # noqa: S101  a constraint of the database
+        votes[trace]["up" if value > 0.5 else "down" if value < 0.5 else "neutral"] += 1
+        raters.add(rater)
+    return votes, raters
+
+
+def _ratings(training_set: TrainingSet) -> Iterator[tuple[Any, str, float | None]]:
+    if not (training_set.directory / FEEDBACK).exists():
+        return
+    ids = iter(sorted(read_feedback_ids(training_set.directory)))
+    while some := list(islice(ids, _AT_ONCE)):
+        rated = Feedback.objects.filter(pk__in=some, kind=Feedback.Kind.RATING)
+        yield from rated.order_by().values_list("trace", "rater", "value")
+
+
+def _evaluation(found: Evaluation) -> EvaluationFacts:
+    """The version in use is told of where there was one; without it, it was the base model."""
+    names = {"new": "this version", "base": "base model"}
+    if found.against:
+        names["current"] = f"{found.against.name}, in use then"
+    models = found.report.get("models", {})
+    measure = "accuracy" if "accuracy" in models.get("new", {}) else "reward"
+    figures = {name: _interval(models[key][measure]) for key, name in names.items() if measure in models.get(key, {})}
+    return EvaluationFacts(
+        date=found.created_at.date().isoformat(),
+        measure=_SUCCESS if found.report.get("measure") == "success" else _MEASURES[measure],
+        verdict=found.verdict,
+        reason=str(found.report.get("reason", "")),
+        figures=figures,
+    )
+
+
+def _interval(figures: Mapping[str, float]) -> Interval:
+    return Interval(figures["value"], figures["low"], figures["high"])

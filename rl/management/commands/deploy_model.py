@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from rl.export.levels import LEVELS
+from rl.management.base import RatchetCommand
+from rl.management.deployments import deployments_table, plan_tables
+from rl.models import Agent
+from rl.serving import overview, promotion, withdrawal
+from rl.serving.deploy import TARGETS, deploy
+from rl.serving.hosting import PROFILES
+
+
+class Command(RatchetCommand):
+    help = "Serve a version by Ollama, llama.cpp or another server, make it the version in use, or go back."
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("--agent", required=True)
+        parser.add_argument(
+            "--version", dest="version_name", default="", metavar="NAME",
+            help="or base, the agent's base model; default: the newest that was promoted or exported",
+        )  # fmt: skip
+        parser.add_argument("--target", choices=TARGETS, help="default: the agent's")
+        parser.add_argument("--quantization", default="", help=f"default: the agent's; {', '.join(LEVELS)}")
+        parser.add_argument("--model-name", default="", help="default: agent:version")
+        parser.add_argument("--profile", choices=list(PROFILES), default="auto", help="of hosting (auto)")
+        parser.add_argument("--url", default="", help="of another server with OpenAI's API")
+        parser.add_argument("--api-key-env", default="", help="the environment variable that holds that server's key")
+        parser.add_argument("--promote", action="store_true", help="make it the version in use")
+        deed = parser.add_mutually_exclusive_group()
+        deed.add_argument("--rollback", action="store_true", help="go back to the version before, in one step")
+        deed.add_argument("--stop", action="store_true", help="serve the version no more")
+        deed.add_argument("--list", action="store_true", help="say what is served")
+        deed.add_argument(
+            "--print-env", action="store_true", help="print the environment that leads to the version in use"
+        )
+        deed.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
+        parser.add_argument("--env-name", default="", help="with --print-env: the first variable's name")
+
+    def run(self, **options: Any) -> None:
+        agent = Agent.named(options["agent"])
+        if options["list"]:
+            entries = overview.served(agent)
+            self.result({"agent": agent.name, "served": entries}, deployments_table(entries))
+        elif options["print_env"]:
+            variables = overview.environment(agent, options["env_name"])
+            self.result(variables, lines=overview.as_shell(variables))
+        elif options["rollback"]:
+            self._say_in_use(agent, promotion.roll_back(agent, report=self.report))
+        else:
+            self._of_version(agent, options)
+
+    def _of_version(self, agent: Agent, options: dict[str, Any]) -> None:
+        version = overview.choose_version(agent, options["version_name"])
+        name = version.name if version else "base"
+        if options["stop"]:
+            stopped = withdrawal.stop_serving(agent, version, self.report)
+            self.result({"version": name, "stopped": stopped}, lines=[f"{name} is not served any more"])
+            return
+        if options["promote"] and not options["dry_run"] and overview.is_served(agent, version, options):
+            promotion.promote(agent, version, report=self.report)
+            self._say_in_use(agent, version)
+            return
+        place = overview.place_for(agent, version, options)
+        if options["dry_run"]:
+            document = overview.plan(agent, version, place, options["quantization"], options["profile"])
+            self.result(document, *plan_tables(agent.name, document))
+            return
+        row = deploy(
+            agent, version, target=place.target, quantization=options["quantization"], model_name=place.model_name,
+            profile=options["profile"], url=place.url, api_key_env=place.api_key_env, report=self.report,
+        )  # fmt: skip
+        if options["promote"]:
+            promotion.promote(agent, version, report=self.report)
+        in_use = "; it is the version in use" if options["promote"] else ""
+        self.result(
+            {"version": name, "target": row.target, "model_name": row.model_name, "promoted": options["promote"]},
+            lines=[f"{name} is served as {row.model_name} ({row.get_target_display()}){in_use}"],
+        )
+
+    def _say_in_use(self, agent: Agent, version: Any) -> None:
+        name = version.name if version else "base"
+        self.result({"agent": agent.name, "in_use": name}, lines=[f"{agent.name} uses {name} now"])

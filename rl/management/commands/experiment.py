@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import argparse
+import getpass
+from typing import Any
+
+from django.core.management.base import CommandParser
+from django.db import transaction
+from rich.table import Table
+
+from rl.errors import UsageError
+from rl.management.base import RatchetCommand
+from rl.management.experiment_options import add_start_options, named_experiment, named_version, settings_of, sides
+from rl.models import Agent, Experiment
+from rl.serving.experiments import lifecycle
+from rl.serving.experiments.looks import look
+from rl.serving.experiments.report import answer, document
+
+COLUMNS = ("share", "users", "samples", "mean", "difference", "p", "requests", "failures")
+
+
+class Command(RatchetCommand):
+    help = "Let two or more versions answer an agent's users side by side, and see which is better."
+
+    def add_options(self, parser: CommandParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True)
+        start = actions.add_parser("start", help="make an experiment and start it")
+        status = actions.add_parser("status", help="arms, intervals and verdict")
+        stop = actions.add_parser("stop", help="end it without an answer")
+        promote = actions.add_parser("promote", help="put one of its arms in use, and end it")
+        listing = actions.add_parser("list", help="all experiments, newest first")
+        add_start_options(start)
+        promote.add_argument("--arm", required=True, help="a version, or base")
+        for each in (status, stop, promote):
+            each.add_argument("--name", help="which experiment; the running one, else the newest")
+        for each in (start, status, stop, promote, listing):  # people write options last
+            each.add_argument("--agent", required=each is not listing)
+            each.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+
+    def run(self, **options: Any) -> None:
+        getattr(self, f"_{options['action']}")(options)
+
+    def _start(self, options: dict[str, Any]) -> None:
+        agent = Agent.named(options["agent"])
+        arms, control = sides(agent, options["arms"]), named_version(agent, options["control"])
+        with transaction.atomic():  # no draft is left of what cannot start
+            experiment = lifecycle.create(agent, options["name"], arms, control, **settings_of(options))
+            lifecycle.start(experiment)
+        missing = [f"nothing serves {name}: its users get no answer" for name in lifecycle.unserved(experiment)]
+        self._show(experiment, *missing)
+
+    def _status(self, options: dict[str, Any]) -> None:
+        self._show(named_experiment(Agent.named(options["agent"]), options["name"]))
+
+    def _stop(self, options: dict[str, Any]) -> None:
+        experiment = named_experiment(Agent.named(options["agent"]), options["name"])
+        lifecycle.stop(experiment, getpass.getuser())
+        self._show(experiment)
+
+    def _promote(self, options: dict[str, Any]) -> None:
+        experiment = named_experiment(Agent.named(options["agent"]), options["name"])
+        arms = {arm.version_name.lower(): arm for arm in experiment.arms.select_related("version")}
+        if options["arm"].lower() not in arms:
+            raise UsageError(f"{experiment.name} has no arm {options['arm']!r}; it has: {', '.join(arms)}")
+        lifecycle.conclude(experiment, arms[options["arm"].lower()], getpass.getuser(), report=self.report)
+        self._show(experiment)
+
+    def _list(self, options: dict[str, Any]) -> None:
+        rows = Experiment.objects.select_related("agent")
+        rows = rows.filter(agent=Agent.named(options["agent"])) if options["agent"] else rows
+        table = Table("experiment", "agent", "state", "answer")
+        for row in rows:
+            table.add_row(row.name, row.agent.name, row.state, answer(row))
+        names = ("name", "agent", "state", "verdict", "reason", "started_at", "stopped_at")
+        self.result({"experiments": [{name: getattr(row, name) for name in names} for row in rows]}, table)
+
+    def _show(self, experiment: Experiment, *warnings: str) -> None:
+        found = document(look(experiment))
+        shown = COLUMNS if not experiment.guard_metric else (*COLUMNS[:6], "guard", *COLUMNS[6:])
+        table = Table("arm", *shown, title=found["question"], title_justify="left")
+        for arm in found["arms"]:
+            table.add_row(arm["version"], *(arm["texts"][name] for name in shown))
+        verdict = f"{experiment.name} ({experiment.get_state_display()}): {found['answer']}."
+        self.result({**found, "warnings": list(warnings)}, table, lines=(verdict, found["reason"], *warnings))

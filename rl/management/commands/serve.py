@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import uvicorn
+from django.conf import settings
+from django.core.management.base import CommandParser
+
+from rl.management.base import RatchetCommand
+from rl.management.ports import port_number, require_free
+
+STOP_SECONDS = 3
+"""Given to answers that are still being streamed; then they are cut off, and what was said is kept."""
+KEEP_ALIVE_SECONDS = 65
+"""Longer than clients and proxies keep an idle connection, so that none sends into one that is being closed."""
+
+
+class Command(RatchetCommand):
+    help = "Serves the site, the API and the gateway in one process, or in several, until it is stopped."
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
+        parser.add_argument("--port", type=port_number, default=8000, help="(8000)")
+        parser.add_argument(
+            "--workers", type=int, default=1, choices=range(1, 65), metavar="1-64", help="processes (1)"
+        )
+
+    def run(self, **options: Any) -> None:
+        host, port = options["host"], options["port"]
+        require_free(port, host)
+        address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        lines = [f"the site: {address}/", f"the gateway: {address}/v1", "Ctrl+C stops it"]
+        self.result({"site": f"{address}/", "gateway": f"{address}/v1", "pid": os.getpid()}, lines=lines)
+        uvicorn.run(
+            "backend.asgi:application",
+            host=host,
+            port=port,
+            workers=options["workers"],
+            lifespan="on",
+            log_config=None,
+            access_log=settings.DEBUG,
+            proxy_headers=False,  # the site reads them itself, as far as NUM_PROXIES and BEHIND_PROXY say
+            server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=STOP_SECONDS,
+        )

@@ -1,0 +1,38 @@
+"""Tables of what is served, and of what a deployment would do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rich.table import Table
+
+from rl.management.base import two_columns
+
+
+def deployments_table(entries: Iterable[Mapping[str, Any]]) -> Table:
+    table = Table("version", "in use", title="Served", title_justify="left")
+    table.add_column("target", no_wrap=True)
+    table.add_column("name", no_wrap=True)
+    table.add_column("address", overflow="fold")
+    table.add_column("alive")
+    table.add_column("memory", no_wrap=True)
+    for entry in entries:
+        alive = {True: "yes", False: "no", None: "–"}[entry["alive"]]
+        memory = f"{entry['memory_bytes'] / 1e6:,.0f} MB" if entry["memory_bytes"] is not None else "–"
+        place = entry["url"] or entry["problem"]
+        table.add_row(entry["version"], entry["alias"], entry["target"], entry["model_name"], place, alive, memory)
+    return table
+
+
+def plan_tables(title: str, document: Mapping[str, Any]) -> list[Table]:
+    """The hosting profile has a table of its own, with the reason of each number."""
+    plain = {name: value for name, value in document.items() if name not in ("profile", "reasons")}
+    tables = [two_columns(title, {**plain, "retired": ", ".join(document.get("retired", ())) or "none"})]
+    if profile := document.get("profile"):
+        table = Table("", "value", "reason", title=f"Hosting profile {profile['name']}", title_justify="left")
+        for name, value in profile.items():
+            if name != "name":
+                table.add_row(name, str(value), document["reasons"].get(name, ""))
+        tables.append(table)
+    return tables

@@ -1,0 +1,88 @@
+"""Arms, ramp and the other options of an experiment, as one writes them on a command line."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from rl.errors import UsageError
+from rl.models import Agent, Experiment, ModelVersion
+from rl.serving.experiments.lifecycle import Side, running
+
+BASE = "base"
+_SETTINGS = ("metric", "minimum_effect", "confidence", "min_samples", "max_samples", "guard_metric", "guard_margin")
+
+
+def add_start_options(parser: CommandParser) -> None:
+    parser.add_argument("--name", required=True, help="for people; each experiment of an agent has its own")
+    parser.add_argument("--arms", required=True, help="versions, or base, and their weights: v286=50,base=50")
+    parser.add_argument("--control", required=True, help="the arm that the others are compared with")
+    parser.add_argument("--metric", help="rating, thumbs_up, win_rate, error_rate or outcome:NAME")
+    parser.add_argument(
+        "--minimum-effect", type=float, help="the smallest difference that matters, in units of the metric"
+    )
+    parser.add_argument("--confidence", type=float, help="0.5 to 0.999")
+    parser.add_argument("--min-samples", type=int, help="rated users an arm before anything is concluded")
+    parser.add_argument("--max-samples", type=int, help="rated users an arm at which it ends; else twice the predicted")
+    parser.add_argument("--guard-metric", help="an arm that is worse by this one is stopped at once")
+    parser.add_argument("--guard-margin", type=float, help="how much worse is still bearable")
+    parser.add_argument("--ramp", help="hours and the share of the challengers from then on: 0:0.1,24:0.5")
+    parser.add_argument(
+        "--no-automatic", action="store_true", help="say what the answer is, and leave the rest to a person"
+    )
+
+
+def settings_of(options: dict[str, Any]) -> dict[str, Any]:
+    """The fields that were given; the model knows the defaults of the rest."""
+    given = {name: options[name] for name in _SETTINGS if options[name] is not None}
+    return {**given, "ramp": ramp(options["ramp"] or ""), "automatic": not options["no_automatic"]}
+
+
+def sides(agent: Agent, text: str) -> list[Side]:
+    """Raises UsageError."""
+    return [(named_version(agent, name), _number(weight or "1", text)) for name, weight in _pairs(text, "=")]
+
+
+def ramp(text: str) -> list[dict[str, float]]:
+    """Raises UsageError."""
+    steps = _pairs(text, ":") if text else []
+    return [{"hours": _number(hours, text), "share": _number(share, text)} for hours, share in steps]
+
+
+def named_version(agent: Agent, name: str) -> ModelVersion | None:
+    """None for the base model. Raises UsageError that lists the versions there are."""
+    if name.lower() == BASE:
+        return None
+    if found := agent.versions.filter(name__iexact=name).first():
+        return found
+    known = ", ".join([*agent.versions.values_list("name", flat=True)[:20], BASE])
+    raise UsageError(f"{agent.name} has no version {name!r}; there are: {known}")
+
+
+def named_experiment(agent: Agent, name: str | None) -> Experiment:
+    """By its name; without one the running one, else the newest. Raises UsageError when there is none."""
+    found = agent.experiments.filter(name=name).first() if name else running(agent) or agent.experiments.first()
+    if found:
+        return found
+    known = ", ".join(agent.experiments.values_list("name", flat=True)[:20])
+    asked = f"no experiment {name!r}" if name else "no experiment"
+    raise UsageError(
+        f"{agent.name} has {asked}; " + (f"there are: {known}" if known else "'experiment start' makes one")
+    )
+
+
+def _pairs(text: str, mark: str) -> list[tuple[str, str]]:
+    parts = [part.strip().partition(mark) for part in text.split(",") if part.strip()]
+    return [(name.strip(), value.strip()) for name, _, value in parts]
+
+
+def _number(text: str, whole: str) -> float:
+    try:
+        number = float(text)
+    except ValueError as error:
+        raise UsageError(f"{text!r} in {whole!r} is no number") from error
+    if not math.isfinite(number):
+        raise UsageError(f"{text!r} in {whole!r} is not finite")
+    return number

@@ -1,0 +1,180 @@
+"""Experiments from their draft to their end: started, looked at every minute, and ended by a clear answer or a person."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from rl.errors import RatchetError, RunConflict, UsageError
+from rl.models import Agent, Arm, Deployment, Experiment, ModelVersion
+from rl.records import Report, silent
+from rl.serving.experiments.looks import Look, look
+from rl.serving.promotion import promote
+
+logger = logging.getLogger(__name__)
+_State, _Verdict = Experiment.State, Experiment.Verdict
+Side = tuple[ModelVersion | None, float]
+"""A version, None for the base model, and its weight."""
+
+
+def create(agent: Agent, name: str, arms: Sequence[Side], control: ModelVersion | None, **settings: Any) -> Experiment:
+    """A draft. ``settings``: the experiment's other fields, by name.
+
+    Raises UsageError for arms that make no experiment, ValidationError for a field that is out of its range.
+    """
+    for field, value in settings.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UsageError(f"{field} must be a finite number, not {value}")
+    experiment = Experiment(agent=agent, name=name, **settings)
+    rows = [Arm(version=version, weight=weight, is_control=version == control) for version, weight in arms]
+    _check(agent, rows)
+    experiment.full_clean()
+    with transaction.atomic():
+        experiment.save()
+        for row in rows:
+            row.experiment = experiment
+            row.save()
+    return experiment
+
+
+def start(experiment: Experiment) -> None:
+    """From now on its agent's users are divided between its arms.
+
+    Raises UsageError for arms that make no experiment, RunConflict when it is no draft or another one is running.
+    """
+    _check(experiment.agent, list(experiment.arms.select_related("version")))
+    drafts = Experiment.objects.filter(pk=experiment.pk, state=_State.DRAFT)
+    try:
+        with transaction.atomic():
+            started = drafts.update(state=_State.RUNNING, started_at=timezone.now(), reason="")
+    except IntegrityError as error:
+        other = running(experiment.agent)
+        raise RunConflict(
+            f"{other or 'another experiment'} of {experiment.agent.name} is running; stop it first"
+        ) from error
+    experiment.refresh_from_db()
+    if not started:
+        raise RunConflict(f"{experiment.name} was started before: it is {experiment.get_state_display()}")
+    logger.info("experiment %s of %s started", experiment.name, experiment.agent.name)
+
+
+def stop(experiment: Experiment, by: str) -> None:
+    """By a person, without an answer; whatever is in use stays in use. Raises RunConflict when it is not running."""
+    _end_by_person(experiment, _Verdict.STOPPED, f"{by} stopped it. {look(experiment).decision.reason}".strip())
+
+
+def conclude(experiment: Experiment, arm: Arm, by: str, *, report: Report = silent) -> None:
+    """A person chooses the arm that answers everybody from now on; a running experiment ends with that.
+
+    Raises UsageError for an arm of another experiment, RunConflict for a draft, and what ``promote`` raises.
+    """
+    if arm.experiment_id != experiment.pk:
+        raise UsageError(f"{arm.version_name} is no arm of {experiment.name}")
+    if experiment.state == _State.DRAFT:
+        raise RunConflict(f"{experiment.name} has not started")
+    if experiment.state == _State.RUNNING:
+        found = look(experiment).decision
+        verdict = found.verdict if found.arm == arm.pk else _Verdict.STOPPED
+        _end_by_person(experiment, verdict, f"{by} chose {arm.version_name}. {found.reason}".strip())
+    _put_in_use(experiment, arm, report)
+    logger.info("%s put %s in use, experiment %s", by, arm.version_name, experiment.name)
+
+
+def running(agent: Agent) -> Experiment | None:
+    return agent.experiments.filter(state=_State.RUNNING).first()
+
+
+def unserved(experiment: Experiment) -> list[str]:
+    """Names of the arms that nothing serves: their users would get no answer."""
+    served = set(
+        Deployment.objects.filter(agent=experiment.agent)
+        .exclude(target=Deployment.Target.NONE)
+        .values_list("version", flat=True)
+    )
+    return [arm.version_name for arm in experiment.arms.select_related("version") if arm.version_id not in served]
+
+
+def tick(*, report: Report = silent) -> list[Experiment]:
+    """Looks at all running experiments and does what follows; those that it ended."""
+    rows = Experiment.objects.filter(state=_State.RUNNING).select_related("agent")
+    return [experiment for experiment in rows if follow(experiment, report=report)]
+
+
+def follow(experiment: Experiment, *, report: Report = silent) -> bool:
+    """Looks and acts: a guard stops its arm in any case; only an automatic experiment ends by itself, whether it did."""
+    found = look(experiment)
+    decision = found.decision
+    dropped = [*decision.harmful, *(decision.beaten if experiment.automatic else ())]
+    for one in found.arms:
+        if one.arm.pk in dropped and Arm.objects.filter(pk=one.arm.pk, is_stopped=False).update(is_stopped=True):
+            logger.warning(
+                "arm %s of experiment %s is stopped: %s", one.arm.version_name, experiment.name, decision.reason
+            )
+    if decision.verdict and experiment.automatic:
+        return _end_by_itself(found, report)
+    reason = f"Waits for a person. {decision.reason}" if decision.verdict else decision.reason
+    if reason != experiment.reason:
+        Experiment.objects.filter(pk=experiment.pk, state=_State.RUNNING).update(reason=reason)
+    return False
+
+
+def _end_by_itself(found: Look, report: Report) -> bool:
+    """The row is ended before anything is put in use, so that of two processes with one answer one acts."""
+    experiment, decision = found.experiment, found.decision
+    if not _end(experiment, decision.verdict, decision.reason):
+        return False
+    arm = next(one.arm for one in found.arms if one.arm.pk == decision.arm)
+    try:
+        _put_in_use(experiment, arm, report)
+    except RatchetError:
+        logger.exception("experiment %s: %s was not put in use", experiment.name, arm.version_name)
+    return True
+
+
+def _put_in_use(experiment: Experiment, arm: Arm, report: Report) -> None:
+    """Raises what ``promote`` raises; the experiment then says so."""
+    if Deployment.champion(experiment.agent) == arm.version:
+        return
+    try:
+        promote(experiment.agent, arm.version, report=report)
+    except RatchetError as error:
+        experiment.reason = f"{experiment.reason} But {arm.version_name} could not be put in use: {error}"
+        experiment.save(update_fields=["reason"])
+        raise
+
+
+def _end_by_person(experiment: Experiment, verdict: str, reason: str) -> None:
+    if not _end(experiment, verdict, reason):
+        experiment.refresh_from_db()
+        raise RunConflict(f"{experiment.name} is not running: it is {experiment.get_state_display()}")
+
+
+def _end(experiment: Experiment, verdict: str, reason: str) -> bool:
+    """One conditional update; False when somebody else ended it."""
+    rows = Experiment.objects.filter(pk=experiment.pk, state=_State.RUNNING)
+    ended = rows.update(state=_State.STOPPED, verdict=verdict, reason=reason, stopped_at=timezone.now())
+    if ended:
+        experiment.refresh_from_db()
+        logger.info("experiment %s of %s ended: %s. %s", experiment.name, experiment.agent.name, verdict, reason)
+    return bool(ended)
+
+
+def _check(agent: Agent, arms: Sequence[Arm]) -> None:
+    if len(arms) < 2:
+        raise UsageError("an experiment needs at least two arms: a version and what it is compared with")
+    if len({arm.version_id for arm in arms}) < len(arms):
+        raise UsageError("an experiment has each version once")
+    if sum(arm.is_control for arm in arms) != 1:
+        raise UsageError("one of the arms must be the control, which the others are compared with")
+    for arm in arms:
+        if not (math.isfinite(arm.weight) and arm.weight > 0):
+            raise UsageError(f"the weight of {arm.version_name} must be above 0, not {arm.weight:g}")
+        if arm.version and arm.version.agent_id != agent.pk:
+            raise UsageError(f"{arm.version} is no version of {agent.name}")
+        if arm.version and arm.version.is_reward_model:
+            raise UsageError(f"{arm.version} is a reward model: it scores answers and gives none")

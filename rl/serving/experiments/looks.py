@@ -1,0 +1,186 @@
+"""One look at an experiment: its arms, its intervals, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from django.utils import timezone
+
+from rl.models import Arm, Experiment
+from rl.records import Interval
+from rl.serving.allocation import shares
+from rl.serving.experiments import metrics, wording
+from rl.serving.experiments.sequential import interval
+from rl.serving.experiments.tallies import Tally
+from rl.serving.experiments.verdicts import Decision, Question, Reading, Seen, decide, predicted, read, read_guard
+
+POINTS = 60
+"""Of the history of one challenger, at least, where there are as many observations; at most twice as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The difference to the control at one moment of the past."""
+
+    observations: int
+    """Rated users, or comparisons, of all arms until then."""
+    difference: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class ArmLook:
+    arm: Arm
+    share: float
+    """Of the traffic now, 0 to 1."""
+    samples: int
+    mean: Interval | None
+    """None while nothing was observed."""
+    reading: Reading | None
+    """Beside the control; None for the control itself, and while there is nothing to compare."""
+    guard: Reading | None
+    predicted: int | None
+    """Observations an arm, of one size, that find the smallest difference that matters."""
+    history: Sequence[Point] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    experiment: Experiment
+    arms: tuple[ArmLook, ...]
+    decision: Decision
+
+    @property
+    def control(self) -> ArmLook | None:
+        return next((one for one in self.arms if one.arm.is_control), None)
+
+    @property
+    def challengers(self) -> list[ArmLook]:
+        return [one for one in self.arms if not one.arm.is_control]
+
+    @property
+    def progress(self) -> float:
+        """Of the challenger that is the furthest behind, 0 to 1."""
+        open_arms = [one for one in self.challengers if not one.arm.is_stopped]
+        return min((min(1.0, one.reading.progress) if one.reading else 0.0 for one in open_arms), default=1.0)
+
+
+@dataclass(slots=True)
+class _Past:
+    """Points at even distances of a stream of unknown length: when there are too many, every second one goes."""
+
+    question: Question
+    every: int = 1
+    observations: int = 0
+    points: dict[int, list[Point]] = field(default_factory=dict)
+
+    def note(self, tally: Tally) -> None:
+        self.observations += 1
+        if self.observations % self.every:
+            return
+        for arm in self.question.challengers:
+            if found := read(self.question, tally, arm):
+                self.points.setdefault(arm, []).append(Point(self.observations, found.difference))
+        if max(map(len, self.points.values()), default=0) >= 2 * POINTS:
+            self.every *= 2
+            self.points = {
+                arm: [one for one in points if one.observations % self.every == 0]
+                for arm, points in self.points.items()
+            }
+
+    def until(self, tally: Tally) -> dict[int, list[Point]]:
+        """With the present as the last point."""
+        for arm in self.question.challengers:
+            if found := read(self.question, tally, arm):
+                points = self.points.setdefault(arm, [])
+                if points and points[-1].observations == self.observations:
+                    points.pop()
+                points.append(Point(self.observations, found.difference))
+        return self.points
+
+
+def look(experiment: Experiment, *, with_history: bool = False) -> Look:
+    """Two to six queries, and one pass over what was observed. The history of an error rate is its present: requests are
+    counted only."""
+    arms = list(experiment.arms.select_related("version"))
+    question = question_of(experiment, arms)
+    now_shares = shares_now(experiment, arms)
+    tally = metrics.new_tally(question.metric, question.minimum_effect)
+    past = _Past(question) if with_history else None
+    _fill(tally, experiment, arms, question.metric, past)
+    seen = Seen(tally, _guard(experiment, arms, question, tally), frozenset(_stopped(arms)), now_shares)
+    history = past.until(tally) if past else {}
+    rows = tuple(_arm_look(question, seen, arm, history.get(arm.pk, ())) for arm in arms)
+    return Look(experiment, rows, _decision(experiment, question, seen))
+
+
+def question_of(experiment: Experiment, arms: Sequence[Arm]) -> Question:
+    control = next((arm.pk for arm in arms if arm.is_control), 0)
+    fields = ("metric", "minimum_effect", "confidence", "min_samples", "max_samples", "guard_metric", "guard_margin")
+    values = {name: getattr(experiment, name) for name in fields}
+    return Question(names={arm.pk: arm.version_name for arm in arms}, control=control, **values)
+
+
+def shares_now(experiment: Experiment, arms: Sequence[Arm]) -> dict[int, float]:
+    """By arm; of a draft as they would be at its start, of a stopped experiment as they were at its end. A stopped arm has
+    none."""
+    start = experiment.started_at
+    end = experiment.stopped_at or timezone.now()
+    hours = (end - start).total_seconds() / 3600 if start else 0.0
+    control = next((arm.pk for arm in arms if arm.is_control), None)
+    return shares({arm.pk: arm.weight for arm in arms if not arm.is_stopped}, control, experiment.ramp, hours)
+
+
+def _fill(tally: Tally, experiment: Experiment, arms: list[Arm], metric: str, past: _Past | None = None) -> None:
+    if metric == "error_rate":
+        metrics.count_errors(tally, arms)
+        if past:
+            past.observations = sum(tally.n(arm.pk) for arm in arms)
+        return
+    for seen in metrics.observations(experiment, metric):
+        if tally.add(seen.arm, seen.unit, seen.value, seen.step) and past:
+            past.note(tally)
+
+
+def _guard(experiment: Experiment, arms: list[Arm], question: Question, tally: Tally) -> Tally | None:
+    if not question.guard_metric or question.guard_metric == question.metric:
+        return tally if question.guard_metric else None
+    guard = metrics.new_tally(question.guard_metric, question.guard_margin)
+    _fill(guard, experiment, arms, question.guard_metric)
+    return guard
+
+
+def _stopped(arms: Sequence[Arm]) -> list[int]:
+    return [arm.pk for arm in arms if arm.is_stopped]
+
+
+def _arm_look(question: Question, seen: Seen, arm: Arm, history: Sequence[Point]) -> ArmLook:
+    return ArmLook(
+        arm=arm,
+        share=seen.shares.get(arm.pk, 0.0),
+        samples=seen.tally.n(arm.pk),
+        mean=_mean(question, seen.tally, arm.pk),
+        reading=None if arm.is_control else read(question, seen.tally, arm.pk),
+        guard=None if arm.is_control or seen.guard is None else read_guard(question, seen.guard, arm.pk),
+        predicted=None if arm.is_control else predicted(question, seen.tally, arm.pk),
+        history=history,
+    )
+
+
+def _mean(question: Question, tally: Tally, arm: int) -> Interval | None:
+    """Ratings and shares lie within 0 and 1, and so do their means."""
+    mean = tally.mean(arm)
+    if mean is None:
+        return None
+    found = interval(mean, question.minimum_effect, question.alpha)
+    if question.metric.startswith(wording.OUTCOME):
+        return found
+    return Interval(found.value, max(0.0, found.low), min(1.0, found.high))
+
+
+def _decision(experiment: Experiment, question: Question, seen: Seen) -> Decision:
+    """Of a running experiment; what was decided of a stopped one stands in its row."""
+    if experiment.state == Experiment.State.RUNNING and question.control:
+        return decide(question, seen)
+    said = "It has not started." if experiment.state == Experiment.State.DRAFT else experiment.reason
+    return Decision(reason=said)

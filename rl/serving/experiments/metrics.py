@@ -1,0 +1,101 @@
+"""What was observed on the arms of an experiment, from the database: one query a metric, read as a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from django.db.models import Case, CharField, Count, F, IntegerField, Q, QuerySet, Value, When
+from django.db.models.functions import Cast
+
+from rl.models import Arm, Experiment, Feedback
+from rl.serving.experiments.tallies import SHARE, Tally
+from rl.serving.experiments.wording import OUTCOME
+
+CHUNK = 5000
+_MIDDLE = 0.5
+"""Of the scale: a rating there is neither up nor down."""
+
+
+class Observation(NamedTuple):
+    arm: int
+    unit: Hashable
+    value: float
+    step: int
+    """Of the ramp, at the time of the answer."""
+
+
+def new_tally(metric: str, margin: float) -> Tally:
+    """``margin``: a difference that matters, in units of the metric."""
+    return Tally(None if metric.startswith(OUTCOME) else SHARE, margin)
+
+
+def observations(experiment: Experiment, metric: str) -> Iterator[Observation]:
+    """In the order in which they came in. What was retracted or superseded is not among them, nor what came after the
+    experiment ended. The error rate has none: requests are counted, see ``count_errors``."""
+    if metric == "error_rate" or experiment.started_at is None:
+        return iter(())
+    if metric == "win_rate":
+        return _comparisons(experiment)
+    return _ratings(experiment, metric)
+
+
+def count_errors(tally: Tally, arms: list[Arm]) -> None:
+    for arm in arms:
+        tally.count(arm.pk, arm.requests, min(arm.failures, arm.requests))
+
+
+def users(experiment: Experiment) -> dict[int, int]:
+    """Arm to how many users or conversations were given it last."""
+    return dict(experiment.assignments.order_by().values_list("arm").annotate(Count("id")))
+
+
+def _ratings(experiment: Experiment, metric: str) -> Iterator[Observation]:
+    events, column = _events(experiment), "value"
+    if metric.startswith(OUTCOME):
+        events = events.filter(kind=Feedback.Kind.OUTCOME, metric=metric.removeprefix(OUTCOME))
+        column = "raw_value"
+    else:
+        events = events.filter(kind=Feedback.Kind.RATING)
+    thumbs = metric == "thumbs_up"
+    if thumbs:
+        events = events.exclude(value=_MIDDLE)
+    # Who is not named is somebody else each time.
+    unit = Case(When(trace__unit="", then=Cast("trace_id", CharField())), default=F("trace__unit"))
+    rows = events.annotate(unit=unit, step=_step(experiment)).values_list("trace__arm", "unit", column, "step")
+    for arm, name, value, step in rows.iterator(chunk_size=CHUNK):
+        yield Observation(arm, name, float(value > _MIDDLE) if thumbs else value, step)
+
+
+def _comparisons(experiment: Experiment) -> Iterator[Observation]:
+    """Picks between the control and a challenger; one rater and pair is one unit. 1: the challenger won, 0.5: a tie, or both
+    are bad."""
+    arms = {arm.pk: arm.is_control for arm in experiment.arms.all()}
+    rows = _events(experiment).filter(kind=Feedback.Kind.COMPARISON, other_trace__arm__experiment=experiment)
+    names = ("trace__arm", "other_trace__arm", "trace_id", "other_trace_id", "rater", "choice")
+    for left, right, trace, other, rater, choice in rows.values_list(*names).iterator(chunk_size=CHUNK):
+        if arms[left] == arms[right]:
+            continue
+        challenger = right if arms[left] else left
+        won = Feedback.Choice.RIGHT if arms[left] else Feedback.Choice.LEFT
+        drawn = choice not in (Feedback.Choice.LEFT, Feedback.Choice.RIGHT)
+        value = 0.5 if drawn else float(choice == won)
+        yield Observation(challenger, (rater, frozenset((trace, other))), value, 0)
+
+
+def _events(experiment: Experiment) -> QuerySet[Feedback]:
+    """Current ones on its arms' answers. Only answers that it gave itself carry its arms."""
+    until = Q(created_at__lte=experiment.stopped_at) if experiment.stopped_at else Q()
+    rows = Feedback.objects.filter(until, is_current=True, trace__arm__experiment=experiment)
+    return rows.order_by("created_at", "id")
+
+
+def _step(experiment: Experiment) -> Any:
+    """The step of the ramp that an answer was given in, from 0."""
+    start = experiment.started_at
+    if start is None or len(experiment.ramp) < 2:
+        return Value(0, output_field=IntegerField())
+    ends = [start + timedelta(hours=step["hours"]) for step in experiment.ramp[1:]]
+    cases = [When(trace__occurred_at__lt=end, then=Value(number)) for number, end in enumerate(ends)]
+    return Case(*cases, default=Value(len(ends)), output_field=IntegerField())

@@ -1,0 +1,101 @@
+"""Confidence sequences: intervals that may be looked at as often as one likes.
+
+An ordinary 95 % interval is right 95 % of the time if it is looked at once. Whoever looks every day and stops at the first
+interval that excludes zero is wrong far more often. The intervals here hold at all times together: the chance that the
+truth is ever outside is at most alpha, so one may stop at any look, for any reason.
+
+The construction is the normal mixture (Robbins 1970, Ann. Math. Stat. 41:1397; Johari, Koomen, Pekelis and Walsh 2017,
+"Peeking at A/B Tests"). Let D be an estimate of the truth d with variance V, which shrinks as data come in. If
+observations are normal with known variances, S = D / V is a Brownian motion with drift d at the time 1 / V, whatever
+order the arms' users come in and whatever share each arm gets (Jennison and Turnbull 1999, section 3.1). Mixing its
+likelihood ratio over d ~ N(0, spread^2) gives the martingale
+
+    M = sqrt(V / (V + spread^2)) * exp(spread^2 D^2 / (2 V (V + spread^2))),
+
+which under d = 0 exceeds 1 / alpha at any time with a probability of at most alpha (Ville 1939). Turning M < 1 / alpha
+around gives ``half_width``, and 1 / M is a p-value that is valid whenever one stops.
+
+That is exact for the model above. Ratings are neither normal nor of known variance; with the measured variance the
+sequence is asymptotic (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas 2024, Ann. Statist. 52:2613): the level is reached
+in the limit of a late first look, not from the first user on. ``VALID_FROM`` says from when on it is used here, and
+benchmarks/experiments.py measures what it keeps. The intervals are not intersected with earlier ones: an intersection is
+narrower, but it becomes empty when the truth moves.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Final
+
+from rl.records import Interval
+
+VALID_FROM: Final = 20
+"""Observations an arm before which nothing is concluded, however few a person asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    value: float
+    variance: float
+    """Of the value, above 0."""
+
+
+def half_width(variance: float, spread: float, alpha: float) -> float:
+    """Of the interval around an estimate with this variance. ``spread``: of the mixture, in units of the estimate; it is
+    narrowest about where it equals the spread, whatever that is it is valid."""
+    ratio = (variance + spread**2) / variance
+    return math.sqrt(variance * (variance + spread**2) / spread**2 * (math.log(ratio) - 2 * math.log(alpha)))
+
+
+def interval(estimate: Estimate, spread: float, alpha: float) -> Interval:
+    half = half_width(estimate.variance, spread, alpha)
+    return Interval(estimate.value, estimate.value - half, estimate.value + half)
+
+
+def p_value(estimate: Estimate, spread: float) -> float:
+    """Against the truth 0; at most alpha exactly when the interval at that alpha excludes 0."""
+    total = estimate.variance + spread**2
+    log_ratio = math.log(estimate.variance / total) / 2
+    log_ratio += spread**2 * estimate.value**2 / (2 * estimate.variance * total)
+    return min(1.0, math.exp(-log_ratio))
+
+
+def spread_for(variance: float, alpha: float) -> float:
+    """That makes the interval of an estimate with this variance as narrow as it can be."""
+    ratio = 8.0  # spread^2 / variance; half_width is least where ratio = ln(1 + ratio) - 2 ln(alpha)
+    for _ in range(20):
+        ratio = math.log1p(ratio) - 2 * math.log(alpha)
+    return math.sqrt(ratio * variance)
+
+
+def needed_variance(minimum_effect: float, alpha: float, power: float = 0.8) -> float:
+    """At which an effect of that size is found with that power, by a mixture of the spread ``minimum_effect``."""
+    return minimum_effect**2 / _needed_information(alpha, power)
+
+
+def predicted_sample(
+    minimum_effect: float, variance: float, confidence: float, power: float = 0.8, *, challengers: int = 1
+) -> int:
+    """Observations an arm, arms of one size, after which an effect of ``minimum_effect`` is found with that power.
+
+    ``variance``: of one observation. Looking all the way finds it earlier in most experiments.
+    """
+    alpha = (1 - confidence) / challengers
+    return math.ceil(2 * variance / needed_variance(minimum_effect, alpha, power))
+
+
+@lru_cache
+def _needed_information(alpha: float, power: float) -> float:
+    """1 / variance, for an effect and a spread of 1."""
+    z = NormalDist().inv_cdf(power)
+    low, high = 1.0, 2.0
+    while half_width(1 / high, 1.0, alpha) + z / math.sqrt(high) > 1:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        short = half_width(1 / middle, 1.0, alpha) + z / math.sqrt(middle) > 1
+        low, high = (middle, high) if short else (low, middle)
+    return high

@@ -1,0 +1,269 @@
+"""What one look at an experiment concludes. Pure: tallies in, a decision and a sentence out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from rl.records import Interval
+from rl.serving.experiments import wording
+from rl.serving.experiments.sequential import VALID_FROM, Estimate, interval, needed_variance, p_value, spread_for
+from rl.serving.experiments.tallies import Tally
+
+GUARD_SAMPLE: Final = 100
+"""Observations an arm at which the interval of a guard is narrowest: it is there to find large harm early."""
+EVEN: Final = 0.5
+"""The win rate of two equal arms."""
+PATIENCE: Final = 2
+"""An experiment without an own limit ends after this many times the predicted sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What an experiment asks; ``names`` of all arms, control and stopped ones included, by key."""
+
+    names: Mapping[int, str]
+    control: int
+    metric: str = "rating"
+    minimum_effect: float = 0.1
+    confidence: float = 0.95
+    min_samples: int = 50
+    max_samples: int | None = None
+    guard_metric: str = ""
+    guard_margin: float = 0.0
+
+    @property
+    def alpha(self) -> float:
+        """Of one challenger: all together get 1 - confidence (Bonferroni)."""
+        return (1 - self.confidence) / max(1, len(self.names) - 1)
+
+    @property
+    def challengers(self) -> list[int]:
+        return [arm for arm in self.names if arm != self.control]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A challenger beside the control, in units of the metric."""
+
+    difference: Interval
+    variance: float
+    """Of the difference."""
+    p_value: float
+    samples: int
+    """Observations of the smaller side."""
+    progress: float
+    """Information of that which the predicted sample has, 0 and up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    verdict: str = ""
+    """As Experiment.Verdict; empty: go on."""
+    arm: int | None = None
+    """That should answer everybody; None: go on."""
+    harmful: tuple[int, ...] = ()
+    """Arms that their guard stops now."""
+    beaten: tuple[int, ...] = ()
+    """Arms that are worse than the control, while others are still open."""
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Seen:
+    """What is known of an experiment at one moment."""
+
+    tally: Tally
+    guard: Tally | None = None
+    stopped: frozenset[int] = frozenset()
+    shares: Mapping[int, float] = field(default_factory=dict)
+    """Of the traffic from now on, by arm."""
+
+
+def read(question: Question, tally: Tally, arm: int) -> Reading | None:
+    """None while there is nothing to compare."""
+    return _read(question, question.metric, tally, arm, question.minimum_effect)
+
+
+def read_guard(question: Question, tally: Tally, arm: int) -> Reading | None:
+    both = sum(_variances(question, question.guard_metric, tally, arm))
+    spread = spread_for(both / GUARD_SAMPLE, question.alpha)
+    return _read(question, question.guard_metric, tally, arm, spread)
+
+
+def decide(question: Question, seen: Seen) -> Decision:
+    """The guard first; then better, worse, and no difference, in this order, from the smallest sample on."""
+    harmful = _harmful(question, seen)
+    left = [arm for arm in question.challengers if arm not in seen.stopped and arm not in harmful]
+    said = [_harm_text(question, seen, arm) for arm in harmful]
+    if not left:
+        said = said or ["No challenger is left: all were stopped."]
+        return Decision("roll_back", question.control, tuple(harmful), (), " ".join(said))
+    readings = {arm: read(question, seen.tally, arm) for arm in left}
+    ready = {arm: found for arm, found in readings.items() if found and found.samples >= _least(question)}
+    decision = _judge(question, left, ready)
+    if decision.verdict:
+        said.append(decision.reason)
+    else:
+        said += [_open_text(question, seen, arm, readings[arm]) for arm in left if arm not in decision.beaten]
+    return Decision(decision.verdict, decision.arm, tuple(harmful), decision.beaten, " ".join(said))
+
+
+def predicted(question: Question, tally: Tally, arm: int) -> int | None:
+    """Observations an arm that find the smallest difference that matters in four of five experiments, arms of one size;
+    None for an outcome that has not come in yet."""
+    if tally.is_unknown():
+        return None
+    target = needed_variance(question.minimum_effect, question.alpha)
+    return math.ceil(sum(_variances(question, question.metric, tally, arm)) / target)
+
+
+def _judge(question: Question, left: Sequence[int], ready: Mapping[int, Reading]) -> Decision:
+    gains = {arm: _gain(question.metric, found) for arm, found in ready.items()}
+    better = [arm for arm, gain in gains.items() if gain.low > 0]
+    worse = [arm for arm, gain in gains.items() if gain.high < 0]
+    if better:
+        best = max(better, key=lambda arm: gains[arm].value)
+        return Decision("promote", best, reason=_found_text(question, best, ready[best], "better than"))
+    if len(worse) == len(left):
+        said = " ".join(_found_text(question, arm, ready[arm], "worse than") for arm in worse)
+        return Decision("roll_back", question.control, reason=said)
+    equal = [arm for arm in ready if arm not in worse and _is_settled(question, ready[arm])]
+    if len(worse) + len(equal) == len(left):
+        said = " ".join(_equal_text(question, arm, ready[arm]) for arm in equal)
+        return Decision("no_difference", question.control, reason=said)
+    return Decision(beaten=tuple(worse))
+
+
+def _harmful(question: Question, seen: Seen) -> list[int]:
+    found = []
+    for arm in question.challengers:
+        reading = read_guard(question, seen.guard, arm) if seen.guard else None
+        if reading is None or arm in seen.stopped or reading.samples < VALID_FROM:
+            continue
+        if _gain(question.guard_metric, reading).high < -question.guard_margin:
+            found.append(arm)
+    return found
+
+
+def _read(question: Question, metric: str, tally: Tally, arm: int, spread: float) -> Reading | None:
+    estimate, samples = _estimate(question, metric, tally, arm)
+    if estimate is None:
+        return None
+    target = needed_variance(spread, question.alpha)
+    found = interval(estimate, spread, question.alpha)
+    return Reading(found, estimate.variance, p_value(estimate, spread), samples, target / estimate.variance)
+
+
+def _estimate(question: Question, metric: str, tally: Tally, arm: int) -> tuple[Estimate | None, int]:
+    if metric == "win_rate":
+        mean = tally.mean(arm)
+        return (Estimate(mean.value - EVEN, mean.variance) if mean else None), tally.n(arm)
+    return tally.difference(question.control, arm), min(tally.n(question.control), tally.n(arm))
+
+
+def _variances(question: Question, metric: str, tally: Tally, arm: int) -> tuple[float, float]:
+    """Of one observation of the control and of the challenger; comparisons have one side."""
+    if metric == "win_rate":
+        return 0.0, tally.variance(arm)
+    return tally.variance(question.control, arm), tally.variance(arm, question.control)
+
+
+def _gain(metric: str, reading: Reading) -> Interval:
+    """The difference, turned so that more is better."""
+    found = reading.difference
+    return found if wording.sign(metric) > 0 else Interval(-found.value, -found.high, -found.low)
+
+
+def _least(question: Question) -> int:
+    return max(question.min_samples, VALID_FROM)
+
+
+def _is_small(question: Question, reading: Reading) -> bool:
+    return max(abs(reading.difference.low), abs(reading.difference.high)) < question.minimum_effect
+
+
+def _is_exhausted(question: Question, reading: Reading) -> bool:
+    if question.max_samples is not None:
+        return reading.samples >= question.max_samples
+    return reading.progress >= PATIENCE
+
+
+def _is_settled(question: Question, reading: Reading) -> bool:
+    return _is_small(question, reading) or _is_exhausted(question, reading)
+
+
+# --- words -------------------------------------------------------------------------------------------------------------
+
+
+def _found_text(question: Question, arm: int, reading: Reading, how: str) -> str:
+    return f"{question.names[arm]} is {how} {question.names[question.control]}: {_figures(question, reading)}."
+
+
+def _equal_text(question: Question, arm: int, reading: Reading) -> str:
+    names = f"{question.names[arm]} and {question.names[question.control]}"
+    least = wording.difference_text(question.metric, question.minimum_effect, signed=False)
+    if _is_small(question, reading):
+        return f"{names} differ by less than {least}: {_figures(question, reading)}."
+    counted = wording.counted(question.metric)
+    side = "" if question.metric == "win_rate" else " an arm"
+    return (
+        f"No difference between {names} was found in {reading.samples} {counted}{side}: {_figures(question, reading)}."
+    )
+
+
+def _harm_text(question: Question, seen: Seen, arm: int) -> str:
+    reading = read_guard(question, seen.guard, arm) if seen.guard else None
+    if reading is None:
+        return ""
+    metric = question.guard_metric
+    margin = wording.difference_text(metric, question.guard_margin, signed=False)
+    return (
+        f"{question.names[arm]} was stopped by its guard: its {wording.name_of(metric)} differs from that of "
+        f"{question.names[question.control]} by {_figures(question, reading, metric)}; {margin} would be bearable."
+    )
+
+
+def _open_text(question: Question, seen: Seen, arm: int, reading: Reading | None) -> str:
+    name, counted = question.names[arm], wording.counted(question.metric)
+    if reading is None:
+        both = "" if question.metric == "win_rate" else f" of both {name} and {question.names[question.control]}"
+        return f"No answer yet about {name}: there are no {counted}{both}."
+    more = _more(question, seen, arm, reading)
+    rest = f" About {more} more {counted}." if more else ""
+    return f"No answer yet about {name}: {_figures(question, reading)}.{rest}"
+
+
+def _figures(question: Question, reading: Reading, metric: str = "") -> str:
+    """``metric``: where it is not the one that the experiment asks about."""
+    of, found = metric or question.metric, reading.difference
+    ends = wording.difference_interval(of, found)
+    return f"{wording.difference_text(of, found.value)} ({question.confidence * 100:g} % interval {ends})"
+
+
+def _more(question: Question, seen: Seen, arm: int, reading: Reading) -> int | None:
+    """Observations of all arms until the predicted sample is there, or, beyond it, until the experiment ends; None where an
+    arm gets no traffic."""
+    control, challenger = _variances(question, question.metric, seen.tally, arm)
+    rates = (
+        (1.0, 1.0)
+        if question.metric == "win_rate"
+        else tuple(seen.shares.get(each, 0.0) for each in (question.control, arm))
+    )
+    if min(rates) <= 0:
+        return None
+    target = needed_variance(question.minimum_effect, question.alpha)
+    goal = (1 if reading.progress < 1 else PATIENCE) / target
+    wanted = (goal - 1 / reading.variance) * (control / rates[0] + challenger / rates[1])
+    if question.max_samples is not None:
+        wanted = min(wanted, (question.max_samples - reading.samples) / min(rates))
+    wanted = max(wanted, (_least(question) - reading.samples) / min(rates), 1)
+    return _rounded(wanted)
+
+
+def _rounded(number: float) -> int:
+    """To two digits: more would claim to know."""
+    digits = max(0, len(str(math.ceil(number))) - 2)
+    return math.ceil(number / 10**digits) * 10**digits

@@ -1,0 +1,156 @@
+"""A request as the client wrote it: what the gateway needs of it, checked; the rest is the upstream's business."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rl.collect.limits import MAX_ID_LENGTH
+from rl.collect.otlp.messages import as_value, message
+from rl.collect.otlp.spans import Requested
+from rl.collect.storable import place_of_unstorable, unstorable
+from rl.errors import UsageError
+from rl.records import Message
+from rl.serving.gateway.refusals import Refusal
+from rl.serving.gateway.routing import KnownKey, Route
+
+UNIT_HEADER: Final = "x-ratchet-unit"
+SESSION_HEADER: Final = "x-ratchet-session"
+_PARTS: Final = {"image_url": "image", "input_audio": "audio"}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    document: dict[str, Any]
+    """The body of the request."""
+    model: str
+    prompt: tuple[Message, ...]
+    """As it is stored: texts, without a system prompt of the agent's."""
+    unit: str
+    session_id: str
+
+    @property
+    def streams(self) -> bool:
+        return self.document.get("stream") is True
+
+    @property
+    def wants_usage(self) -> bool:
+        options = self.document.get("stream_options")
+        return isinstance(options, dict) and options.get("include_usage") is True
+
+    def for_upstream(self, route: Route) -> dict[str, Any]:
+        """``route`` leads to an upstream."""
+        assert route.served.upstream is not None  # noqa: S101
+        changed = {**self.document, "model": route.served.upstream.model}
+        if self.streams:
+            options = self.document.get("stream_options")
+            changed["stream_options"] = {**(options if isinstance(options, dict) else {}), "include_usage": True}
+        if all(self.document.get(name) is None for name in ("max_tokens", "max_completion_tokens")):
+            changed["max_tokens"] = route.agent.response_length
+        rules = route.agent.system_prompt
+        if rules and not route.served.knows_system_prompt and all(m["role"] != "system" for m in self.prompt):
+            changed["messages"] = [{"role": "system", "content": rules}, *self.document["messages"]]
+        return changed
+
+
+def read(body: bytes, headers: Mapping[str, str], key: KnownKey) -> Asked:
+    """Raises Refusal."""
+    document = _decoded(body)
+    model = document.get("model")
+    if not isinstance(model, str) or not model:
+        raise Refusal(400, "model must be the name of an agent", param="model", code="missing_model")
+    prompt = _prompt(document.get("messages"))
+    session = _named(headers.get(SESSION_HEADER) or _metadata(document).get("session_id"), "session_id")
+    unit = headers.get(UNIT_HEADER) or document.get("user") or document.get("safety_identifier")
+    unit = _named(unit, "user") or session or _conversation(key, prompt)
+    return Asked(document, model, prompt, unit, session)
+
+
+def _decoded(body: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise Refusal(400, f"the body is no JSON: {error}", code="invalid_json") from None
+    if not isinstance(document, dict):
+        raise Refusal(400, "the body must be a JSON object", code="invalid_json")
+    if problem := unstorable(document):
+        place = place_of_unstorable(document)
+        raise Refusal(400, f"{place or 'the body'} {problem}", code="invalid_json")
+    return document
+
+
+def _prompt(messages: object) -> tuple[Message, ...]:
+    if not isinstance(messages, list) or not messages:
+        raise Refusal(400, "messages must be a list with at least one message", param="messages")
+    return tuple(_message(given, f"messages[{place}]") for place, given in enumerate(messages))
+
+
+def _message(given: object, place: str) -> Message:
+    if not isinstance(given, dict):
+        raise Refusal(400, f"{place} is no object", param=place)
+    calls = given.get("tool_calls")
+    try:
+        return message(given.get("role"), _text(given.get("content"), place), requested(calls))
+    except UsageError as error:
+        raise Refusal(400, f"{place}: {error}", param=f"{place}.role") from None
+
+
+def _text(content: object, place: str) -> str:
+    """The texts of all parts; what is no text is named in brackets."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if isinstance(content, list) and all(isinstance(part, dict) for part in content):
+        return "\n".join(filter(None, map(_part, content)))
+    raise Refusal(400, f"{place}.content must be text or a list of parts", param=f"{place}.content")
+
+
+def _part(part: Mapping[str, Any]) -> str:
+    text = part.get("text", part.get("refusal"))
+    kind = str(part.get("type", "part"))
+    return text if isinstance(text, str) else f"[{_PARTS.get(kind, kind)}]"
+
+
+def requested(calls: object) -> list[Requested]:
+    """Tool calls as OpenAI writes them; what has no name is left out."""
+    functions = [
+        (call.get("function"), call.get("id"))
+        for call in (calls if isinstance(calls, list) else ())
+        if isinstance(call, dict)
+    ]
+    return [
+        Requested(function["name"], _arguments(function.get("arguments")), call_id if isinstance(call_id, str) else "")
+        for function, call_id in functions
+        if isinstance(function, dict) and isinstance(function.get("name"), str) and function["name"]
+    ]
+
+
+def _arguments(given: object) -> Any:
+    """The object that the text says, unless a database could not hold it."""
+    value = as_value(given)
+    return given if unstorable(value) else value
+
+
+def _metadata(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    metadata = document.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def _named(value: object, name: str) -> str:
+    if value is None or value == "":
+        return ""
+    if not isinstance(value, str) or len(value) > MAX_ID_LENGTH or not value.isprintable():
+        raise Refusal(
+            400, f"{name} must be text of at most {MAX_ID_LENGTH} characters without control characters", param=name
+        )
+    return value
+
+
+def _conversation(key: KnownKey, prompt: tuple[Message, ...]) -> str:
+    """The same for every turn: it sees the messages up to the first of the user alone."""
+    first = next((place for place, one in enumerate(prompt) if one["role"] == "user"), len(prompt))
+    begun = [[one["role"], one["content"]] for one in prompt[: first + 1]]
+    digest = hashlib.sha256(json.dumps([key.id, begun]).encode()).hexdigest()
+    return f"conversation:{digest[:32]}"

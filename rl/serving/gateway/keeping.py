@@ -1,0 +1,49 @@
+"""Sees to it that each exchange is kept once, however it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+from typing import Any, Final
+
+from rl.serving.gateway.exchange import Exchange
+from rl.serving.gateway.storing import Unanswered
+from rl.serving.gateway.writer import Writer
+
+PATIENCE_SECONDS: Final = 1.0
+"""A disk that takes longer holds no answer up; the file follows."""
+
+
+class Keeper:
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._open: set[asyncio.Task[Any]] = set()
+
+    def watch(self) -> None:
+        """The task that calls is streaming, and keeps its exchange at its end."""
+        if task := asyncio.current_task():
+            self._open.add(task)
+            task.add_done_callback(self._open.discard)
+
+    async def settle(self) -> None:
+        """Until all streams have ended; at a stop they were told to."""
+        if self._open:
+            await asyncio.wait(self._open, timeout=PATIENCE_SECONDS)
+
+    def keep(self, exchange: Exchange) -> Future[None] | None:
+        """None where there is nothing to wait for: it is kept already, or nothing was said. Of an exchange without a word
+        the arm's counts alone know, if its version is to blame."""
+        if exchange.is_kept:
+            return None
+        exchange.is_kept = True
+        if exchange.answer.says_something:
+            return self._writer.keep(exchange.id, exchange.document())
+        route = exchange.route
+        if exchange.failed and route.experiment_id is not None and route.arm_id is not None:
+            self._writer.count(Unanswered(route.experiment_id, route.arm_id, exchange.asked.unit))
+        return None
+
+    async def kept(self, exchange: Exchange) -> None:
+        """Nobody is given the end of an answer that is not in its file."""
+        if future := self.keep(exchange):
+            await asyncio.wait({asyncio.wrap_future(future)}, timeout=PATIENCE_SECONDS)

@@ -1,0 +1,48 @@
+"""What the gateway answers instead of an answer, in the shape that OpenAI's clients understand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from starlette.responses import Response
+
+_TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+
+
+class Refusal(Exception):
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        code: str | None = None,
+        param: str | None = None,
+        kind: str = "",
+        headers: Mapping[str, str] | None = None,
+        blames_version: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.message, self.code, self.param = status, message, code, param
+        self.kind = kind or _TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+        self.headers = dict(headers or {})
+        self.blames_version = blames_version
+        """Counts as a failure of the version that should have answered."""
+
+    def body(self) -> dict[str, Any]:
+        return {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}}
+
+    def response(self, headers: Mapping[str, str] | None = None) -> Response:
+        return json_response(self.body(), self.status, {**self.headers, **(headers or {})})
+
+
+def broken_upstream(version: str, what: str, status: int = 502) -> Refusal:
+    code = "upstream_timeout" if status == 504 else "upstream_failed"
+    return Refusal(status, f"the server of {version} {what}", code=code, kind="upstream_error", blames_version=True)
+
+
+def json_response(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    body = json.dumps(document, separators=(",", ":")).encode()
+    given = {"Cache-Control": "no-store", **(headers or {})}
+    return Response(body, status, given, media_type="application/json")

@@ -1,0 +1,174 @@
+"""Which version answers a request: the running experiment decides, else the champion does.
+
+Everything here looks at one snapshot of the database (``rl/serving/gateway/snapshot.py``), so that no request waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from rl.errors import UsageError
+from rl.models import Deployment
+from rl.serving.allocation import pick, shares
+from rl.serving.upstreams import Upstream
+
+BASE = "base"
+"""What the base model of an agent is called where a version could stand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A deployment, and where it answers."""
+
+    version_id: int | None
+    """None: the base model of the agent."""
+    version: str
+    upstream: Upstream | None
+    """None: nothing serves it, and ``problem`` says why."""
+    problem: str = ""
+    alias: str = ""
+    knows_system_prompt: bool = False
+    """Ollama has the agent's system prompt in the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """An arm that still gets traffic."""
+
+    arm_id: int
+    version_id: int | None
+    version: str
+    weight: float
+    is_control: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A running experiment."""
+
+    experiment_id: int
+    started_at: datetime
+    ramp: list[dict[str, Any]]
+    sides: tuple[Side, ...]
+
+    def side_of(self, unit: str, now: datetime) -> Side | None:
+        """None when no side has a weight."""
+        by_arm = {side.arm_id: side for side in self.sides}
+        control = next((side.arm_id for side in self.sides if side.is_control), None)
+        hours = (now - self.started_at).total_seconds() / 3600
+        now_shares = shares({arm: side.weight for arm, side in by_arm.items()}, control, self.ramp, hours)
+        return by_arm[pick(self.experiment_id, unit, now_shares)] if now_shares else None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownAgent:
+    id: int
+    name: str
+    created_at: datetime
+    system_prompt: str
+    response_length: int
+    deployed: tuple[Served, ...] = ()
+    """Newest first."""
+    split: Split | None = None
+
+    def serving(self, version_id: int | None) -> Served | None:
+        """The deployment of a version that answers, else one that does not."""
+        rows = [one for one in self.deployed if one.version_id == version_id]
+        return next((one for one in rows if one.upstream), rows[0] if rows else None)
+
+    def pins(self) -> list[str]:
+        """The names of what answers."""
+        return list(dict.fromkeys(one.version for one in self.deployed if one.upstream))
+
+
+@dataclass(frozen=True, slots=True)
+class KnownKey:
+    id: int
+    is_secret: bool
+    agent_id: int | None
+    """None: it is for every agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    agents: Mapping[str, KnownAgent] = field(default_factory=dict)
+    """By name in lower case."""
+    keys: Mapping[str, KnownKey] = field(default_factory=dict)
+    """By the digest of the key."""
+
+    def visible_to(self, key: KnownKey) -> Iterator[KnownAgent]:
+        return (agent for agent in self.agents.values() if key.agent_id in (None, agent.id))
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    agent: KnownAgent
+    served: Served
+    experiment_id: int | None = None
+    arm_id: int | None = None
+    stands_in: bool = False
+    """Neither the experiment, nor the request, nor the champion's alias names this version."""
+
+    @property
+    def model(self) -> str:
+        """What the answer is said to come from; as the ``model`` of a request it asks for this version."""
+        return f"{self.agent.name}@{self.served.version}"
+
+
+def route(snapshot: Snapshot, key: KnownKey, model: str, unit: str, now: datetime) -> Route:
+    """``model`` is ``agent``, ``agent@version`` or ``agent@base``. The route may lead to what nothing serves.
+
+    Raises UsageError for an agent that the key does not see, or a version that was never deployed.
+    """
+    name, pinned, version = model.partition("@")
+    agent = snapshot.agents.get(name.lower())
+    if agent is None or key.agent_id not in (None, agent.id):
+        known = ", ".join(sorted(one.name for one in snapshot.visible_to(key))[:20])
+        raise UsageError(
+            f"no agent is named {name[:100]!r}; " + (f"there are: {known}" if known else "there are none yet")
+        )
+    if pinned:
+        return Route(agent, _pinned(agent, version))
+    if agent.split and (side := agent.split.side_of(unit, now)):
+        return Route(agent, _of_side(agent, side), agent.split.experiment_id, side.arm_id)
+    return _in_use(agent)
+
+
+def _pinned(agent: KnownAgent, version: str) -> Served:
+    rows = [one for one in agent.deployed if one.version.lower() == version.lower()]
+    if not rows:
+        known = ", ".join(agent.pins())
+        raise UsageError(
+            f"{agent.name} has no deployment of {version[:100]!r}; "
+            + (f"served: {known}" if known else "none is served")
+        )
+    return next((one for one in rows if one.upstream), rows[0])
+
+
+def _of_side(agent: KnownAgent, side: Side) -> Served:
+    nowhere = Served(side.version_id, side.version, None, f"{side.version} of {agent.name} is not deployed")
+    return agent.serving(side.version_id) or nowhere
+
+
+def _in_use(agent: KnownAgent) -> Route:
+    """The champion; without such a row the base model is in use. Where the champion is not served: the one before; where
+    nothing was ever promoted: the newest. Never what a person went back from."""
+    champion = next((one for one in agent.deployed if one.alias == Deployment.Alias.CHAMPION), None)
+    first = agent.serving(champion.version_id if champion else None)
+    if first and first.upstream:
+        return Route(agent, first)
+    if others := _stand_ins(agent, champion):
+        return Route(agent, others[0], stands_in=True)
+    name = champion.version if champion else "the base model"
+    reason = first.problem if first else f"{name} of {agent.name} is in use, and nothing serves it"
+    return Route(agent, Served(None, champion.version if champion else BASE, None, reason))
+
+
+def _stand_ins(agent: KnownAgent, champion: Served | None) -> list[Served]:
+    answering = [one for one in agent.deployed if one.upstream]
+    if champion:
+        return [one for one in answering if one.alias == Deployment.Alias.PREVIOUS]
+    return [] if any(one.alias for one in agent.deployed) else answering

@@ -1,0 +1,58 @@
+"""Reads what routing needs, in four queries: agents, deployments, running experiments, keys."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from rl.errors import UsageError
+from rl.models import Agent, ApiKey, Deployment, Experiment
+from rl.serving.gateway.routing import BASE, KnownAgent, KnownKey, Served, Side, Snapshot, Split
+from rl.serving.upstreams import upstream_of
+
+
+def load() -> Snapshot:
+    deployed = defaultdict(list)
+    for deployment in Deployment.objects.select_related("agent", "version").order_by("-created_at", "-pk"):
+        deployed[deployment.agent_id].append(_served(deployment))
+    splits = _splits()
+    agents = {
+        row.name.lower(): KnownAgent(
+            row.pk, row.name, row.created_at, row.system_prompt, row.response_length,
+            tuple(deployed[row.pk]), splits.get(row.pk),
+        )
+        for row in Agent.objects.only("name", "created_at", "system_prompt", "response_length")
+    }  # fmt: skip
+    return Snapshot(agents, _keys())
+
+
+def _served(row: Deployment) -> Served:
+    upstream, problem = None, ""
+    try:
+        upstream = upstream_of(row)
+    except UsageError as error:
+        problem = str(error)
+    knows = row.target == Deployment.Target.OLLAMA
+    return Served(row.version_id, row.version_name, upstream, problem, row.alias, knows)
+
+
+def _splits() -> dict[int, Split]:
+    """By agent; arms that were stopped are left out."""
+    running = Experiment.objects.filter(state=Experiment.State.RUNNING).prefetch_related("arms__version")
+    return {
+        row.agent_id: Split(
+            row.pk,
+            row.started_at or row.created_at,
+            row.ramp,
+            tuple(
+                Side(arm.pk, arm.version_id, arm.version.name if arm.version else BASE, arm.weight, arm.is_control)
+                for arm in row.arms.all()
+                if not arm.is_stopped
+            ),
+        )
+        for row in running
+    }
+
+
+def _keys() -> dict[str, KnownKey]:
+    rows = ApiKey.objects.filter(revoked_at__isnull=True).values_list("digest", "pk", "kind", "agent_id").order_by()
+    return {digest: KnownKey(pk, kind == ApiKey.Kind.SECRET, agent) for digest, pk, kind, agent in rows}

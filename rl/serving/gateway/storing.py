@@ -1,0 +1,121 @@
+"""The gateway's answers as rows: traces, who got which arm, and how often each arm was asked and failed."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from rl.models import Agent, ApiKey, Arm, Assignment, ModelVersion, Trace, prompt_key
+
+SOURCE = "gateway"
+log = logging.getLogger(__name__)
+Document = Mapping[str, Any]
+"""The columns of a trace, with ``version``, ``experiment_id``, ``api_key_id`` and ``failed``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """A request that an arm got and did not answer."""
+
+    experiment_id: int
+    arm_id: int
+    unit: str
+
+
+def store(documents: Mapping[UUID, Document], unanswered: Collection[Unanswered] = ()) -> None:
+    """In one transaction. What is here already is not counted again. Raises DatabaseError, or what a document that is not
+    as the gateway writes it leads to."""
+    wanted = {one["arm_id"] for one in documents.values()} | {one.arm_id for one in unanswered}
+    with transaction.atomic():
+        arms = _locked(wanted - {None})
+        new = _new(documents)
+        Trace.objects.bulk_create(_traces(new, arms), ignore_conflicts=True)
+        answered = [one for one in new.values() if one["arm_id"] in arms]
+        failed = [one for one in unanswered if one.arm_id in arms]
+        _count(answered, failed)
+        _assign([*map(_unit_of, answered), *failed])
+        keys = {one["api_key_id"] for one in new.values()}
+        ApiKey.objects.filter(pk__in=keys).update(last_used_at=timezone.now())
+
+
+def _locked(arm_ids: Iterable[int]) -> set[int]:
+    """The arms that are still there. Whoever stores the same answers at this moment waits here, and then finds them."""
+    rows = Arm.objects.select_for_update(no_key=True).filter(pk__in=arm_ids).order_by("pk")
+    return set(rows.values_list("pk", flat=True))
+
+
+def _new(documents: Mapping[UUID, Document]) -> dict[UUID, Document]:
+    here = set(Trace.objects.filter(pk__in=documents).order_by().values_list("pk", flat=True))
+    wanted = {one["agent_id"] for one in documents.values()}
+    agents = set(Agent.objects.filter(pk__in=wanted).order_by().values_list("pk", flat=True))
+    if homeless := sum(one["agent_id"] not in agents for one in documents.values()):
+        log.warning("%s answers of agents that were deleted are dropped", homeless)
+    return {key: one for key, one in documents.items() if key not in here and one["agent_id"] in agents}
+
+
+def _traces(documents: Mapping[UUID, Document], arms: Collection[int]) -> list[Trace]:
+    versions = set(
+        ModelVersion.objects.filter(pk__in={one["model_version_id"] for one in documents.values()})
+        .order_by()
+        .values_list("pk", flat=True)
+    )
+    taken = _taken_ids(documents)
+    return [_trace(key, one, versions, arms, str(key) not in taken) for key, one in documents.items()]
+
+
+def _taken_ids(documents: Mapping[UUID, Document]) -> set[str | None]:
+    """External ids that another trace of the agent has: OpenTelemetry may have told of the same answer sooner."""
+    agents = {one["agent_id"] for one in documents.values()}
+    rows = Trace.objects.filter(agent__in=agents, external_id__in=[str(key) for key in documents]).order_by()
+    return set(rows.values_list("external_id", flat=True))
+
+
+def _trace(key: UUID, one: Document, versions: Collection[int], arms: Collection[int], has_external_id: bool) -> Trace:
+    """Its external id is its own id, so that whoever knows the answer by the id of the response finds it."""
+    deleted = one["model_version_id"] is not None and one["model_version_id"] not in versions
+    plain = ("agent_id", "session_id", "unit", "prompt", "response", "tool_calls", "reasoning_steps")
+    figures = ("tokens_in", "tokens_out", "duration_ms")
+    return Trace(
+        id=key,
+        external_id=str(key) if has_external_id else None,
+        source=SOURCE,
+        model_version_id=None if deleted else one["model_version_id"],
+        arm_id=one["arm_id"] if one["arm_id"] in arms else None,
+        prompt_key=prompt_key(one["prompt"]),
+        details={**one["details"], **({"model_version": one["version"]} if deleted else {})},
+        llm_calls=1,
+        occurred_at=datetime.fromisoformat(one["occurred_at"]),
+        **{name: one[name] for name in (*plain, *figures)},
+    )
+
+
+def _unit_of(one: Document) -> Unanswered:
+    return Unanswered(one["experiment_id"], one["arm_id"], one["unit"])
+
+
+def _count(answered: Iterable[Document], failed: Iterable[Unanswered]) -> None:
+    failures = Counter(one.arm_id for one in failed)
+    requests = Counter(one["arm_id"] for one in answered) + failures
+    failures += Counter(one["arm_id"] for one in answered if one["failed"])
+    for arm_id in sorted(requests):
+        Arm.objects.filter(pk=arm_id).update(
+            requests=F("requests") + requests[arm_id], failures=F("failures") + failures[arm_id]
+        )
+
+
+def _assign(units: Iterable[Unanswered]) -> None:
+    """The latest wins; one row each, as PostgreSQL changes no row twice in one statement."""
+    latest = {(one.experiment_id, one.unit): one.arm_id for one in units}
+    rows = [Assignment(experiment_id=place[0], unit=place[1], arm_id=arm) for place, arm in latest.items()]
+    Assignment.objects.bulk_create(
+        rows, update_conflicts=True, unique_fields=["experiment", "unit"], update_fields=["arm"]
+    )

@@ -1,0 +1,105 @@
+"""Passes an upstream's event stream on, piece by piece as it comes, and keeps what was said."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
+
+import httpx
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from rl.serving.activity import note_request
+from rl.serving.gateway.exchange import Exchange
+from rl.serving.gateway.keeping import Keeper
+from rl.serving.gateway.refusals import Refusal
+from rl.serving.gateway.upstream import Piece, pieces
+
+NOTE_SECONDS: Final = 1.0
+CUT_OFF: Final = "the client went away, or the site was stopped"
+_DONE: Final = b"data: [DONE]\n\n"
+_SIGN_OF_LIFE: Final = b":\n\n"
+Result = TypeVar("Result")
+
+
+class EventStream(Response):
+    media_type = "text/event-stream"
+
+    def __init__(self, exchange: Exchange, upstream: httpx.Response, keeper: Keeper) -> None:
+        super().__init__(headers=exchange.headers())
+        del self.headers["content-length"]
+        self._exchange, self._upstream, self._keeper = exchange, upstream, keeper
+        self._noted = 0.0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = self._exchange.answer
+        self._keeper.watch()
+        try:
+            await unless_gone(receive, self._run(send))
+        finally:
+            answer.error = answer.error or ("" if answer.complete else CUT_OFF)
+            self._keeper.keep(self._exchange)
+            await self._upstream.aclose()
+
+    async def _run(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        last = await self._pass_on(send)
+        await self._keeper.kept(self._exchange)
+        await send({"type": "http.response.body", "body": last})
+
+    async def _pass_on(self, send: Send) -> bytes:
+        """What is still to be sent, once the answer is kept."""
+        answer = self._exchange.answer
+        try:
+            async for piece in pieces(self._exchange, self._upstream):
+                answer.take(piece)
+                if event := self._event(piece):
+                    await send({"type": "http.response.body", "body": event, "more_body": True})
+                self._note()
+        except Refusal as fault:
+            answer.error = fault.message
+            self._exchange.failed = fault.blames_version
+            return _event(fault.body())
+        answer.complete = True
+        return _DONE
+
+    def _event(self, piece: Piece) -> bytes:
+        """The chunk with the usage goes to clients that asked for it."""
+        if not piece:
+            return _SIGN_OF_LIFE
+        if not self._exchange.asked.wants_usage and "usage" in piece:
+            piece = {name: value for name, value in piece.items() if name != "usage"}
+            if not piece["choices"]:
+                return b""
+        return _event(self._exchange.under_our_name(piece))
+
+    def _note(self) -> None:
+        now = time.monotonic()
+        if now - self._noted > NOTE_SECONDS:
+            self._noted = now
+            note_request()
+
+
+async def unless_gone(receive: Receive, work: Coroutine[Any, Any, Result]) -> Result | None:
+    """The result; None when the client went away first: the work is cancelled then. The request's body has been read."""
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_left(receive))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else None
+    finally:
+        leaving.cancel()
+        if not working.done():
+            working.cancel()
+            await asyncio.wait({working})
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _event(document: dict[str, Any]) -> bytes:
+    return b"data: " + json.dumps(document, separators=(",", ":")).encode() + b"\n\n"

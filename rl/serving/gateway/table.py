@@ -1,0 +1,80 @@
+"""The snapshot that requests are routed by, read again every two seconds in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Final
+
+from django.db import DatabaseError, close_old_connections, connections
+
+from rl.serving.gateway.routing import Snapshot
+from rl.serving.gateway.snapshot import load
+
+REFRESH_SECONDS: Final = 2.0
+"""How late a revoked key, a new champion or a change of an experiment may be noticed."""
+FRESH_SECONDS: Final = 0.2
+PATIENCE_SECONDS: Final = 2.0
+log = logging.getLogger(__name__)
+
+
+class Table:
+    """A database that is slow or locked leaves the last snapshot in use."""
+
+    def __init__(self) -> None:
+        self.snapshot = Snapshot()
+        self._read_at = float("-inf")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="gateway-table")
+        self._reading: asyncio.Task[None] | None = None
+        self._keeping: asyncio.Task[None] | None = None
+        self._is_stale = False
+
+    async def start(self) -> None:
+        await self._read()
+        self._keeping = asyncio.create_task(self._keep())
+
+    async def stop(self) -> None:
+        if self._keeping:
+            self._keeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._keeping
+        self._thread.submit(connections.close_all)
+        self._thread.shutdown(wait=False)
+
+    async def fresh(self) -> Snapshot:
+        """For what the snapshot does not know: it may have been made just now. Waits for two seconds at most."""
+        if time.monotonic() - self._read_at > FRESH_SECONDS:
+            await asyncio.wait({self._started()}, timeout=PATIENCE_SECONDS)
+        return self.snapshot
+
+    def _started(self) -> asyncio.Task[None]:
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._read())
+        return self._reading
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(REFRESH_SECONDS)
+            await asyncio.wait({self._started()})
+
+    async def _read(self) -> None:
+        try:
+            self.snapshot = await asyncio.get_running_loop().run_in_executor(self._thread, _load)
+            self._read_at = time.monotonic()
+        except DatabaseError as error:
+            if not self._is_stale:
+                log.error("agents and deployments cannot be read, the last known ones are used: %s", error)
+            self._is_stale = True
+        else:
+            self._is_stale = False
+
+
+def _load() -> Snapshot:
+    close_old_connections()
+    try:
+        return load()
+    finally:
+        close_old_connections()

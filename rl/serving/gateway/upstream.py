@@ -1,0 +1,152 @@
+"""Calls the server of a version, and reads what it sends."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import httpx
+from django.conf import settings
+
+from rl.serving.gateway.exchange import Exchange
+from rl.serving.gateway.refusals import Refusal, broken_upstream
+
+CONNECT_SECONDS: Final = 10
+KEEP_ALIVE_SECONDS: Final = 4
+"""Less than the five after which many servers close an idle connection: a request on a closing one would be lost."""
+MOST_CONNECTIONS: Final = 1000
+OURS: Final = (401, 403, 404)
+"""Statuses that speak of how the gateway calls (its key, the model's name) and not of what the client sent."""
+_DONE: Final = b"[DONE]"
+Piece = dict[str, Any]
+logging.getLogger("httpx").setLevel(logging.WARNING)  # else a line for each request
+
+
+def new_client() -> httpx.AsyncClient:
+    """Waits GATEWAY_TIMEOUT seconds for each piece of an answer; follows no redirect, and asks no proxy that the environment
+    names: most servers are on this machine."""
+    timeout = httpx.Timeout(settings.GATEWAY_TIMEOUT, connect=min(CONNECT_SECONDS, settings.GATEWAY_TIMEOUT), pool=None)
+    limits = httpx.Limits(
+        max_connections=MOST_CONNECTIONS, max_keepalive_connections=100, keepalive_expiry=KEEP_ALIVE_SECONDS
+    )
+    identity = {"Accept-Encoding": "identity"}
+    return httpx.AsyncClient(timeout=timeout, limits=limits, headers=identity, trust_env=False)
+
+
+async def ask(client: httpx.AsyncClient, exchange: Exchange) -> httpx.Response:
+    """An answer with 2xx whose body is still to be read; whoever gets it closes it. Raises Refusal."""
+    route = exchange.route
+    assert route.served.upstream is not None  # noqa: S101  whoever has none does not get here
+    body = json.dumps(exchange.asked.for_upstream(route), separators=(",", ":")).encode()
+    headers = {"Content-Type": "application/json", **route.served.upstream.headers}
+    try:
+        url = f"{route.served.upstream.base_url}/chat/completions"
+        response = await client.send(client.build_request("POST", url, content=body, headers=headers), stream=True)
+        if response.is_success:
+            return response
+        try:
+            raise _refused(route.served.version, response.status_code, response.headers, await response.aread())
+        finally:
+            await response.aclose()
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise _lost(route.served.version, error) from None
+
+
+async def completion(exchange: Exchange, response: httpx.Response) -> Piece:
+    """Raises Refusal."""
+    version = exchange.route.served.version
+    try:
+        body = await response.aread()
+    except httpx.HTTPError as error:
+        raise _lost(version, error) from None
+    finally:
+        await response.aclose()
+    found = _json(body)
+    if not isinstance(found.get("choices"), list):
+        raise broken_upstream(version, "did not answer with a chat completion")
+    return found
+
+
+async def pieces(exchange: Exchange, response: httpx.Response) -> AsyncIterator[Piece]:
+    """The chunks of an event stream; an empty one stands for a sign of life. Raises Refusal, too when the stream ends before
+    the answer does."""
+    version = exchange.route.served.version
+    try:
+        async for line in _lines(response):
+            if line.startswith(b":"):
+                yield {}
+            if not line.startswith(b"data:"):
+                continue
+            if (data := line[5:].strip()) == _DONE:
+                return
+            yield _chunk(version, data)
+    except httpx.HTTPError as error:
+        raise _lost(version, error) from None
+    if not exchange.answer.is_finished:
+        raise broken_upstream(version, "ended the stream before the answer was complete")
+
+
+async def _lines(response: httpx.Response) -> AsyncIterator[bytes]:
+    """Ends of lines are those of bytes: httpx would break a line at every U+2028 inside of a text."""
+    begun = b""
+    async for data in response.aiter_raw():
+        *lines, begun = (begun + data).split(b"\n")
+        for line in lines:
+            yield line.rstrip(b"\r")
+    if begun:
+        yield begun
+
+
+def _chunk(version: str, data: bytes) -> Piece:
+    found = _json(data)
+    if error := found.get("error"):
+        raise broken_upstream(version, f"broke off: {_said(error)}")
+    if "choices" not in found:
+        raise broken_upstream(version, "sent what is no chunk of a chat completion")
+    return found
+
+
+def _json(data: bytes) -> Piece:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _lost(version: str, error: Exception) -> Refusal:
+    if isinstance(error, httpx.ConnectTimeout):
+        return broken_upstream(version, "cannot be reached: it does not take connections")
+    if isinstance(error, httpx.TimeoutException):
+        return broken_upstream(version, f"was silent for {settings.GATEWAY_TIMEOUT} seconds", 504)
+    if isinstance(error, httpx.ConnectError):
+        return broken_upstream(version, "cannot be reached")
+    return broken_upstream(version, f"broke the connection ({type(error).__name__})")
+
+
+def _refused(version: str, status: int, headers: httpx.Headers, body: bytes) -> Refusal:
+    """A 4xx is the client's, in OpenAI's shape."""
+    document = _json(body)
+    error = document.get("error", document.get("detail", document.get("message")))
+    if status in OURS or not 400 <= status < 500:
+        return broken_upstream(version, f"answered {status}: {_said(error) or 'no reason'}")
+    given = error if isinstance(error, dict) else {}
+    return Refusal(
+        status,
+        _said(error) or f"the server of {version} refused the request",
+        kind=_text(given.get("type")),
+        param=_text(given.get("param")) or None,
+        code=_text(given.get("code")) or None,
+        headers={"Retry-After": headers["retry-after"]} if "retry-after" in headers else {},
+    )
+
+
+def _said(error: object) -> str:
+    found = error.get("message") if isinstance(error, dict) else error
+    return _text(found)[:1000]
+
+
+def _text(value: object) -> str:
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value)

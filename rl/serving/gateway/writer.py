@@ -1,0 +1,104 @@
+"""Brings answers into the database, behind the requests: files first, rows as soon as the database takes them."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import close_old_connections, connections
+
+from rl.serving.gateway import pending
+from rl.serving.gateway.storing import Unanswered, store
+
+GATHER_SECONDS: Final = 0.25
+"""Answers that end within it share a transaction."""
+RETRY_SECONDS: Final = 1.0
+STOP_SECONDS: Final = 3.0
+"""What is not stored by then waits in its file for the next start."""
+log = logging.getLogger(__name__)
+
+
+class Writer:
+    def __init__(self) -> None:
+        self._files = ThreadPoolExecutor(1, thread_name_prefix="gateway-files")
+        self._queue: queue.SimpleQueue[UUID | Unanswered | None] = queue.SimpleQueue()
+        self._rows = threading.Thread(target=self._run, name="gateway-rows", daemon=True)
+        self._waiting: list[UUID] = []
+        self._unanswered: list[Unanswered] = []
+        self._stopping = threading.Event()
+        self._was_refused = False
+
+    def start(self) -> None:
+        """Begins with what dead processes left behind."""
+        self._rows.start()
+
+    def stop(self) -> None:
+        self._files.shutdown(wait=True)
+        self._stopping.set()
+        self._queue.put(None)
+        self._rows.join(STOP_SECONDS)
+
+    def keep(self, trace_id: UUID, document: Mapping[str, Any]) -> Future[None]:
+        """Done when the answer is in its file; it never fails."""
+        return self._files.submit(self._keep, trace_id, document)
+
+    def count(self, unanswered: Unanswered) -> None:
+        self._queue.put(unanswered)
+
+    def _keep(self, trace_id: UUID, document: Mapping[str, Any]) -> None:
+        try:
+            pending.write(trace_id, document)
+        except OSError as error:
+            log.error("the answer %s is lost: its file cannot be written: %s", trace_id, error)
+        else:
+            self._queue.put(trace_id)
+
+    # --- the thread of the rows --------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        self._store(pending.deliver_all)
+        while not (self._stopping.is_set() and self._queue.empty()):
+            self._gather()
+            if not self._store(self._deliver):
+                self._stopping.wait(RETRY_SECONDS)
+        connections.close_all()
+
+    def _gather(self) -> None:
+        """Waits for something to do, unless there is something already."""
+        if not self._waiting and not self._unanswered:
+            self._take(self._queue.get())
+        time.sleep(GATHER_SECONDS)
+        while not self._queue.empty():
+            self._take(self._queue.get())
+
+    def _take(self, item: UUID | Unanswered | None) -> None:
+        if isinstance(item, Unanswered):
+            self._unanswered.append(item)
+        elif item is not None:
+            self._waiting.append(item)
+
+    def _deliver(self) -> None:
+        if self._unanswered:
+            store({}, self._unanswered)
+            self._unanswered.clear()
+        pending.deliver_these(self._waiting)
+        self._waiting.clear()
+
+    def _store(self, work: Callable[[], object]) -> bool:
+        """Whatever goes wrong, the files are there and the next round tries again."""
+        close_old_connections()
+        try:
+            work()
+        except Exception as error:
+            if not self._was_refused:
+                log.error("answers cannot be stored now, they wait in files: %s: %s", type(error).__name__, error)
+            self._was_refused = True
+        else:
+            self._was_refused = False
+        return not self._was_refused

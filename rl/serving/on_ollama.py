@@ -1,0 +1,84 @@
+"""What is particular about serving by Ollama: the chat format, the files for people, the name that stays the same."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.conf import settings
+
+from rl import files
+from rl.errors import ExportFailed
+from rl.export.ollama import OllamaDeployer, full_name
+from rl.leaves import leaf
+from rl.models import Agent, Deployment
+from rl.records import Report
+from rl.serving.hosting import OllamaHostingProfile
+from rl.serving.model_file import ModelFile
+
+CHAT_FORMAT: Final = "rl.export.ollama_template"
+"""Reads GGUF files with NumPy; imported on first use."""
+MODELFILE, ENV_FILE = "Modelfile", "ollama.env"
+
+
+def server(timeout: float = 30.0) -> OllamaDeployer:
+    return OllamaDeployer(settings.OLLAMA_URL, timeout=timeout)
+
+
+def register(agent: Agent, model_name: str, file: ModelFile, profile: OllamaHostingProfile, report: Report) -> None:
+    """Registers the file as the agent asks, and writes a Modelfile and an environment file beside it.
+
+    Raises ExportFailed for a server that is down or refuses, a file that changed since it was exported, or a chat template
+    that Ollama has no equivalent of.
+    """
+    chat = _chat_settings(agent, file, profile, report)
+    server().register(model_name, file.path, **chat, sha256=file.sha256, report=report)
+    texts = {MODELFILE: profile.modelfile(file.path.name, **chat), ENV_FILE: profile.env_file()}
+    try:
+        for name, text in texts.items():
+            files.write_text(file.path.parent / name, text)
+    except OSError as error:  # the model is served: a folder that cannot be written is no reason to say otherwise
+        report("log", {"text": f"no {MODELFILE} was written to {file.path.parent}: {error.strerror or error}"})
+
+
+def remove(deployment: Deployment, report: Report) -> None:
+    """From Ollama's disk and memory, with the agent's own name where that stands for it. One that is gone already is no
+    error."""
+    names = [deployment.model_name]
+    if deployment.alias == Deployment.Alias.CHAMPION:
+        names.append(deployment.agent.name)
+    ollama = server()
+    for name in names:
+        if ollama.show(name) is not None:
+            ollama.unload(name)
+            ollama.delete(name)
+            report("log", {"text": f"Ollama has {name} no more"})
+
+
+def point(agent: Agent, deployment: Deployment, report: Report) -> None:
+    """Makes the agent's own name at Ollama stand for the deployment's model. Another version that was deployed under that
+    very name keeps its model, under the name of agent and version."""
+    name = agent.name
+    if full_name(deployment.model_name) == full_name(name):
+        return
+    ollama = server()
+    for other in Deployment.objects.filter(target=Deployment.Target.OLLAMA, model_name=name):
+        other.model_name = f"{other.agent.name}:{other.version_name}"
+        ollama.copy(name, other.model_name)
+        other.save(update_fields=["model_name"])
+    ollama.copy(deployment.model_name, name)
+    report("log", {"text": f"Ollama's {name} is {deployment.model_name} now"})
+
+
+def _chat_settings(agent: Agent, file: ModelFile, profile: OllamaHostingProfile, report: Report) -> dict[str, Any]:
+    """The model's own chat format, and how the agent asks: its system prompt, context and answer length."""
+    family = leaf(CHAT_FORMAT).family_of_file(file.path)
+    if not family.takes_system:
+        if agent.system_prompt:
+            raise ExportFailed(
+                f"this model's chat template takes no system message, but {agent.name} has a system prompt"
+            )
+        report("log", {"text": "this model's chat template takes no system message; Ollama will leave them out"})
+    parameters = {**profile.parameters(), "num_predict": agent.response_length}
+    if family.stop:
+        parameters["stop"] = family.stop
+    return {"template": family.ollama_template(), "system": agent.system_prompt, "parameters": parameters}

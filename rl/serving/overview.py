@@ -1,0 +1,120 @@
+"""What is served now, what a deployment would do, and the environment that leads applications to the version in use."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any
+
+from django.db.models import Q
+
+from rl.errors import ExportFailed, UsageError
+from rl.evaluation.choosing import find_version
+from rl.export.levels import check_level
+from rl.export.ollama import full_name
+from rl.models import REWARD_MODEL, Agent, Deployment, Evaluation, ModelVersion
+from rl.serving import llama_server, on_ollama
+from rl.serving.deploy import Place, default_name
+from rl.serving.hosting import hosting_profile
+from rl.serving.model_file import exported
+from rl.serving.promotion import in_use
+from rl.serving.retention import beyond
+from rl.serving.upstreams import upstream_of
+from rl.serving.withdrawal import rows_of
+
+_QUICK_SECONDS = 5.0
+Stage, Target = ModelVersion.Stage, Deployment.Target
+
+
+def choose_version(agent: Agent, name: str) -> ModelVersion | None:
+    """``base`` is the base model, as None. Empty: the newest version that the gate promoted or that was exported. Raises
+    UsageError."""
+    if name.lower() == "base":
+        return None
+    if name:
+        return find_version(agent, name)
+    good = Q(stage__in=[Stage.EXPORTED, Stage.DEPLOYED]) | Q(evaluations__verdict=Evaluation.Verdict.PROMOTE)
+    version = agent.versions.filter(good).exclude(stage=Stage.REJECTED).exclude(run__method=REWARD_MODEL).first()
+    if version is None:
+        raise UsageError(f"{agent.name} has no version that was promoted or exported; name one by --version, or base")
+    return version
+
+
+def served(agent: Agent) -> list[dict[str, Any]]:
+    """One entry for each deployment, the newest first; ``alive`` and ``memory_bytes`` are None where nobody can tell."""
+    rows = list(agent.deployments.select_related("version", "agent"))
+    known, loaded = _at_ollama(rows)
+    return [_entry(row, known, loaded) for row in rows]
+
+
+def plan(agent: Agent, version: ModelVersion | None, place: Place, quantization: str, profile: str) -> dict[str, Any]:
+    """What a deployment would do; nothing is done. Raises UsageError for what it would refuse."""
+    level = check_level(quantization or agent.export_quantization)
+    chosen = hosting_profile(profile, agent.context_length)
+    document: dict[str, Any] = {
+        "version": version.name if version else "base",
+        "target": place.target,
+        "model_name": place.model_name,
+    }
+    if place.target == Target.OPENAI:
+        return {**document, "url": place.base_url}
+    is_there = version is not None and exported(version, level) is not None
+    document |= {"quantization": level, "file": "is exported already" if is_there else "is exported first"}
+    document["profile"] = chosen.as_dict()
+    document["reasons"] = dict(chosen.reasons)
+    document["retired"] = [old.name for old in beyond(agent, version)]
+    return document
+
+
+def place_for(agent: Agent, version: ModelVersion | None, options: dict[str, Any]) -> Place:
+    """Of a command's options. Raises UsageError."""
+    target = options["target"] or (Target.OPENAI.value if options["url"] else agent.deploy_target)
+    name = options["model_name"] or ("" if target == Target.OPENAI else default_name(agent, version))
+    return Place(target, name, options["url"], options["api_key_env"])
+
+
+def is_served(agent: Agent, version: ModelVersion | None, options: dict[str, Any]) -> bool:
+    """Whether something serves it, and the options ask for nothing in particular."""
+    particular = ("target", "quantization", "model_name", "url")
+    return not any(options[name] for name in particular) and rows_of(agent, version).exists()
+
+
+def environment(agent: Agent, name: str = "") -> dict[str, str]:
+    """Variables that lead an application to the version in use. ``name``: of the first. Raises UsageError when nothing
+    serves it."""
+    variable = name or f"OLLAMA_MODEL_{re.sub(r'[^A-Z0-9]', '_', agent.name.upper())}"
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", variable):
+        raise UsageError(f"{variable!r} is no name of an environment variable")
+    row = in_use(agent)
+    if row is None or row.target == Target.NONE:
+        raise UsageError(f"nothing serves the version in use of {agent.name}; run 'deploy_model --agent {agent.name}'")
+    return {variable: row.model_name, "OPENAI_BASE_URL": upstream_of(row).base_url}
+
+
+def as_shell(variables: dict[str, str]) -> list[str]:
+    return [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+
+
+def _at_ollama(rows: list[Deployment]) -> tuple[set[str] | None, dict[str, int]]:
+    """Full names of the models that Ollama has (None when it does not answer), and bytes of those in memory."""
+    if not any(row.target == Target.OLLAMA for row in rows):
+        return set(), {}
+    ollama = on_ollama.server(_QUICK_SECONDS)
+    try:
+        return {model.name for model in ollama.list()}, {model.name: model.size_bytes for model in ollama.running()}
+    except ExportFailed:
+        return None, {}
+
+
+def _entry(row: Deployment, known: set[str] | None, loaded: dict[str, int]) -> dict[str, Any]:
+    alive, memory = None, None
+    if row.target == Target.LLAMA_CPP:
+        alive, memory = llama_server.is_alive(row), llama_server.memory_bytes(row)
+    elif row.target == Target.OLLAMA:
+        name = full_name(row.model_name)
+        alive, memory = known is not None and name in known, loaded.get(name)
+    return {
+        "version": row.version_name, "target": row.target, "model_name": row.model_name, "alias": row.alias,
+        "url": upstream_of(row).base_url if row.target == Target.OLLAMA else row.url,
+        "alive": alive, "memory_bytes": memory, "problem": row.settings.get("error", ""),
+    }  # fmt: skip

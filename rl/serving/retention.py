@@ -1,0 +1,82 @@
+"""Keeps the last versions of an agent deployed and exported, and makes room by taking the older ones away.
+
+The adapter, or the whole model that was trained, stays for ever: everything else can be made from it again.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from rl import files
+from rl.errors import RatchetError
+from rl.export import release
+from rl.models import REWARD_MODEL, Agent, Arm, Artifact, Deployment, Experiment, ModelVersion
+from rl.records import Report, silent
+from rl.serving.on_ollama import ENV_FILE, MODELFILE
+from rl.serving.withdrawal import rows_of, take_down
+
+EXPORTS = (Artifact.Kind.MERGED, Artifact.Kind.GGUF, Artifact.Kind.GGUF_LORA, Artifact.Kind.ONNX)
+
+
+def retire_old(agent: Agent, *, report: Report = silent) -> list[ModelVersion]:
+    """Stops serving what is beyond ``keep_versions``, and removes its exports; the versions that this met.
+
+    A target that does not answer, or a file that cannot be removed, is told and left for the next time.
+    """
+    retired = []
+    for version in beyond(agent):
+        try:
+            for row in rows_of(agent, version):
+                take_down(row, report)
+            freed = sum(_remove(artifact) for artifact in _exports(version))
+        except (RatchetError, OSError) as error:
+            report(
+                "log", {"text": f"{version.name} is beyond the {agent.keep_versions} that are kept, and stays: {error}"}
+            )
+            continue
+        retired.append(version)
+        report(
+            "log", {"text": f"{version.name} is retired: not served any more, {freed / 1e6:.1f} MB of exports removed"}
+        )
+    return retired
+
+
+def beyond(agent: Agent, wanted: ModelVersion | None = None) -> list[ModelVersion]:
+    """Versions that are served or exported and are not kept. Never those in use, before it, or in an experiment that is
+    drafted or runs. ``wanted`` counts as deployed now."""
+    candidates = agent.versions.exclude(pk__in=_needed(agent)).exclude(run__method=REWARD_MODEL)
+    ranked = sorted(candidates, key=lambda version: (version == wanted, _last_wanted(version)), reverse=True)
+    old = ranked[agent.keep_versions :]
+    return [version for version in old if _exports(version) or rows_of(agent, version).exists()]
+
+
+def _needed(agent: Agent) -> set[int]:
+    aliased = Deployment.objects.filter(agent=agent).exclude(alias="").values_list("version", flat=True)
+    states = (Experiment.State.DRAFT, Experiment.State.RUNNING)
+    arms = Arm.objects.filter(experiment__agent=agent, experiment__state__in=states).values_list("version", flat=True)
+    return {version for version in (*aliased, *arms) if version is not None}
+
+
+def _last_wanted(version: ModelVersion) -> datetime:
+    """When it was made, or deployed: an old version that somebody deploys today is wanted today."""
+    rows = version.deployments.exclude(target=Deployment.Target.NONE)
+    return max([version.created_at, *rows.values_list("created_at", flat=True)])
+
+
+def _exports(version: ModelVersion) -> list[Artifact]:
+    """Without those that somebody had put elsewhere."""
+    return [one for one in version.artifacts.filter(kind__in=EXPORTS) if not one.path.startswith("/")]
+
+
+def _remove(artifact: Artifact) -> int:
+    """Bytes freed. The file goes first: a row without a file is found out, a file without a row is not."""
+    path = release.artifact_path(artifact)
+    files.remove(path)
+    artifact.delete()
+    folder = path.parent
+    if path.suffix == ".gguf":
+        files.remove(path.with_suffix(".md"))  # its card
+    if artifact.kind == Artifact.Kind.GGUF and not list(folder.glob("*.gguf")):
+        for name in (MODELFILE, ENV_FILE):
+            files.remove(folder / name)
+    return artifact.size_bytes

@@ -1,0 +1,49 @@
+"""Where a deployment answers: address, model name and headers of its OpenAI-compatible server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from django.conf import settings
+from django.utils.crypto import salted_hmac
+
+from rl.errors import UsageError
+from rl.models import Deployment
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    base_url: str
+    """Ends with ``/v1``."""
+    model: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def upstream_of(deployment: Deployment) -> Upstream:
+    """Raises UsageError for a deployment that nothing serves, or whose API key is not in the environment."""
+    model = deployment.model_name
+    if deployment.target == Deployment.Target.OLLAMA:
+        return Upstream(f"{settings.OLLAMA_URL}/v1", model)
+    if deployment.target == Deployment.Target.NONE or not deployment.url:
+        raise UsageError(f"{deployment.version_name} of {deployment.agent.name} is not served by anything")
+    if deployment.target == Deployment.Target.LLAMA_CPP:
+        return Upstream(f"{deployment.url}/v1", model, _bearer(server_key(deployment)))
+    headers = _bearer(_from_environment(deployment.api_key_env)) if deployment.api_key_env else {}
+    return Upstream(f"{deployment.url}/v1", model, headers)
+
+
+def server_key(deployment: Deployment) -> str:
+    """What our own llama.cpp process asks for, so that other users of the machine cannot use it; kept nowhere."""
+    return salted_hmac("rl.serving.llama_server", str(deployment.pk), algorithm="sha256").hexdigest()
+
+
+def _bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+def _from_environment(name: str) -> str:
+    if value := os.environ.get(name):
+        return value
+    raise UsageError(f"the environment variable {name}, which holds the server's API key, is not set")

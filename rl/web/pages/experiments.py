@@ -1,0 +1,105 @@
+"""Experiments: the list, one of them with its intervals, and what a person decides there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
+
+from rl.errors import RatchetError, UsageError
+from rl.models import Experiment
+from rl.serving.experiments import lifecycle
+from rl.serving.experiments.looks import look
+from rl.serving.experiments.report import answer, document, history
+from rl.serving.experiments.wording import difference_text
+
+SHOWN = 200
+
+
+@require_safe
+@never_cache
+@login_required
+def experiment_list(request: HttpRequest) -> HttpResponse:
+    _check_permission(request, "view")
+    rows = _rows().prefetch_related("arms__version")[:SHOWN]
+    listed = [{"row": row, "answer": answer(row), "arms": " / ".join(_names(row))} for row in rows]
+    return render(request, "rl/experiments.html", {"page": "experiments", "experiments": listed, "shown": SHOWN})
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@login_required
+def one_experiment(request: HttpRequest, pk: int) -> HttpResponse:
+    _check_permission(request, "view")
+    experiment = get_object_or_404(_rows(), pk=pk)
+    if request.method != "POST":
+        return render(request, "rl/experiment.html", _context(request, experiment))
+    _check_permission(request, "change")
+    try:
+        _act(request, experiment)
+    except RatchetError as error:
+        context = {"page": "experiments", "back": reverse("experiment", args=[pk]), "problem": str(error)}
+        return render(request, "rl/rate_problem.html", context, status=400)
+    return redirect("experiment", pk=pk)
+
+
+@require_safe
+@never_cache
+@login_required
+def look_json(request: HttpRequest, pk: int) -> JsonResponse:
+    """What the page asks for while the experiment runs."""
+    _check_permission(request, "view")
+    found = look(get_object_or_404(_rows(), pk=pk), with_history=True)
+    return JsonResponse({**document(found), "history": history(found)})
+
+
+def _rows() -> QuerySet[Experiment]:
+    return Experiment.objects.select_related("agent")
+
+
+def _names(experiment: Experiment) -> list[str]:
+    return [f"{arm.version_name} (control)" if arm.is_control else arm.version_name for arm in experiment.arms.all()]
+
+
+def _check_permission(request: HttpRequest, what: str) -> None:
+    if not (request.user.is_staff and request.user.has_perm(f"rl.{what}_experiment")):
+        raise PermissionDenied("Experiments are for staff with the permission to see or to change them.")
+
+
+def _context(request: HttpRequest, experiment: Experiment) -> dict[str, Any]:
+    found = document(look(experiment))
+    return {
+        "page": "experiments",
+        "experiment": experiment,
+        "look": found,
+        "percent": round(found["progress"] * 100),
+        "challengers": [arm for arm in found["arms"] if not arm["is_control"]],
+        "effect": difference_text(experiment.metric, experiment.minimum_effect, signed=False),
+        "confidence": f"{experiment.confidence * 100:g} %",
+        "unserved": lifecycle.unserved(experiment) if experiment.state != experiment.State.STOPPED else [],
+        "may_change": request.user.has_perm("rl.change_experiment"),
+    }
+
+
+def _act(request: HttpRequest, experiment: Experiment) -> None:
+    """Raises UsageError for an action or an arm that does not exist, and what the action raises."""
+    action, by = request.POST.get("action", ""), request.user.get_username()
+    if action == "start":
+        lifecycle.start(experiment)
+    elif action == "stop":
+        lifecycle.stop(experiment, by)
+    elif action == "promote":
+        number = request.POST.get("arm", "")
+        arm = experiment.arms.select_related("version").filter(pk=number).first() if number.isdecimal() else None
+        if arm is None:
+            raise UsageError("the experiment has no such arm")
+        lifecycle.conclude(experiment, arm, by)
+    else:
+        raise UsageError("nothing is known by this name; open the page again")

@@ -1,0 +1,125 @@
+/* The page of one experiment: draws the history of its intervals, and asks every ten seconds what is new while the
+   experiment runs and somebody looks. */
+
+import { Chart } from "./chart.js";
+
+const $ = (id) => document.getElementById(id);
+const page = $("experiment");
+const EVERY = 10000, SLOWEST = 60000;
+const effect = Number(page.dataset.effect), counted = page.dataset.counted;
+const isShare = ["thumbs_up", "win_rate", "error_rate"].includes(page.dataset.metric);
+const charts = new Map(); // arm to its chart
+let timer = null, wait = EVERY;
+
+// --- asking ----------------------------------------------------------------------------------------------------------
+
+const runs = () => page.dataset.state === "running";
+
+async function ask() {
+  const response = await fetch(page.dataset.look, { redirect: "manual" });
+  if (!response.ok) throw new Error(response.status ? `the server answered ${response.status}` : "you are signed out");
+  return response.json();
+}
+
+async function poll() {
+  timer = null;
+  try {
+    const news = await ask();
+    if (news.state !== page.dataset.state || stopped(news)) return location.reload();
+    wait = EVERY;
+    $("experiment-status").textContent = "";
+    update(news);
+  } catch (error) {
+    wait = Math.min(wait * 2, SLOWEST);
+    $("experiment-status").textContent = `No news: ${error.message}.${runs() ? " Trying again." : ""}`;
+  }
+  plan();
+}
+
+function plan() {
+  if (timer === null && !document.hidden && runs()) timer = setTimeout(poll, wait);
+}
+
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(timer);
+  timer = null;
+  if (!document.hidden && runs()) poll();
+});
+
+// --- showing ---------------------------------------------------------------------------------------------------------
+
+const rowOf = (arm) => page.querySelector(`tr[data-arm="${arm.id}"]`);
+const stopped = (news) => news.arms.some((arm) => rowOf(arm)?.dataset.stopped !== (arm.is_stopped ? "1" : "0"));
+
+function say(element, text) {
+  if (element && element.textContent !== text) element.textContent = text;
+}
+
+function update(news) {
+  say($("answer"), news.answer);
+  say($("reason"), news.reason);
+  if ($("progress")) $("progress").value = news.progress * 100;
+  say($("percent"), `${Math.round(news.progress * 100)} %`);
+  if (news.predicted) say($("predicted"), String(news.predicted));
+  for (const arm of news.arms) {
+    for (const cell of rowOf(arm).querySelectorAll("[data-cell]")) say(cell, arm.texts[cell.dataset.cell]);
+  }
+  news.history.forEach(draw);
+}
+
+function shown(number) {
+  if (number == null) return "–";
+  const text = isShare ? `${(number * 100).toFixed(1)}` : String(Number(number.toPrecision(3)));
+  return (number > 0 ? `+${text}` : text).replace("-", "−");
+}
+
+// --- the chart -------------------------------------------------------------------------------------------------------
+
+function draw(history) {
+  const { arm, observations, value, low, high } = history;
+  if (!observations.length) return;
+  fillTable(history);
+  if (page.dataset.metric === "error_rate") return;
+  $(`empty-${arm}`).hidden = true;
+  $(`key-${arm}`).hidden = false;
+  if (!charts.has(arm)) charts.set(arm, chartOf(arm));
+  const line = (at) => observations.map(() => at);
+  charts.get(arm).show([observations, value, high, low, line(0), line(effect), line(-effect)]);
+}
+
+function chartOf(arm) {
+  const said = { scale: "difference", value: (plot, number) => shown(number) };
+  const dotted = { ...said, dash: [2, 4], colour: "--chart-ink" };
+  return new Chart($(`chart-${arm}`), {
+    height: 300,
+    x: { axis: counted, label: counted },
+    axes: [{ scale: "difference", label: isShare ? "difference, points" : "difference", values: (plot, ticks) => ticks.map(shown) }],
+    scales: { difference: { range: inView } },
+    bands: [[2, 3]],
+    series: [
+      { ...said, label: "difference", colour: "--chart-1" },
+      { ...said, label: "to", dash: [6, 4], colour: "--chart-1" },
+      { ...said, label: "from", dash: [6, 4], colour: "--chart-1" },
+      { ...dotted, label: "none" }, { ...dotted, label: "matters, above" }, { ...dotted, label: "matters, below" },
+    ],
+  });
+}
+
+/** The first intervals are wide: they may leave the picture, the smallest difference that matters may not. */
+function inView(plot, low, high) {
+  const most = effect * 5, room = effect * 1.25;
+  return [Math.max(Math.min(low ?? 0, -room), -most), Math.min(Math.max(high ?? 0, room), most)];
+}
+
+// --- the table -------------------------------------------------------------------------------------------------------
+
+function fillTable({ arm, observations, value, low, high }) {
+  const rows = observations.map((count, n) => [String(count), ...[value, low, high].map((of) => shown(of[n]))]);
+  $(`table-${arm}`).tBodies[0].replaceChildren(...rows.reverse().map((texts) => {
+    const line = document.createElement("tr");
+    line.append(...texts.map((text) => Object.assign(document.createElement("td"), { className: "number", textContent: text })));
+    return line;
+  }));
+}
+
+poll();

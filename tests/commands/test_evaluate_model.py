@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from rl.export import gguf
+from rl.export.records import ExportJob
+from rl.models import Agent, Artifact, Evaluation, ModelVersion
+from rl.records import silent
+from tests.evaluation.conftest import PAIRS, adapter
+from tests.evaluation.pair_sets import pair_set, version_on
+from tests.training.conftest import tiny_base
+
+__all__ = ["adapter", "tiny_base"]
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def version(agent: Agent, data_dir: Path, tiny_base: Path, adapter: Path) -> ModelVersion:
+    pair_set(agent, PAIRS)
+    return version_on(agent, tiny_base, adapter)
+
+
+def evaluate(agent: Agent, *arguments: str) -> str:
+    told = StringIO()
+    call_command("evaluate_model", "--agent-type", agent.name, *arguments, stdout=told, verbosity=0)
+    return told.getvalue()
+
+
+def document(agent: Agent, *arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(evaluate(agent, "--json", *arguments))
+    return found
+
+
+def test_it_prints_guard_rails_errors_and_the_verdict(agent, version):
+    told = evaluate(agent, "--compare-base")
+    assert "Held-out preference accuracy of support-chat v1: 3 pairs, 3 prompts" in told
+    for words in ("Guard rails, from 3 answers of each model", "kl_to_base", "mean reward", "gate: undecided."):
+        assert words in told
+
+
+def test_own_pairs_are_measured_and_nothing_is_stored(agent, version, tmp_path):
+    file = tmp_path / "own.jsonl"
+    file.write_text('{"prompt": "Where is it?", "chosen": "Open Orders.", "rejected": "No."}\n')
+    found = document(agent, "--test-data", str(file), "--output", str(tmp_path / "report.json"))
+    assert (found["version"], found["pairs"], found["learned"]) == ("v1", 1, 0)
+    assert "more prompts should decide" in found["reason"]
+    assert json.loads((tmp_path / "report.json").read_text()) == found
+    assert not Evaluation.objects.exists()
+
+
+def test_a_bad_line_of_own_pairs_ends_with_2_and_is_named(agent, version, tmp_path):
+    file = tmp_path / "own.jsonl"
+    file.write_text('{"prompt": "Where is it?", "chosen": "Open Orders."}\n')
+    with pytest.raises(CommandError, match=r"own\.jsonl \(line 1\): rejected must be a text") as error:
+        evaluate(agent, "--test-data", str(file))
+    assert error.value.returncode == 2
+
+
+def test_a_broken_guard_rail_ends_with_4(agent, version):
+    Agent.objects.filter(pk=agent.pk).update(guard_limits={"kl_to_base": 1e-9})
+    with pytest.raises(CommandError) as error:
+        evaluate(agent)
+    assert error.value.returncode == 4
+    assert Evaluation.objects.get().verdict == "reject"
+
+
+def test_the_exported_file_is_measured_beside_the_weights(agent, version, tiny_base, adapter, tmp_path):
+    made = gguf.export(ExportJob(str(tiny_base), adapter, tmp_path, "tiny", "q8_0"), silent)
+    fields = {"kind": "gguf", "quantization": "q8_0", "size_bytes": 1, "sha256": "0" * 64}
+    Artifact.objects.create(version=version, path=str(made.path), **fields)
+    told = evaluate(agent, "--artifact")
+    assert "file q8_0" in told
+    assert "weights as trained" in told
+    assert "The file at q8_0 holds what the weights promise" in told
+    assert document(agent, "--artifact", "--quantization", "q8_0")["artifact"] == str(made.path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--artifact",), "v1 has no GGUF file at q8_0; there are: none yet"),
+        (("--quantization", "f16"), "--quantization says which file --artifact measures"),
+        (("--artifact", "--compare-base"), "--compare-base does not go with it"),
+        (("--artifact", "--checkpoint", "x"), "--checkpoint does not go with it"),
+    ],
+)
+def test_what_cannot_be_measured_ends_with_2_and_a_reason(agent, version, arguments, told):
+    with pytest.raises(CommandError, match=told) as error:
+        evaluate(agent, *arguments)
+    assert error.value.returncode == 2

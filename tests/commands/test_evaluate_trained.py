@@ -1,0 +1,64 @@
+"""evaluate_model on a version that was really trained."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.commands.site import Site
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def trained(prepared_site: Site, tmp_path_factory) -> Site:
+    site = prepared_site.copy(tmp_path_factory.mktemp("trained") / "data")
+    site.run("train_dpo", "--agent", "support-chat", "--val-split", "0.3", "--epochs", "3")
+    return site
+
+
+def adapter(site: Site) -> Path:
+    return next((site.data / "models" / "support-chat").glob("v*/adapter"))
+
+
+def test_a_version_is_measured_beside_its_base(trained, tmp_path):
+    report = tmp_path / "results.json"
+    document = trained.json("evaluate_model", "--agent", "support-chat", "--compare-base", "--output", str(report))
+    assert json.loads(report.read_text()) == document
+    models = document["models"]
+    assert models["new"]["accuracy"]["value"] > 0.85 > 0.65 > models["base"]["accuracy"]["value"]
+    assert models["new"]["accuracy"]["low"] < models["new"]["accuracy"]["value"]
+    assert document["verdict"] == "promote"
+    assert len(document["worst"]) == 10
+    assert set(document["worst"][0]) == {"margin", "prompt", "chosen", "rejected"}
+
+
+def test_a_checkpoint_is_measured_like_a_version(trained):
+    document = trained.json(
+        "evaluate_model", "--agent", "support-chat", "--checkpoint", str(adapter(trained)), "--compare-base"
+    )
+    assert document["models"]["new"]["accuracy"]["value"] > 0.85
+
+
+def test_the_version_in_use_compared_with_itself_is_undecided(trained):
+    document = trained.json("evaluate_model", "--agent", "support-chat", "--checkpoint", str(adapter(trained)))
+    assert document["verdict"] == "undecided"
+    assert document["ratings_needed"] is None or document["ratings_needed"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "complaint"),
+    [
+        (("--agent", "support-chat", "--version", "v9999"), 2, "has no version 'v9999'; there are: v"),
+        (("--agent", "support-chat", "--checkpoint", "/nowhere"), 2, "is no adapter"),
+        (("--agent", "nobody"), 2, "no agent is named 'nobody'"),
+        (("--agent", "support-chat", "--output", "/nowhere/report.json"), 2, "there is no directory /nowhere"),
+        (("--agent", "support-chat", "--output", "/"), 2, "is a directory"),
+    ],
+)
+def test_what_cannot_be_measured_is_one_clear_error(trained, arguments, code, complaint):
+    result = trained.run("evaluate_model", *arguments, expect=code)
+    assert complaint in result.stderr
+    assert "Traceback" not in result.stderr

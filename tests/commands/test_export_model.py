@@ -1,0 +1,158 @@
+"""export_model on one trained version, and on its bare checkpoint."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rl.export.llama_process import greedy_tokens
+from tests.commands.site import Site
+from tests.export.ollama_double import OllamaDouble, ollama_double
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def trained(prepared_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    site = prepared_site.copy(tmp_path_factory.mktemp("trained") / "data")
+    site.run("train_dpo", "--agent", "support-chat", "--max-steps", "2")
+    return site
+
+
+@pytest.fixture
+def ollama(tmp_path: Path) -> Iterator[OllamaDouble]:
+    with ollama_double(tmp_path / "blobs") as server:
+        yield server
+
+
+def adapter(site: Site) -> Path:
+    return next((site.data / "models" / "support-chat").glob("v*/adapter"))
+
+
+@pytest.mark.parametrize("level", ["f16", "q4_k_m"])
+def test_a_gguf_is_written_that_llama_cpp_loads(trained, level):
+    document = trained.json("export_model", "--agent", "support-chat", "--quantization", level)
+    path = Path(document["path"])
+    assert path.suffix == ".gguf"
+    assert len(greedy_tokens(path, "Where is my parcel?", 8)) == 8
+    assert trained.query("SELECT size_bytes FROM rl_artifact WHERE quantization = ?", level) == [(path.stat().st_size,)]
+
+
+def test_the_figures_of_an_export_are_words_for_people(trained):
+    told = trained.run("export_model", "--agent", "support-chat", "--format", "gguf-lora").stdout
+    assert "tensor_types: F16 28" in told
+    assert "{" not in told
+
+
+@pytest.mark.parametrize(("kind", "file"), [("merged", "model.safetensors"), ("lora", "adapter_model.safetensors")])
+def test_directories_are_exported_too(trained, kind, file):
+    document = trained.json("export_model", "--agent", "support-chat", "--format", kind)
+    assert (Path(document["path"]) / file).exists()
+
+
+def test_a_checkpoint_is_exported_under_the_given_name(trained, tmp_path):
+    document = trained.json(
+        "export_model", "--checkpoint", str(adapter(trained)), "--model-name", "my-chat", "--output", str(tmp_path)
+    )
+    assert Path(document["path"]) == tmp_path / "gguf" / "my-chat-f16.gguf"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "complaint"),
+    [
+        (("--agent", "support-chat", "--quantization", "q9"), 2, "q9"),
+        (("--agent", "support-chat", "--model-name", "../up"), 2, "model name"),
+        ((), 2, "say what to export"),
+        (("--checkpoint", "/nowhere"), 2, "is no adapter"),
+    ],
+)
+def test_what_cannot_be_exported_is_one_clear_error(trained, arguments, code, complaint):
+    result = trained.run("export_model", *arguments, expect=code)
+    assert complaint in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_an_adapter_without_its_base_model_is_refused(trained, tmp_path):
+    lost = tmp_path / "lost"
+    shutil.copytree(adapter(trained), lost)
+    config = json.loads((lost / "adapter_config.json").read_text())
+    (lost / "adapter_config.json").write_text(json.dumps({**config, "base_model_name_or_path": str(tmp_path / "gone")}))
+    result = trained.run("export_model", "--checkpoint", str(lost), "--output", str(tmp_path), expect=2)
+    assert "gone" in result.stderr
+    assert not list(tmp_path.glob("gguf/*"))
+
+
+def test_the_card_of_a_version_says_what_it_learned_from_and_how_it_did(trained: Site):
+    path = Path(trained.json("export_model", "--agent", "support-chat", "--format", "gguf-lora")["path"])
+    card = path.with_suffix(".md").read_text()
+    [(fingerprint,)] = trained.query("SELECT content_hash FROM rl_trainingset")
+    for expected in (
+        fingerprint,
+        "| raters | ",
+        "| agreement between raters | ",
+        "| this version | ",
+        "| beta | 0.1 |",
+    ):
+        assert expected in card
+    assert hashlib.sha256(path.read_bytes()).hexdigest() in card
+
+
+def test_merge_is_short_for_the_merged_format(trained: Site, tmp_path: Path):
+    command = ("export_model", "--checkpoint", str(adapter(trained)), "--merge", "--output", str(tmp_path))
+    document = trained.json(*command, "--model-name", "my-chat")
+    assert (document["format"], document["path"]) == ("merged", str(tmp_path / "merged"))
+    told = trained.run(*command, "--model-name", "your-chat", expect=2).stderr
+    assert f"{tmp_path}/merged holds the model my-chat: give another --output" in told
+
+
+def test_the_base_model_of_a_checkpoint_can_be_given(trained: Site, tmp_path: Path):
+    lost = shutil.copytree(adapter(trained), tmp_path / "lost")
+    config = json.loads((lost / "adapter_config.json").read_text())
+    (lost / "adapter_config.json").write_text(json.dumps({**config, "base_model_name_or_path": None}))
+    base = ("--base-model", str(trained.data / "base_models" / "tiny"))
+    document = trained.json("export_model", "--checkpoint", str(lost), *base, "--format", "lora")
+    assert (Path(document["path"]) / "README.md").exists()
+
+
+def test_a_version_is_registered_with_ollama(trained: Site, ollama: OllamaDouble):
+    command = ("export_model", "--agent", "support-chat", "--register", "--quantization", "q8_0")
+    document = trained.json(*command, "--model-name", "helper:new", OLLAMA_URL=ollama.url)
+    assert document["details"]["registered"] == "helper:new"
+    assert ollama.models["helper:new"]["template"]
+    assert trained.query("SELECT target FROM rl_deployment WHERE model_name = 'helper:new'") == [("ollama",)]
+
+
+def test_a_checkpoint_is_registered_with_ollama(trained: Site, ollama: OllamaDouble, tmp_path: Path):
+    command = ("export_model", "--checkpoint", str(adapter(trained)), "--register", "--output", str(tmp_path))
+    document = trained.json(*command, "--model-name", "bare", OLLAMA_URL=ollama.url)
+    assert document["details"]["registered"] == "bare"
+    digest = hashlib.sha256(Path(document["path"]).read_bytes()).hexdigest()
+    assert list(ollama.models["bare:latest"]["files"].values()) == [f"sha256:{digest}"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "complaint"),
+    [
+        (("--agent", "support-chat", "--register", "--merge"), 2, "--register goes with --format gguf"),
+        (("--agent", "support-chat", "--register"), 1, "Ollama does not answer at http://127.0.0.1:9"),
+        (("--agent", "support-chat", "--base-model", "x"), 2, "--base-model goes with --checkpoint"),
+    ],
+)
+def test_what_cannot_be_registered_is_told_before_any_work(trained: Site, arguments, code, complaint):
+    result = trained.run("export_model", *arguments, expect=code, OLLAMA_URL="http://127.0.0.1:9")
+    assert complaint in result.stderr
+    assert "merge" not in result.stderr.splitlines()[0]
+
+
+def test_a_whole_model_is_trained_measured_and_exported(site: Site):
+    chosen = ("--full", "--learning-rate", "1e-4", "--val-split", "0.3", "--epochs", "3")
+    document = site.json("train_dpo", "--agent", "support-chat", *chosen, "--export", "--quantization", "f16")
+    artifacts = document["artifacts"]
+    assert artifacts.keys() == {"model", "gguf"}
+    assert document["evaluation"]["models"]["new"]["accuracy"]["value"] > 0.85
+    assert len(greedy_tokens(site.data / artifacts["gguf"], "Where is my parcel?", 8)) == 8

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from rl.collect import feedback
+from rl.models import Agent, Arm, Experiment, Trace
+from rl.serving.experiments import metrics
+from tests.serving.experiments.experimenting import answers, arms_of, make_experiment, rate, use
+
+
+@pytest.fixture
+def experiment(agent: Agent) -> Experiment:
+    return make_experiment(agent)
+
+
+def means(experiment: Experiment, metric: str) -> dict[str, tuple[int, float]]:
+    """By version: how many units, and their mean."""
+    tally = metrics.new_tally(metric, 0.1)
+    for seen in metrics.observations(experiment, metric):
+        tally.add(seen.arm, seen.unit, seen.value, seen.step)
+    found = {arm.version_name: (arm.pk, tally.mean(arm.pk)) for arm in experiment.arms.all()}
+    return {name: (tally.n(arm), round(mean.value, 6)) for name, (arm, mean) in found.items() if mean}
+
+
+def say(trace: Trace, value: float, rater: str = "device:1", scale: str = "score") -> None:
+    feedback.rate(trace, rater=rater, scale=scale, value=value, source="test")
+
+
+def test_each_user_counts_once_with_the_mean_of_the_ratings(experiment: Experiment):
+    control, challenger = arms_of(experiment)
+    first, second, other = answers(control, ["anna", "anna", "ben"])
+    for trace, value in ((first, 1.0), (second, 0.0), (other, 1.0)):
+        say(trace, value)
+    say(answers(challenger, ["carl"])[0], 0.25)
+    assert means(experiment, "rating") == {"base": (2, 0.75), "v286": (1, 0.25)}
+
+
+def test_a_rating_in_the_middle_is_no_thumb(experiment: Experiment):
+    control, _ = arms_of(experiment)
+    for trace, stars in zip(answers(control, ["anna", "ben", "carl", "dora"]), (5, 4, 3, 1), strict=True):
+        say(trace, stars, scale="stars")
+    assert means(experiment, "thumbs_up") == {"base": (3, round(2 / 3, 6))}
+
+
+def test_what_was_retracted_or_superseded_does_not_count(experiment: Experiment):
+    control, _ = arms_of(experiment)
+    kept, changed, gone = answers(control, ["anna", "ben", "carl"])
+    say(kept, 1.0)
+    say(changed, 1.0)
+    say(changed, 0.0)
+    say(gone, 1.0)
+    feedback.retract(feedback.current_rating(gone, "device:1"), rater="device:1", source="test")
+    assert means(experiment, "rating") == {"base": (2, 0.5)}
+
+
+def test_answers_without_a_name_are_of_somebody_else_each_time(experiment: Experiment):
+    control, _ = arms_of(experiment)
+    for trace in answers(control, ["", ""]):
+        say(trace, 1.0)
+    assert means(experiment, "rating") == {"base": (2, 1.0)}
+
+
+def test_outcomes_are_those_of_the_name(experiment: Experiment):
+    control, challenger = arms_of(experiment)
+    (one,), (other,) = answers(control, ["anna"]), answers(challenger, ["ben"])
+    feedback.outcome(one, metric="solved", value=3.0, rater="app", source="test")
+    feedback.outcome(other, metric="solved", value=5.0, rater="app", source="test")
+    feedback.outcome(other, metric="clicks", value=70.0, rater="app", source="test")
+    assert means(experiment, "outcome:solved") == {"base": (1, 3.0), "v286": (1, 5.0)}
+
+
+@pytest.mark.parametrize(("choice", "value"), [("left", 0.0), ("right", 1.0), ("tie", 0.5), ("both_bad", 0.5)])
+@pytest.mark.parametrize("control_is_left", [True, False])
+def test_a_comparison_is_won_by_the_challenger_lost_or_drawn(experiment, choice, value, control_is_left):
+    control, challenger = arms_of(experiment)
+    (one,), (other,) = answers(control, ["anna"]), answers(challenger, ["anna"])
+    left, right = (one, other) if control_is_left else (other, one)
+    feedback.compare(left, right, choice=choice, rater="device:1", source="test")
+    assert means(experiment, "win_rate") == {"v286": (1, value if control_is_left else 1 - value)}
+
+
+def test_a_rater_counts_once_for_a_pair_and_pairs_of_one_arm_not_at_all(experiment: Experiment):
+    control, challenger = arms_of(experiment)
+    (one,), (other, third) = answers(control, ["anna"]), answers(challenger, ["anna", "anna"])
+    for left, right, choice, rater in (
+        (one, other, "right", "device:1"), (other, one, "right", "device:1"), (one, other, "right", "device:2"),
+        (other, third, "right", "device:1"),
+    ):  # fmt: skip
+        feedback.compare(left, right, choice=choice, rater=rater, source="test")
+    assert means(experiment, "win_rate") == {"v286": (2, 0.75)}
+
+
+def test_failed_requests_are_the_error_rate(experiment: Experiment):
+    control, challenger = arms_of(experiment)
+    Arm.objects.filter(pk=control.pk).update(requests=200, failures=10)
+    tally = metrics.new_tally("error_rate", 0.1)
+    metrics.count_errors(tally, list(experiment.arms.all()))
+    assert (tally.n(control.pk), tally.mean(control.pk).value) == (200, 0.05)
+    assert tally.mean(challenger.pk) is None
+    assert list(metrics.observations(experiment, "error_rate")) == []
+
+
+def test_other_experiments_and_other_answers_do_not_count(experiment: Experiment, trace: Trace):
+    control, _ = arms_of(experiment)
+    say(answers(control, ["anna"])[0], 1.0)
+    say(trace, 0.0)
+    Experiment.objects.filter(pk=experiment.pk).update(state="stopped", stopped_at=timezone.now())
+    other = make_experiment(experiment.agent, name="second")
+    say(answers(arms_of(other)[0], ["anna"])[0], 0.0)
+    assert means(experiment, "rating") == {"base": (1, 1.0)}
+
+
+def test_what_comes_after_the_end_does_not_count(experiment: Experiment):
+    control, _ = arms_of(experiment)
+    one, late = answers(control, ["anna", "ben"])
+    say(one, 1.0)
+    experiment.stopped_at = timezone.now()
+    say(late, 0.0)
+    assert means(experiment, "rating") == {"base": (1, 1.0)}
+
+
+def test_a_draft_has_observed_nothing(agent: Agent):
+    assert means(make_experiment(agent, running=False), "rating") == {}
+
+
+def test_answers_know_the_step_of_the_ramp_that_they_were_given_in(agent: Agent):
+    ramp = [{"hours": 0, "share": 0.1}, {"hours": 24, "share": 0.5}, {"hours": 1000, "share": 1}]
+    experiment = make_experiment(agent, ramp=ramp)  # two days ago
+    control, _ = arms_of(experiment)
+    early = answers(control, ["anna"], occurred_at=experiment.started_at + timedelta(hours=23))
+    late = answers(control, ["ben"], occurred_at=experiment.started_at + timedelta(hours=25))
+    rate([*late, *early], up=1)
+    assert [(seen.unit, seen.step) for seen in metrics.observations(experiment, "rating")] == [("ben", 1), ("anna", 0)]
+
+
+def test_it_is_one_query_however_many_ratings(experiment: Experiment, django_assert_num_queries):
+    for arm in arms_of(experiment):
+        use(arm, 30, 10)
+    with django_assert_num_queries(1):
+        assert len(list(metrics.observations(experiment, "rating"))) == 60
+    control, challenger = arms_of(experiment)
+    assert metrics.users(experiment) == {control.pk: 30, challenger.pk: 30}

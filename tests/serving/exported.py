@@ -1,0 +1,20 @@
+"""Versions with a file that a server can be given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rl.export.checksums import artifact_fields
+from rl.models import Agent, Artifact, ModelVersion
+from tests.export.tiny_gguf import CHATML, write_gguf
+
+
+def exported(agent: Agent, name: str, data_dir: Path, template: str = CHATML, kind: str = "gguf") -> Artifact:
+    """A version of the agent at stage EXPORTED, and its file."""
+    version = ModelVersion.objects.create(
+        agent=agent, name=name, base_model="tiny", feedback_count=15, stage=ModelVersion.Stage.EXPORTED
+    )
+    folder = data_dir / "models" / agent.name / name
+    folder.mkdir(parents=True)
+    fields = artifact_fields(write_gguf(folder / f"{name}.gguf", template))
+    return Artifact.objects.create(version=version, kind=kind, quantization="q8_0", **fields)

@@ -1,0 +1,69 @@
+"""What was answered is not lost: with a database that is locked, and when the process is killed."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from tests.commands.site import Site
+from tests.serving.gateway.conftest import Gateway, copy_database, serving, until
+
+
+def test_a_locked_database_holds_no_answer_up_and_the_trace_follows(gateway: Gateway):
+    lock = sqlite3.connect(gateway.site.data / "db.sqlite3", isolation_level=None)
+    lock.execute("BEGIN IMMEDIATE")
+    try:
+        started = time.monotonic()
+        said = [gateway.say("while it is locked").id for _ in range(5)]
+        chunks = list(gateway.say("while it is locked", stream=True))
+        assert time.monotonic() - started < 5
+        until(lambda: len(gateway.pending) >= 6)
+    finally:
+        lock.execute("ROLLBACK")
+        lock.close()
+    for trace_id in (*said, chunks[0].id):
+        assert gateway.trace(trace_id)["source"] == "gateway"
+    until(lambda: not gateway.pending)
+
+
+@pytest.fixture
+def copied(prepared, tmp_path) -> tuple[Site, Any]:
+    """An installation of its own; the shared gateway must not see its files."""
+    site = Site(tmp_path / "data")
+    site.data.mkdir()
+    copy_database(prepared[0].data / "db.sqlite3", site)
+    return site, prepared[1]
+
+
+@pytest.mark.slow
+def test_a_killed_gateway_loses_no_answer_and_a_stopped_one_keeps_what_was_said(copied, upstream):
+    site = copied[0]
+    with serving(*copied, upstream) as gateway:
+        lock = sqlite3.connect(site.data / "db.sqlite3", isolation_level=None)
+        lock.execute("BEGIN IMMEDIATE")
+        said = [gateway.say("before the end").id, list(gateway.say("before the end", stream=True))[0].id]
+        gateway.process.kill()
+        lock.close()
+    assert len(gateway.pending) == 2
+    assert site.query("SELECT COUNT(*) FROM rl_trace WHERE prompt LIKE '%before the end%'") == [(0,)]
+    with serving(*copied, upstream) as gateway:
+        assert all(gateway.trace(trace_id)["details"]["complete"] for trace_id in said)
+        until(lambda: not gateway.pending)
+        _stopped_while_it_talks(gateway)
+
+
+def _stopped_while_it_talks(gateway: Gateway) -> None:
+    chunks = gateway.say("talk for ever", stream=True)
+    seen = [next(chunks) for _ in range(12)]
+    gateway.process.terminate()
+    with pytest.raises((openai.APIError, httpx.HTTPError)):
+        list(chunks)
+    gateway.process.wait(20)
+    trace = gateway.trace(seen[0].id)
+    assert (trace["details"]["complete"], " more more" in trace["response"]) == (False, True)
+    assert gateway.pending == []

@@ -1,0 +1,139 @@
+"""A model server that does what the last message says; its answers name the model that was asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+USAGE = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
+CALL = {
+    "index": 0,
+    "id": "call_1",
+    "type": "function",
+    "function": {"name": "track", "arguments": '{"number": "4711"}'},
+}
+
+
+@dataclass
+class UpstreamDouble:
+    url: str = ""
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    """A stream was not read to its end."""
+
+    @property
+    def last(self) -> dict[str, Any]:
+        return self.bodies[-1]
+
+
+@contextmanager
+def upstream_double() -> Iterator[UpstreamDouble]:
+    double = UpstreamDouble()
+
+    async def complete(request: Request) -> Response:
+        body = await request.json()
+        double.bodies.append(body)
+        content = body["messages"][-1]["content"]
+        order = content if isinstance(content, str) else ""
+        if order.startswith("status "):
+            error = {"error": {"message": "too long", "type": "bad", "param": "messages", "code": "context"}}
+            return JSONResponse(error, int(order.split()[1]), {"Retry-After": "7"})
+        if order == "be silent":
+            await asyncio.sleep(3)
+        if body.get("stream"):
+            return StreamingResponse(_stream(double, body, order), media_type="text/event-stream")
+        if order == "talk nonsense":
+            return Response("<html>", media_type="text/html")
+        return JSONResponse(_completion(body, order))
+
+    app = Starlette(routes=[Route("/v1/chat/completions", complete, methods=["POST"])])
+    with running(app) as double.url:
+        yield double
+
+
+@contextmanager
+def running(app: Any) -> Iterator[str]:
+    """The address of an ASGI application that is served in a thread."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join(10)
+
+
+def _completion(body: dict[str, Any], order: str) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": f"{body['model']} says hello"}
+    if order == "call a tool":
+        message |= {"content": None, "tool_calls": [{name: CALL[name] for name in ("id", "type", "function")}]}
+    choices = [
+        {"index": index, "message": {**message, "content": message["content"] and f"{message['content']} {index}"},
+         "finish_reason": "stop"} for index in range(body.get("n", 1))
+    ]  # fmt: skip
+    return {
+        "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": body["model"], "choices": choices,
+        "usage": USAGE,
+    }  # fmt: skip
+
+
+def _chunk(body: dict[str, Any], delta: dict[str, Any], finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return _event({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": body["model"],
+                   "choices": [choice], "usage": None})  # fmt: skip
+
+
+def _event(document: dict[str, Any]) -> bytes:
+    return f"data: {json.dumps(document, ensure_ascii=False)}\n\n".encode()
+
+
+async def _stream(double: UpstreamDouble, body: dict[str, Any], order: str) -> AsyncIterator[bytes]:
+    try:
+        yield b": here\n\n"
+        yield _chunk(body, {"role": "assistant", "content": ""})
+        async for piece in _pieces(body, order):
+            yield piece
+    except (asyncio.CancelledError, GeneratorExit):
+        double.cancelled.set()
+        raise
+
+
+async def _pieces(body: dict[str, Any], order: str) -> AsyncIterator[bytes]:
+    if order == "call a tool":
+        head = {**CALL, "function": {"name": "track", "arguments": ""}}
+        yield _chunk(body, {"tool_calls": [head]})
+        for piece in ('{"number": ', '"4711"}'):
+            yield _chunk(body, {"tool_calls": [{"index": 0, "function": {"arguments": piece}}]})
+    else:
+        yield _chunk(body, {"reasoning_content": "hm"})
+        for word in (body["model"], " says", " hel", "lo\u2028\x85."):
+            yield _chunk(body, {"content": word})
+            await asyncio.sleep(0.2 if order == "talk slowly" else 0)
+    if order == "break off":
+        yield _event({"error": {"message": "out of memory"}})
+        return
+    if order == "end early":
+        return
+    if order == "fall silent":
+        await asyncio.sleep(3)
+    while order == "talk for ever":
+        yield _chunk(body, {"content": " more"})
+        await asyncio.sleep(0.05)
+    yield _chunk(body, {}, "tool_calls" if order == "call a tool" else "stop")
+    if body.get("stream_options", {}).get("include_usage"):
+        yield _event({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": body["model"],
+                      "choices": [], "usage": USAGE})  # fmt: skip
+    yield b"data: [DONE]\n\n"
