@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,8 @@ class _Process:
         return self.returncode
 
     def terminate(self) -> None:
-        os.kill(self.pid, signal.SIGTERM)
+        with suppress(ProcessLookupError):  # as ``Popen``: it may have ended just now
+            os.kill(self.pid, signal.SIGTERM)
 
 
 class Launcher(_Process):
