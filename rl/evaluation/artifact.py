@@ -65,9 +65,9 @@ def judge(version: ModelVersion, artifact: Artifact, training_set: TrainingSet, 
 
 def exported(version: ModelVersion, level: str) -> Artifact:
     """The version's GGUF file of that level. Raises UsageError that lists those there are."""
-    files = version.artifacts.filter(kind=Artifact.Kind.GGUF)
-    if found := files.filter(quantization=level).first():
+    if found := version.gguf(level):
         return found
+    files = version.artifacts.filter(kind=Artifact.Kind.GGUF)
     there = ", ".join(files.values_list("quantization", flat=True)) or "none yet"
     raise UsageError(
         f"{version} has no GGUF file at {level}; there are: {there}. Export one: manage.py export_model "

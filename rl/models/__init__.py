@@ -16,9 +16,10 @@ from rl.models.serving import Deployment
 from rl.models.spans import PendingSpan
 from rl.models.traces import Trace, prompt_key
 from rl.models.training import MetricPoint, TrainingRun, TrainingSet, TrainingSetTrace
-from rl.models.versions import REWARD_MODEL, Artifact, Evaluation, ModelVersion
+from rl.models.versions import BASE, REWARD_MODEL, Artifact, Evaluation, ModelVersion
 
 __all__ = [
+    "BASE",
     "METRICS",
     "REWARD_MODEL",
     "Agent",

@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import Q
 
 from rl.models.agents import Agent
-from rl.models.versions import ModelVersion
+from rl.models.versions import BASE, ModelVersion
 
 METRICS = ("rating", "thumbs_up", "win_rate", "error_rate")
 """What an experiment can measure, beside ``outcome:NAME``."""
@@ -128,11 +128,11 @@ class Arm(models.Model):
         ordering = ["id"]
 
     def __str__(self) -> str:
-        return f"{self.experiment_id}: {self.version_id or 'base'} x {self.weight:g}"
+        return f"{self.experiment_id}: {self.version_id or BASE} x {self.weight:g}"
 
     @property
     def version_name(self) -> str:
-        return self.version.name if self.version else "base"
+        return self.version.name if self.version else BASE
 
 
 class Assignment(models.Model):

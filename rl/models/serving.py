@@ -5,7 +5,7 @@ from django.db.models import Q
 
 from rl.errors import UsageError
 from rl.models.agents import Agent
-from rl.models.versions import ModelVersion
+from rl.models.versions import BASE, ModelVersion
 
 
 class Deployment(models.Model):
@@ -60,11 +60,11 @@ class Deployment(models.Model):
         ordering = ["-created_at"]
 
     def __str__(self) -> str:
-        return f"{self.version_id or 'base'} on {self.target} {self.alias}".strip()
+        return f"{self.version_id or BASE} on {self.target} {self.alias}".strip()
 
     @property
     def version_name(self) -> str:
-        return self.version.name if self.version else "base"
+        return self.version.name if self.version else BASE
 
     @classmethod
     def champion(cls, agent: Agent) -> ModelVersion | None:
@@ -77,8 +77,7 @@ class Deployment(models.Model):
 
         Raises UsageError for a reward model.
         """
-        if version.is_reward_model:
-            raise UsageError(f"{version} is a reward model: it scores answers, and no agent can use it to answer")
+        version.require_answers()
         with transaction.atomic():
             aliased = cls.objects.select_for_update().filter(agent_id=version.agent_id)
             champion = aliased.filter(alias=cls.Alias.CHAMPION).first()

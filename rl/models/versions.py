@@ -3,8 +3,11 @@ from __future__ import annotations
 from django.db import models
 from django.db.models.functions import Lower
 
+from rl.errors import UsageError
 from rl.models.agents import Agent
 
+BASE = "base"
+"""What the base model of an agent is called where a version could stand."""
 REWARD_MODEL = "reward_model"
 """The method whose versions score answers instead of giving them."""
 
@@ -49,6 +52,15 @@ class ModelVersion(models.Model):
         """It scores answers: it is never in use, exported or served."""
         run = getattr(self, "run", None)
         return run is not None and run.method == REWARD_MODEL
+
+    def require_answers(self) -> None:
+        """Raises UsageError for a reward model."""
+        if self.is_reward_model:
+            raise UsageError(f"{self} is a reward model: it scores answers, and no agent can use it to answer")
+
+    def gguf(self, level: str) -> Artifact | None:
+        """Its exported file of that level, which may have been deleted since."""
+        return self.artifacts.filter(kind=Artifact.Kind.GGUF, quantization=level).first()
 
     def move(self, to: Stage) -> bool:
         """One conditional update; False when the arrow does not exist from the stage that the row has now."""

@@ -100,8 +100,8 @@ def deploy(
     place = Place(target, name, url, api_key_env)
     level = check_level(quantization or agent.export_quantization)
     chosen = hosting_profile(profile, agent.context_length)
-    if version is not None and version.is_reward_model:
-        raise UsageError(f"{version} is a reward model: it scores answers, and is not served")
+    if version is not None:
+        version.require_answers()
     require_target(target)
     with _one_at_a_time(agent, report):
         file = None if target == Target.OPENAI else model_file(agent, version, level, report)

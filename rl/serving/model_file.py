@@ -35,5 +35,5 @@ def model_file(agent: Agent, version: ModelVersion | None, level: str, report: R
 
 def exported(version: ModelVersion, level: str) -> Artifact | None:
     """None when there is none at that level, or its file is gone."""
-    found = version.artifacts.filter(kind=Artifact.Kind.GGUF, quantization=level).first()
+    found = version.gguf(level)
     return found if found is not None and release.artifact_path(found).is_file() else None

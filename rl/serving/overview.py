@@ -12,7 +12,7 @@ from rl.errors import ExportFailed, UsageError
 from rl.evaluation.choosing import find_version
 from rl.export.levels import check_level
 from rl.export.ollama import full_name
-from rl.models import REWARD_MODEL, Agent, Deployment, Evaluation, ModelVersion
+from rl.models import BASE, REWARD_MODEL, Agent, Deployment, Evaluation, ModelVersion
 from rl.serving import llama_server, on_ollama
 from rl.serving.deploy import Place, default_name
 from rl.serving.hosting import hosting_profile
@@ -29,7 +29,7 @@ Stage, Target = ModelVersion.Stage, Deployment.Target
 def choose_version(agent: Agent, name: str) -> ModelVersion | None:
     """``base`` is the base model, as None. Empty: the newest version that the gate promoted or that was exported. Raises
     UsageError."""
-    if name.lower() == "base":
+    if name.lower() == BASE:
         return None
     if name:
         return find_version(agent, name)
@@ -52,7 +52,7 @@ def plan(agent: Agent, version: ModelVersion | None, place: Place, quantization:
     level = check_level(quantization or agent.export_quantization)
     chosen = hosting_profile(profile, agent.context_length)
     document: dict[str, Any] = {
-        "version": version.name if version else "base",
+        "version": version.name if version else BASE,
         "target": place.target,
         "model_name": place.model_name,
     }

@@ -37,8 +37,8 @@ def promote(agent: Agent, version: ModelVersion | None, *, report: Report = sile
     """
     if version is not None and version.agent_id != agent.pk:
         raise UsageError(f"{version} is not a version of {agent.name}")
-    if version is not None and version.is_reward_model:
-        raise UsageError(f"{version} is a reward model: it scores answers, and no agent can use it to answer")
+    if version is not None:
+        version.require_answers()
     with _one_at_a_time(agent):
         before = in_use(agent)
         if before is None or before.version_id != (version.pk if version else None):

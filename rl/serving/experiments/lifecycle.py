@@ -176,5 +176,5 @@ def _check(agent: Agent, arms: Sequence[Arm]) -> None:
             raise UsageError(f"the weight of {arm.version_name} must be above 0, not {arm.weight:g}")
         if arm.version and arm.version.agent_id != agent.pk:
             raise UsageError(f"{arm.version} is no version of {agent.name}")
-        if arm.version and arm.version.is_reward_model:
-            raise UsageError(f"{arm.version} is a reward model: it scores answers and gives none")
+        if arm.version:
+            arm.version.require_answers()

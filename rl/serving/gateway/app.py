@@ -18,14 +18,14 @@ from starlette.responses import Response
 from starlette.routing import Route as Path
 
 from rl.errors import UsageError
-from rl.models import ApiKey
+from rl.models import BASE, ApiKey
 from rl.serving.activity import note_request
 from rl.serving.gateway import asking
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.keeping import Keeper
 from rl.serving.gateway.limiting import RequestsPerMinute
 from rl.serving.gateway.refusals import Refusal, json_response
-from rl.serving.gateway.routing import BASE, KnownAgent, KnownKey, Route, route
+from rl.serving.gateway.routing import KnownAgent, KnownKey, Route, route
 from rl.serving.gateway.streaming import EventStream, unless_gone
 from rl.serving.gateway.table import Table
 from rl.serving.gateway.upstream import ask, completion, new_client

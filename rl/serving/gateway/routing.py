@@ -11,12 +11,9 @@ from datetime import datetime
 from typing import Any
 
 from rl.errors import UsageError
-from rl.models import Deployment
+from rl.models import BASE, Deployment
 from rl.serving.allocation import pick, shares
 from rl.serving.upstreams import Upstream
-
-BASE = "base"
-"""What the base model of an agent is called where a version could stand."""
 
 
 @dataclass(frozen=True, slots=True)

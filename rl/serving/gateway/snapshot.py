@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from rl.errors import UsageError
 from rl.models import Agent, ApiKey, Deployment, Experiment
-from rl.serving.gateway.routing import BASE, KnownAgent, KnownKey, Served, Side, Snapshot, Split
+from rl.serving.gateway.routing import KnownAgent, KnownKey, Served, Side, Snapshot, Split
 from rl.serving.upstreams import upstream_of
 
 
@@ -44,7 +44,7 @@ def _splits() -> dict[int, Split]:
             row.started_at or row.created_at,
             row.ramp,
             tuple(
-                Side(arm.pk, arm.version_id, arm.version.name if arm.version else BASE, arm.weight, arm.is_control)
+                Side(arm.pk, arm.version_id, arm.version_name, arm.weight, arm.is_control)
                 for arm in row.arms.all()
                 if not arm.is_stopped
             ),
