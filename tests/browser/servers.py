@@ -86,26 +86,30 @@ class ApiHandler(QuietHandler):
 
 
 class Site(ThreadingHTTPServer):
-    """Somebody's page with ``body`` in it."""
+    """Somebody's page with ``body`` in it; its widgets rate at ``api``, an origin."""
 
     daemon_threads = True
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: str, script: str = "/ratchet-feedback.js") -> None:
         super().__init__(("127.0.0.1", 0), SiteHandler)
-        self.api, self.body, self.posted, self.policy = api, "", b"", ""
+        self.api, self.script, self.body, self.posted, self.policy = api, script, "", b"", ""
+
+    @property
+    def origin(self) -> str:
+        return f"http://localhost:{self.server_port}"
 
     @property
     def url(self) -> str:
-        return f"http://localhost:{self.server_port}/"
+        return f"{self.origin}/"
 
 
 class SiteHandler(QuietHandler):
     server: Site
 
     def do_GET(self) -> None:
-        api = self.server.api.origin
+        api = self.server.api
         html = f"""<!doctype html><html lang="en"><title>Shop</title>
-            <script type="module" src="{api}/ratchet-feedback.js"></script>{self.server.body}"""
+            <script type="module" src="{api}{self.server.script}"></script>{self.server.body}"""
         policy = f"default-src 'none'; script-src {api}; style-src 'none'; connect-src {api}; {self.server.policy}"
         headers = {"Content_Type": "text/html; charset=utf-8", "Content_Security_Policy": policy}
         self.reply(200, html.encode(), **headers)

@@ -26,7 +26,7 @@ def api() -> Iterator[Api]:
 
 @pytest.fixture
 def site(api: Api) -> Iterator[Site]:
-    yield from serve(Site(api))
+    yield from serve(Site(api.origin))
 
 
 Open = Callable[..., None]
