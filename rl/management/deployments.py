@@ -10,18 +10,24 @@ from rich.table import Table
 from rl.management.base import two_columns
 
 
+IN_USE = {"champion": "yes", "previous": "before"}
+"""By alias."""
+
+
 def deployments_table(entries: Iterable[Mapping[str, Any]]) -> Table:
-    table = Table("version", "in use", title="Served", title_justify="left")
+    table = Table("version", title="Served", title_justify="left")
+    table.add_column("in use", no_wrap=True)
     table.add_column("target", no_wrap=True)
     table.add_column("name", no_wrap=True)
     table.add_column("address", overflow="fold")
-    table.add_column("alive")
-    table.add_column("memory", no_wrap=True)
+    table.add_column("alive", no_wrap=True)
     for entry in entries:
         alive = {True: "yes", False: "no", None: "–"}[entry["alive"]]
-        memory = f"{entry['memory_bytes'] / 1e6:,.0f} MB" if entry["memory_bytes"] is not None else "–"
+        if entry["memory_bytes"] is not None:
+            alive = f"{alive}, {entry['memory_bytes'] / 1e6:,.0f} MB"
         place = entry["url"] or entry["problem"]
-        table.add_row(entry["version"], entry["alias"], entry["target"], entry["model_name"], place, alive, memory)
+        alias = IN_USE.get(entry["alias"], "")
+        table.add_row(entry["version"], alias, entry["target"], entry["model_name"], place, alive)
     return table
 
 

@@ -61,7 +61,7 @@ def samples(page: Page, name: str) -> str | None:
 
 def test_it_draws_the_interval_and_tells_what_is_missing(desk: Page, screenshot) -> None:
     expect(desk.locator("#answer")).to_have_text("No answer yet")
-    expect(desk.locator("#reason")).to_contain_text("more rated users.")
+    expect(desk.locator("#reason")).to_contain_text("more rated users are needed.")
     assert samples(desk, "v286") == "240"
     desk.set_viewport_size({"width": 1100, "height": 1060})
     screenshot(desk, "experiment")

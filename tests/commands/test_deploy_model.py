@@ -89,7 +89,7 @@ def test_what_is_served_is_listed(v25: ModelVersion, double: OllamaDouble):
     )  # fmt: skip
     assert (newest["model_name"], newest["url"], newest["alive"]) == ("mine", "http://127.0.0.1:8001", None)
     table = run("--list")
-    assert "champion" in table
+    assert "yes, 2 MB" in table
     assert "support-chat:v15" in table
 
 

@@ -102,7 +102,7 @@ def test_the_status_is_a_table_with_the_answer(agent: Agent) -> None:
     assert "Does v286 have a higher thumbs-up rate than base?" in text
     assert "+10.0 points" in text
     assert "first (running): No answer yet." in text
-    assert "more rated users." in text
+    assert "more rated users are needed." in text
 
 
 def test_a_stopped_one_is_found_by_its_name_and_by_being_the_newest(agent: Agent) -> None:

@@ -16,7 +16,7 @@ from rl.serving.experiments import lifecycle
 from rl.serving.experiments.looks import look
 from rl.serving.experiments.report import answer, document
 
-COLUMNS = ("share", "users", "samples", "mean", "difference", "p", "requests", "failures")
+FIGURES = ("share", "users", "samples", "mean", "difference", "p", "requests", "failures")
 
 
 class Command(RatchetCommand):
@@ -76,9 +76,9 @@ class Command(RatchetCommand):
 
     def _show(self, experiment: Experiment, *warnings: str) -> None:
         found = document(look(experiment))
-        shown = COLUMNS if not experiment.guard_metric else (*COLUMNS[:6], "guard", *COLUMNS[6:])
-        table = Table("arm", *shown, title=found["question"], title_justify="left")
-        for arm in found["arms"]:
-            table.add_row(arm["version"], *(arm["texts"][name] for name in shown))
+        shown = FIGURES if not experiment.guard_metric else (*FIGURES[:6], "guard", *FIGURES[6:])
+        table = Table("", *(arm["version"] for arm in found["arms"]), title=found["question"], title_justify="left")
+        for name in shown:
+            table.add_row(name, *(arm["texts"][name].replace("\n", " ") for arm in found["arms"]))
         verdict = f"{experiment.name} ({experiment.get_state_display()}): {found['answer']}."
         self.result({**found, "warnings": list(warnings)}, table, lines=(verdict, found["reason"], *warnings))

@@ -195,6 +195,12 @@ def _is_settled(question: Question, reading: Reading) -> bool:
     return _is_small(question, reading) or _is_exhausted(question, reading)
 
 
+def _is_decided(question: Question, reading: Reading) -> bool:
+    """As far as the interval goes; the sample may be too small."""
+    found = reading.difference
+    return found.low > 0 or found.high < 0 or _is_settled(question, reading)
+
+
 # --- words -------------------------------------------------------------------------------------------------------------
 
 
@@ -232,7 +238,8 @@ def _open_text(question: Question, seen: Seen, arm: int, reading: Reading | None
         both = "" if question.metric == "win_rate" else f" of both {name} and {question.names[question.control]}"
         return f"No answer yet about {name}: there are no {counted}{both}."
     more = _more(question, seen, arm, reading)
-    rest = f" About {more} more {counted}." if more else ""
+    until = " reach the smallest sample" if _is_decided(question, reading) else " are needed"
+    rest = f" About {more} more {counted}{until}." if more else ""
     return f"No answer yet about {name}: {_figures(question, reading)}.{rest}"
 
 
@@ -244,8 +251,8 @@ def _figures(question: Question, reading: Reading, metric: str = "") -> str:
 
 
 def _more(question: Question, seen: Seen, arm: int, reading: Reading) -> int | None:
-    """Observations of all arms until the predicted sample is there, or, beyond it, until the experiment ends; None where an
-    arm gets no traffic."""
+    """Observations of all arms until the predicted sample is there, or, beyond it, until the experiment ends; until the
+    smallest sample where nothing else is missing; None where an arm gets no traffic."""
     control, challenger = _variances(question, question.metric, seen.tally, arm)
     rates = (
         (1.0, 1.0)
@@ -257,6 +264,8 @@ def _more(question: Question, seen: Seen, arm: int, reading: Reading) -> int | N
     target = needed_variance(question.minimum_effect, question.alpha)
     goal = (1 if reading.progress < 1 else PATIENCE) / target
     wanted = (goal - 1 / reading.variance) * (control / rates[0] + challenger / rates[1])
+    if _is_decided(question, reading):
+        wanted = 0.0
     if question.max_samples is not None:
         wanted = min(wanted, (question.max_samples - reading.samples) / min(rates))
     wanted = max(wanted, (_least(question) - reading.samples) / min(rates), 1)

@@ -175,7 +175,7 @@ def test_an_open_experiment_tells_how_much_is_missing(agent: Agent):
     assert lifecycle.tick() == []
     experiment.refresh_from_db()
     assert experiment.reason.startswith("No answer yet about v286")
-    assert experiment.reason.endswith("more rated users.")
+    assert experiment.reason.endswith("more rated users are needed.")
 
 
 @pytest.mark.parametrize("automatic", [True, False])

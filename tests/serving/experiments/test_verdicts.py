@@ -86,6 +86,12 @@ def test_an_open_experiment_says_about_how_many_are_missing():
     assert 1250 <= missing <= 1400  # of 2 x 760
 
 
+def test_a_clear_difference_waits_for_the_smallest_sample_only():
+    found = decide(question(), Seen(thumbs(30, base=0.1, v286=0.9), shares=HALVES))
+    assert found.verdict == ""
+    assert found.reason.endswith("About 40 more rated users reach the smallest sample.")
+
+
 def test_a_small_share_needs_more_users():
     tally = thumbs(100, base=0.5, v286=0.55)
     texts = [
