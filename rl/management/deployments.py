@@ -9,7 +9,6 @@ from rich.table import Table
 
 from rl.management.base import two_columns
 
-
 IN_USE = {"champion": "yes", "previous": "before"}
 """By alias."""
 
