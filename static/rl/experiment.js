@@ -105,9 +105,10 @@ function chartOf(arm) {
   });
 }
 
-/** The first intervals are wide: they may leave the picture, the smallest difference that matters may not. */
+/** The first intervals are wide: they may leave the picture. The newest may not, nor the smallest difference that matters. */
 function inView(plot, low, high) {
-  const most = effect * 5, room = effect * 1.25;
+  const newest = [2, 3].map((series) => Math.abs(plot.data?.[series]?.at(-1) ?? 0));
+  const most = Math.max(effect * 5, ...newest.map((end) => end * 1.1)), room = effect * 1.25;
   return [Math.max(Math.min(low ?? 0, -room), -most), Math.min(Math.max(high ?? 0, room), most)];
 }
 

@@ -153,8 +153,16 @@ def _read(question: Question, metric: str, tally: Tally, arm: int, spread: float
     if estimate is None:
         return None
     target = needed_variance(spread, question.alpha)
-    found = interval(estimate, spread, question.alpha)
+    found = _possible(metric, interval(estimate, spread, question.alpha))
     return Reading(found, estimate.variance, p_value(estimate, spread), samples, target / estimate.variance)
+
+
+def _possible(metric: str, found: Interval) -> Interval:
+    """No two shares or ratings differ by more than one."""
+    if metric.startswith(wording.OUTCOME):
+        return found
+    most = EVEN if metric == "win_rate" else 1.0
+    return Interval(found.value, max(-most, found.low), min(most, found.high))
 
 
 def _estimate(question: Question, metric: str, tally: Tally, arm: int) -> tuple[Estimate | None, int]:

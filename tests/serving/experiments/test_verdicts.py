@@ -92,6 +92,15 @@ def test_a_clear_difference_waits_for_the_smallest_sample_only():
     assert found.reason.endswith("About 40 more rated users reach the smallest sample.")
 
 
+def test_a_difference_of_shares_is_at_most_one():
+    tally = thumbs(20, base=0.0, v286=1.0)
+    found = read(question(), tally, CHALLENGER)
+    assert (found.difference.value, found.difference.high) == (1.0, 1.0)
+    assert found.difference.low < 0.9
+    outcome = read(question(metric="outcome:saved"), tally, CHALLENGER)
+    assert outcome.difference.high > 1.0
+
+
 def test_a_small_share_needs_more_users():
     tally = thumbs(100, base=0.5, v286=0.55)
     texts = [
