@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from math import lcm
 from typing import Any, TypeVar
@@ -27,6 +28,7 @@ from peft import PeftModel
 from transformers import PreTrainedModel
 from trl import GRPOConfig as Arguments
 from trl import GRPOTrainer
+from trl.trainer.utils import RepeatSampler
 
 from rl.config import GRPOConfig
 from rl.errors import NotEnoughData, UsageError
@@ -72,6 +74,11 @@ Config = TypeVar("Config", bound=GRPOConfig)
 
 
 class Trainer(GRPOTrainer):
+    def _get_train_sampler(self, dataset: Dataset | None = None) -> RepeatSampler:
+        """TRL draws the epochs one after the other, so a resumed training would begin with the order of the first."""
+        sampler = super()._get_train_sampler(dataset)
+        return _EpochSampler(self, sampler) if sampler.shuffle else sampler
+
     def _generate_single_turn(self, *arguments: Any, **options: Any) -> Any:
         """Dropout would make the answers those of another model than the one that is to be."""
         self.model.eval()
@@ -79,6 +86,19 @@ class Trainer(GRPOTrainer):
             return super()._generate_single_turn(*arguments, **options)
         finally:
             self.model.train()
+
+
+class _EpochSampler(RepeatSampler):
+    """Each epoch has an order of its own, which depends on its number alone."""
+
+    def __init__(self, trainer: Trainer, of_trl: RepeatSampler) -> None:
+        self.__dict__.update(vars(of_trl))
+        self._trainer = trainer
+
+    def __iter__(self) -> Iterator[int]:
+        steps = self.num_samples // self.batch_size  # each begins with fresh answers
+        self.generator.manual_seed(self.seed + self._trainer.state.global_step // steps)
+        yield from super().__iter__()
 
 
 def whole_groups(config: Config, prompts: int, report: Report) -> Config:

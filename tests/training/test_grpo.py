@@ -204,7 +204,8 @@ def test_a_killed_training_resumes_to_the_same_adapter(answering_base: Path, tmp
 
 
 def test_a_killed_training_on_stored_answers_resumes_to_the_same_adapter(answering_base: Path, tmp_path: Path):
-    offline = {"rows": stored(), "rollouts": "offline"}
+    """Within the second epoch, whose order is another than the first one's."""
+    offline = {"rows": stored(6), "epochs": 2.0, "rollouts": "offline"}
     whole = grpo.train(job(answering_base, tmp_path / "whole", **offline), silent)
     killed(grpo.train, job(answering_base, tmp_path / "killed", save_steps=2, **offline))
     resumed = grpo.train(job(answering_base, tmp_path / "killed", resume=True, save_steps=2, **offline), silent)

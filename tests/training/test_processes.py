@@ -18,18 +18,18 @@ from tests.training.conftest import SMALL, Listener, job, weights
 from tests.training.test_kto import labelled_rows
 
 
-def stopped_and_resumed(method: str, folder: Path, made: Callable[..., TrainingJob]) -> TrainingResult:
-    """Of two processes, the first of which is told to stop after two steps, and that go on."""
+def stopped_and_resumed(method: str, folder: Path, made: Callable[..., TrainingJob], steps: int = 2) -> TrainingResult:
+    """Of two processes, the first of which is told to stop after some steps, and that go on."""
     with pytest.raises(Interrupted, match="stopped by a test"):
-        two_processes.train(method, made(), stop_at=2)
-    assert checkpoints.newest_complete(folder / "run") == folder / "run" / "checkpoint-2"
+        two_processes.train(method, made(), stop_at=steps)
+    assert checkpoints.newest_complete(folder / "run") == folder / "run" / f"checkpoint-{steps}"
     return two_processes.train(method, made(resume=True))
 
 
 def test_two_processes_that_stop_and_go_on_have_the_losses_of_one(tiny_base: Path, tmp_path: Path):
     options = {"lora_dropout": 0.0, "epochs": 2.0}
     alone = dpo.train(job(tiny_base, tmp_path / "one", **options), silent)
-    result = stopped_and_resumed("dpo", tmp_path, partial(job, tiny_base, tmp_path, **options))
+    result = stopped_and_resumed("dpo", tmp_path, partial(job, tiny_base, tmp_path, **options), steps=4)
     assert result.loss_history == pytest.approx(alone.loss_history, abs=1e-4)
     assert near(result, alone)
     assert not (tmp_path / "run" / ".unfinished").exists()
