@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from pathlib import Path
@@ -10,6 +11,12 @@ import pytest
 from django.contrib.auth.models import Permission, User
 
 from rl.models import Agent, ApiKey, Trace
+
+
+def pytest_collection_finish() -> None:
+    """Trainers collect garbage several times each: what was imported until now need not be looked through every time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
