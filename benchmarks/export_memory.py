@@ -3,7 +3,7 @@
 python benchmarks/export_memory.py [--dir /tmp] [--layers 28] [--with-peft]
 
 The model has random weights in the shapes of Qwen2.5-1.5B, in bfloat16 and in shards of 1 GB, and an adapter on every
-linear layer. ``check`` compares the file with the model, all of which it loads by nature;
+linear layer. ``check`` compares the file, which llama.cpp maps into memory, with the model, which is read layer by layer;
 its peak is that of the whole process.
 ``--with-peft`` merges in memory as well, as all that is not plain LoRA has to be.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -119,6 +120,7 @@ def _told(token: int | None, tokenizer: Any) -> str:
 def _reference(model_dir: Path, probe: _Probe) -> torch.Tensor:
     """Logits (positions, vocabulary) by transformers in 32 bits. What of a large model does not fit is read from its files
     layer by layer, when its turn comes."""
+    logging.getLogger("accelerate.big_modeling").setLevel(logging.ERROR)  # it would warn of that
     with tempfile.TemporaryDirectory() as folder:
         model = AutoModelForCausalLM.from_pretrained(
             model_dir, dtype=torch.float32, device_map="auto", max_memory={"cpu": RESIDENT}, offload_folder=folder

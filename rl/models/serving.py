@@ -97,7 +97,7 @@ class Deployment(models.Model):
         Doing it twice changes nothing. Raises UsageError when the agent has used its base model only.
         """
         with transaction.atomic():
-            aliased = cls.objects.select_for_update().filter(agent=agent)
+            aliased = cls.objects.select_for_update(of=("self",)).filter(agent=agent)
             rows = {row.alias: row for row in aliased.exclude(alias="").select_related("version")}
             if not rows:
                 raise UsageError(f"{agent.name} has no version to go back to: it has used its base model only")

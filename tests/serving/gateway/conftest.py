@@ -120,18 +120,24 @@ def prepared(upstream: UpstreamDouble, tmp_path_factory, django_db_setup) -> tup
     site.data.mkdir()
     if connection.vendor == "sqlite":  # the tests' own, which has no row yet: migrating another takes seconds
         copy_database(Path(connection.settings_dict["NAME"]), site)
-    program = PROGRAM.format(url=upstream.url, nobody=f"http://127.0.0.1:{free_port()}")
-    done = subprocess.run(
-        [sys.executable, str(MANAGE), "shell", "--no-imports", "-c", program],
-        env=site.environment(), capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return site, json.loads(done.stdout)
+    return site, filled(site, upstream)
 
 
 @pytest.fixture(scope="session")
 def gateway(prepared: tuple[Site, dict[str, Any]], upstream: UpstreamDouble) -> Iterator[Gateway]:
     with serving(*prepared, upstream) as found:
         yield found
+
+
+def filled(site: Site, upstream: UpstreamDouble) -> dict[str, Any]:
+    """Its keys and arms, after the migrations that are missing."""
+    program = PROGRAM.format(url=upstream.url, nobody=f"http://127.0.0.1:{free_port()}")
+    done = subprocess.run(
+        [sys.executable, str(MANAGE), "shell", "--no-imports", "-c", program],
+        env=site.environment(), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
 def copy_database(path: Path, site: Site) -> None:
