@@ -31,7 +31,8 @@ def environment_of(name: str) -> Path:
 def _install(home: Path, packages: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True)
     pip = [sys.executable, "-m", "pip", "--python", str(home / "bin/python"), "--disable-pip-version-check"]
-    done = subprocess.run([*pip, "install", "-q", "--no-compile", "-r", str(packages)], capture_output=True, text=True, check=False)
+    install = [*pip, "install", "-q", "--no-compile", "-r", str(packages)]
+    done = subprocess.run(install, capture_output=True, text=True, check=False)
     if done.returncode:
         shutil.rmtree(home)
         missing(f"what {packages.relative_to(ROOT)} names ({done.stderr.strip().splitlines()[-1]})")
