@@ -50,12 +50,14 @@ def running(rows: Rows) -> Iterator[writer.Writer]:
     one.stop()
 
 
-def test_answers_that_end_together_are_stored_together(running: writer.Writer, rows: Rows, data_dir: Path):
-    ids = [uuid4() for _ in range(3)]
+def test_answers_that_end_together_are_stored_together(rows: Rows, data_dir: Path):
+    one, ids = writer.Writer(), [uuid4() for _ in range(3)]
     for each in ids:
-        running.keep(each, {}).result(5)
+        one.keep(each, {}).result(20)
     assert {path.stem for path in (data_dir / "gateway" / "pending").iterdir()} == {str(each) for each in ids}
+    one.start()
     until(lambda: rows.delivered)
+    one.stop()
     assert rows.delivered == [ids]
 
 
