@@ -2,48 +2,22 @@
    experiment runs and somebody looks. */
 
 import { Chart } from "./chart.js";
+import { News, fetched } from "./news.js";
 
 const $ = (id) => document.getElementById(id);
 const page = $("experiment");
-const EVERY = 10000, SLOWEST = 60000;
 const effect = Number(page.dataset.effect), counted = page.dataset.counted;
 const isShare = ["thumbs_up", "win_rate", "error_rate"].includes(page.dataset.metric);
 const charts = new Map(); // arm to its chart
-let timer = null, wait = EVERY;
 
 // --- asking ----------------------------------------------------------------------------------------------------------
 
-const runs = () => page.dataset.state === "running";
-
-async function ask() {
-  const response = await fetch(page.dataset.look, { redirect: "manual" });
-  if (!response.ok) throw new Error(response.status ? `the server answered ${response.status}` : "you are signed out");
-  return response.json();
-}
-
-async function poll() {
-  timer = null;
-  try {
-    const news = await ask();
-    if (news.state !== page.dataset.state || stopped(news)) return location.reload();
-    wait = EVERY;
-    $("experiment-status").textContent = "";
-    update(news);
-  } catch (error) {
-    wait = Math.min(wait * 2, SLOWEST);
-    $("experiment-status").textContent = `No news: ${error.message}.${runs() ? " Trying again." : ""}`;
-  }
-  plan();
-}
-
-function plan() {
-  if (timer === null && !document.hidden && runs()) timer = setTimeout(poll, wait);
-}
-
-document.addEventListener("visibilitychange", () => {
-  clearTimeout(timer);
-  timer = null;
-  if (!document.hidden && runs()) poll();
+const news = new News({
+  every: 10000, slowest: 60000, status: $("experiment-status"),
+  mayCome: () => page.dataset.state === "running",
+  ask: () => fetched(page.dataset.look),
+  isOther: (found) => found.state !== page.dataset.state || stopped(found),
+  take: update,
 });
 
 // --- showing ---------------------------------------------------------------------------------------------------------
@@ -123,4 +97,4 @@ function fillTable({ arm, observations, value, low, high }) {
   }));
 }
 
-poll();
+news.poll();

@@ -1,50 +1,29 @@
 /* The page of one training run: asks every two seconds what is new, while the run goes on and somebody looks. */
 
 import { Chart } from "./chart.js";
+import { News, fetched } from "./news.js";
 import { showSuccess } from "./success.js";
 
 const $ = (id) => document.getElementById(id);
 const page = $("run");
-const EVERY = 2000, SLOWEST = 30000, TABLE_ROWS = 200, BATCH = 5000;
+const TABLE_ROWS = 200, BATCH = 5000;
 const ACTIVE = ["queued", "running"];
 const DASHES = [[], [8, 5]];
 
 let points = []; // [step, {metric: number or null}], by step
-let attempt = null, series = [], chart = null, timer = null, wait = EVERY;
+let attempt = null, series = [], chart = null;
 
 // --- asking ----------------------------------------------------------------------------------------------------------
 
-async function ask() {
-  const after = points.length ? points.at(-1)[0] : -1;
-  const response = await fetch(`${page.dataset.progress}?after=${after}`, { redirect: "manual" });
-  if (!response.ok) throw new Error(response.status ? `the server answered ${response.status}` : "you are signed out");
-  return response.json();
-}
-
-async function poll() {
-  timer = null;
-  try {
-    const news = await ask();
-    if (news.state !== page.dataset.state) return location.reload();
-    wait = EVERY;
-    $("run-status").textContent = "";
-    update(news);
-    if (news.points.length === BATCH) return poll();
-  } catch (error) {
-    wait = Math.min(wait * 2, SLOWEST);
-    $("run-status").textContent = `No news: ${error.message}. Trying again.`;
-  }
-  plan();
-}
-
-function plan() {
-  if (timer === null && !document.hidden && ACTIVE.includes(page.dataset.state)) timer = setTimeout(poll, wait);
-}
-
-document.addEventListener("visibilitychange", () => {
-  clearTimeout(timer);
-  timer = null;
-  if (!document.hidden && ACTIVE.includes(page.dataset.state)) poll();
+const news = new News({
+  every: 2000, slowest: 30000, status: $("run-status"),
+  mayCome: () => ACTIVE.includes(page.dataset.state),
+  ask: () => fetched(`${page.dataset.progress}?after=${points.length ? points.at(-1)[0] : -1}`),
+  isOther: (found) => found.state !== page.dataset.state,
+  take: (found) => {
+    update(found);
+    return found.points.length === BATCH;
+  },
 });
 
 // --- showing ---------------------------------------------------------------------------------------------------------
@@ -138,4 +117,4 @@ function fillTable() {
   table.tBodies[0].replaceChildren(...newest.map(([step, metrics]) => row([step, ...columns.map((name) => text(metrics[name]))], "td")));
 }
 
-poll();
+news.poll();
