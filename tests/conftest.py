@@ -5,12 +5,17 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from django.contrib.auth.models import Permission, User
 
 from rl.models import Agent, ApiKey, Trace
+
+if TYPE_CHECKING:
+    from tests.export.ollama_double import OllamaDouble
 
 
 def pytest_collection_finish() -> None:
@@ -75,6 +80,16 @@ def secret_key(db) -> str:
 @pytest.fixture
 def publishable_key(db) -> str:
     return ApiKey.create(name="shop", kind=ApiKey.Kind.PUBLISHABLE, allowed_origins=["https://shop.example"])[1]
+
+
+@pytest.fixture
+def double(tmp_path: Path, settings) -> Iterator[OllamaDouble]:
+    """The Ollama at OLLAMA_URL."""
+    from tests.export.ollama_double import ollama_double
+
+    with ollama_double(tmp_path / "blobs") as server:
+        settings.OLLAMA_URL = server.url
+        yield server
 
 
 def missing(part: str) -> None:

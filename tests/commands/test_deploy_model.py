@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from rl.models import Agent, Deployment, ModelVersion
-from tests.export.ollama_double import OllamaDouble, ollama_double
+from tests.export.ollama_double import OllamaDouble
 from tests.serving.exported import exported
-
-
-@pytest.fixture
-def double(tmp_path: Path, settings: Any) -> Iterator[OllamaDouble]:
-    with ollama_double(tmp_path / "blobs") as server:
-        settings.OLLAMA_URL = server.url
-        yield server
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,9 @@ import pytest
 from rl.errors import ExportFailed, UsageError
 from rl.export import GGUFExporter, export_to_ollama
 from rl.export.llama_process import greedy_tokens
-from tests.export.ollama_double import OllamaDouble, ollama_double
+from tests.export.ollama_double import OllamaDouble
 
 Build = Callable[[str], Path]
-
-
-@pytest.fixture
-def ollama(tmp_path: Path, settings: Any) -> Iterator[OllamaDouble]:
-    with ollama_double(tmp_path / "blobs") as server:
-        settings.OLLAMA_URL = server.url
-        yield server
 
 
 @pytest.fixture
@@ -48,18 +41,18 @@ def test_the_base_model_can_be_given(checkpoint: Path, tiny_model: Build, tmp_pa
     assert GGUFExporter(checkpoint, str(tiny_model("qwen2-tied"))).export(tmp_path, "my-chat", "f16").exists()
 
 
-def test_a_checkpoint_is_exported_beside_itself_and_registered(checkpoint: Path, ollama: OllamaDouble):
+def test_a_checkpoint_is_exported_beside_itself_and_registered(checkpoint: Path, double: OllamaDouble):
     path = export_to_ollama(checkpoint, "my-chat:new", "q8_0")
     assert path == checkpoint.parent / "gguf" / "my-chat-new-q8_0.gguf"
-    served = ollama.models["my-chat:new"]
+    served = double.models["my-chat:new"]
     assert list(served["files"].values()) == [f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"]
     assert "<|im_start|>" in served["template"]
     assert "<|im_end|>" in served["parameters"]["stop"]
 
 
-def test_registering_is_a_choice(checkpoint: Path, ollama: OllamaDouble):
+def test_registering_is_a_choice(checkpoint: Path, double: OllamaDouble):
     assert export_to_ollama(checkpoint, "my-chat", "q8_0", register=False).exists()
-    assert ollama.models == {}
+    assert double.models == {}
 
 
 def test_a_name_that_ollama_refuses_and_a_server_that_is_down_are_told_before_any_work(checkpoint: Path, settings: Any):

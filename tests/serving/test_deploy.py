@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,20 +16,13 @@ from rl.serving.deploy import deploy as deploy_version
 from rl.serving.deploy import require_target
 from rl.serving.upstreams import upstream_of
 from rl.training.locks import device_lock
-from tests.export.ollama_double import OllamaDouble, ollama_double
+from tests.export.ollama_double import OllamaDouble
 from tests.export.tiny_gguf import CHATML, write_gguf
 from tests.serving.exported import exported
 from tests.test_settings import PRODUCTION, start
 
 NO_SYSTEM = CHATML.replace("%}<|im_start|>", "if message.role != 'system' %}<|im_start|>", 1)
 Stage = ModelVersion.Stage
-
-
-@pytest.fixture
-def double(tmp_path: Path, settings: Any) -> Iterator[OllamaDouble]:
-    with ollama_double(tmp_path / "blobs") as server:
-        settings.OLLAMA_URL = server.url
-        yield server
 
 
 def deploy(artifact: Artifact, name: str = "", **options: Any) -> Deployment:

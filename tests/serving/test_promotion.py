@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,8 @@ from rl.models import Agent, Deployment, ModelVersion, TrainingRun
 from rl.serving import promotion
 from rl.serving.deploy import deploy
 from rl.training.locks import device_lock
-from tests.export.ollama_double import OllamaDouble, ollama_double
+from tests.export.ollama_double import OllamaDouble
 from tests.serving.exported import exported
-
-
-@pytest.fixture
-def double(tmp_path: Path, settings: Any) -> Iterator[OllamaDouble]:
-    with ollama_double(tmp_path / "blobs") as server:
-        settings.OLLAMA_URL = server.url
-        yield server
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +14,10 @@ from rl.records import silent
 from rl.training import run as runs
 from rl.training import versions
 from rl.training.after_gate import act_on_verdict
-from tests.export.ollama_double import OllamaDouble, ollama_double
+from tests.export.ollama_double import OllamaDouble
 from tests.export.tiny_models import build_adapter
 
 Verdict = Evaluation.Verdict
-
-
-@pytest.fixture
-def double(tmp_path: Path, settings: Any) -> Iterator[OllamaDouble]:
-    with ollama_double(tmp_path / "blobs") as server:
-        settings.OLLAMA_URL = server.url
-        yield server
 
 
 def options(**values: Any) -> runs.RunOptions:
