@@ -13,7 +13,7 @@ from typing import Any
 
 from rl.errors import UsageError
 from rl.evaluation import SCORERS, evidence
-from rl.evaluation.choosing import never_learned
+from rl.evaluation.choosing import TRIED, never_learned
 from rl.evaluation.contest import MODELS
 from rl.evaluation.evaluate import evaluate
 from rl.evaluation.gate import decide
@@ -78,7 +78,7 @@ def exported(version: ModelVersion, level: str) -> Artifact:
 def _not_judged(version: ModelVersion, artifact: Artifact, training_set: TrainingSet) -> str:
     if artifact.kind != Artifact.Kind.GGUF:
         return f"it is {artifact.get_kind_display()}, and only whole GGUF files are"
-    if training_set.method in ("prompts", "agent"):
+    if training_set.method in TRIED:
         return f"{version} is measured by what it answers, not by pairs"
     if training_set.method == "kto":
         return "its held-out answers are to different prompts, which only the base model beside it can compare"

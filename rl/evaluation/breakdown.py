@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import islice
 from typing import Any
 
 from rl.evaluation.statistics import prompt_accuracy
@@ -14,8 +13,6 @@ from rl.records import PairScore
 
 MOST_GROUPS = 20
 """Those with the most prompts."""
-_AT_ONCE = 500
-"""Ids in one query."""
 Row = Mapping[str, Any]
 
 
@@ -50,10 +47,8 @@ def _groups(members: Mapping[str, Sequence[int]], scores: Mapping[str, Sequence[
 
 def _said_of(feedback: Iterable[int]) -> Iterator[tuple[int, dict[str, list[str]]]]:
     """Tags of each event, and the scenario of the answer that it is about."""
-    ids = iter(sorted(feedback))
-    while some := list(islice(ids, _AT_ONCE)):
-        rows = Feedback.objects.filter(pk__in=some).values_list("pk", "tags", "trace__details__scenario")
-        for number, tags, scenario in rows:
+    for part in Feedback.numbered(feedback):
+        for number, tags, scenario in part.values_list("pk", "tags", "trace__details__scenario"):
             yield number, {"tags": _names(tags), "scenarios": _names([scenario])}
 
 

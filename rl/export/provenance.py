@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from math import comb
 from typing import Any
 
@@ -14,8 +13,6 @@ from rl.models import Evaluation, Feedback, ModelVersion, TrainingSet
 from rl.records import Interval
 
 _MOST_EVALUATIONS = 5
-_AT_ONCE = 500
-"""Ids in one statement: well under the databases' limits of parameters."""
 _MEASURES = {"accuracy": "accuracy on held-out pairs", "reward": "mean reward of held-out prompts"}
 _SUCCESS = "share of held-out tasks solved"
 
@@ -67,10 +64,8 @@ def _votes(training_set: TrainingSet) -> tuple[Mapping[Any, Counter[str]], set[s
 def _ratings(training_set: TrainingSet) -> Iterator[tuple[Any, str, float | None]]:
     if not (training_set.directory / FEEDBACK).exists():
         return
-    ids = iter(sorted(read_feedback_ids(training_set.directory)))
-    while some := list(islice(ids, _AT_ONCE)):
-        rated = Feedback.objects.filter(pk__in=some, kind=Feedback.Kind.RATING)
-        yield from rated.order_by().values_list("trace", "rater", "value")
+    for part in Feedback.numbered(read_feedback_ids(training_set.directory)):
+        yield from part.filter(kind=Feedback.Kind.RATING).values_list("trace", "rater", "value")
 
 
 def _evaluation(found: Evaluation) -> EvaluationFacts:

@@ -8,10 +8,9 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from rl.errors import UsageError
-from rl.models import Agent, Experiment, ModelVersion
+from rl.models import BASE, Agent, Experiment, ModelVersion
 from rl.serving.experiments.lifecycle import Side, running
 
-BASE = "base"
 _SETTINGS = ("metric", "minimum_effect", "confidence", "min_samples", "max_samples", "guard_metric", "guard_margin")
 
 

@@ -16,7 +16,7 @@ from rl.models.serving import Deployment
 from rl.models.spans import PendingSpan
 from rl.models.traces import Trace, prompt_key
 from rl.models.training import MetricPoint, TrainingRun, TrainingSet, TrainingSetTrace
-from rl.models.versions import BASE, REWARD_MODEL, Artifact, Evaluation, ModelVersion
+from rl.models.versions import BASE, REWARD_MODEL, Artifact, Evaluation, ModelVersion, version_name
 
 __all__ = [
     "BASE",
@@ -42,4 +42,5 @@ __all__ = [
     "TrainingSet",
     "TrainingSetTrace",
     "prompt_key",
+    "version_name",
 ]

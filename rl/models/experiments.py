@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import Q
 
 from rl.models.agents import Agent
-from rl.models.versions import BASE, ModelVersion
+from rl.models.versions import BASE, ModelVersion, version_name
 
 METRICS = ("rating", "thumbs_up", "win_rate", "error_rate")
 """What an experiment can measure, beside ``outcome:NAME``."""
@@ -132,7 +132,7 @@ class Arm(models.Model):
 
     @property
     def version_name(self) -> str:
-        return self.version.name if self.version else BASE
+        return version_name(self.version)
 
 
 class Assignment(models.Model):

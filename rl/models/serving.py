@@ -5,7 +5,7 @@ from django.db.models import Q
 
 from rl.errors import UsageError
 from rl.models.agents import Agent
-from rl.models.versions import BASE, ModelVersion
+from rl.models.versions import BASE, ModelVersion, version_name
 
 
 class Deployment(models.Model):
@@ -64,7 +64,7 @@ class Deployment(models.Model):
 
     @property
     def version_name(self) -> str:
-        return self.version.name if self.version else BASE
+        return version_name(self.version)
 
     @classmethod
     def champion(cls, agent: Agent) -> ModelVersion | None:

@@ -70,6 +70,11 @@ class ModelVersion(models.Model):
         return changed == 1
 
 
+def version_name(version: ModelVersion | None) -> str:
+    """None: the agent's base model."""
+    return version.name if version else BASE
+
+
 _S = ModelVersion.Stage
 _ARROWS: dict[ModelVersion.Stage, set[ModelVersion.Stage]] = {
     _S.CANDIDATE: {_S.EVALUATED, _S.REJECTED},

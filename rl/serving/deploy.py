@@ -15,7 +15,7 @@ from django.utils import timezone
 from rl.errors import UsageError
 from rl.export.levels import check_level
 from rl.export.ollama import check_address, check_model_name
-from rl.models import BASE, Agent, Deployment, ModelVersion
+from rl.models import Agent, Deployment, ModelVersion, version_name
 from rl.records import Report, silent
 from rl.serving import llama_server, on_ollama, promotion, retention
 from rl.serving.hosting import OllamaHostingProfile, hosting_profile
@@ -59,7 +59,7 @@ class Place:
 
 
 def default_name(agent: Agent, version: ModelVersion | None) -> str:
-    return f"{agent.name}:{version.name if version else BASE}"
+    return f"{agent.name}:{version_name(version)}"
 
 
 def file_name(model_name: str) -> str:

@@ -113,7 +113,7 @@ def resume(run: TrainingRun) -> list[str]:
     with _lock(_waiting(silent)):
         rows = [row for row in _meant_to_run() if _is_here(row) and row.settings.get("unloaded_for") == run.pk]
         for row in rows:
-            _come_back(row)
+            _come_back(row, _restarts(row))
     return [row.model_name for row in rows]
 
 
@@ -128,7 +128,7 @@ def supervise() -> dict[str, int]:
                 continue
             if find_process(row.pid, row.pid_started) is None:
                 counts[_restart(row)] += 1
-            elif row.settings.get("restarts") and time.time() - (row.pid_started or 0) > STEADY_SECONDS:
+            elif _restarts(row) and time.time() - (row.pid_started or 0) > STEADY_SECONDS:
                 _note(row, restarts=0)
         counts["ended"] = _end_strays({row.pid for row in rows})
     return counts
@@ -140,13 +140,17 @@ def _is_suspended(deployment: Deployment) -> bool:
     if run is None:
         return False
     if not TrainingRun.objects.filter(pk=run, state=TrainingRun.State.RUNNING).exists():
-        _come_back(deployment)
+        _come_back(deployment, _restarts(deployment))
     return True
 
 
-def _come_back(deployment: Deployment) -> None:
-    restarts = int(deployment.settings.get("restarts", 0))
+def _come_back(deployment: Deployment, restarts: int) -> None:
+    """At the same port, so that who knows the address need not ask again."""
     _save(deployment, spawn(deployment, urlsplit(deployment.url).port or 0), restarts=restarts)
+
+
+def _restarts(deployment: Deployment) -> int:
+    return int(deployment.settings.get("restarts", 0))
 
 
 def model_path(deployment: Deployment) -> Path:
@@ -162,8 +166,7 @@ def _is_here(deployment: Deployment) -> bool:
 
 
 def _restart(deployment: Deployment) -> str:
-    """The same port, so that who knows the address need not ask again."""
-    restarts = int(deployment.settings.get("restarts", 0)) + 1
+    restarts = _restarts(deployment) + 1
     reason = cause_of_death(deployment)
     if restarts > MAX_RESTARTS or not is_available():
         logger.error("deployment %s is given up after %s restarts%s", deployment.pk, restarts - 1, reason)
@@ -172,7 +175,7 @@ def _restart(deployment: Deployment) -> str:
         _note(deployment, error=f"given up after {restarts - 1} restarts{reason}")
         return "given_up"
     logger.warning("deployment %s: its server died%s; restart %s of %s", deployment.pk, reason, restarts, MAX_RESTARTS)
-    _save(deployment, spawn(deployment, urlsplit(deployment.url).port or 0), restarts=restarts)
+    _come_back(deployment, restarts)
     return "started"
 
 

@@ -12,7 +12,7 @@ from rl.errors import ExportFailed, UsageError
 from rl.evaluation.choosing import find_version
 from rl.export.levels import check_level
 from rl.export.ollama import full_name
-from rl.models import BASE, REWARD_MODEL, Agent, Deployment, Evaluation, ModelVersion
+from rl.models import BASE, REWARD_MODEL, Agent, Deployment, Evaluation, ModelVersion, version_name
 from rl.serving import llama_server, on_ollama
 from rl.serving.deploy import Place, default_name
 from rl.serving.hosting import hosting_profile
@@ -52,7 +52,7 @@ def plan(agent: Agent, version: ModelVersion | None, place: Place, quantization:
     level = check_level(quantization or agent.export_quantization)
     chosen = hosting_profile(profile, agent.context_length)
     document: dict[str, Any] = {
-        "version": version.name if version else BASE,
+        "version": version_name(version),
         "target": place.target,
         "model_name": place.model_name,
     }

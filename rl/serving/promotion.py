@@ -17,6 +17,7 @@ from rl.errors import RunConflict, UsageError
 from rl.models import Agent, Deployment, ModelVersion
 from rl.records import Report, silent
 from rl.serving import on_ollama
+from rl.serving.withdrawal import rows_of
 from rl.training.locks import device_lock
 
 _PATIENCE_SECONDS = 60.0
@@ -89,8 +90,7 @@ def _switch(row: Deployment | None, before: Deployment | None, version: ModelVer
 
 def _served(agent: Agent, version: ModelVersion | None) -> Deployment | None:
     """The row that a promotion of the version would take: its newest."""
-    rows = Deployment.objects.filter(agent=agent, version=version).exclude(target=Target.NONE)
-    return rows.select_related("agent", "version").first()
+    return rows_of(agent, version).select_related("agent", "version").first()
 
 
 def _to_base(agent: Agent) -> None:

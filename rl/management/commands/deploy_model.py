@@ -7,7 +7,7 @@ from django.core.management.base import CommandParser
 from rl.export.levels import LEVELS
 from rl.management.base import RatchetCommand
 from rl.management.deployments import deployments_table, plan_tables
-from rl.models import Agent
+from rl.models import Agent, version_name
 from rl.serving import overview, promotion, withdrawal
 from rl.serving.deploy import TARGETS, deploy
 from rl.serving.hosting import PROFILES
@@ -54,7 +54,7 @@ class Command(RatchetCommand):
 
     def _of_version(self, agent: Agent, options: dict[str, Any]) -> None:
         version = overview.choose_version(agent, options["version_name"])
-        name = version.name if version else "base"
+        name = version_name(version)
         if options["stop"]:
             stopped = withdrawal.stop_serving(agent, version, self.report)
             self.result({"version": name, "stopped": stopped}, lines=[f"{name} is not served any more"])
@@ -81,5 +81,5 @@ class Command(RatchetCommand):
         )
 
     def _say_in_use(self, agent: Agent, version: Any) -> None:
-        name = version.name if version else "base"
+        name = version_name(version)
         self.result({"agent": agent.name, "in_use": name}, lines=[f"{agent.name} uses {name} now"])

@@ -10,10 +10,20 @@ from django.utils import timezone
 from rl.models import Arm, Experiment
 from rl.records import Interval
 from rl.serving.allocation import shares
-from rl.serving.experiments import metrics, wording
+from rl.serving.experiments import metrics
 from rl.serving.experiments.sequential import interval
-from rl.serving.experiments.tallies import Tally
-from rl.serving.experiments.verdicts import Decision, Question, Reading, Seen, decide, predicted, read, read_guard
+from rl.serving.experiments.tallies import SHARE, Tally
+from rl.serving.experiments.verdicts import (
+    Decision,
+    Question,
+    Reading,
+    Seen,
+    decide,
+    possible,
+    predicted,
+    read,
+    read_guard,
+)
 
 POINTS = 60
 """Of the history of one challenger, at least, where there are as many observations; at most twice as many."""
@@ -168,14 +178,10 @@ def _arm_look(question: Question, seen: Seen, arm: Arm, history: Sequence[Point]
 
 
 def _mean(question: Question, tally: Tally, arm: int) -> Interval | None:
-    """Ratings and shares lie within 0 and 1, and so do their means."""
     mean = tally.mean(arm)
     if mean is None:
         return None
-    found = interval(mean, question.minimum_effect, question.alpha)
-    if question.metric.startswith(wording.OUTCOME):
-        return found
-    return Interval(found.value, max(0.0, found.low), min(1.0, found.high))
+    return possible(question.metric, interval(mean, question.minimum_effect, question.alpha), *SHARE)
 
 
 def _decision(experiment: Experiment, question: Question, seen: Seen) -> Decision:

@@ -9,7 +9,15 @@ from typing import Final
 
 from rl.records import Interval
 from rl.serving.experiments import wording
-from rl.serving.experiments.sequential import VALID_FROM, Estimate, interval, needed_variance, p_value, spread_for
+from rl.serving.experiments.sequential import (
+    VALID_FROM,
+    Estimate,
+    interval,
+    needed_variance,
+    p_value,
+    predicted_sample,
+    spread_for,
+)
 from rl.serving.experiments.tallies import Tally
 
 GUARD_SAMPLE: Final = 100
@@ -111,13 +119,21 @@ def decide(question: Question, seen: Seen) -> Decision:
     return Decision(decision.verdict, decision.arm, tuple(harmful), decision.beaten, " ".join(said))
 
 
+def possible(metric: str, found: Interval, low: float, high: float) -> Interval:
+    """As far as it lies between the two, where ratings and shares end; outcomes end nowhere."""
+    if metric.startswith(wording.OUTCOME):
+        return found
+    return Interval(found.value, max(low, found.low), min(high, found.high))
+
+
 def predicted(question: Question, tally: Tally, arm: int) -> int | None:
     """Observations an arm that find the smallest difference that matters in four of five experiments, arms of one size;
     None for an outcome that has not come in yet."""
     if tally.is_unknown():
         return None
-    target = needed_variance(question.minimum_effect, question.alpha)
-    return math.ceil(sum(_variances(question, question.metric, tally, arm)) / target)
+    variance = sum(_variances(question, question.metric, tally, arm)) / 2
+    challengers = max(1, len(question.challengers))
+    return predicted_sample(question.minimum_effect, variance, question.confidence, challengers=challengers)
 
 
 def _judge(question: Question, left: Sequence[int], ready: Mapping[int, Reading]) -> Decision:
@@ -153,16 +169,9 @@ def _read(question: Question, metric: str, tally: Tally, arm: int, spread: float
     if estimate is None:
         return None
     target = needed_variance(spread, question.alpha)
-    found = _possible(metric, interval(estimate, spread, question.alpha))
-    return Reading(found, estimate.variance, p_value(estimate, spread), samples, target / estimate.variance)
-
-
-def _possible(metric: str, found: Interval) -> Interval:
-    """No two shares or ratings differ by more than one."""
-    if metric.startswith(wording.OUTCOME):
-        return found
     most = EVEN if metric == "win_rate" else 1.0
-    return Interval(found.value, max(-most, found.low), min(most, found.high))
+    found = possible(metric, interval(estimate, spread, question.alpha), -most, most)
+    return Reading(found, estimate.variance, p_value(estimate, spread), samples, target / estimate.variance)
 
 
 def _estimate(question: Question, metric: str, tally: Tally, arm: int) -> tuple[Estimate | None, int]:

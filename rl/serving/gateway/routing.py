@@ -5,7 +5,7 @@ Everything here looks at one snapshot of the database (``rl/serving/gateway/snap
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -73,8 +73,7 @@ class KnownAgent:
 
     def serving(self, version_id: int | None) -> Served | None:
         """The deployment of a version that answers, else one that does not."""
-        rows = [one for one in self.deployed if one.version_id == version_id]
-        return next((one for one in rows if one.upstream), rows[0] if rows else None)
+        return _answering([one for one in self.deployed if one.version_id == version_id])
 
     def pins(self) -> list[str]:
         """The names of what answers."""
@@ -135,14 +134,17 @@ def route(snapshot: Snapshot, key: KnownKey, model: str, unit: str, now: datetim
 
 
 def _pinned(agent: KnownAgent, version: str) -> Served:
-    rows = [one for one in agent.deployed if one.version.lower() == version.lower()]
-    if not rows:
-        known = ", ".join(agent.pins())
-        raise UsageError(
-            f"{agent.name} has no deployment of {version[:100]!r}; "
-            + (f"served: {known}" if known else "none is served")
-        )
-    return next((one for one in rows if one.upstream), rows[0])
+    if found := _answering([one for one in agent.deployed if one.version.lower() == version.lower()]):
+        return found
+    known = ", ".join(agent.pins())
+    raise UsageError(
+        f"{agent.name} has no deployment of {version[:100]!r}; " + (f"served: {known}" if known else "none is served")
+    )
+
+
+def _answering(rows: Sequence[Served]) -> Served | None:
+    """The first that answers, else the first."""
+    return next((one for one in rows if one.upstream), rows[0] if rows else None)
 
 
 def _of_side(agent: KnownAgent, side: Side) -> Served:
