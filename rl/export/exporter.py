@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from django.conf import settings
 
@@ -15,9 +15,7 @@ from rl.leaves import leaf
 from rl.models import Deployment
 from rl.records import Report, silent
 from rl.serving.deploy import file_name, require_target
-
-CHAT_FORMAT: Final = "rl.export.ollama_template"
-"""Reads GGUF files with NumPy; imported on first use."""
+from rl.serving.on_ollama import CHAT_FORMAT
 
 
 class GGUFExporter:
