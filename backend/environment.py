@@ -10,14 +10,23 @@ from pathlib import Path
 from django.core.exceptions import ImproperlyConfigured
 
 TRUE, FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
+_READ: set[str] = set()
+_SECRET = {"ENV_FILE"}
+
+
+def plain_names() -> frozenset[str]:
+    """The variables that were read until now and hold no secret, nor say which file holds one."""
+    return frozenset(_READ - _SECRET)
 
 
 def text(name: str, default: str = "") -> str:
+    _READ.add(name)
     return os.environ.get(name, default).strip()
 
 
 def secret(name: str) -> str:
     """The variable itself, or the content of the file that ``<name>_FILE`` points at."""
+    _SECRET.update((name, f"{name}_FILE"))
     path = text(f"{name}_FILE")
     if not path:
         return text(name)
@@ -55,7 +64,16 @@ def one_of(name: str, known: Sequence[str]) -> str:
 
 def address(name: str, default: str) -> str:
     """Of a web server, without a slash at the end."""
-    value = text(name, default).rstrip("/")
+    return _address(name, text(name, default))
+
+
+def addresses(name: str) -> dict[str, str]:
+    """``name=address`` items, comma-separated."""
+    return {key: _address(name, value) for key, value in assigned(name, listed(name)).items()}
+
+
+def _address(name: str, value: str) -> str:
+    value = value.rstrip("/")
     if not re.fullmatch(r"https?://(\[[0-9A-Fa-f:]+\]|[\w.-]+)(:\d{1,5})?(/[^\s?#]*)?", value):
         raise ImproperlyConfigured(f"{name}={value!r} is no address: write http://host:port or https://host:port")
     return value
@@ -64,6 +82,23 @@ def address(name: str, default: str) -> str:
 def listed(name: str, default: Sequence[str] = ()) -> list[str]:
     """Comma-separated values."""
     return [part.strip() for part in text(name, ",".join(default)).split(",") if part.strip()]
+
+
+def secrets(name: str) -> list[str]:
+    """Comma-separated values."""
+    _SECRET.add(name)
+    return listed(name)
+
+
+def variables(name: str) -> list[str]:
+    """Comma-separated names of environment variables, none of them a secret of Ratchet's own that was read until now."""
+    names = listed(name)
+    for variable in names:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", variable):
+            raise ImproperlyConfigured(f"{name}: {variable!r} is not the name of an environment variable")
+        if variable in _SECRET:
+            raise ImproperlyConfigured(f"{name}: {variable} is Ratchet's own and stays where it is")
+    return names
 
 
 def assigned(name: str, values: Sequence[str]) -> dict[str, str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
 import logging.config
-import os
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -11,36 +11,57 @@ from pathlib import Path
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
-from backend.environment import address, assigned, boolean, hours, integer, listed, one_of, secret, text
+from backend import data_folder
+from backend.environment import (
+    address,
+    addresses,
+    assigned,
+    boolean,
+    hours,
+    integer,
+    listed,
+    one_of,
+    secret,
+    secrets,
+    text,
+    variables,
+)
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-if not Path(text("ENV_FILE", os.devnull)).exists():
-    raise ImproperlyConfigured(f"ENV_FILE={text('ENV_FILE')} does not exist")
-environ.Env.read_env(text("ENV_FILE", str(BASE_DIR / ".env")))  # real environment variables win over the file
+ENV_PATH = Path(text("ENV_FILE", str(BASE_DIR / ".env")))
+if text("ENV_FILE") and not ENV_PATH.exists():
+    raise ImproperlyConfigured(f"ENV_FILE={ENV_PATH} does not exist")
+environ.Env.read_env(str(ENV_PATH))  # real environment variables win over the file
 
 VERSION = re.search(r"^## (\S+)", (BASE_DIR / "CHANGELOG.md").read_text(), re.MULTILINE)[1]  # type: ignore[index]
 
 # --- what must be set in production -----------------------------------------------------------------------------------
 DEBUG = boolean("DEBUG", False)
 SECRET_KEY = secret("SECRET_KEY")
-SECRET_KEY_FALLBACKS = listed("SECRET_KEY_FALLBACKS")
+SECRET_KEY_FALLBACKS = secrets("SECRET_KEY_FALLBACKS")
 ALLOWED_HOSTS = listed("ALLOWED_HOSTS", ["127.0.0.1", "localhost"] if DEBUG else [])
 if not SECRET_KEY:
     raise ImproperlyConfigured("SECRET_KEY is not set: run 'python3 manage.py quickstart', or see .env.example")
 if not ALLOWED_HOSTS:
     raise ImproperlyConfigured("ALLOWED_HOSTS is not set: with DEBUG=0 name the hosts this site answers to")
+# What our llama.cpp servers ask for. Derived, so that a training can start one without knowing SECRET_KEY.
+SERVING_KEY = secret("SERVING_KEY") or hmac.new(SECRET_KEY.encode(), b"rl.serving", "sha256").hexdigest()
 
 # --- files ------------------------------------------------------------------------------------------------------------
 DATA_DIR = Path(text("DATA_DIR", str(BASE_DIR / "data"))).resolve()
 try:
-    DATA_DIR.mkdir(parents=True, exist_ok=True)
+    data_folder.prepare(DATA_DIR, is_ours=DATA_DIR == BASE_DIR / "data")
 except OSError as error:
     raise ImproperlyConfigured(f"DATA_DIR={DATA_DIR} cannot be made: {error.strerror}") from None
+BACKUP_DIR = Path(text("BACKUP_DIR", str(DATA_DIR / "backups"))).resolve()
+if BACKUP_DIR.is_relative_to(DATA_DIR) and BACKUP_DIR.parent != DATA_DIR:
+    raise ImproperlyConfigured(f"BACKUP_DIR={BACKUP_DIR} must be directly in DATA_DIR, or outside of it")
+
+MIN_FREE_BYTES = integer("MIN_FREE_BYTES", 1_073_741_824, 0, 1_125_899_906_842_624)
 
 # --- the site ---------------------------------------------------------------------------------------------------------
 SITE_URL = address("SITE_URL", "http://127.0.0.1:8000")
 ROOT_URLCONF = "backend.urls"
-WSGI_APPLICATION = "backend.wsgi.application"
 INSTALLED_APPS = [
     "rl",
     "whitenoise.runserver_nostatic",
@@ -60,10 +81,13 @@ INSTALLED_APPS = [
     "rest_framework",
 ]
 MIDDLEWARE = [
+    "rl.web.callers.CallerMiddleware",
+    "rl.web.metrics.MetricsMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "csp.middleware.CSPMiddleware",
     "corsheaders.middleware.CorsMiddleware",
+    "rl.web.api.quick_rating.QuickRatings",
+    "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -71,6 +95,8 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",
+    "rl.web.devices.DeviceMiddleware",
+    "rl.web.pages.faults.FaultMiddleware",
 ]
 TEMPLATES = [
     {
@@ -99,6 +125,14 @@ LANGUAGE_CODE = "en"
 USE_TZ = True
 TIME_ZONE = "UTC"
 DATA_UPLOAD_MAX_MEMORY_SIZE = integer("MAX_REQUEST_BYTES", 2_621_440, 1024, 1_073_741_824)
+ANONYMOUS_REQUESTS_PER_MINUTE = integer("ANONYMOUS_REQUESTS_PER_MINUTE", 600, 1, 1_000_000)
+SIGN_INS_PER_MINUTE = integer("SIGN_INS_PER_MINUTE", 20, 1, 1_000_000)
+MAX_HELD_BYTES = integer("MAX_HELD_BYTES", 268_435_456, 1_048_576, 1_099_511_627_776)
+MAX_CONNECTIONS = integer("MAX_CONNECTIONS", 1000, 1, 100_000)
+MAX_CONNECTIONS_PER_ADDRESS = integer("MAX_CONNECTIONS_PER_ADDRESS", 200, 1, 100_000)
+HEADER_TIMEOUT = integer("HEADER_TIMEOUT", 10, 1, 600)
+REQUEST_TIMEOUT = integer("REQUEST_TIMEOUT", 120, 1, 3600)
+REQUEST_MIN_RATE = integer("REQUEST_MIN_RATE", 1000, 1, 1_000_000)
 MAX_OTLP_REQUEST_BYTES = integer("MAX_OTLP_REQUEST_BYTES", 16_777_216, 1024, 1_073_741_824)
 
 # --- log-in -----------------------------------------------------------------------------------------------------------
@@ -110,15 +144,16 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
 ]
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
-# Five wrong passwords for one name from one address lock this pair for a quarter of an hour. The right one is refused
-# then too, and does not make the lock longer.
+# Five wrong passwords for one name from one address lock this pair for a quarter of an hour; for a name, and for an
+# address, there are limits too. The right one is refused then too, and does not make the lock longer.
+AXES_HANDLER = "rl.web.sign_in_limits.SignInLimits"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_FAILURE_LIMIT = 5
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_RESET_ON_SUCCESS = True
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_CLIENT_IP_CALLABLE = "rl.web.client_address.client_network"
-AXES_USERNAME_CALLABLE = "rl.web.pages.lockout.name_tried"
+AXES_USERNAME_CALLABLE = "rl.web.sign_in_limits.name_tried"
 AXES_LOCKOUT_CALLABLE = "rl.web.pages.lockout.locked_out"
 AXES_DISABLE_ACCESS_LOG = True  # who signed in when, and from where, is nobody's business
 AXES_ENABLE_ADMIN = False  # rl.admin.signin shows the failures, without the forms that were sent
@@ -128,7 +163,6 @@ AXES_SENSITIVE_PARAMETERS = ["username", "csrfmiddlewaretoken"]  # a password is
 # --- security ---------------------------------------------------------------------------------------------------------
 HTTPS = boolean("HTTPS", not DEBUG)
 SECURE_SSL_REDIRECT = SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
-SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz)$"]  # probes come from inside, without encryption
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if boolean("BEHIND_PROXY", False) else None
 SECURE_REFERRER_POLICY = "same-origin"
@@ -211,7 +245,7 @@ CACHES = {
 # --- API --------------------------------------------------------------------------------------------------------------
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["rl.web.api.auth.ApiKeyAuthentication"],
-    "DEFAULT_PERMISSION_CLASSES": ["rl.web.api.auth.HasSecretKey"],
+    "DEFAULT_PERMISSION_CLASSES": ["rl.web.api.auth.MayCall"],
     "DEFAULT_PARSER_CLASSES": ["rl.web.api.parsers.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PAGINATION_CLASS": "rl.web.api.pagination.NewestFirst",
@@ -237,6 +271,11 @@ CORS_ALLOW_METHODS = ("POST", "OPTIONS")
 # --- rewards ----------------------------------------------------------------------------------------------------------
 CUSTOM_REWARDS = assigned("CUSTOM_REWARDS", listed("CUSTOM_REWARDS"))
 
+# --- what trainers may choose by name ---------------------------------------------------------------------------------
+BASE_MODELS = assigned("BASE_MODELS", listed("BASE_MODELS"))
+INFERENCE_SERVERS = addresses("INFERENCE_SERVERS")
+ENVIRONMENTS_DIR = Path(text("ENVIRONMENTS_DIR") or DATA_DIR / "environments").resolve()
+
 # --- training ---------------------------------------------------------------------------------------------------------
 ENABLE_ONLINE_LEARNING = boolean("ENABLE_ONLINE_LEARNING", False)
 RUN_MAX_ATTEMPTS = integer("RUN_MAX_ATTEMPTS", 3, 1, 20)
@@ -244,6 +283,7 @@ RUN_HEARTBEAT_TIMEOUT = integer("RUN_HEARTBEAT_TIMEOUT", 900, 30, 86_400)
 TRAINING_EXECUTOR = one_of("TRAINING_EXECUTOR", ("local", "ray"))
 RAY_ADDRESS = address("RAY_ADDRESS", "http://127.0.0.1:8265")
 RAY_JOB_GPUS = integer("RAY_JOB_GPUS", 0, 0, 64)
+TRAINING_ENVIRONMENT = variables("TRAINING_ENVIRONMENT")
 LLAMA_CPP_DIR = text("LLAMA_CPP_DIR")
 LM_EVAL_PYTHON = text("LM_EVAL_PYTHON")
 
@@ -254,15 +294,30 @@ TRAINING_HOURS = hours("TRAINING_HOURS")
 PAUSE_TRAINING_SECONDS = integer("PAUSE_TRAINING_SECONDS", 5, 0, 3600)
 UNLOAD_WHILE_TRAINING = boolean("UNLOAD_WHILE_TRAINING", False)
 
+# --- retention: days, 0 for ever -----------------------------------------------------------------------------------------
+KEEP_TRACES_DAYS = integer("KEEP_TRACES_DAYS", 0, 0, 36_500)
+KEEP_LOGS_DAYS = integer("KEEP_LOGS_DAYS", 0, 0, 36_500)
+KEEP_CHECKPOINTS_DAYS = integer("KEEP_CHECKPOINTS_DAYS", 0, 0, 36_500)
+KEEP_WEBHOOK_DELIVERIES_DAYS = integer("KEEP_WEBHOOK_DELIVERIES_DAYS", 0, 0, 36_500)
+KEEP_AUDIT_EVENTS_DAYS = integer("KEEP_AUDIT_EVENTS_DAYS", 0, 0, 36_500)
+
+# --- webhooks ---------------------------------------------------------------------------------------------------------
+WEBHOOKS_FILE = text("WEBHOOKS_FILE")
+
 # --- logging ----------------------------------------------------------------------------------------------------------
 LOG_LEVEL = text("LOG_LEVEL", "INFO").upper()  # logging names the level that it does not know
+LOG_FORMAT = one_of("LOG_FORMAT", ("text", "json"))
+METRICS_TOKEN = secret("METRICS_TOKEN")
 LOGGING_CONFIG = None
 logging.config.dictConfig(
     {
         "version": 1,
         "disable_existing_loggers": False,
-        "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+        "formatters": {
+            "text": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"},
+            "json": {"()": "rl.logs.JsonLines"},
+        },
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
         "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
         "loggers": {
             "django.request": {"level": "ERROR"},
@@ -272,3 +327,4 @@ logging.config.dictConfig(
         },
     }
 )
+logging.captureWarnings(LOG_FORMAT == "json")

@@ -3,7 +3,12 @@ from __future__ import annotations
 from django.contrib import admin
 from django.urls import include, path
 
+from rl.web.pages.password import change_password
+
+handler400 = "rl.web.pages.faults.answer_bad_request"
+handler500 = "rl.web.pages.faults.answer_error"
 urlpatterns = [
+    path("admin/password_change/", change_password),  # in the place of the admin's own
     path("admin/", admin.site.urls),
     path("", include("rl.web.urls")),
 ]

@@ -10,9 +10,13 @@ class RatchetConfig(AppConfig):
 
     def ready(self) -> None:
         from corsheaders.signals import check_request_enabled
+        from django_q.signals import post_spawn
 
         from rl import checks, tasks  # noqa: F401  registers the start-up checks
+        from rl.operations import audit_signals
         from rl.web.api.cors import allow_origin_of_publishable_key
 
         check_request_enabled.connect(allow_origin_of_publishable_key)
+        audit_signals.connect()
+        post_spawn.connect(tasks.introduce_worker)
         post_migrate.connect(tasks.ensure_schedules, sender=self)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import stat
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core import checks
 
+from backend.data_folder import OWNER_ONLY
 from rl import sandbox
-from rl.errors import SandboxUnavailable, UsageError
+from rl.disk_space import shortage
+from rl.errors import BadFile, SandboxUnavailable, UsageError
 from rl.export import EXPORTERS
+from rl.operations.webhooks.endpoints import endpoints
 from rl.rewards import REWARDS
 from rl.rewards.custom import load_rewards
 from rl.training import METHODS
@@ -51,6 +56,37 @@ def data_directory_is_writable(app_configs: Any, **kwargs: Any) -> list[checks.C
 
 
 @checks.register
+def data_is_for_its_owner_alone(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
+    return [
+        checks.Warning(
+            f"{path} is open to others than its owner ({stat.filemode(path.stat().st_mode)}).",
+            hint=f"It holds sessions, passwords' hashes or keys: chmod {'-R ' if path.is_dir() else ''}go= {path}",
+            id="rl.W002",
+        )
+        for path in _private_paths()
+        if os.name == "posix" and path.stat().st_mode & OWNER_ONLY
+    ]
+
+
+def _private_paths() -> list[Path]:
+    """What is in a folder that others cannot enter is out of their reach, whatever its own permissions."""
+    database = settings.DATABASES["default"]
+    files = [settings.ENV_PATH]
+    if str(database["ENGINE"]).endswith("sqlite3"):
+        beside = [Path(f"{database['NAME']}{end}") for end in ("", "-wal", "-shm")]
+        files += [path for path in beside if path.parent != settings.DATA_DIR]
+    return [path for path in (settings.DATA_DIR, *files) if path.is_dir() or path.is_file()]
+
+
+@checks.register
+def there_is_room_for_data(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
+    if not (settings.DATA_DIR.is_dir() and (told := shortage(settings.DATA_DIR, settings.MIN_FREE_BYTES))):
+        return []
+    hint = "Without room, ratings and answers are refused: free some, or set MIN_FREE_BYTES. See docs/operations.md."
+    return [checks.Warning(f"{told} (MIN_FREE_BYTES).", hint=hint, id="rl.W003")]
+
+
+@checks.register
 def registered_modules_exist(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
     """Looks each dotted path up without importing it: most of them need torch."""
     return [
@@ -69,6 +105,35 @@ def custom_rewards_can_be_loaded(app_configs: Any, **kwargs: Any) -> list[checks
         hint = "Correct CUSTOM_REWARDS (name=package.module.Class, comma-separated), or install the package."
         return [checks.Error(f"CUSTOM_REWARDS: {error}.", hint=hint, id="rl.E004")]
     return []
+
+
+@checks.register
+def webhooks_can_be_told(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
+    try:
+        known = endpoints()
+    except BadFile as error:
+        return [checks.Error(f"WEBHOOKS_FILE: {error}.", hint="Correct it; see docs/webhooks.md.", id="rl.E005")]
+    found: list[checks.CheckMessage] = []
+    for endpoint in known.values():
+        try:
+            endpoint.key()
+        except UsageError as error:
+            hint = "The queue needs it; the other processes do not."
+            found.append(checks.Warning(f"WEBHOOKS_FILE: {error}.", hint=hint, id="rl.W004"))
+    return found
+
+
+@checks.register
+def clients_are_told_apart(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
+    """Limits are counted by address."""
+    if not settings.SECURE_PROXY_SSL_HEADER or settings.REST_FRAMEWORK["NUM_PROXIES"]:
+        return []
+    hint = "Set NUM_PROXIES to the number of your proxies; else twenty wrong passwords of anybody lock everybody out."
+    return [
+        checks.Warning(
+            "BEHIND_PROXY is set and NUM_PROXIES is 0: all clients have the proxy's address.", hint=hint, id="rl.W005"
+        )
+    ]
 
 
 def _module_of(path: str) -> str:

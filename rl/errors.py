@@ -9,6 +9,7 @@ RatchetError                exit 1
 ├── TrainingFailed          exit 1   a damaged model or checkpoint, or the training itself
 │   └── OutOfMemory         exit 1   training needs more memory than there is; a run tries smaller steps first
 ├── ExportFailed            exit 1   merging, converting, quantising, or the disk it goes to
+├── BackupFailed            exit 1   the database cannot be copied or put back; says what to install or to stop
 ├── SandboxUnavailable      exit 1   this machine cannot run untrusted code safely; says how to change that
 ├── RewardFailed            exit 1   a reward broke, which says nothing about the answer; names the reward
 └── Interrupted             exit 130 a person or the system asked to stop; a checkpoint was kept
@@ -62,6 +63,10 @@ class OutOfMemory(TrainingFailed):
 
 
 class ExportFailed(RatchetError):
+    pass
+
+
+class BackupFailed(RatchetError):
     pass
 
 

@@ -22,8 +22,8 @@ from rl import dataset_builder
 from rl.collect.feedback import Rated, rate
 from rl.errors import RatchetError, RunConflict, UsageError
 from rl.models import Agent, Feedback, Trace, TrainingRun
+from rl.training import choosing, supervisor
 from rl.training import run as runs
-from rl.training import supervisor
 
 logger = logging.getLogger(__name__)
 METHOD = "dpo"
@@ -82,17 +82,20 @@ class OnlineLearner:
         return self.get_status().should_retrain
 
     def trigger_retrain(self) -> TrainingRun:
-        """Queues a run now, due or not. Raises RunConflict when one is queued or running."""
+        """Queues a run now, due or not. Raises RunConflict when one is queued or running, and UsageError for settings of the
+        agent that do not fit together, or that only the operator may have."""
+        chosen = choosing.choose(self.agent, METHOD)
         options = runs.RunOptions(
             data=dataset_builder.DataOptions(pair_type=self.agent.pair_type, min_samples=1),
             export=self.agent.auto_export,
             quantization=self.agent.export_quantization,
             deploy=self.agent.deploy_target if self.agent.auto_deploy else "",
+            **chosen.options,
         )
         run = runs.create(
             self.agent,
             method_name=METHOD,
-            config=self.agent.training_config(),
+            config=chosen.config,
             options=options,
             trigger=TrainingRun.Trigger.ONLINE,
         )

@@ -9,6 +9,7 @@ from typing import Any
 from django.db.models import Avg, QuerySet, StdDev
 
 from rl.config import TrainingConfig
+from rl.config.authority import require_trainers
 from rl.errors import NotEnoughData
 from rl.models import Agent, Feedback, ModelVersion, TrainingRun
 from rl.training import TrainingPipeline, supervisor, versions
@@ -41,17 +42,19 @@ def require_enough(agent: Agent) -> int:
 
 
 def settings_for(agent: Agent, given: Mapping[str, Any]) -> tuple[str, TrainingConfig, runs.RunOptions]:
-    """Method, hyper-parameters and options from a request's camelCase names. Raises UsageError, NotEnoughData."""
+    """Method, hyper-parameters and options from a request's camelCase names, as a trainer may ask for them. Raises
+    UsageError, NotEnoughData."""
     values = {_snake(name): value for name, value in given.items() if value is not None}
-    pipeline = TrainingPipeline(agent, str(values.pop("base_model", "")), str(values.pop("method", "")))
+    base_model = str(values.pop("base_model", ""))
+    pipeline = TrainingPipeline(agent, method=str(values.pop("method", "")))
+    require_trainers(values)
     method = pipeline.method or pipeline.advised().method
-    return method, pipeline.config(method, values), pipeline.options({"min_samples": 1})
+    return method, *pipeline.chosen_settings(method, values, base_model, {"min_samples": 1})
 
 
 def estimated(agent: Agent, given: Mapping[str, Any]) -> dict[str, Any]:
     """N3's answer to a dry run; nothing is written."""
-    count = require_enough(agent)
-    method, config, options = settings_for(agent, given)
+    count, (method, config, options) = require_enough(agent), settings_for(agent, given)
     document = dry_run(agent, config, options, method).document
     cost, scores = document["estimate"], figures(scored(agent))
     return {

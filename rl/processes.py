@@ -1,8 +1,16 @@
-"""Processes that a row names: is this one still there?"""
+"""Processes that a row names: is this one still there? And those that may not outlive their parent."""
 
 from __future__ import annotations
 
+import ctypes
+import os
+import signal
+import sys
+from typing import Final
+
 import psutil
+
+_PR_SET_PDEATHSIG: Final = 1
 
 
 def find_process(pid: int | None, started: float | None) -> psutil.Process | None:
@@ -15,3 +23,12 @@ def find_process(pid: int | None, started: float | None) -> psutil.Process | Non
         return process if same and process.status() != psutil.STATUS_ZOMBIE else None
     except psutil.NoSuchProcess:
         return None
+
+
+def die_with(parent: int) -> None:
+    """This process is killed when the thread of its parent that started it ends. ``parent``: the number that it had, as it
+    may have ended already. On Linux; elsewhere nothing happens."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)

@@ -17,10 +17,12 @@ from django.core.management import call_command
 from django.db import connection
 
 from rl import dataset_builder
+from rl.config.authority import Owner
 from rl.demo.load import load_demo
 from rl.errors import RatchetError, TrainingFailed
 from rl.export.release import artifact_path
 from rl.models import Agent, ApiKey, Artifact, Evaluation, Feedback, Trace, TrainingRun
+from rl.operations.keys import revoke
 from rl.training import run as runs
 from rl.training import supervisor
 
@@ -86,6 +88,7 @@ def _claimed(agent: Agent, run: TrainingRun | None) -> TrainingRun:
                 quantization=agent.export_quantization,
             ),
             trigger=TrainingRun.Trigger.QUICKSTART,
+            by=Owner.OPERATOR,
         )
     return supervisor.claim_stopped(run)
 
@@ -103,8 +106,8 @@ def outcome(run: TrainingRun) -> tuple[Evaluation, Path]:
 
 def demo_page_link(agent: Agent, port: int) -> str:
     """A page on another origin (localhost, not 127.0.0.1) with a fresh publishable key; the last one is revoked."""
-    for old in ApiKey.objects.filter(name=DEMO_KEY, revoked_at__isnull=True):
-        old.revoke()
+    for old in ApiKey.valid().filter(name=DEMO_KEY):
+        revoke(old)
     origin = f"http://localhost:{port}"
     _, key = ApiKey.create(name=DEMO_KEY, kind=ApiKey.Kind.PUBLISHABLE, agent=agent, allowed_origins=[origin])
     return f"{origin}/demo/?key={key}"

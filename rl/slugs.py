@@ -11,6 +11,9 @@ from rl.errors import UsageError
 _SLUG = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)
 
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+"""The name of an environment variable."""
+
 
 def check_slug(value: str, what: str = "name") -> str:
     """The value itself; raises UsageError, which calls it ``what``, unless it is safe as a file or folder name."""

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
+from django.conf import settings
+
+from rl.disk_space import shortage
 from rl.models import TrainingRun
+from rl.operations import audit
+
+logger = logging.getLogger(__name__)
 
 
 def start_run(run_id: int) -> bool:
@@ -50,6 +57,13 @@ def deliver_answers() -> int:
     return pending.deliver_all()
 
 
+def watch_disk() -> str:
+    """Once a minute: tells the log when there is little room."""
+    if told := shortage(settings.DATA_DIR, settings.MIN_FREE_BYTES):
+        logger.warning("%s (MIN_FREE_BYTES)", told)
+    return told
+
+
 def calculate_rewards() -> dict[str, int]:
     """Once a day, and when asked: computes the rewards of traces that wait, for some seconds; the rest comes again."""
     from rl import rewarding
@@ -65,8 +79,32 @@ def forget_pending_spans() -> int:
     return spans.forget_pending()
 
 
+def introduce_worker(**kwargs: Any) -> None:
+    """What a worker of the queue does, nobody asked for by name."""
+    audit.name_process(audit.QUEUE)
+
+
+def delete_expired() -> dict[str, int]:
+    """Once a day: deletes what is kept no longer, for a minute; the rest goes to the end of the queue."""
+    from django_q.tasks import async_task
+
+    from rl.operations import retention
+
+    rows, finished = retention.delete_expired(seconds=60)
+    if not finished:
+        async_task("rl.tasks.delete_expired")
+    return {row.kind: row.count for row in rows if row.count}
+
+
+def deliver_webhooks() -> dict[str, int]:
+    """Once a minute: sends the messages of webhooks that wait."""
+    from rl.operations.webhooks import delivering
+
+    return delivering.deliver_due()
+
+
 def ensure_schedules(**kwargs: Any) -> None:
-    """Creates the periodic tasks, once; a person may change or switch them off in the admin afterwards."""
+    """Creates the periodic tasks, once; what the operator changed about them stays."""
     from django_q.models import Schedule
 
     each_minute = (
@@ -75,12 +113,14 @@ def ensure_schedules(**kwargs: Any) -> None:
         "supervise_servers",
         "look_at_experiments",
         "deliver_answers",
+        "deliver_webhooks",
+        "watch_disk",
     )
     for name in each_minute:
         Schedule.objects.get_or_create(
             name=name, defaults={"func": f"rl.tasks.{name}", "schedule_type": Schedule.MINUTES, "minutes": 1}
         )
-    for name in ("calculate_rewards", "forget_pending_spans"):
+    for name in ("calculate_rewards", "forget_pending_spans", "delete_expired"):
         Schedule.objects.get_or_create(
             name=name, defaults={"func": f"rl.tasks.{name}", "schedule_type": Schedule.DAILY}
         )

@@ -74,7 +74,7 @@ def trace(agent: Agent) -> Trace:
 
 @pytest.fixture
 def secret_key(db) -> str:
-    return ApiKey.create(name="server", kind=ApiKey.Kind.SECRET)[1]
+    return ApiKey.create(name="server", kind=ApiKey.Kind.SECRET, scopes=ApiKey.Scope.values)[1]
 
 
 @pytest.fixture

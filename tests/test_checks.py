@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import inspect
+import re
+
 from rl import checks
 from rl.rewards import REWARDS
 from rl.training import METHODS
@@ -49,3 +52,17 @@ def test_a_custom_reward_that_cannot_be_loaded_is_an_error(settings):
     settings.CUSTOM_REWARDS = {"brief": "no.such.module.Reward"}
     (message,) = checks.custom_rewards_can_be_loaded(None)
     assert (message.id, "brief=no.such.module.Reward" in message.msg) == ("rl.E004", True)
+
+
+def test_a_proxy_whose_address_all_clients_would_share_is_a_warning(settings):
+    assert checks.clients_are_told_apart(None) == []
+    settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    assert ids(checks.clients_are_told_apart(None)) == ["rl.W005"]
+    settings.REST_FRAMEWORK = {**settings.REST_FRAMEWORK, "NUM_PROXIES": 1}
+    assert checks.clients_are_told_apart(None) == []
+
+
+def test_no_two_checks_have_the_same_id():
+    code = inspect.getsource(checks)
+    found = re.findall(r'id="(rl\.[EW]\d+)"', code)
+    assert len(set(found)) == len(found)

@@ -33,10 +33,13 @@ from rl.training import METHODS
 ROOT = Path(settings.BASE_DIR)
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
-COMMANDS = sorted(file.stem for file in (ROOT / "rl/management/commands").glob("[!_]*.py"))
 WIDGET = (ROOT / "static/rl/ratchet-feedback.js").read_text()
-BUILT_IN = ("runserver", "qcluster", "migrate", "createsuperuser", "changepassword", "collectstatic", "check", "test")
-"""Commands of Django and django-q2 that the pages name."""
+BUILT_IN = (
+    "runserver", "qcluster", "migrate", "createsuperuser", "changepassword", "collectstatic", "check", "test",
+    "axes_reset_username", "axes_reset_ip",
+)  # fmt: skip
+"""Commands of Django, django-q2 and django-axes that the pages name."""
+COMMANDS = sorted({file.stem for file in (ROOT / "rl/management/commands").glob("[!_]*.py")} - {*BUILT_IN})
 
 
 # --- reading Markdown --------------------------------------------------------------------------------------------------
@@ -177,7 +180,19 @@ def test_every_variable_of_the_example_has_a_heading_and_nothing_else_has_one():
 
 
 def settings_calls() -> list[ast.Call]:
-    readers = ("address", "text", "secret", "boolean", "integer", "listed", "one_of", "hours")
+    readers = (
+        "address",
+        "addresses",
+        "text",
+        "secret",
+        "boolean",
+        "integer",
+        "listed",
+        "one_of",
+        "hours",
+        "secrets",
+        "variables",
+    )
     tree = ast.parse((ROOT / "backend/settings.py").read_text())
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
     return [call for call in calls if call.func.id in readers]

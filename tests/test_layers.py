@@ -79,9 +79,10 @@ TORCH_LEAVES = (
 )
 # Base: standard library and psutil. They may see each other and nothing else of ours.
 BASE = (
-    "rl.errors", "rl.records", "rl.training_result", "rl.config", "rl.hardware", "rl.slugs", "rl.files", "rl.sandbox",
+    "rl.errors", "rl.records", "rl.training_result", "rl.config", "rl.hardware", "rl.slugs", "rl.files", "rl.disk_space",
+    "rl.sandbox",
     "rl.export.levels", "rl.export.records",
-    "rl.rewards.weights", "rl.evaluation.guard_limits", "rl.processes",
+    "rl.rewards.weights", "rl.evaluation.guard_limits", "rl.processes", "rl.logs",
 )  # fmt: skip
 # Pure: records in, records out; no Django.
 PURE = (

@@ -14,7 +14,7 @@ import django
 django.setup()
 from importlib import import_module
 from pkgutil import iter_modules
-import backend.urls, backend.wsgi, rl.tasks, rl.admin
+import backend.urls, backend.asgi, rl.tasks, rl.admin
 from django.urls import get_resolver
 get_resolver().url_patterns
 import rl.management.commands as commands

@@ -45,9 +45,13 @@ def test_it_starts_with_a_secret_key_and_hosts(tmp_path):
         ({"SITE_URL": "ratchet.example"}, "SITE_URL='ratchet.example' is no address"),
         ({"REDIS_URL": "http://x"}, "REDIS_URL must start with redis://"),
         ({"CUSTOM_REWARDS": "my.package.Reward"}, "CUSTOM_REWARDS: 'my.package.Reward' is not written as name=value"),
+        ({"BASE_MODELS": "Qwen/Qwen2.5-0.5B"}, "BASE_MODELS: 'Qwen/Qwen2.5-0.5B' is not written as name=value"),
+        ({"INFERENCE_SERVERS": "gpu=gpu:8000"}, "INFERENCE_SERVERS='gpu:8000' is no address"),
         ({"TRAINING_HOURS": "22"}, "TRAINING_HOURS='22' is no part of a day"),
         ({"TRAINING_HOURS": "25-6"}, "TRAINING_HOURS='25-6' is no part of a day"),
         ({"DATA_DIR": "/proc/ratchet"}, "DATA_DIR=/proc/ratchet cannot be made"),
+        ({"TRAINING_ENVIRONMENT": "HF_HOME,SECRET_KEY"}, "TRAINING_ENVIRONMENT: SECRET_KEY is Ratchet's own"),
+        ({"TRAINING_ENVIRONMENT": "a b"}, "TRAINING_ENVIRONMENT: 'a b' is not the name of an environment variable"),
         ({"ENV_FILE": "/no/such/.env"}, "ENV_FILE=/no/such/.env does not exist"),
         ({"SECRET_KEY": "", "SECRET_KEY_FILE": "/no/such/file"}, "SECRET_KEY_FILE=/no/such/file cannot be read"),
     ],
@@ -67,7 +71,8 @@ def test_a_secret_may_come_from_a_file(tmp_path):
 def test_the_example_lists_every_variable_and_no_other():
     listed = set(re.findall(r"^([A-Z_]+)=", (BASE / ".env.example").read_text(), re.MULTILINE))
     code = (BASE / "backend" / "settings.py").read_text()
-    read = set(re.findall(r"\b(?:address|text|boolean|integer|listed|one_of|secret|hours)\(\s*\"([A-Z_]+)\"", code))
+    readers = "address|addresses|text|boolean|integer|listed|one_of|secrets?|variables|hours"
+    read = set(re.findall(rf"\b(?:{readers})\(\s*\"([A-Z_]+)\"", code))
     read |= {f"{name}_FILE" for name in re.findall(r"\bsecret\(\"([A-Z_]+)\"", code)}
     assert listed == read
 

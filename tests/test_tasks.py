@@ -16,13 +16,21 @@ def test_the_schedules_are_made_once_and_stay_as_a_person_set_them():
     tasks.ensure_schedules()
     each_minute = dict(Schedule.objects.filter(schedule_type=Schedule.MINUTES).values_list("name", "minutes"))
     assert each_minute.pop("consider_retraining") == 30
-    assert set(each_minute) == {"supervise_runs", "supervise_servers", "look_at_experiments", "deliver_answers"}
+    assert set(each_minute) == {
+        "supervise_runs",
+        "supervise_servers",
+        "look_at_experiments",
+        "deliver_answers",
+        "deliver_webhooks",
+        "watch_disk",
+    }
     assert set(each_minute.values()) == {1}
 
 
-def test_rewards_are_computed_once_a_day():
+@pytest.mark.parametrize("name", ["calculate_rewards", "forget_pending_spans", "delete_expired"])
+def test_what_can_wait_is_done_once_a_day(name: str):
     tasks.ensure_schedules()
-    assert Schedule.objects.get(name="calculate_rewards").schedule_type == Schedule.DAILY
+    assert Schedule.objects.get(name=name).schedule_type == Schedule.DAILY
 
 
 def test_every_schedule_names_a_function_that_exists():

@@ -5,27 +5,33 @@ from __future__ import annotations
 from rl.admin import (
     access,
     agents,
+    audit,
     episodes,
     experiments,
     feedback,
     labels,
+    queue,
     serving,
     signin,
     traces,
     training,
     versions,
+    webhooks,
 )
 
 __all__ = [
     "access",
     "agents",
+    "audit",
     "episodes",
     "experiments",
     "feedback",
     "labels",
+    "queue",
     "serving",
     "signin",
     "traces",
     "training",
     "versions",
+    "webhooks",
 ]

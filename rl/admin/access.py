@@ -8,18 +8,22 @@ from django.forms import ModelForm
 from django.http import HttpRequest
 from django.utils.html import format_html
 
-from rl.admin.fields import LinesField
-from rl.models import ApiKey
+from rl.admin.fields import LinesField, ScopesField
+from rl.models import ApiKey, usual_scopes
+from rl.operations.keys import revoke
 
 
 class ApiKeyForm(ModelForm):
     allowed_origins = LinesField(
         required=False, help_text="Publishable keys work from these pages only. One a line, like https://shop.example"
     )
+    scopes = ScopesField(
+        required=False, initial=usual_scopes, help_text="What a secret key may do. A publishable key may only rate."
+    )
 
     class Meta:
         model = ApiKey
-        fields = ["name", "kind", "agent", "allowed_origins"]
+        fields = ["name", "kind", "agent", "allowed_origins", "scopes", "expires_at"]
 
 
 @admin.register(ApiKey)
@@ -27,7 +31,7 @@ class ApiKeyAdmin(admin.ModelAdmin):
     """The digest is shown nowhere, and the key itself once, right after it was made."""
 
     form = ApiKeyForm
-    list_display = ["name", "kind", "start", "agent", "created_at", "last_used_at", "revoked_at"]
+    list_display = ["name", "kind", "may", "start", "agent", "created_at", "last_used_at", "expires_at", "revoked_at"]
     list_filter = ["kind", ("revoked_at", admin.EmptyFieldListFilter), "agent"]
     list_select_related = ["agent"]
     search_fields = ["name", "^start"]
@@ -36,11 +40,16 @@ class ApiKeyAdmin(admin.ModelAdmin):
 
     def get_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> Any:
         shown = ["start", "created_at", "last_used_at", "revoked_at"] if obj else []
-        return ["name", "kind", "agent", "allowed_origins", *shown]
+        return ["name", "kind", "agent", "scopes", "allowed_origins", "expires_at", *shown]
 
     def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> list[str]:
         """What a key may do is fixed when it is made; only its name and its origins change later."""
-        return ["kind", "agent", "start", "created_at", "last_used_at", "revoked_at"] if obj else []
+        shown = ["kind", "agent", "scopes", "expires_at", "start", "created_at", "last_used_at", "revoked_at"]
+        return shown if obj else []
+
+    @admin.display(description="may")
+    def may(self, key: ApiKey) -> str:
+        return ", ".join(key.scopes) or "rate"
 
     def save_model(self, request: HttpRequest, obj: ApiKey, form: ModelForm[Any], change: bool) -> None:
         if change:
@@ -58,6 +67,6 @@ class ApiKeyAdmin(admin.ModelAdmin):
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:
         keys = list(queryset.filter(revoked_at__isnull=True))
         for key in keys:
-            key.revoke()
+            revoke(key)
             self.log_change(request, key, "Revoked.")
         messages.success(request, f"{len(keys)} keys revoked.")

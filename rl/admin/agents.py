@@ -14,6 +14,7 @@ from rl.admin.fields import ObjectField
 from rl.admin.learner import learner_context
 from rl.admin.markup import joined, list_link
 from rl.admin.weights import AgentForm, decision_defaults, reward_defaults
+from rl.config.authority import AGENT, Owner, owner
 from rl.errors import RatchetError
 from rl.models import Agent, Deployment, Feedback, ModelVersion, Trace, TrainingRun, TrainingSet
 from rl.online_learner import OnlineLearner
@@ -58,6 +59,11 @@ class AgentAdmin(admin.ModelAdmin):
             "fields": ["gate_margin", "guard_limits", "export_quantization", "deploy_target", "keep_versions"]
         }),
     ]  # fmt: skip
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Agent | None = None) -> list[str]:
+        """With those that only the operator may set, and those that nobody said anything about."""
+        every = (field.name for field in Agent._meta.get_fields() if field.concrete)
+        return [*self.readonly_fields, *(name for name in every if owner(AGENT, name) is Owner.OPERATOR)]
 
     @admin.display(description="records")
     def records(self, agent: Agent) -> SafeString | str:

@@ -4,12 +4,23 @@ from typing import Any
 
 from django import forms
 
+from rl.models import ApiKey
+
 
 class ObjectField(forms.JSONField):
     """JSON; an empty box is an empty object, not null, which the column refuses."""
 
     def to_python(self, value: Any) -> Any:
         return super().to_python(value) or {}
+
+
+class ScopesField(forms.MultipleChoiceField):
+    """Boxes to tick."""
+
+    widget = forms.CheckboxSelectMultiple
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(choices=ApiKey.Scope.choices, **options)
 
 
 class LinesField(forms.CharField):

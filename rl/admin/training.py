@@ -12,6 +12,7 @@ from rl.admin.actions import button, queued
 from rl.admin.episodes import run_episodes
 from rl.admin.markup import badge, change_link, joined, list_link, plain, value_table
 from rl.admin.readonly import ReadOnlyAdmin
+from rl.errors import UsageError
 from rl.models import (
     Evaluation,
     Feedback,
@@ -22,7 +23,7 @@ from rl.models import (
     TrainingSet,
     TrainingSetTrace,
 )
-from rl.training import supervisor
+from rl.training import choosing, supervisor
 
 CHANGE = "rl.change_trainingrun"
 
@@ -120,7 +121,7 @@ class TrainingRunAdmin(ReadOnlyAdmin):
 
     def cancel(self, request: HttpRequest, pk: int) -> HttpResponse:
         run = get_object_or_404(TrainingRun, pk=pk)
-        if not run.cancel():
+        if not supervisor.cancel(run):
             messages.warning(request, f"Run {pk} is over already.")
         else:
             self.log_change(request, run, "Asked it to stop.")
@@ -130,7 +131,12 @@ class TrainingRunAdmin(ReadOnlyAdmin):
 
     def resume(self, request: HttpRequest, pk: int) -> HttpResponse:
         run = get_object_or_404(TrainingRun, pk=pk)
-        if run.requeue():
+        try:
+            choosing.require_origins(run)
+        except UsageError as error:
+            messages.error(request, f"Run {pk} stays as it is: {error}.")
+            return redirect("admin:rl_trainingrun_change", pk)
+        if supervisor.requeue(run):
             supervisor.enqueue(run)
             self.log_change(request, run, "Asked it to go on.")
             messages.success(request, queued(run))

@@ -1,4 +1,5 @@
-"""Weights of rewards and of decision components on an agent's page, with the defaults beside them."""
+"""Weights of rewards and of decision components on an agent's page, with the defaults beside them, and the choice among what
+the operator registered."""
 
 from __future__ import annotations
 
@@ -8,16 +9,45 @@ from django import forms
 from django.conf import settings
 from django.utils.safestring import SafeString
 
+from rl import registered
 from rl.admin.markup import value_table
+from rl.config import authority
+from rl.errors import UsageError
 from rl.models import Agent
+from rl.models.agents import validate_overrides
 from rl.rewards import REWARDS, default_weights
 from rl.rewards.weights import decision_weights
+
+
+class BaseModelField(forms.ChoiceField):
+    """One that the operator registered; or the one that the agent has, by whatever way it came to it."""
+
+    def __init__(self, own: str) -> None:
+        labels = {"": "the tiny embedded model", own: own or "the tiny embedded model"}
+        labels |= {value: f"{name} ({value})" for name, value in settings.BASE_MODELS.items()}
+        super().__init__(
+            choices=list(labels.items()), required=False, help_text="The operator registers more with BASE_MODELS."
+        )
 
 
 class AgentForm(forms.ModelForm):
     class Meta:
         model = Agent
         fields = "__all__"  # noqa: DJ007  the admin's fieldsets name them
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        if "base_model" in self.fields:
+            self.fields["base_model"] = BaseModelField(self.instance.base_model)
+
+    def clean_training_overrides(self) -> dict[str, Any]:
+        overrides: dict[str, Any] = self.cleaned_data["training_overrides"]
+        validate_overrides(overrides)
+        try:
+            registered.require(authority.choices(overrides))
+        except UsageError as error:
+            raise forms.ValidationError(str(error)) from error
+        return overrides
 
     def clean_reward_weights(self) -> dict[str, Any]:
         weights: dict[str, Any] = self.cleaned_data["reward_weights"]

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import UUID
 
 from django.utils import timezone
 
@@ -38,7 +39,7 @@ def normalise(scale: str, raw: float) -> float:
     raise UsageError(f"{scale} takes {_ALLOWED[scale]}, not {raw!r}")
 
 
-def rating(trace: Trace, *, scale: str, value: float, **common: Any) -> Feedback:
+def rating(trace: Trace | UnreadTrace, *, scale: str, value: float, **common: Any) -> Feedback:
     """``common`` as ``event`` takes it."""
     normalised = normalise(scale, value)
     return event(trace, Feedback.Kind.RATING, scale=scale, raw_value=float(value), value=normalised, **common)
@@ -72,8 +73,16 @@ def observation(trace: Trace, *, metric: str, value: float, **common: Any) -> Fe
     return event(trace, Feedback.Kind.OUTCOME, metric=name, raw_value=float(value), **common)
 
 
+class UnreadTrace(NamedTuple):
+    """Stands for a trace that is there or not: whoever writes the event will see."""
+
+    pk: UUID
+    agent_id: int | None
+    """None: any agent's will do."""
+
+
 def event(
-    trace: Trace,
+    trace: Trace | UnreadTrace,
     kind: Feedback.Kind,
     *,
     rater: str,
@@ -84,9 +93,10 @@ def event(
     **fields: Any,
 ) -> Feedback:
     now = timezone.now()
+    of: dict[str, Any] = {"trace": trace} if isinstance(trace, Trace) else {"trace_id": trace.pk}
+    of["agent_id"] = trace.agent_id
     return Feedback(
-        trace=trace,
-        agent_id=trace.agent_id,
+        **of,
         kind=kind,
         rater=_checked_rater(rater),
         source=_checked(source, "the source", 32),

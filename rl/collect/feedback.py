@@ -13,10 +13,21 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import AbstractBaseUser
-from django.db import IntegrityError, transaction
+from django.db import DataError, IntegrityError, transaction
 
-from rl.collect.events import comparison, correction, observation, rating
+from rl.collect.events import UnreadTrace, comparison, correction, observation, rating
 from rl.collect.events import event as checked_event
+from rl.collect.group_commit import GroupCommit
+from rl.collect.rating_rows import (
+    RatedTrace,
+    Target,
+    await_reward,
+    insert,
+    lock_traces,
+    newest_ratings,
+    supersede,
+    target_of,
+)
 from rl.errors import RunConflict, UsageError
 from rl.models import ApiKey, Feedback, Trace
 
@@ -38,11 +49,17 @@ class Rated:
     """False when nothing was written: a repeat, or a rating older than the current one."""
 
 
+class UnknownTrace(UsageError):
+    def __init__(self, trace_id: UUID) -> None:
+        self.trace_id = trace_id
+        super().__init__(f"there is no trace {trace_id}; it may have been deleted meanwhile")
+
+
 # --- ratings -----------------------------------------------------------------------------------------------------------
 
 
 def rate(
-    trace: Trace,
+    trace: Trace | UnreadTrace,
     *,
     rater: str,
     scale: str,
@@ -54,21 +71,35 @@ def rate(
     user: AbstractBaseUser | None = None,
     api_key: ApiKey | None = None,
 ) -> Rated:
-    """One rating; see ``record``."""
+    """One rating; see ``record``. Ratings that come at the same time share a commit.
+
+    Raises UnknownTrace where no trace of this agent has this id.
+    """
     event = rating(
         trace, rater=rater, scale=scale, value=value, tags=tags, notes=notes, rated_at=rated_at,
         source=source, user=user, api_key=api_key,
     )  # fmt: skip
-    return record([event])[0]
+    return _RATINGS.submit(event)
 
 
 def record(ratings: Iterable[Feedback]) -> list[Rated]:
     """Stores ratings in short transactions; each supersedes the current rating of its rater on its trace.
 
     The latest ``rated_at`` wins, in whatever order they arrive. Raises RunConflict when others keep winning the race for
-    the same rating.
+    the same rating, and UnknownTrace where a trace was deleted.
     """
-    return [rated for chunk in _chunks(ratings) for rated in _record_chunk(chunk)]
+    return [known(outcome) for chunk in _chunks(ratings) for outcome in _record_chunk(chunk)]
+
+
+def record_each(ratings: Sequence[Feedback]) -> list[Rated | Exception]:
+    """Like ``record``, with the outcome of each: a bad one fails alone. They share a transaction where none fails."""
+    return [outcome for chunk in _chunks(ratings) for outcome in _record_together(chunk)]
+
+
+def known(outcome: Rated | Exception) -> Rated:
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
 
 
 def current_rating(trace: Trace, rater: str) -> Feedback | None:
@@ -77,17 +108,34 @@ def current_rating(trace: Trace, rater: str) -> Feedback | None:
 
 def _chunks(ratings: Iterable[Feedback]) -> Iterator[list[Feedback]]:
     """Lists of at most CHUNK in which nobody rates a trace twice: the second rating must see the first."""
-    chunk: dict[tuple[Any, str], Feedback] = {}
+    chunk: dict[Target, Feedback] = {}
     for event in ratings:
-        if len(chunk) == CHUNK or _target(event) in chunk:
+        if len(chunk) == CHUNK or target_of(event) in chunk:
             yield list(chunk.values())
             chunk = {}
-        chunk[_target(event)] = event
+        chunk[target_of(event)] = event
     if chunk:
         yield list(chunk.values())
 
 
-def _record_chunk(ratings: list[Feedback]) -> list[Rated]:
+def _record_together(ratings: Sequence[Feedback]) -> list[Rated | Exception]:
+    if len(ratings) > 1:
+        try:
+            with transaction.atomic():
+                return [outcome for chunk in _chunks(ratings) for outcome in _supersede(chunk)]
+        except (IntegrityError, DataError):  # because of some of them; foreign keys are checked by the commit alone
+            pass
+    return [_record_alone(event) for event in ratings]
+
+
+def _record_alone(event: Feedback) -> Rated | Exception:
+    try:
+        return _record_chunk([event])[0]
+    except (IntegrityError, DataError, RunConflict) as error:
+        return error
+
+
+def _record_chunk(ratings: list[Feedback]) -> list[Rated | Exception]:
     lost: IntegrityError | None = None
     for _ in range(ATTEMPTS):
         try:
@@ -95,34 +143,29 @@ def _record_chunk(ratings: list[Feedback]) -> list[Rated]:
                 return _supersede(ratings)
         except IntegrityError as error:  # feedback_one_current_rating: somebody was faster, so look again
             lost = error
-    raise RunConflict(
-        "the rating was changed by others at the same time, or its trace was deleted; try again"
-    ) from lost
+    raise RunConflict("the rating was changed by others at the same time; try again") from lost
 
 
-def _supersede(ratings: list[Feedback]) -> list[Rated]:
-    last = _last_ratings(ratings)
-    decided = [_decide(event, last.get(_target(event))) for event in ratings]
-    new = [rated.event for rated in decided if rated.changed]
-    replaced = [last[_target(rated.event)].pk for rated in decided if rated.changed and not rated.created]
-    if replaced:
-        Feedback.objects.filter(pk__in=replaced).update(is_current=False)
-    for event in new:
-        event.pk = None  # a lost attempt may have left one
-    # One order for all writers: two of them inserting the same ratings wait for each other instead of deadlocking.
-    Feedback.objects.bulk_create(sorted(new, key=_target))
-    _await_reward({event.trace_id for event in new})
-    return decided
+def _supersede(ratings: list[Feedback]) -> list[Rated | Exception]:
+    """``ratings`` of different targets."""
+    traces = lock_traces({event.trace_id for event in ratings})
+    there = [event for event in ratings if _is_there(event, traces)]
+    last = newest_ratings([target_of(event) for event in there]) if there else {}
+    decided = {target_of(event): _decide(event, last.get(target_of(event))) for event in there}
+    written = [rated for rated in decided.values() if rated.changed]
+    supersede([last[target_of(rated.event)].pk for rated in written if not rated.created])
+    insert([rated.event for rated in written])
+    await_reward({rated.event.trace_id for rated in written if not traces[rated.event.trace_id].reward_pending})
+    return [decided.get(target_of(event)) or UnknownTrace(event.trace_id) for event in ratings]
 
 
-def _last_ratings(ratings: list[Feedback]) -> dict[tuple[Any, str], Feedback]:
-    """The newest rating, current or not, by trace and rater. The rows stay locked until the transaction ends."""
-    history = Feedback.objects.select_for_update().filter(
-        trace__in={event.trace_id for event in ratings},
-        rater__in={event.rater for event in ratings},
-        kind=Feedback.Kind.RATING,
-    )
-    return {_target(event): event for event in history.order_by("id")}
+def _is_there(event: Feedback, traces: dict[UUID, RatedTrace]) -> bool:
+    """Takes the agent from the trace where the rating leaves it open."""
+    found = traces.get(event.trace_id)
+    if found is None or event.agent_id not in (None, found.agent_id):
+        return False
+    event.agent_id = found.agent_id
+    return True
 
 
 def _decide(event: Feedback, last: Feedback | None) -> Rated:
@@ -174,10 +217,11 @@ def retract(
         retracts=event, is_current=False,
     )  # fmt: skip
     with transaction.atomic():
+        lock_traces([event.trace_id])
         if not Feedback.objects.filter(pk=event.pk, is_current=True).update(is_current=False):
             return False
         retraction.save(force_insert=True)
-        _await_reward({event.trace_id})
+        await_reward([event.trace_id])
     event.is_current = False
     return True
 
@@ -185,15 +229,14 @@ def retract(
 def _append_chunk(events: Sequence[Feedback]) -> list[Rated]:
     traces = {pk for event in events for pk in (event.trace_id, event.other_trace_id) if pk is not None}
     with transaction.atomic():
-        # Locked, so that a request and its retry cannot both find that nothing is there yet.
-        locked = Trace.objects.select_for_update(no_key=True).filter(pk__in=traces).order_by("pk")
-        if len(locked.values_list("pk")) < len(traces):
-            raise UsageError("the trace was deleted meanwhile")
+        there = lock_traces(traces)  # so that a request and its retry cannot both find that nothing was said yet
+        if gone := traces - there.keys():
+            raise UnknownTrace(gone.pop())
         said = _said(events)
         recorded = [_unless_said(event, said) for event in events]
         new = [one.event for one in recorded if one.changed]
         Feedback.objects.bulk_create(new)
-        _await_reward({event.trace_id for event in new})
+        await_reward({event.trace_id for event in new if not there[event.trace_id].reward_pending})
     return recorded
 
 
@@ -216,17 +259,7 @@ def _unless_said(event: Feedback, said: dict[tuple[Any, ...], Feedback]) -> Rate
     return Rated(event, created=True, changed=True)
 
 
-def _await_reward(traces: set[UUID]) -> None:
-    """What was said may change the rewards of these traces. Locks them all: a reward that is written at the same moment
-    either saw what was said, or waits and looks again."""
-    locked = Trace.objects.select_for_update(no_key=True).filter(pk__in=traces).order_by("pk")
-    rewarded = [pk for pk, pending in locked.values_list("pk", "reward_pending") if not pending]
-    if rewarded:
-        Trace.objects.filter(pk__in=rewarded).update(reward_pending=True)
-
-
-def _target(event: Feedback) -> tuple[Any, str]:
-    return event.trace_id, event.rater
+_RATINGS: GroupCommit[Feedback, Rated] = GroupCommit(_record_together, most=CHUNK)
 
 
 def _statement(event: Feedback) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rl.config.authority import check_overrides
 from rl.config.base import TrainingConfig
 from rl.config.methods import (
     CONFIGS,
@@ -9,7 +10,6 @@ from rl.config.methods import (
     GRPOConfig,
     PPOConfig,
     RewardModelConfig,
-    check_overrides,
     config_class,
 )
 from rl.config.presets import PRESETS, preset

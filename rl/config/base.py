@@ -99,8 +99,9 @@ class TrainingConfig:
         for name, known in self.CHOICES.items():
             if getattr(self, name) not in known:
                 raise UsageError(f"{name} must be {', '.join(known[:-1])} or {known[-1]}, not {getattr(self, name)!r}")
-        if not isinstance(self.full, bool):
-            raise UsageError(f"full must be true or false, not {self.full!r}")
+        for each in fields(self):
+            if isinstance(each.default, bool) and not isinstance(value := getattr(self, each.name), bool):
+                raise UsageError(f"{each.name} must be true or false, not {value!r}")
         if self.full and self.quantize_base == "4bit":
             raise UsageError("weights in 4 bits cannot be trained: leave out full, or quantize_base 4bit")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 from rl.config.base import TrainingConfig
@@ -53,8 +53,6 @@ class GRPOConfig(TrainingConfig):
 
     def __post_init__(self) -> None:
         TrainingConfig.__post_init__(self)
-        if not isinstance(self.vllm, bool):
-            raise UsageError(f"vllm must be true or false, not {self.vllm!r}")
         if self.vllm_server and not str(self.vllm_server).startswith(("http://", "https://")):
             raise UsageError(f"vllm_server must be an address such as http://localhost:8000, not {self.vllm_server!r}")
         if self.vllm and self.vllm_server:
@@ -209,16 +207,6 @@ CONFIGS: dict[str, type[TrainingConfig]] = {
     "ppo": PPOConfig,
     "reward_model": RewardModelConfig,
 }
-
-
-def check_overrides(overrides: Mapping[str, Any]) -> None:
-    """Raises UsageError for a hyper-parameter that no method has, or a value that is impossible for one that has it."""
-    known = {method: {field.name for field in fields(kind)} for method, kind in CONFIGS.items()}
-    every = set().union(*known.values())
-    if unknown := sorted(set(overrides) - every):
-        raise UsageError(f"unknown hyper-parameter {', '.join(unknown)}; known: {', '.join(sorted(every))}")
-    for method, kind in CONFIGS.items():
-        kind().with_overrides({name: value for name, value in overrides.items() if name in known[method]})
 
 
 def config_class(method: str) -> type[TrainingConfig]:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from django.db import transaction
+
 from rl.errors import UsageError
 from rl.evaluation import SCORERS, evidence
 from rl.evaluation.choosing import TRIED, never_learned
@@ -24,6 +26,7 @@ from rl.export.levels import LEVELS
 from rl.export.release import artifact_path
 from rl.leaves import leaf
 from rl.models import Artifact, Evaluation, ModelVersion, TrainingSet
+from rl.operations.webhooks.events import version_judged
 from rl.records import PairScore, Report
 
 TOLERANCE = 0.03
@@ -134,20 +137,23 @@ def _stored(artifact: Artifact, measured: Evaluation, scored: _Scored) -> Evalua
         **evidence.of_shares(prompt_changes(scored.file, scored.weights), margin),
         "models": {name: figures(each) for name, each in models.items()},
     }
-    return Evaluation.objects.create(
-        version=measured.version,
-        training_set=measured.training_set,
-        against=measured.against,
-        artifact=artifact,
-        pairs=len(scored.rows),
-        prompts=len({row["prompt_key"] for row in scored.rows}),
-        accuracy=accuracy_of(scored.file).value,
-        base_accuracy=accuracy_of(scored.base).value,
-        against_accuracy=accuracy_of(scored.current).value,
-        verdict=verdict,
-        ratings_needed=None if lost else measured.ratings_needed,
-        report=report,
-    )
+    with transaction.atomic():
+        evaluation = Evaluation.objects.create(
+            version=measured.version,
+            training_set=measured.training_set,
+            against=measured.against,
+            artifact=artifact,
+            pairs=len(scored.rows),
+            prompts=len({row["prompt_key"] for row in scored.rows}),
+            accuracy=accuracy_of(scored.file).value,
+            base_accuracy=accuracy_of(scored.base).value,
+            against_accuracy=accuracy_of(scored.current).value,
+            verdict=verdict,
+            ratings_needed=None if lost else measured.ratings_needed,
+            report=report,
+        )
+        version_judged(evaluation)
+    return evaluation
 
 
 def _lost(level: str, scored: _Scored, margin: float) -> tuple[str, str]:

@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from django.db import transaction
+
 from rl.config import AgentConfig, config_class
 from rl.evaluation import guarding, lm_eval, pairs, rewarded, solved
 from rl.evaluation.choosing import HeldOut, latest_training_set, never_learned
@@ -16,6 +18,7 @@ from rl.evaluation.gate import REWARD, SUCCESS, Verdict, decide
 from rl.evaluation.guarding import Guards, Watch, skipped
 from rl.evaluation.lm_eval_results import TaskScores
 from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun, TrainingSet
+from rl.operations.webhooks.events import version_judged
 from rl.records import Report
 from rl.training import rollouts, versions
 from rl.training.calibration import expected_calibration_error
@@ -93,9 +96,16 @@ def evaluate(
     versions besides."""
     subject = _of_version(version, against_base).on_task(task, report)
     measured = _measure(subject, training_set, never_learned(training_set, version, subject.current), report)
-    return Evaluation.objects.create(
-        version=version, training_set=training_set, against=subject.current, report=measured.report, **measured.fields
-    )
+    with transaction.atomic():
+        evaluation = Evaluation.objects.create(
+            version=version,
+            training_set=training_set,
+            against=subject.current,
+            report=measured.report,
+            **measured.fields,
+        )
+        version_judged(evaluation)
+    return evaluation
 
 
 def evaluate_checkpoint(

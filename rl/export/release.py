@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from django.conf import settings
+from django.db import transaction
 
 from rl import files
 from rl.errors import ExportFailed, UsageError
@@ -17,6 +18,7 @@ from rl.export.levels import check_level
 from rl.export.records import ExportJob, ExportResult, Provenance
 from rl.leaves import leaf
 from rl.models import Agent, Artifact, ModelVersion
+from rl.operations import audit
 from rl.records import Report
 from rl.slugs import check_slug
 from rl.training import base_models, versions
@@ -44,13 +46,15 @@ def export_version(
     if output:
         _require_free(format_name, job)
     result = export_files(format_name, job, provenance.of_version(version), report)
-    artifact, _ = Artifact.objects.update_or_create(
-        version=version,
-        kind=format_name,
-        quantization=result.quantization,
-        defaults={**artifact_fields(result.path.resolve(), result.files), "details": result.details},
-    )
-    version.move(ModelVersion.Stage.EXPORTED)
+    with transaction.atomic():
+        artifact, _ = Artifact.objects.update_or_create(
+            version=version,
+            kind=format_name,
+            quantization=result.quantization,
+            defaults={**artifact_fields(result.path.resolve(), result.files), "details": result.details},
+        )
+        version.move(ModelVersion.Stage.EXPORTED)
+        audit.record(audit.Action.EXPORTED, version, path=artifact.path, sha256=artifact.sha256)
     return artifact
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
-
 from rl.config import AgentConfig
-from rl.environments.config_file import AgentFile, read_agent_file
+from rl.environments.config_file import read_agent_file
 from rl.errors import UsageError
 from rl.hardware import detect_hardware
 from rl.models import Agent
+from rl.registered import environment_of
 from rl.slugs import check_slug
 
 _PLACES = ("dataset_dir", "train_split", "eval_split")
@@ -31,14 +30,10 @@ def with_file(options: Mapping[str, Any]) -> dict[str, Any]:
     }
     found = {**options, **merged, **given, "config": None, "of_file": merged.keys() - given.keys()}
     found["agent"] = options["agent"] or file.agent or path.stem
-    found["environment"] = asdict(_with_cache(file))
+    found["environment"] = asdict(environment_of(file))
     if found["dataset_dir"]:
         found["dataset_dir"] = str(Path(found["dataset_dir"]).expanduser().resolve())
     return found
-
-
-def _with_cache(file: AgentFile) -> Any:
-    return replace(file.environment, cache_dir=str(settings.DATA_DIR / "search_cache"))
 
 
 def agent_for(options: Mapping[str, Any]) -> Agent:

@@ -15,6 +15,7 @@ from django.db import DatabaseError
 from rich.console import Console
 from rich.table import Table
 
+from rl.disk_space import tells_of_full_disk
 from rl.errors import RatchetError, UsageError
 from rl.training.progress import ProgressLine
 
@@ -50,6 +51,11 @@ class RatchetCommand(BaseCommand):
             missing = "no such table" in str(error) or "does not exist" in str(error)
             hint = "; run 'manage.py migrate'" if missing else ""
             raise CommandError(f"the database refused: {str(error).strip()}{hint}") from error
+        except OSError as error:
+            if not tells_of_full_disk(error):
+                raise
+            place = f" of {error.filename}" if error.filename else ""
+            raise CommandError(f"the disk{place} is full, or a quota is reached: free some space") from error
         except KeyboardInterrupt:
             raise CommandError("interrupted", returncode=130) from None
         finally:

@@ -9,7 +9,7 @@ from django.core.management.base import CommandParser
 from rl.errors import UsageError
 from rl.management.base import RatchetCommand
 from rl.models import Agent, TrainingRun
-from rl.training import supervisor
+from rl.training import choosing, supervisor
 
 _OWN = ("agent", "resume", "config")
 
@@ -34,13 +34,16 @@ def resume(command: RatchetCommand, run: TrainingRun, options: dict[str, Any], p
     Raises UsageError that names the options which the run was not started with.
     """
     stored = {**run.config, **run.options, **run.options.get("data", {})}
-    other = [name for name, value in _given(command, options).items() if stored.get(name) != value]
+    given = _given(command, options)
+    other = [name for name, value in given.items() if stored.get(name) != value]
     other = ["config" if name in options.get("of_file", ()) else name for name in other]
     if (options["config"] or "of_file" in options) and preset != run.config:
         other.append("config")
     if other:
         named = ", ".join(f"--{name.replace('_', '-')}" for name in dict.fromkeys(other))
         raise UsageError(f"--resume goes on with the settings that run {run.pk} was started with; leave out {named}")
+    choosing.vouch(run, {*given, *(run.config if "of_file" in options else ()), *options.get("of_file", ())})
+    choosing.require_origins(run)
     return supervisor.claim_stopped(run)
 
 

@@ -9,6 +9,7 @@ from django.core.management.base import CommandParser
 
 from rl import dataset_builder
 from rl.config import PRESETS, TrainingConfig
+from rl.config.authority import Owner
 from rl.errors import GateRejected, Interrupted, RunConflict, UsageError
 from rl.export.levels import LEVELS, check_level
 from rl.hardware import detect_hardware, in_4bit
@@ -16,10 +17,11 @@ from rl.management.base import RatchetCommand, two_columns
 from rl.management.resuming import resumable, resume
 from rl.management.tables import evaluation_document, evaluation_table, verdict_line
 from rl.models import Agent, Evaluation, TrainingRun
+from rl.operations import audit
 from rl.serving.deploy import file_name
 from rl.slugs import check_slug
+from rl.training import choosing, supervisor, versions
 from rl.training import run as runs
-from rl.training import supervisor, versions
 from rl.training.dry_run import dry_run
 from rl.training.launch import Launch
 from rl.training.report_to import TRACKERS, tracker_names
@@ -104,7 +106,8 @@ def add_run_options(parser: CommandParser) -> None:
 
 def train_command(command: RatchetCommand, method: str, options: dict[str, Any]) -> None:
     if options["run"] is not None:
-        _execute(command, _claimed(options["run"], options["attempt"]))
+        with audit.acting_for(audit.Caller(audit.QUEUE)):
+            _execute(command, _claimed(options["run"], options["attempt"]))
         return
     if not options["agent"]:
         raise UsageError("--agent is missing: say whose ratings to learn from")
@@ -120,13 +123,13 @@ def train_command(command: RatchetCommand, method: str, options: dict[str, Any])
         plan = dry_run(agent, config, asked, method)
         command.result(plan.document, *[two_columns(title, rows) for title, rows in plan.tables.items()])
         return
-    run = runs.create(agent, method_name=method, config=config, options=asked)
+    run = runs.create(agent, method_name=method, config=config, options=asked, by=Owner.OPERATOR)
     _execute(command, supervisor.claim_stopped(run))
 
 
 def training_config(agent: Agent, method: str, options: dict[str, Any]) -> TrainingConfig:
     """What is given on the command line, over the named preset, or over the agent's own settings."""
-    start = agent.training_config(method, options["config"] or "")
+    start = choosing.choose(agent, method, preset=options["config"] or "").config
     known = {field.name for field in fields(start)}
     return start.with_overrides({name: value for name, value in options.items() if name in known})
 

@@ -1,13 +1,14 @@
 """The database. Code outside imports from this package only; inside, imports run one way:
 
 agents <- traces <- versions <- training <- feedback, serving, experiments, episodes;  traces <- labels;
-agents <- spans;  access stands alone.
+agents <- spans;  access, audit and webhooks stand alone.
 """
 
 from __future__ import annotations
 
-from rl.models.access import ApiKey
+from rl.models.access import ApiKey, usual_scopes
 from rl.models.agents import Agent
+from rl.models.audit import AuditEvent
 from rl.models.episodes import Episode
 from rl.models.experiments import METRICS, Arm, Assignment, Experiment
 from rl.models.feedback import Feedback
@@ -17,6 +18,7 @@ from rl.models.spans import PendingSpan
 from rl.models.traces import Trace, prompt_key
 from rl.models.training import MetricPoint, TrainingRun, TrainingSet, TrainingSetTrace
 from rl.models.versions import BASE, REWARD_MODEL, Artifact, Evaluation, ModelVersion, version_name
+from rl.models.webhooks import WebhookDelivery
 
 __all__ = [
     "BASE",
@@ -27,6 +29,7 @@ __all__ = [
     "Arm",
     "Artifact",
     "Assignment",
+    "AuditEvent",
     "Deployment",
     "Episode",
     "Evaluation",
@@ -41,6 +44,8 @@ __all__ = [
     "TrainingRun",
     "TrainingSet",
     "TrainingSetTrace",
+    "WebhookDelivery",
     "prompt_key",
+    "usual_scopes",
     "version_name",
 ]

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from django.core.exceptions import ValidationError
 from django.db import models
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from rl.models.agents import Agent
@@ -22,12 +23,37 @@ def validate_origins(value: object) -> None:
             raise ValidationError(f"{origin!r} is no origin; write it like https://app.example.com, without a path")
 
 
+def validate_scopes(value: object) -> None:
+    known = ApiKey.Scope.values
+    if (
+        not isinstance(value, list)
+        or not all(isinstance(scope, str) for scope in value)
+        or len(set(value)) < len(value)
+    ):
+        raise ValidationError(f"must be a JSON list without repetitions, of {', '.join(known)}")
+    if unknown := [scope for scope in value if scope not in known]:
+        raise ValidationError(f"{unknown[0]!r} is not a scope; there are {', '.join(known)}")
+
+
+def usual_scopes() -> list[str]:
+    """Of a secret key for which nothing else is asked: it can neither train nor deploy."""
+    return [ApiKey.Scope.INGEST.value, ApiKey.Scope.READ.value]
+
+
 class ApiKey(models.Model):
     """Who may call the API. Only a hash of the key is kept: the key itself is shown once, when it is made."""
 
     class Kind(models.TextChoices):
-        SECRET = "secret", "secret (servers; may do everything)"  # noqa: S105  a choice, not a password
+        SECRET = "secret", "secret (servers; may do what its scopes say)"  # noqa: S105  a choice, not a password
         PUBLISHABLE = "publishable", "publishable (browsers; may only rate)"
+
+    class Scope(models.TextChoices):
+        """What a secret key may do. A publishable one has none: it may rate, and nothing else."""
+
+        INGEST = "ingest", "send traces and feedback, and ask the gateway"
+        READ = "read", "read traces, feedback, versions and runs"
+        TRAIN = "train", "start and cancel trainings"
+        DEPLOY = "deploy", "promote, roll back and deploy versions"
 
     PREFIXES = {Kind.SECRET: "sk_", Kind.PUBLISHABLE: "pk_"}
 
@@ -42,10 +68,14 @@ class ApiKey(models.Model):
         validators=[validate_origins],
         help_text="Publishable keys work from these pages only.",
     )
+    scopes = models.JSONField(
+        default=usual_scopes, blank=True, validators=[validate_scopes], help_text="What a secret key may do."
+    )
     start = models.CharField(max_length=12, editable=False, help_text="The first characters, to tell keys apart.")
     digest = models.CharField(max_length=64, unique=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    expires_at = models.DateTimeField(null=True, blank=True, help_text="Refused from then on. Empty: never.")
     revoked_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -58,11 +88,17 @@ class ApiKey(models.Model):
     def clean(self) -> None:
         if self.kind == self.Kind.PUBLISHABLE and not self.allowed_origins:
             raise ValidationError({"allowed_origins": "a publishable key needs at least one origin"})
+        if self.kind == self.Kind.SECRET and not self.scopes:
+            raise ValidationError({"scopes": "a secret key needs at least one scope"})
+        if self._state.adding and self.expires_at and self.expires_at <= timezone.now():
+            raise ValidationError({"expires_at": "is in the past; the key could never be used"})
 
     def issue(self) -> str:
         """Makes a new random key for this unsaved row, saves it, and returns the key: the only time it is seen."""
         key = self.PREFIXES[self.Kind(self.kind)] + secrets.token_urlsafe(32)
         self.start, self.digest = key[:10], self.digest_of(key)
+        if self.kind == self.Kind.PUBLISHABLE:
+            self.scopes = []
         self.full_clean()
         self.save()
         return key
@@ -79,9 +115,19 @@ class ApiKey(models.Model):
         return hashlib.sha256(key.encode()).hexdigest()
 
     @classmethod
+    def valid(cls) -> QuerySet[ApiKey]:
+        """Those that are neither revoked nor expired."""
+        unexpired = models.Q(expires_at__isnull=True) | models.Q(expires_at__gt=timezone.now())
+        return cls.objects.filter(unexpired, revoked_at__isnull=True)
+
+    @classmethod
     def find(cls, key: str) -> ApiKey | None:
-        """The key's row unless it is unknown or revoked. Compares hashes through the unique index."""
-        return cls.objects.filter(digest=cls.digest_of(key), revoked_at__isnull=True).select_related("agent").first()
+        """The key's row unless it is unknown, revoked or expired. Compares hashes through the unique index."""
+        return cls.valid().filter(digest=cls.digest_of(key)).select_related("agent").first()
+
+    def has_expired(self) -> bool:
+        """Since it was read."""
+        return self.expires_at is not None and self.expires_at <= timezone.now()
 
     def revoke(self) -> None:
         type(self).objects.filter(pk=self.pk, revoked_at__isnull=True).update(revoked_at=timezone.now())

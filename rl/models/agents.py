@@ -8,7 +8,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models.functions import Lower
 
-from rl.config import PRESETS, TrainingConfig, check_overrides, preset
+from rl.config import PRESETS, TrainingConfig, authority, check_overrides, preset
 from rl.errors import UsageError
 from rl.evaluation.guard_limits import check_guard_limits
 from rl.export.levels import LEVELS, check_level
@@ -182,9 +182,11 @@ class Agent(models.Model):
             _as_validation_error(self.training_config)
 
     def training_config(self, method: str = "dpo", preset_name: str = "") -> TrainingConfig:
-        """The agent's preset, with its lengths and overrides; or the named one, with its lengths alone.
+        """The agent's preset, with its lengths and overrides; or the named one, with its lengths alone. Names of what the
+        operator registered are left out here (rl/training/choosing.py).
 
-        Overrides of hyper-parameters that the method has not are for other methods. Raises UsageError for one that none has.
+        Overrides of hyper-parameters that the method has not are for other methods. Raises UsageError for one that none has,
+        or that nobody but the operator may set: it is not run, however it came into the row.
         """
         name = preset_name or self.preset
         start = preset(name, method)
@@ -193,6 +195,6 @@ class Agent(models.Model):
         values = {"max_length": min(most, self.context_length)}
         if not preset_name:
             check_overrides(self.training_overrides)
-            values |= self.training_overrides
+            values |= authority.without_choices(self.training_overrides)
         values = {"max_new_tokens": min(self.response_length, int(values["max_length"]) // 2), **values}
         return start.with_overrides({name: value for name, value in values.items() if name in known})

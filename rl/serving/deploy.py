@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,17 +15,19 @@ from rl.errors import UsageError
 from rl.export.levels import check_level
 from rl.export.ollama import check_address, check_model_name
 from rl.models import Agent, Deployment, ModelVersion, version_name
+from rl.operations import audit
+from rl.operations.audit import Action
+from rl.operations.webhooks.events import deployment_changed
 from rl.records import Report, silent
 from rl.serving import llama_server, on_ollama, promotion, retention
 from rl.serving.hosting import OllamaHostingProfile, hosting_profile
 from rl.serving.model_file import ModelFile, model_file
 from rl.serving.withdrawal import forget
-from rl.slugs import check_slug
+from rl.slugs import VARIABLE, check_slug
 from rl.training.locks import device_lock
 
 Target = Deployment.Target
 TARGETS: Final = (Target.OLLAMA.value, Target.LLAMA_CPP.value, Target.OPENAI.value)
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Place:
             raise UsageError(f"--url and --api-key-env are for --target {Target.OPENAI.value}")
         if self.target == Target.OPENAI and not (self.url and self.model_name):
             raise UsageError("another server needs --url, and --model-name as it calls the model")
-        if self.api_key_env and not _VARIABLE.fullmatch(self.api_key_env):
+        if self.api_key_env and not VARIABLE.fullmatch(self.api_key_env):
             raise UsageError("--api-key-env is the name of an environment variable, not the key itself")
         if self.url:
             check_address(self.url, "the server's")
@@ -181,3 +182,8 @@ def _take_over(row: Deployment, report: Report) -> None:
         others.filter(alias="", target=Target.NONE).delete()
         if row.version is not None:
             row.version.move(ModelVersion.Stage.DEPLOYED)
+        place = {"on": row.target, "model_name": row.model_name, "url": row.url}
+        event = audit.record(
+            Action.DEPLOYED, row.version or f"base model of {row.agent.name}", agent=row.agent, **place
+        )
+        deployment_changed(event, row.agent)

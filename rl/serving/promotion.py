@@ -14,7 +14,10 @@ from django.conf import settings
 from django.db import transaction
 
 from rl.errors import RunConflict, UsageError
-from rl.models import Agent, Deployment, ModelVersion
+from rl.models import Agent, Deployment, ModelVersion, version_name
+from rl.operations import audit
+from rl.operations.audit import Action
+from rl.operations.webhooks.events import deployment_changed
 from rl.records import Report, silent
 from rl.serving import on_ollama
 from rl.serving.withdrawal import rows_of
@@ -44,10 +47,7 @@ def promote(agent: Agent, version: ModelVersion | None, *, report: Report = sile
         before = in_use(agent)
         if before is None or before.version_id != (version.pk if version else None):
             _switch(_served(agent, version), before, version, report)
-        if version is None:
-            _to_base(agent)
-        else:
-            Deployment.promote(version)
+        _move_alias(agent, version)
 
 
 def roll_back(agent: Agent, *, report: Report = silent) -> ModelVersion | None:
@@ -63,7 +63,11 @@ def roll_back(agent: Agent, *, report: Report = silent) -> ModelVersion | None:
         version = previous.version if previous else None
         if Deployment.objects.filter(agent=agent).exclude(alias="").exists():
             _switch(previous or _served(agent, None), in_use(agent), version, report)
-        return Deployment.swap(agent)
+        with transaction.atomic():
+            before, version = Deployment.champion(agent), Deployment.swap(agent)
+            event = audit.record(Action.ROLLED_BACK, _named(agent, version), agent=agent, before=version_name(before))
+            deployment_changed(event, agent)
+        return version
 
 
 def point_name(row: Deployment, report: Report = silent) -> None:
@@ -91,6 +95,22 @@ def _switch(row: Deployment | None, before: Deployment | None, version: ModelVer
 def _served(agent: Agent, version: ModelVersion | None) -> Deployment | None:
     """The row that a promotion of the version would take: its newest."""
     return rows_of(agent, version).select_related("agent", "version").first()
+
+
+def _move_alias(agent: Agent, version: ModelVersion | None) -> None:
+    with transaction.atomic():
+        before = Deployment.champion(agent)
+        if version is None:
+            _to_base(agent)
+        else:
+            Deployment.promote(version)
+        if before != version:
+            event = audit.record(Action.PROMOTED, _named(agent, version), agent=agent, before=version_name(before))
+            deployment_changed(event, agent)
+
+
+def _named(agent: Agent, version: ModelVersion | None) -> ModelVersion | str:
+    return version or f"base model of {agent.name}"
 
 
 def _to_base(agent: Agent) -> None:

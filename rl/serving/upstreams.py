@@ -36,7 +36,8 @@ def upstream_of(deployment: Deployment) -> Upstream:
 
 def server_key(deployment: Deployment) -> str:
     """What our own llama.cpp process asks for, so that other users of the machine cannot use it; kept nowhere."""
-    return salted_hmac("rl.serving.llama_server", str(deployment.pk), algorithm="sha256").hexdigest()
+    key = settings.SERVING_KEY
+    return salted_hmac("rl.serving.llama_server", str(deployment.pk), secret=key, algorithm="sha256").hexdigest()
 
 
 def _bearer(key: str) -> dict[str, str]:

@@ -7,6 +7,8 @@ from django.db.models import QuerySet
 
 from rl.errors import UsageError
 from rl.models import Agent, Deployment, ModelVersion
+from rl.operations import audit
+from rl.operations.webhooks.events import deployment_changed
 from rl.records import Report, silent
 from rl.serving import llama_server, on_ollama
 
@@ -32,15 +34,19 @@ def rows_of(agent: Agent, version: ModelVersion | None) -> QuerySet[Deployment]:
 
 def forget(deployment: Deployment) -> None:
     """Only the record; the version is retired where nothing else serves it."""
+    version = deployment.version
+    place = {"on": deployment.target, "model_name": deployment.model_name}
     with transaction.atomic():
         if deployment.alias:
             deployment.target, deployment.model_name, deployment.url = Target.NONE, "", ""
             deployment.save()
         else:
             deployment.delete()
-        version = deployment.version
         if version is not None and not rows_of(deployment.agent, version).exists():
             version.move(ModelVersion.Stage.RETIRED)
+        what = version or f"base model of {deployment.agent.name}"
+        event = audit.record(audit.Action.WITHDRAWN, what, agent=deployment.agent, **place)
+        deployment_changed(event, deployment.agent)
 
 
 def stop_serving(agent: Agent, version: ModelVersion | None, report: Report = silent) -> list[str]:

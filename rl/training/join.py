@@ -6,6 +6,7 @@ and the configuration says which machine this is (``machine_rank``).
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +25,9 @@ def main(arguments: list[str]) -> int:
     try:
         if not (Path(folder) / JOB).is_file():
             raise UsageError(f"no training waits in {folder}: start it on the first machine by --accelerate-config")
-        return subprocess.call(Launch(accelerate_config=config).command(Path(folder).resolve()), env=environment())
+        os.umask(0o077)
+        command = Launch(accelerate_config=config).command(Path(folder).resolve())
+        return subprocess.call(command, env=environment(os.environ))
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201
         return error.exit_code

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,10 +93,10 @@ class Launch:
         return found
 
 
-def environment() -> dict[str, str]:
+def environment(variables: Mapping[str, str]) -> dict[str, str]:
     """Of the launcher: its workers import this package."""
     return {
         "DJANGO_SETTINGS_MODULE": "backend.settings",
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")]),
+        **variables,
+        "PYTHONPATH": os.pathsep.join([str(_ROOT), variables.get("PYTHONPATH", "")]),
     }

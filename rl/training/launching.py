@@ -21,10 +21,13 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import IO, Any
 
+from django.conf import settings
+
 from rl import errors
 from rl.errors import Interrupted, RatchetError, TrainingFailed, UsageError
 from rl.files import write_text
 from rl.records import Report, Scorer, TrainingJob
+from rl.training import child_environment
 from rl.training.launch import Launch, environment
 from rl.training_result import TrainingResult
 
@@ -55,7 +58,7 @@ def train(method: str, launch: Launch, job: TrainingJob, report: Report) -> Trai
         )
     last: deque[str] = deque(maxlen=_LAST_LINES)
     try:
-        with _started(command, last) as process:
+        with _environment(folder, job) as variables, _started(command, last, variables) as process:
             stopped = _follow(process, folder, report)
             if stopped:
                 raise stopped
@@ -93,10 +96,20 @@ def _described(scorer: Scorer | None) -> dict[str, Any] | None:
 
 
 @contextmanager
-def _started(command: list[str], last: deque[str]) -> Iterator[subprocess.Popen[str]]:
+def _environment(folder: Path, job: TrainingJob) -> Iterator[dict[str, str]]:
+    """All of ours where there is no site, whose secrets the workers need not know."""
+    if not settings.configured:
+        yield environment(os.environ)
+        return
+    with child_environment.of_workers(folder, needs_database=job.scorer is not None) as variables:
+        yield environment(variables)
+
+
+@contextmanager
+def _started(command: list[str], last: deque[str], variables: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
     """Ended when the block is left, whatever happened."""
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=variables,
         start_new_session=True,
     )  # fmt: skip
     assert process.stderr is not None  # noqa: S101

@@ -16,13 +16,14 @@ def device_lock(directory: Path, device: str, waiting: Callable[[], None]) -> It
     """Waits until no other process trains on ``device``; calls ``waiting`` every second, which may raise to give up."""
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / f"{device}.lock").open("w") as handle:
-        while not _locked(handle.fileno()):
+        while not try_lock(handle.fileno()):
             waiting()
             time.sleep(POLL_SECONDS)
         yield
 
 
-def _locked(descriptor: int) -> bool:
+def try_lock(descriptor: int) -> bool:
+    """Takes the file's lock, for as long as it is open; False where somebody else has it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -9,11 +9,12 @@ from typing import Any
 
 from rl import dataset_builder, rewarding
 from rl.config import TrainingConfig, config_class
+from rl.config.authority import Owner
 from rl.dataset_builder.advice import Advice
 from rl.errors import NotEnoughData
 from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun
 from rl.records import Report, Scorer, TrainingJob, TrainingResult, silent
-from rl.training import METHODS, method, method_path, supervisor
+from rl.training import METHODS, choosing, method, method_path, supervisor
 from rl.training import run as runs
 from rl.training.dry_run import Plan, dry_run
 from rl.training.ladder import train_within_memory
@@ -96,21 +97,22 @@ class TrainingPipeline:
         """``overrides``: hyper-parameters; ``data``: of DataOptions. What the gate does not promote is neither exported nor
         deployed. Raises NotEnoughData before anything is trained, RunConflict, and what a run raises."""
         name = self.choose(report)
+        config, options = self.settings(name, overrides, data)
         options = replace(
-            self.options(data),
+            options,
             export=True,
             quantization=quantization,
             model_name=model_name,
             deploy="ollama" if deploy_ollama else "",
         )
-        config = self.config(name, overrides)
-        run = supervisor.claim_stopped(runs.create(self.agent, method_name=name, config=config, options=options))
+        run = runs.create(self.agent, method_name=name, config=config, options=options, by=Owner.OPERATOR)
+        run = supervisor.claim_stopped(run)
         return self._result(run, runs.execute(run, report))
 
     def plan(self, overrides: Mapping[str, Any] | None = None, data: Mapping[str, Any] | None = None) -> Plan:
         """What would be trained, by the rewards that are known now; writes nothing. Raises NotEnoughData and UsageError."""
         name = self.method or self.advised().method
-        return dry_run(self.agent, self.config(name, overrides), self.options(data), name)
+        return dry_run(self.agent, *self.settings(name, overrides, data), name)
 
     def choose(self, report: Report = silent) -> str:
         """The method; first computes the rewards that wait, which the advice and some methods need. Raises NotEnoughData."""
@@ -129,14 +131,28 @@ class TrainingPipeline:
             raise NotEnoughData(f"{self.agent.name}: {advice.reason}")
         return advice
 
-    def config(self, method_name: str, overrides: Mapping[str, Any] | None) -> TrainingConfig:
-        """The advice to take GRPO rests on the answers that are stored with their rewards."""
-        advised = {"rollouts": "offline"} if method_name == "grpo" and not self.method else {}
-        return self.agent.training_config(method_name).with_overrides({**advised, **(overrides or {})})
+    def settings(
+        self, method_name: str, overrides: Mapping[str, Any] | None, data: Mapping[str, Any] | None
+    ) -> tuple[TrainingConfig, runs.RunOptions]:
+        """The operator's: any hyper-parameter."""
+        chosen = choosing.choose(self.agent, method_name, self.advised_settings(method_name))
+        return chosen.config.with_overrides(overrides or {}), self.options(data, chosen)
 
-    def options(self, data: Mapping[str, Any] | None) -> runs.RunOptions:
+    def chosen_settings(
+        self, method_name: str, given: Mapping[str, Any], base_model: str, data: Mapping[str, Any]
+    ) -> tuple[TrainingConfig, runs.RunOptions]:
+        """A trainer's; ``base_model``: a registered name. Raises UsageError for what only the operator may set."""
+        given = {**self.advised_settings(method_name), **given}
+        chosen = choosing.choose(self.agent, method_name, given, base_model=base_model)
+        return chosen.config, self.options(data, chosen)
+
+    def advised_settings(self, method_name: str) -> dict[str, Any]:
+        """The advice to take GRPO rests on the answers that are stored with their rewards."""
+        return {"rollouts": "offline"} if method_name == "grpo" and not self.method else {}
+
+    def options(self, data: Mapping[str, Any] | None, chosen: choosing.Choice) -> runs.RunOptions:
         options = dataset_builder.DataOptions(**{"pair_type": self.agent.pair_type, **(data or {})})
-        return runs.RunOptions(data=options, base_model=self.base_model)
+        return runs.RunOptions(data=options, **{"base_model": self.base_model, **chosen.options})
 
     def _result(self, run: TrainingRun, evaluation: Evaluation) -> PipelineResult:
         version = run.version

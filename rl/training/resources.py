@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,11 +9,11 @@ from contextlib import contextmanager
 import torch
 from safetensors import SafetensorError
 
+from rl.disk_space import tells_of_full_disk
 from rl.errors import OutOfMemory, TrainingFailed
 
 _MEMORY = ("out of memory", "outofmemory", "can't allocate memory", "not enough memory", "bad_alloc", "alloc_failed")
 _DISK = ("no space left", "disk quota exceeded", "file too large", "pytorchstreamwriter failed writing")
-_DISK_NUMBERS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
@@ -49,7 +48,7 @@ def _is_memory(error: Exception) -> bool:
 
 
 def _is_disk(error: Exception) -> bool:
-    return (isinstance(error, OSError) and error.errno in _DISK_NUMBERS) or _says(error, _DISK)
+    return tells_of_full_disk(error) or _says(error, _DISK)
 
 
 def _says(error: Exception, signs: tuple[str, ...]) -> bool:

@@ -11,15 +11,16 @@ import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
 
-from rl import dataset_builder
+from rl import dataset_builder, logs
 from rl.config import AgentConfig, TrainingConfig, config_class
+from rl.config.authority import Owner
 from rl.environments.settings import EnvironmentSettings
 from rl.errors import Interrupted, RatchetError, RunConflict
 from rl.evaluation.evaluate import evaluate
@@ -27,11 +28,12 @@ from rl.files import remove
 from rl.hardware import HardwareConfig, detect_hardware
 from rl.leaves import leaf
 from rl.models import Agent, Evaluation, TrainingRun, TrainingSet
+from rl.operations import audit
 from rl.records import Report, TrainingJob, TrainingResult
 from rl.serving import machine
 from rl.serving.deploy import require_target
 from rl.serving.unloading import memory_for_training
-from rl.training import base_models, launching, method, method_path, reward_models, rollouts, versions
+from rl.training import base_models, choosing, launching, method, method_path, reward_models, rollouts, versions
 from rl.training.after_gate import act_on_verdict
 from rl.training.charts import draw_report
 from rl.training.ladder import Train, train_within_memory
@@ -52,19 +54,22 @@ def create(
     config: TrainingConfig,
     options: RunOptions,
     trigger: TrainingRun.Trigger = TrainingRun.Trigger.MANUAL,
+    by: Owner = Owner.TRAINER,
 ) -> TrainingRun:
-    """The base model is the agent's of now, whatever the agent gets before the run is resumed.
+    """The base model is the agent's of now, whatever the agent gets before the run is resumed. ``by``: a trainer's run with
+    a value that is the operator's, and that no registered name stands for, is refused when it is executed.
 
     Raises RunConflict when the agent has a run that is queued or running: two would race for the same ratings.
     """
     method_path(method_name)
-    options = replace(options, base_model=options.base_model or agent.base_model)
+    options = choosing.with_origins(agent, config, options, by)
     rollouts.check_rollouts(agent, method_name, config, options.rewards, options.reward_model)
     try:
         with transaction.atomic():
             run = TrainingRun.objects.create(
                 agent=agent, method=method_name, config=config.as_dict(), options=options.as_dict(), trigger=trigger
             )
+            audit.record(audit.Action.RUN_QUEUED, f"run {run.pk}", agent=agent, method=method_name, trigger=trigger)
     except IntegrityError:
         active = agent.runs.filter(state__in=TrainingRun.ACTIVE).first()
         raise RunConflict(
@@ -80,7 +85,7 @@ def execute(run: TrainingRun, report: Report) -> Evaluation:
     Raises what stopped it, after the row says so: Interrupted (the run is CANCELLED, and can be resumed), RunConflict
     (another process owns the run now: nothing is written), any other error (the run is FAILED).
     """
-    with log_file(run.log_path) as log:
+    with logs.about(logs.run_id, run.pk), log_file(run.log_path) as log:
         monitor = Monitor(run, (report, log))
         try:
             with stopped_by_signals(monitor):
@@ -104,6 +109,7 @@ def execute(run: TrainingRun, report: Report) -> Evaluation:
 
 
 def _work(run: TrainingRun, monitor: Monitor) -> Evaluation:
+    choosing.require_origins(run)
     options = RunOptions.from_dict(run.options)
     hardware = detect_hardware(settings.DATA_DIR)
     TrainingRun.objects.filter(pk=run.pk).update(hardware=asdict(hardware))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from rl import dataset_builder
@@ -41,6 +42,9 @@ class RunOptions:
     """Of the tasks that are held out; empty: none."""
     num_processes: int = 1
     accelerate_config: str = ""
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """Who set what only the operator may set: field of these or of the hyper-parameters to ``operator``, ``agent``, or the
+    registered name that it was chosen by."""
 
     @property
     def launch(self) -> Launch:
@@ -52,6 +56,6 @@ class RunOptions:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> RunOptions:
-        known = {field.name for field in fields(cls)}
+        known = {each.name for each in fields(cls)}
         rest = {name: value for name, value in values.items() if name in known and name != "data"}
         return cls(data=dataset_builder.DataOptions(**values["data"]), **rest)

@@ -16,12 +16,15 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from rl import dataset_builder
+from rl import dataset_builder, logs
 from rl.errors import RunConflict
 from rl.models import TrainingRun
+from rl.operations import audit
+from rl.operations.audit import Action
+from rl.operations.webhooks.events import run_finished
 from rl.processes import find_process
 from rl.serving import machine
-from rl.training import ray_jobs
+from rl.training import child_environment, ray_jobs
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +45,26 @@ def enqueue(run: TrainingRun) -> None:
     from django_q.tasks import async_task  # reads the queue's settings when imported
 
     transaction.on_commit(lambda: async_task("rl.tasks.start_run", run.pk))
+
+
+def requeue(run: TrainingRun) -> bool:
+    """Has a failed or cancelled run wait again; False when it is neither, or another run of its agent is active."""
+    with transaction.atomic():
+        queued = run.requeue()
+        if queued:
+            audit.record(Action.RUN_QUEUED, f"run {run.pk}", agent=run.agent, method=run.method, resumed=True)
+    return queued
+
+
+def cancel(run: TrainingRun) -> bool:
+    """Stops a queued run at once and asks a running one to stop; False when it is over already."""
+    with transaction.atomic():
+        cancelled = run.cancel()
+        if cancelled:
+            audit.record(Action.RUN_CANCELLED, f"run {run.pk}", agent=run.agent)
+        if cancelled and not run.is_active:
+            run_finished(run)
+    return cancelled
 
 
 def start(run: TrainingRun) -> bool:
@@ -66,12 +89,15 @@ def spawn(run: TrainingRun) -> None:
     if settings.TRAINING_EXECUTOR == "ray":
         ray_jobs.submit(run, command)
         return
-    with run.log_path.open("ab") as log:
+    trackers = str(run.options.get("report_to", "")).split(",")
+    with run.log_path.open("ab") as log, child_environment.of_run(trackers) as (variables, descriptors):
         subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
+            env=variables,
+            pass_fds=descriptors,
             start_new_session=True,
         )
 
@@ -95,7 +121,8 @@ def supervise() -> dict[str, int]:
 def _left_for_the_next_round(run: TrainingRun) -> Iterator[None]:
     """A process that cannot be killed or started, or a full disk, must not keep the reaper from the other runs."""
     try:
-        yield
+        with logs.about(logs.run_id, run.pk):
+            yield
     except (OSError, psutil.Error):
         logger.exception("run %s could not be supervised; the next round tries again", run.pk)
 
@@ -151,6 +178,7 @@ def conclude(run: TrainingRun, state: TrainingRun.State, error: str = "") -> boo
             return False
         if state != TrainingRun.State.SUCCEEDED and run.training_set is not None and run.version is None:
             dataset_builder.release(run.training_set)
+        run_finished(run)
         return True
 
 
@@ -164,7 +192,7 @@ def claim_stopped(run: TrainingRun) -> TrainingRun:
             raise RunConflict(f"run {run.pk} is still at work")
         run.beat(cancel_requested=False)
         return run
-    if run.state != TrainingRun.State.QUEUED and not run.requeue():
+    if run.state != TrainingRun.State.QUEUED and not requeue(run):
         raise RunConflict(_why_not_resumed(run))
     if not run.claim():
         raise RunConflict(f"run {run.pk} was started by somebody else")

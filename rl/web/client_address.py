@@ -20,10 +20,11 @@ def client_network(request: HttpRequest) -> str | None:
 
     What is no address counts as that of the connection itself; None where that has none, as behind a Unix socket.
     """
-    return _network(client_address(request)) or _network(request.META.get("REMOTE_ADDR") or "")
+    return network(client_address(request)) or network(request.META.get("REMOTE_ADDR") or "")
 
 
-def _network(text: str) -> str | None:
+def network(text: str) -> str | None:
+    """What ``client_network`` counts an address as; None for what is not an address."""
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:

@@ -4,7 +4,7 @@ from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import include, path
 
 from rl.web.api.otlp import OtlpTraces
-from rl.web.pages import dashboard, demo, experiments, health, labelling, rating, runs, traces
+from rl.web.pages import dashboard, demo, experiments, labelling, rating, runs, traces
 
 urlpatterns = [
     path("", dashboard.dashboard, name="home"),
@@ -19,8 +19,6 @@ urlpatterns = [
     path("experiments/<int:pk>/", experiments.one_experiment, name="experiment"),
     path("experiments/<int:pk>/look.json", experiments.look_json, name="experiment_look"),
     path("demo/", demo.embedded_widget, name="demo"),
-    path("healthz", health.healthz, name="healthz"),
-    path("readyz", health.readyz, name="readyz"),
     path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
     path("logout/", LogoutView.as_view(next_page="login"), name="logout"),
     path("api/", include("rl.web.api.urls")),

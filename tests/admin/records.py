@@ -10,6 +10,7 @@ from rl.models import (
     Arm,
     Artifact,
     Assignment,
+    AuditEvent,
     Deployment,
     Episode,
     Evaluation,
@@ -23,6 +24,7 @@ from rl.models import (
     TrainingRun,
     TrainingSet,
     TrainingSetTrace,
+    WebhookDelivery,
 )
 from tests.conftest import make_trace
 
@@ -105,5 +107,9 @@ def make_loop(agent: Agent, number: int = 1) -> TrainingRun:
     MetricPoint.objects.create(run=run, step=10, values={"loss": 0.5, "rewards/accuracies": 0.9})
     Episode.objects.create(
         agent=agent, trace=trace, run=run, task_id=f"task-{number}", environment="search", success=True, turns=2
+    )
+    AuditEvent.objects.create(actor="user:bob", action=AuditEvent.Action.PROMOTED, target=f"version v{number}")
+    WebhookDelivery.objects.create(
+        endpoint="team", event="run.finished", occurrence=f"run {number} succeeded", payload={"n": 1}
     )
     return run

@@ -17,7 +17,7 @@ from tests.conftest import make_trace
 MODELS = sorted(apps.get_app_config("rl").get_models(), key=lambda model: model.__name__)
 APPEND_ONLY = ["feedback", "trace", "trainingset", "trainingrun", "metricpoint", "modelversion", "artifact", "evaluation",
                "deployment", "assignment", "labelmodel", "labelproposal", "pendingspan", "trainingsettrace",
-               "episode"]  # fmt: skip
+               "episode", "auditevent", "webhookdelivery"]  # fmt: skip
 
 
 def list_of(model: type[Model]) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime
+
 import pytest
 from django.test import Client
 
@@ -102,6 +105,36 @@ def test_origins_are_checked(staff: Client, origins: str, problem: str) -> None:
     fields = {"name": "shop", "kind": "publishable", "agent": "", "allowed_origins": origins}
     answer = staff.post("/admin/rl/apikey/add/", fields)
     assert problem in str(answer.context["adminform"].form.errors["allowed_origins"])
+    assert not ApiKey.objects.exists()
+
+
+def test_what_a_secret_key_may_do_is_ticked(staff: Client) -> None:
+    page = staff.get("/admin/rl/apikey/add/").content.decode()
+    assert page.count('name="scopes"') == len(ApiKey.Scope.values)
+    assert len(re.findall(r'name="scopes" value="(?:ingest|read)"[^>]* checked', page)) == 2
+    fields = {"name": "trainer", "kind": "secret", "agent": "", "scopes": ["read", "train"]}
+    expiry = {"expires_at_0": "2107-01-31", "expires_at_1": "00:00:00"}
+    assert staff.post("/admin/rl/apikey/add/", {**fields, **expiry}).status_code == 302
+    row = ApiKey.objects.get()
+    assert row.scopes == ["read", "train"]
+    assert row.expires_at == datetime(2107, 1, 31, tzinfo=UTC)
+    assert "read, train" in staff.get("/admin/rl/apikey/").content.decode()
+    staff.post(f"/admin/rl/apikey/{row.pk}/change/", {"name": "n", "allowed_origins": "", "scopes": ["deploy"]})
+    row.refresh_from_db()
+    assert (row.name, row.scopes) == ("n", ["read", "train"])
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ({"kind": "secret"}, "scopes"),
+        ({"kind": "secret", "scopes": ["root"]}, "scopes"),
+        ({"kind": "secret", "scopes": ["read"], "expires_at_0": "2020-01-01", "expires_at_1": "00:00"}, "expires_at"),
+    ],
+)
+def test_scopes_and_expiry_are_checked(staff: Client, fields: dict, name: str) -> None:
+    answer = staff.post("/admin/rl/apikey/add/", {"name": "x", "agent": "", "allowed_origins": "", **fields})
+    assert answer.context["adminform"].form.errors[name]
     assert not ApiKey.objects.exists()
 
 

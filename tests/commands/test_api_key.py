@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 
 from rl.models import Agent, ApiKey
 
@@ -45,6 +47,14 @@ def test_a_publishable_key_is_made_for_an_agent_and_its_pages(capsys, agent: Age
         (["--make-agent", "--agent", "no/name"], "name: "),
         (["--make-agent", "--agent", "new", "--kind", "publishable"], "at least one origin"),
         (["--allowed-origins", "https://shop.example"], "for publishable keys"),
+        (["--scopes", "ingest,all"], "'all' is not a scope; there are ingest, read, train, deploy"),
+        (["--scopes", "read,read"], "without repetitions"),
+        (["--scopes", ""], "at least one scope"),
+        (["--scopes", "read", "--kind", "publishable"], "may only rate"),
+        (["--expires", "soon"], "90d"),
+        (["--expires", "2027-02-31"], "90d"),
+        (["--expires", "2020-01-01"], "in the past"),
+        (["--expires", "0d"], "in the past"),
     ],
 )
 def test_a_key_that_could_not_work_is_not_made(options: list[str], says: str):
@@ -53,6 +63,28 @@ def test_a_key_that_could_not_work_is_not_made(options: list[str], says: str):
     assert refused.value.returncode == 2
     assert not ApiKey.objects.exists()
     assert not Agent.objects.exists()
+
+
+def test_a_key_is_made_with_its_scopes_and_its_expiry(capsys):
+    made = json.loads(run(capsys, "create", "--name", "ci", "--scopes", "read, train", "--expires", "90d", "--json"))
+    row = ApiKey.find(made["key"])
+    assert row is not None
+    assert row.scopes == made["scopes"] == ["read", "train"]
+    assert row.expires_at is not None
+    assert timedelta(days=89) < row.expires_at - timezone.now() < timedelta(days=91)
+    day = json.loads(run(capsys, "create", "--name", "ci", "--expires", "2107-01-31", "--json"))
+    assert (day["scopes"], day["expires_at"]) == (["ingest", "read"], "2107-01-31 00:00:00+00:00")
+
+
+def test_the_list_shows_scopes_expiry_and_last_use(capsys):
+    row, key = ApiKey.create(name="ci", kind="secret", scopes=["train"], expires_at=timezone.now() + timedelta(days=9))
+    ApiKey.objects.update(last_used_at=timezone.now())
+    listed = run(capsys, "list")
+    assert all(text in listed for text in ("train", "expires ", "used "))
+    (shown,) = json.loads(run(capsys, "list", "--json"))["keys"]
+    assert shown["scopes"] == ["train"]
+    assert shown["expires_at"]
+    assert shown["last_used_at"]
 
 
 def test_the_agent_is_made_with_its_key_when_asked_for(capsys):

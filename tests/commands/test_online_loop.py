@@ -26,7 +26,7 @@ def running(site: Site, port: int, tmp_path: Path):
     """The site and one queue cluster as separate processes."""
     environment = {"ENABLE_ONLINE_LEARNING": "1", "ALLOWED_HOSTS": "127.0.0.1"}
     processes = [
-        site.fork("runserver", "--noreload", f"127.0.0.1:{port}", **environment),
+        site.fork("serve", "--port", str(port), **environment),
         site.fork("qcluster", **environment),
     ]
     _wait_until_up(port)

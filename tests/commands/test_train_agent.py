@@ -10,6 +10,7 @@ import pytest
 import yaml
 from django.core.management import call_command
 
+from rl.config.authority import Owner
 from rl.dataset_builder import DataOptions
 from rl.demo.agent_tasks import CODE_TASKS
 from rl.models import Agent, Episode, Evaluation, MetricPoint, TrainingRun, TrainingSet
@@ -88,7 +89,7 @@ def test_the_queue_works_on_a_claimed_run_without_the_file(data_dir, write: Writ
     agent = Agent.objects.create(name="asker", base_model=base_model)
     options = runs.RunOptions(data=DataOptions(), dataset_dir=str(folder), eval_split="")
     config = agent.training_config("agent").with_overrides(environment)
-    run = runs.create(agent, method_name="agent", config=config, options=options)
+    run = runs.create(agent, method_name="agent", config=config, options=options, by=Owner.OPERATOR)
     run.claim()
     call_command("train_agent", "--run", str(run.pk), "--attempt", str(run.attempt), verbosity=0)
     run.refresh_from_db()

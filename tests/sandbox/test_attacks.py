@@ -60,6 +60,7 @@ def without_a_box(code: str, language: str, stdin: str, limits: Limits, backend:
         Path(folder).chmod(0o777)
         program = Path(folder, "program")
         program.write_text(code)
+        program.chmod(0o644)
         command = [*([] if os.geteuid() else drop), *interpreter(language).command, str(program)]
         started = time.monotonic()
         process = subprocess.Popen(

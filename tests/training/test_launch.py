@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,6 @@ def test_a_configuration_that_cannot_work_is_refused(tmp_path: Path, settings: A
 
 def test_workers_find_this_package_and_its_settings(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("DJANGO_SETTINGS_MODULE")
-    made = environment()
+    made = environment(os.environ)
     assert made["DJANGO_SETTINGS_MODULE"] == "backend.settings"
     assert (Path(made["PYTHONPATH"].partition(":")[0]) / "rl" / "training" / "join.py").is_file()

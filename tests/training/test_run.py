@@ -7,7 +7,8 @@ from importlib.util import find_spec
 
 import pytest
 
-from rl import dataset_builder
+from rl import dataset_builder, logs
+from rl.config.authority import Owner
 from rl.demo.load import load_demo
 from rl.errors import Interrupted, NotEnoughData, RunConflict, UsageError
 from rl.models import Agent, Artifact, Deployment, Evaluation, Feedback, MetricPoint, ModelVersion, TrainingRun
@@ -41,9 +42,18 @@ def claimed(agent: Agent, steps: int = 0, **options) -> TrainingRun:
     """``steps``: no more than these, unless 0."""
     config = agent.training_config().with_overrides({"max_steps": steps} if steps else {})
     data = dataset_builder.DataOptions(pair_type="preference", val_split=0.25, **options.pop("data", {}))
-    run = runs.create(agent, method_name="dpo", config=config, options=runs.RunOptions(data=data, **options))
+    asked = runs.RunOptions(data=data, **options)
+    run = runs.create(agent, method_name="dpo", config=config, options=asked, by=Owner.OPERATOR)
     assert run.claim()
     return run
+
+
+def test_lines_of_the_log_name_the_run_while_it_is_worked_on(agent, monkeypatch):
+    seen = []
+    monkeypatch.setattr(runs, "_work", lambda run, monitor: seen.append(logs.run_id.get()))
+    run = claimed(agent)
+    runs.execute(run, silent)
+    assert (seen, logs.run_id.get()) == ([str(run.pk)], "")
 
 
 @pytest.mark.slow

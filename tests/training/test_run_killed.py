@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rl import dataset_builder
+from rl.config.authority import Owner
 from rl.demo.load import load_demo
 from rl.models import Artifact, Deployment, Evaluation, Feedback, ModelVersion, TrainingRun
 from rl.records import silent
@@ -35,7 +36,7 @@ def run(data_dir) -> TrainingRun:
     config = agent.training_config().with_overrides({"save_steps": 10})
     data = dataset_builder.DataOptions(pair_type="preference", val_split=0.3)
     options = runs.RunOptions(data=data, export=True, quantization="f16", output_dir=str(data_dir / "copy"))
-    run = runs.create(agent, method_name="dpo", config=config, options=options)
+    run = runs.create(agent, method_name="dpo", config=config, options=options, by=Owner.OPERATOR)
     run.claim()
     return run
 

@@ -5,12 +5,12 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 from django.db import transaction
-from rich.table import Table
-from rich.text import Text
 
 from rl.errors import UsageError
 from rl.management.base import RatchetCommand
-from rl.models import Agent, ApiKey
+from rl.management.keys import parts_of, read_expiry, row_of, table_of
+from rl.models import Agent, ApiKey, usual_scopes
+from rl.operations.keys import revoke
 
 
 class Command(RatchetCommand):
@@ -28,6 +28,10 @@ class Command(RatchetCommand):
         create.add_argument(
             "--allowed-origins", default="", help="for publishable keys: https://a.example,https://b.example"
         )
+        create.add_argument(
+            "--scopes", help=f"what a secret key may do, of {','.join(ApiKey.Scope.values)}; ingest,read if left out"
+        )
+        create.add_argument("--expires", default="", help="when it is refused: 90d, or 2027-01-31; never if left out")
         listing = actions.add_parser("list", help="all keys, newest first")
         revoke = actions.add_parser("revoke", help="refuse a key from now on")
         revoke.add_argument("id", type=int)
@@ -38,27 +42,34 @@ class Command(RatchetCommand):
         getattr(self, f"_{options['action']}")(options)
 
     def _create(self, options: dict[str, Any]) -> None:
-        origins = [origin.strip() for origin in options["allowed_origins"].split(",") if origin.strip()]
+        origins = parts_of(options["allowed_origins"])
         if origins and options["kind"] == ApiKey.Kind.SECRET:
             raise UsageError("--allowed-origins is for publishable keys: a secret key does not belong into a page")
+        if options["scopes"] is not None and options["kind"] == ApiKey.Kind.PUBLISHABLE:
+            raise UsageError("--scopes is for secret keys: a publishable key may only rate")
+        scopes = usual_scopes() if options["scopes"] is None else parts_of(options["scopes"])
+        expiry = read_expiry(options["expires"])
         with transaction.atomic():  # no agent without its key
             agent, made = _agent(options["agent"], make=options["make_agent"])
-            key, text = ApiKey.create(name=options["name"], kind=options["kind"], agent=agent, allowed_origins=origins)
+            key, text = ApiKey.create(
+                name=options["name"], kind=options["kind"], agent=agent, allowed_origins=origins, scopes=scopes,
+                expires_at=expiry,
+            )  # fmt: skip
         note = f"Key {key.pk} ({key.name}, {key.kind}). It is shown this once; only its hash is kept."
         news = (f"Agent {agent} is new.",) if made else ()
-        self.result({**_row(key), "key": text, "agent_made": made}, lines=(text, note, *news))
+        self.result({**row_of(key), "key": text, "agent_made": made}, lines=(text, note, *news))
 
     def _list(self, options: dict[str, Any]) -> None:
         keys = list(ApiKey.objects.select_related("agent"))
-        self.result({"keys": [_row(key) for key in keys]}, _table(keys))
+        self.result({"keys": [row_of(key) for key in keys]}, table_of(keys))
 
     def _revoke(self, options: dict[str, Any]) -> None:
         key = ApiKey.objects.filter(pk=options["id"]).select_related("agent").first()
         if key is None:
             raise UsageError(f"there is no key {options['id']}; see 'api_key list'")
-        key.revoke()
+        revoke(key)
         key.refresh_from_db()
-        self.result(_row(key), lines=(f"Key {key.pk} ({key.name}) is refused from now on.",))
+        self.result(row_of(key), lines=(f"Key {key.pk} ({key.name}) is refused from now on.",))
 
 
 def _agent(name: str | None, *, make: bool) -> tuple[Agent | None, bool]:
@@ -76,28 +87,3 @@ def _agent(name: str | None, *, make: bool) -> tuple[Agent | None, bool]:
     agent.full_clean()
     agent.save()
     return agent, True
-
-
-def _row(key: ApiKey) -> dict[str, Any]:
-    names = ("id", "name", "kind", "start", "agent", "allowed_origins", "created_at", "last_used_at", "revoked_at")
-    return {name: getattr(key, name) for name in names}
-
-
-def _table(keys: list[ApiKey]) -> Table:
-    if not keys:
-        return Table("no keys yet")
-    table = Table()
-    for heading in ("id", "name", "use", "days"):
-        table.add_column(heading, overflow="fold")  # an origin that is cut off is of no use
-    for key in keys:
-        table.add_row(str(key.pk), *map(Text, (f"{key.name}\n{key.start}…", _use(key), _days(key))))
-    return table
-
-
-def _use(key: ApiKey) -> str:
-    return "\n".join([key.kind, *([f"for {key.agent}"] if key.agent else []), *key.allowed_origins])
-
-
-def _days(key: ApiKey) -> str:
-    days = {"made": key.created_at, "used": key.last_used_at, "revoked": key.revoked_at}
-    return "\n".join(f"{name} {moment:%Y-%m-%d}" for name, moment in days.items() if moment)

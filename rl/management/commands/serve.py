@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import uvicorn
@@ -9,9 +13,12 @@ from django.core.management.base import CommandParser
 
 from rl.management.base import RatchetCommand
 from rl.management.ports import port_number, require_free
+from rl.operations.metrics import FOLDER_VARIABLE
 
 STOP_SECONDS = 3
 """Given to answers that are still being streamed; then they are cut off, and what was said is kept."""
+OTHER_FILES = 500
+"""Open ones that are not connections of clients: the database, servers of models, files."""
 KEEP_ALIVE_SECONDS = 65
 """Longer than clients and proxies keep an idle connection, so that none sends into one that is being closed."""
 
@@ -30,18 +37,42 @@ class Command(RatchetCommand):
         host, port = options["host"], options["port"]
         require_free(port, host)
         address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        _allow_connections(settings.MAX_CONNECTIONS)
         lines = [f"the site: {address}/", f"the gateway: {address}/v1", "Ctrl+C stops it"]
         self.result({"site": f"{address}/", "gateway": f"{address}/v1", "pid": os.getpid()}, lines=lines)
-        uvicorn.run(
-            "backend.asgi:application",
-            host=host,
-            port=port,
-            workers=options["workers"],
-            lifespan="on",
-            log_config=None,
-            access_log=settings.DEBUG,
-            proxy_headers=False,  # the site reads them itself, as far as NUM_PROXIES and BEHIND_PROXY say
-            server_header=False,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=STOP_SECONDS,
-        )
+        with _counting_together(options["workers"]):
+            uvicorn.run(
+                "backend.asgi:application",
+                host=host,
+                port=port,
+                workers=options["workers"],
+                http="rl.web.front.connections:Connection",
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=settings.DEBUG,
+                proxy_headers=False,  # the site reads them itself, as far as NUM_PROXIES and BEHIND_PROXY say
+                server_header=False,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=STOP_SECONDS,
+            )
+
+
+@contextmanager
+def _counting_together(workers: int) -> Iterator[None]:
+    """A folder in which the processes put what they count, so that whichever is asked for /metrics knows of all."""
+    if workers == 1:
+        yield
+        return
+    with TemporaryDirectory(prefix="ratchet-metrics-") as folder:
+        os.environ[FOLDER_VARIABLE] = folder
+        yield
+
+
+def _allow_connections(most: int) -> None:
+    """Each is an open file, of which a process may have 1024 in many shells."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = most + OTHER_FILES
+    if soft < wanted and soft != resource.RLIM_INFINITY:
+        wanted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))

@@ -12,6 +12,8 @@ from django.utils import timezone
 
 from rl.errors import RatchetError, RunConflict, UsageError
 from rl.models import Agent, Arm, Deployment, Experiment, ModelVersion
+from rl.operations import audit
+from rl.operations.webhooks.events import experiment_decided
 from rl.records import Report, silent
 from rl.serving.experiments.looks import Look, look
 from rl.serving.promotion import promote
@@ -52,6 +54,8 @@ def start(experiment: Experiment) -> None:
     try:
         with transaction.atomic():
             started = drafts.update(state=_State.RUNNING, started_at=timezone.now(), reason="")
+            if started:
+                audit.record(audit.Action.EXPERIMENT_STARTED, experiment)
     except IntegrityError as error:
         other = running(experiment.agent)
         raise RunConflict(
@@ -157,9 +161,13 @@ def _end_by_person(experiment: Experiment, verdict: str, reason: str) -> None:
 def _end(experiment: Experiment, verdict: str, reason: str) -> bool:
     """One conditional update; False when somebody else ended it."""
     rows = Experiment.objects.filter(pk=experiment.pk, state=_State.RUNNING)
-    ended = rows.update(state=_State.STOPPED, verdict=verdict, reason=reason, stopped_at=timezone.now())
+    with transaction.atomic():
+        ended = rows.update(state=_State.STOPPED, verdict=verdict, reason=reason, stopped_at=timezone.now())
+        if ended:
+            experiment.refresh_from_db()
+            audit.record(audit.Action.EXPERIMENT_ENDED, experiment, verdict=verdict)
+            experiment_decided(experiment)
     if ended:
-        experiment.refresh_from_db()
         logger.info("experiment %s of %s ended: %s. %s", experiment.name, experiment.agent.name, verdict, reason)
     return bool(ended)
 

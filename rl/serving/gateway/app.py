@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -17,6 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route as Path
 
+from rl import disk_space, logs
 from rl.errors import UsageError
 from rl.models import BASE, ApiKey
 from rl.serving.activity import note_request
@@ -24,7 +25,7 @@ from rl.serving.gateway import asking
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.keeping import Keeper
 from rl.serving.gateway.limiting import RequestsPerMinute
-from rl.serving.gateway.refusals import Refusal, json_response
+from rl.serving.gateway.refusals import Refusal, json_response, out_of_room, unkept
 from rl.serving.gateway.routing import KnownAgent, KnownKey, Route, route
 from rl.serving.gateway.streaming import EventStream, unless_gone
 from rl.serving.gateway.table import Table
@@ -48,19 +49,16 @@ class Gateway:
         self.client: httpx.AsyncClient = new_client()
         self._told: set[str] = set()
 
-    async def caller(self, request: Request) -> KnownKey:
-        """Raises Refusal."""
+    async def caller(self, request: Request, *scopes: ApiKey.Scope) -> KnownKey:
+        """With one of the scopes. Raises Refusal."""
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not secret.strip():
             raise Refusal(401, "send an API key as 'Authorization: Bearer sk_…'", code="missing_api_key")
         digest = ApiKey.digest_of(secret.strip())
         key = self.table.snapshot.keys.get(digest) or (await self.table.fresh()).keys.get(digest)
-        if key is None:
-            raise Refusal(401, "this API key is unknown or was revoked", code="invalid_api_key")
-        if not key.is_secret:
-            raise Refusal(
-                403, "this needs a secret key (sk_…); a publishable key may only rate", code="secret_key_needed"
-            )
+        if key is None or key.has_expired():
+            raise Refusal(401, "this API key is unknown, was revoked, or has expired", code="invalid_api_key")
+        _require(key, scopes)
         if wait := self.limit.wait(key.id):
             said = f"more than {settings.API_REQUESTS_PER_MINUTE} requests in a minute; go on in {wait} seconds"
             raise Refusal(429, said, code="rate_limit_exceeded", headers={"Retry-After": str(wait)})
@@ -84,12 +82,24 @@ class Gateway:
         return found
 
 
+def _require(key: KnownKey, scopes: Sequence[ApiKey.Scope]) -> None:
+    """Raises Refusal."""
+    if not key.is_secret:
+        raise Refusal(403, "this needs a secret key (sk_…); a publishable key may only rate", code="secret_key_needed")
+    if key.scopes.isdisjoint(scopes):
+        needed, has = " or ".join(repr(scope.value) for scope in scopes), ", ".join(sorted(key.scopes)) or "none"
+        message = f"this needs a key with the scope {needed}; the scopes of this key: {has}"
+        raise Refusal(403, message, code="scope_needed")
+
+
 async def chat(request: Request) -> Response:
     gateway: Gateway = request.app.state.gateway
-    key = await gateway.caller(request)
-    asked = asking.read(await _body(request), request.headers, key)
+    key = await gateway.caller(request, ApiKey.Scope.INGEST)
+    asked = asking.read(await request.body(), request.headers, key)
     exchange = Exchange(key, asked, await gateway.route(key, asked))
+    logs.trace_id.set(str(exchange.id))
     note_request()
+    _require_room()
     try:
         if exchange.route.served.upstream is None:
             raise _not_served(exchange.route)
@@ -109,21 +119,22 @@ async def _whole(gateway: Gateway, exchange: Exchange) -> Response:
     found = await completion(exchange, await ask(gateway.client, exchange))
     exchange.answer.take(found)
     exchange.answer.complete = True
-    await gateway.keeper.kept(exchange)
+    if error := await gateway.keeper.kept(exchange):
+        raise unkept(error)
     return json_response(exchange.under_our_name(found), headers=exchange.headers())
 
 
 async def models(request: Request) -> Response:
     """Agents by name, and each version of theirs that is served as ``agent@version``."""
     gateway: Gateway = request.app.state.gateway
-    key = await gateway.caller(request)
+    key = await gateway.caller(request, ApiKey.Scope.INGEST, ApiKey.Scope.READ)
     listed = [one for agent in gateway.table.snapshot.visible_to(key) for one in _models_of(agent)]
     return json_response({"object": "list", "data": listed})
 
 
 async def one_model(request: Request) -> Response:
     gateway: Gateway = request.app.state.gateway
-    key = await gateway.caller(request)
+    key = await gateway.caller(request, ApiKey.Scope.INGEST, ApiKey.Scope.READ)
     name = request.path_params["name"]
     for agent in (await gateway.table.fresh()).visible_to(key):
         for one in _models_of(agent):
@@ -138,22 +149,17 @@ def _models_of(agent: KnownAgent) -> list[dict[str, Any]]:
     return [{"id": name, "object": "model", "created": made, "owned_by": "ratchet"} for name in names]
 
 
+def _require_room() -> None:
+    """Raises Refusal: an answer that could not be kept is not asked for."""
+    if disk_space.is_full(settings.DATA_DIR):
+        raise out_of_room()
+
+
 def _not_served(found: Route) -> Refusal:
     name, version = found.agent.name, found.served.version
     how = f"manage.py deploy_model --agent {name} --target …" + (f" --version {version}" if version != BASE else "")
     said = f"{found.served.problem}; deploy it: {how}"
     return Refusal(503, said, param="model", code="model_not_served", blames_version=True)
-
-
-async def _body(request: Request) -> bytes:
-    """Raises Refusal for more than MAX_REQUEST_BYTES."""
-    most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > most:
-            raise Refusal(413, f"the request has more than {most} bytes", code="request_too_large")
-    return bytes(body)
 
 
 # --- what goes wrong ---------------------------------------------------------------------------------------------------

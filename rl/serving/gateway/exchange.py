@@ -47,8 +47,7 @@ class Exchange:
 
     def document(self) -> dict[str, Any]:
         """As ``rl/serving/gateway/storing.py`` takes it."""
-        choice, route = self.answer.first, self.route
-        text = clean("".join(choice.text))
+        route = self.route
         return {
             "agent_id": route.agent.id,
             "model_version_id": route.served.version_id,
@@ -60,32 +59,49 @@ class Exchange:
             "api_key_id": self.key.id,
             "failed": self.failed,
             "prompt": self.asked.prompt,
-            "response": with_calls(text, choice.requested()),
-            "tool_calls": [asdict(ToolCall(one.name, one.arguments)) for one in choice.requested()],
-            "reasoning_steps": _thoughts(choice),
-            "tokens_in": self.answer.tokens("prompt_tokens"),
-            "tokens_out": self.answer.tokens("completion_tokens"),
+            **said_by(self.answer),
             "duration_ms": self._milliseconds(time.monotonic()),
             "occurred_at": self.occurred_at.isoformat(),
-            "details": self._details(),
+            "details": {**self._details(), **details_of(self.answer)},
         }
 
     def _details(self) -> dict[str, Any]:
         given, answer = self.asked.document, self.answer
         first = self._milliseconds(answer.first_at) if answer.first_at is not None and self.asked.streams else None
         known = {
-            "finish_reason": answer.first.finish_reason,
-            "error": answer.error,
             "time_to_first_token_ms": first,
             "parameters": {name: value for name, value in given.items() if name not in _ELSEWHERE},
             "tools": given.get("tools"),
-            "choices": [_other(index, one) for index, one in sorted(answer.choices.items()) if index != 0],
         }
-        said = {name: value for name, value in known.items() if value not in (None, "", [], {})}
-        return {"complete": answer.complete, "stream": self.asked.streams, **said}
+        return {"stream": self.asked.streams, **_filled(known)}
 
     def _milliseconds(self, until: float) -> int:
         return round((until - self.started) * 1000)
+
+
+def said_by(answer: Answer) -> dict[str, Any]:
+    """The columns of a trace that tell it."""
+    choice = answer.first
+    return {
+        "response": with_calls(clean("".join(choice.text)), choice.requested()),
+        "tool_calls": [asdict(ToolCall(one.name, one.arguments)) for one in choice.requested()],
+        "reasoning_steps": _thoughts(choice),
+        "tokens_in": answer.tokens("prompt_tokens"),
+        "tokens_out": answer.tokens("completion_tokens"),
+    }
+
+
+def details_of(answer: Answer) -> dict[str, Any]:
+    known = {
+        "finish_reason": answer.first.finish_reason,
+        "error": answer.error,
+        "choices": [_other(index, one) for index, one in sorted(answer.choices.items()) if index != 0],
+    }
+    return {"complete": answer.complete, **_filled(known)}
+
+
+def _filled(known: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in known.items() if value not in (None, "", [], {})}
 
 
 def _other(index: int, choice: Choice) -> dict[str, Any]:

@@ -30,7 +30,14 @@ class Keeper:
         if self._open:
             await asyncio.wait(self._open, timeout=PATIENCE_SECONDS)
 
-    def keep(self, exchange: Exchange) -> Future[None] | None:
+    async def begin(self, exchange: Exchange, piece: bytes) -> OSError | None:
+        """Before a stream's first byte goes out it is in its file; otherwise, what kept it from there."""
+        return await _patiently(self._writer.begin(exchange.id, exchange.document(), piece))
+
+    def add(self, exchange: Exchange, pieces: bytes) -> None:
+        self._writer.add(exchange.id, pieces)
+
+    def keep(self, exchange: Exchange) -> Future[OSError | None] | None:
         """None where there is nothing to wait for: it is kept already, or nothing was said. Of an exchange without a word
         the arm's counts alone know, if its version is to blame."""
         if exchange.is_kept:
@@ -38,12 +45,19 @@ class Keeper:
         exchange.is_kept = True
         if exchange.answer.says_something:
             return self._writer.keep(exchange.id, exchange.document())
+        self._writer.drop(exchange.id)
         route = exchange.route
         if exchange.failed and route.experiment_id is not None and route.arm_id is not None:
             self._writer.count(Unanswered(route.experiment_id, route.arm_id, exchange.asked.unit))
         return None
 
-    async def kept(self, exchange: Exchange) -> None:
-        """Nobody is given the end of an answer that is not in its file."""
-        if future := self.keep(exchange):
-            await asyncio.wait({asyncio.wrap_future(future)}, timeout=PATIENCE_SECONDS)
+    async def kept(self, exchange: Exchange) -> OSError | None:
+        """Nobody is given the end of an answer that is not in its file; what kept it from there."""
+        future = self.keep(exchange)
+        return await _patiently(future) if future else None
+
+
+async def _patiently(future: Future[OSError | None]) -> OSError | None:
+    waiting = asyncio.wrap_future(future)
+    await asyncio.wait({waiting}, timeout=PATIENCE_SECONDS)
+    return waiting.result() if waiting.done() else None

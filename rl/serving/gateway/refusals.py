@@ -8,6 +8,9 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
+from rl.disk_space import tells_of_full_disk
+from rl.faults import DISK_FULL
+
 _TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
@@ -40,6 +43,20 @@ class Refusal(Exception):
 def broken_upstream(version: str, what: str, status: int = 502) -> Refusal:
     code = "upstream_timeout" if status == 504 else "upstream_failed"
     return Refusal(status, f"the server of {version} {what}", code=code, kind="upstream_error", blames_version=True)
+
+
+def out_of_room() -> Refusal:
+    """What cannot be kept is not answered: its id would lead nowhere."""
+    wait = {"Retry-After": str(DISK_FULL.retry_seconds)}
+    return Refusal(DISK_FULL.status, DISK_FULL.detail, code=DISK_FULL.code, headers=wait)
+
+
+def unkept(error: OSError) -> Refusal:
+    """An answer whose file could not be written."""
+    if tells_of_full_disk(error):
+        return out_of_room()
+    wait = {"Retry-After": str(DISK_FULL.retry_seconds)}
+    return Refusal(503, f"the answer cannot be kept: {error.strerror}", code="storage_unavailable", headers=wait)
 
 
 def json_response(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

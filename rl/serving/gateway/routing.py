@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from rl.errors import UsageError
@@ -86,6 +86,12 @@ class KnownKey:
     is_secret: bool
     agent_id: int | None
     """None: it is for every agent."""
+    scopes: frozenset[str] = frozenset()
+    expires_at: datetime | None = None
+
+    def has_expired(self) -> bool:
+        """Since the snapshot was read."""
+        return self.expires_at is not None and self.expires_at <= datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)

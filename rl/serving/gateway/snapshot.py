@@ -54,5 +54,8 @@ def _splits() -> dict[int, Split]:
 
 
 def _keys() -> dict[str, KnownKey]:
-    rows = ApiKey.objects.filter(revoked_at__isnull=True).values_list("digest", "pk", "kind", "agent_id").order_by()
-    return {digest: KnownKey(pk, kind == ApiKey.Kind.SECRET, agent) for digest, pk, kind, agent in rows}
+    columns = ("digest", "pk", "kind", "agent_id", "scopes", "expires_at")
+    return {
+        digest: KnownKey(pk, kind == ApiKey.Kind.SECRET, agent, frozenset(scopes), expiry)
+        for digest, pk, kind, agent, scopes, expiry in ApiKey.valid().values_list(*columns).order_by()
+    }

@@ -15,10 +15,13 @@ from starlette.types import Receive, Scope, Send
 from rl.serving.activity import note_request
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.keeping import Keeper
-from rl.serving.gateway.refusals import Refusal
+from rl.serving.gateway.refusals import Refusal, unkept
 from rl.serving.gateway.upstream import Piece, pieces
 
 NOTE_SECONDS: Final = 1.0
+RECORD_SECONDS: Final = 0.25
+"""How much of a stream is lost with a process that is killed, at most."""
+_DATA: Final = b"data: "
 CUT_OFF: Final = "the client went away, or the site was stopped"
 _DONE: Final = b"data: [DONE]\n\n"
 _SIGN_OF_LIFE: Final = b":\n\n"
@@ -33,6 +36,8 @@ class EventStream(Response):
         del self.headers["content-length"]
         self._exchange, self._upstream, self._keeper = exchange, upstream, keeper
         self._noted = 0.0
+        self._lines: list[bytes] | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer = self._exchange.answer
@@ -40,6 +45,8 @@ class EventStream(Response):
         try:
             await unless_gone(receive, self._run(send))
         finally:
+            if self._timer:
+                self._timer.cancel()
             answer.error = answer.error or ("" if answer.complete else CUT_OFF)
             self._keeper.keep(self._exchange)
             await self._upstream.aclose()
@@ -47,7 +54,8 @@ class EventStream(Response):
     async def _run(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         last = await self._pass_on(send)
-        await self._keeper.kept(self._exchange)
+        if error := await self._keeper.kept(self._exchange):
+            last = _event(unkept(error).body())
         await send({"type": "http.response.body", "body": last})
 
     async def _pass_on(self, send: Send) -> bytes:
@@ -57,6 +65,8 @@ class EventStream(Response):
             async for piece in pieces(self._exchange, self._upstream):
                 answer.take(piece)
                 if event := self._event(piece):
+                    if piece:
+                        await self._record(event)
                     await send({"type": "http.response.body", "body": event, "more_body": True})
                 self._note()
         except Refusal as fault:
@@ -75,6 +85,22 @@ class EventStream(Response):
             if not piece["choices"]:
                 return b""
         return _event(self._exchange.under_our_name(piece))
+
+    async def _record(self, event: bytes) -> None:
+        """The first one before it goes out, the others RECORD_SECONDS later at most. Raises Refusal."""
+        line = event.removeprefix(_DATA).rstrip()
+        if self._lines is None:
+            self._lines = []
+            if error := await self._keeper.begin(self._exchange, line):
+                raise unkept(error)
+            return
+        self._lines.append(line + b"\n")
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(RECORD_SECONDS, self._write_lines)
+
+    def _write_lines(self) -> None:
+        self._keeper.add(self._exchange, b"".join(self._lines or ()))
+        self._lines, self._timer = [], None
 
     def _note(self) -> None:
         now = time.monotonic()
@@ -102,4 +128,4 @@ async def _left(receive: Receive) -> None:
 
 
 def _event(document: dict[str, Any]) -> bytes:
-    return b"data: " + json.dumps(document, separators=(",", ":")).encode() + b"\n\n"
+    return _DATA + json.dumps(document, separators=(",", ":")).encode() + b"\n\n"

@@ -13,7 +13,8 @@ from uuid import UUID
 
 from django.db import close_old_connections, connections
 
-from rl.serving.gateway import pending
+from rl.serving.gateway import pending, spool
+from rl.serving.gateway.begun import Begun
 from rl.serving.gateway.storing import Unanswered, store
 
 GATHER_SECONDS: Final = 0.25
@@ -33,6 +34,7 @@ class Writer:
         self._unanswered: list[Unanswered] = []
         self._stopping = threading.Event()
         self._was_refused = False
+        self._begun = Begun()
 
     def start(self) -> None:
         """Begins with what dead processes left behind."""
@@ -44,20 +46,31 @@ class Writer:
         self._queue.put(None)
         self._rows.join(STOP_SECONDS)
 
-    def keep(self, trace_id: UUID, document: Mapping[str, Any]) -> Future[None]:
-        """Done when the answer is in its file; it never fails."""
+    def begin(self, trace_id: UUID, document: Mapping[str, Any], piece: bytes) -> Future[OSError | None]:
+        """Done when the beginning of a stream is in its file, or with what kept it from there."""
+        return self._files.submit(_told, self._begun.begin, trace_id, document, piece)
+
+    def add(self, trace_id: UUID, pieces: bytes) -> None:
+        """What the stream went on to say."""
+        self._files.submit(_told, self._begun.add, trace_id, pieces)
+
+    def drop(self, trace_id: UUID) -> None:
+        """A stream that ended without a word."""
+        self._files.submit(self._begun.end, trace_id)
+
+    def keep(self, trace_id: UUID, document: Mapping[str, Any]) -> Future[OSError | None]:
+        """Done when the answer is in its file, or with what kept it from there: then what was begun is left."""
         return self._files.submit(self._keep, trace_id, document)
 
     def count(self, unanswered: Unanswered) -> None:
         self._queue.put(unanswered)
 
-    def _keep(self, trace_id: UUID, document: Mapping[str, Any]) -> None:
-        try:
-            pending.write(trace_id, document)
-        except OSError as error:
-            log.error("the answer %s is lost: its file cannot be written: %s", trace_id, error)
-        else:
+    def _keep(self, trace_id: UUID, document: Mapping[str, Any]) -> OSError | None:
+        error = _told(spool.write, trace_id, document)
+        self._begun.end(trace_id, keep=error is not None)
+        if error is None:
             self._queue.put(trace_id)
+        return error
 
     # --- the thread of the rows --------------------------------------------------------------------------------------
 
@@ -102,3 +115,12 @@ class Writer:
         else:
             self._was_refused = False
         return not self._was_refused
+
+
+def _told(work: Callable[..., object], trace_id: UUID, *given: Any) -> OSError | None:
+    try:
+        work(trace_id, *given)
+    except OSError as error:
+        log.error("the file of the answer %s cannot be written: %s", trace_id, error)
+        return error
+    return None

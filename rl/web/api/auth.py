@@ -1,28 +1,40 @@
-"""Who is calling: API keys in ``Authorization: Bearer sk_…`` (servers) or ``pk_…`` (browsers)."""
+"""Who is calling, and may they: API keys in ``Authorization: Bearer sk_…`` (servers) or ``pk_…`` (browsers).
+
+Each view says which scope each of its methods needs; a method that says nothing is refused.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from django.db.models import Model, Q, QuerySet
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.exceptions import AuthenticationFailed, PermissionDenied, ValidationError
+from rest_framework.exceptions import AuthenticationFailed, MethodNotAllowed, PermissionDenied, ValidationError
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from rl.models import ApiKey
+from rl.operations import audit
 
 USE_WRITTEN_EVERY = timedelta(minutes=1)
 DEVICE, USER = "device:", "user:"
 """Prefixes of raters: a browser that holds a publishable key; a person who signed in on this site."""
+
+INGEST, READ, TRAIN = ApiKey.Scope.INGEST.value, ApiKey.Scope.READ.value, ApiKey.Scope.TRAIN.value
+RATE: Final = "rate"
+"""What rating calls need: ``ingest`` of a secret key, or a publishable key from a page that it was made for."""
 
 Row = TypeVar("Row", bound=Model)
 
 
 class ApiKeyAuthentication(BaseAuthentication):
     """``request.auth`` becomes the ApiKey; there is no user."""
+
+    def __init__(self, find: Callable[[str], ApiKey | None] = ApiKey.find) -> None:
+        self._find = find
 
     def authenticate(self, request: Request) -> tuple[None, ApiKey] | None:
         header = request.headers.get("Authorization", "")
@@ -31,36 +43,48 @@ class ApiKeyAuthentication(BaseAuthentication):
         scheme, _, key = header.partition(" ")
         if scheme.lower() != "bearer" or not key.strip():
             raise AuthenticationFailed("send the API key as 'Authorization: Bearer sk_…'")
-        found = ApiKey.find(key.strip())
+        found = self._find(key.strip())
         if found is None:
-            raise AuthenticationFailed("this API key is unknown or was revoked")
+            raise AuthenticationFailed("this API key is unknown, was revoked, or has expired")
         _note_use(found)
+        audit.name_caller(f"key:{found.pk} {found.name}")
         return None, found
 
     def authenticate_header(self, request: Request) -> str:
         return 'Bearer realm="Ratchet API"'
 
 
-class HasSecretKey(BasePermission):
-    message = "this needs a secret key (sk_…); a publishable key may only rate"
-
-    def has_permission(self, request: Request, view: Any) -> bool:
-        return isinstance(request.auth, ApiKey) and request.auth.kind == ApiKey.Kind.SECRET
-
-
-class MayRate(BasePermission):
-    """A secret key, or a publishable one from a page that it was made for.
-
-    Checked here because CORS headers only tell browsers what to do; the Origin header of a browser cannot be forged by
-    the page in it.
-    """
+class MayCall(BasePermission):
+    """By ``scopes`` of the view: method to scope, or to RATE. What GET needs, HEAD needs; OPTIONS needs ``read``."""
 
     def has_permission(self, request: Request, view: Any) -> bool:
         if not isinstance(request.auth, ApiKey):
             return False
-        if request.auth.kind == ApiKey.Kind.PUBLISHABLE:
-            _check_origin(request, request.auth)
+        method = str(request.method)
+        if method not in view.allowed_methods:
+            raise MethodNotAllowed(method)
+        require(request.auth, _needed(view, method), request)
         return True
+
+
+def require(key: ApiKey, scope: str | None, request: Request) -> None:
+    """Raises PermissionDenied that names what is missing. None: nobody may."""
+    if scope is None:
+        raise PermissionDenied("no key may do this")
+    if key.kind == ApiKey.Kind.PUBLISHABLE:
+        if scope != RATE:
+            raise PermissionDenied("this needs a secret key (sk_…); a publishable key may only rate")
+        _check_origin(request, key)
+        return
+    scope = INGEST if scope == RATE else scope
+    if scope not in key.scopes:
+        has = ", ".join(key.scopes) or "none"
+        raise PermissionDenied(f"this needs a key with the scope {scope!r}; the scopes of this key: {has}")
+
+
+def _needed(view: Any, method: str) -> str | None:
+    scopes = getattr(view, "scopes", {})
+    return scopes.get(method, {"HEAD": scopes.get("GET"), "OPTIONS": READ}.get(method))
 
 
 def key_of(request: Request) -> ApiKey:
@@ -85,6 +109,7 @@ def rater_for(key: ApiKey, name: str) -> str:
 
 
 def _check_origin(request: Request, key: ApiKey) -> None:
+    """Here too, because CORS headers only tell browsers what to do; a page cannot forge its browser's Origin header."""
     origin = request.headers.get("Origin")
     if origin is None:
         raise PermissionDenied("a publishable key works in browsers only: the request has no Origin header")
@@ -99,3 +124,4 @@ def _note_use(key: ApiKey) -> None:
     if key.last_used_at is None or key.last_used_at < due:
         unused = Q(last_used_at__isnull=True) | Q(last_used_at__lt=due)
         ApiKey.objects.filter(unused, pk=key.pk).update(last_used_at=now)
+        key.last_used_at = now

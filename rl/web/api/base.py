@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from django.db.models import QuerySet
@@ -20,6 +22,8 @@ from rl.web.api.throttles import RequestsPerMinute
 class ApiView(GenericAPIView):
     """Rows are those that the caller's key may see: what belongs to another agent does not exist for it."""
 
+    scopes: Mapping[str, str] = MappingProxyType({})
+    """What each method needs (rl/web/api/auth.py)."""
     throttle_classes = [RequestsPerMinute]
     filterset_class: type[FilterSet] | None = None
 
@@ -38,14 +42,20 @@ class ApiView(GenericAPIView):
 
     def listed(self, serializer: type[BaseSerializer]) -> Any:
         """One page of the rows that the query parameters ask for. Raises ValidationError for a parameter that is none."""
-        self._refuse_unknown_parameters()
+        self.refuse_unknown_parameters(
+            *(self.filterset_class.base_filters if self.filterset_class else ()), "cursor", "limit"
+        )
         page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
         return self.get_paginated_response(serializer(page, many=True).data)
 
-    def _refuse_unknown_parameters(self) -> None:
-        known = {*(self.filterset_class.base_filters if self.filterset_class else ()), "cursor", "limit"}
-        if unknown := sorted(set(self.request.query_params) - known):
-            raise ValidationError({name: [f"unknown; there are {', '.join(sorted(known))}"] for name in unknown})
+    def refuse_unknown_parameters(self, *known: str) -> None:
+        """Empty ones too: a filter whose value got lost would give everything. Raises ValidationError."""
+        given = self.request.query_params
+        errors = {name: ["must not be empty; leave it out"] for name in known if given.get(name) == ""}
+        unknown = sorted(set(given) - set(known))
+        errors |= {name: [f"unknown; there are {', '.join(sorted(known))}"] for name in unknown}
+        if errors:
+            raise ValidationError(errors)
 
 
 def success(created: bool) -> int:

@@ -14,7 +14,7 @@ from rl.models import ApiKey
 def allow_origin_of_publishable_key(sender: Any, request: HttpRequest, **kwargs: Any) -> bool:
     """For corsheaders' ``check_request_enabled``.
 
-    A preflight carries no key, so any publishable key that is not revoked vouches for its origins; which key works from
+    A preflight carries no key, so any publishable key that is valid vouches for its origins; which key works from
     which page is checked when the request itself comes. Answers for no other path: True would open it.
     """
     origin = request.headers.get("Origin")
@@ -23,5 +23,5 @@ def allow_origin_of_publishable_key(sender: Any, request: HttpRequest, **kwargs:
     used = getattr(request, "auth", None)  # set once the key was read: saves the query
     if isinstance(used, ApiKey) and origin in used.allowed_origins:
         return True
-    publishable = ApiKey.objects.filter(kind=ApiKey.Kind.PUBLISHABLE, revoked_at__isnull=True)
+    publishable = ApiKey.valid().filter(kind=ApiKey.Kind.PUBLISHABLE)
     return any(origin in origins for origins in publishable.values_list("allowed_origins", flat=True))

@@ -17,7 +17,7 @@ from rl.collect.imported import ImportedFeedback
 from rl.collect.storable import unstorable
 from rl.errors import UsageError
 from rl.models import Feedback, Trace
-from rl.web.api.auth import visible_to
+from rl.web.api.auth import INGEST, visible_to
 from rl.web.api.base import ApiView, success
 from rl.web.api.decision_writing import SOURCE, Stored, store
 from rl.web.api.lookups import by_external_id
@@ -36,6 +36,7 @@ MAX_BATCH = 1000
 
 
 class DecisionList(ApiView):
+    scopes = {"POST": INGEST}
     queryset = Trace.objects.all()
     serializer_class = DecisionIn
 
@@ -59,6 +60,7 @@ class DecisionList(ApiView):
 
 
 class DecisionBulk(ApiView):
+    scopes = {"POST": INGEST}
     queryset = Trace.objects.all()
     serializer_class = DecisionIn
 
@@ -82,6 +84,7 @@ class DecisionBulk(ApiView):
 class _Later(ApiView):
     """What is said of a decision that is stored."""
 
+    scopes = {"POST": INGEST}
     queryset = Trace.objects.all()
 
     def find(self, reference: str, agent_type: str | None) -> Trace:

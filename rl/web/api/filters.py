@@ -9,11 +9,14 @@ from django.core.exceptions import ValidationError
 from django.db.models import Exists, OuterRef, QuerySet
 from django_filters import rest_framework as filters
 from django_filters.fields import IsoDateTimeField
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema_field
 
 from rl.models import Agent, Feedback, Trace
 from rl.web.api.lookups import by_external_id
 
 
+@extend_schema_field(OpenApiTypes.BOOL)
 class TrueOrFalse(filters.TypedChoiceFilter):
     """Anything but true and false is refused, not ignored."""
 

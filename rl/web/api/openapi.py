@@ -12,13 +12,16 @@ from rl.web.api.problems import MEDIA_TYPE
 
 _REASONS = {
     400: "The body is not what is documented here.",
-    401: "The API key is missing, unknown or revoked.",
-    403: "The API key may not do this, or not from this origin.",
+    401: "The API key is missing, unknown, revoked or expired.",
+    403: "The API key lacks the scope for this, or may not from this origin.",
     404: "There is no such thing, or it belongs to an agent that the key is not for.",
+    408: "The body came too slowly: REQUEST_TIMEOUT, REQUEST_MIN_RATE.",
     409: "Somebody else changed the same thing at the same time; try again.",
     413: "The body is larger than MAX_REQUEST_BYTES.",
     415: "The body is not application/json.",
     429: "More than API_REQUESTS_PER_MINUTE; Retry-After says when to go on.",
+    503: "The site is busy, or its database is away; Retry-After says when to try again.",
+    507: "The disk is full; Retry-After says when to try again.",
 }
 
 
@@ -46,12 +49,13 @@ class BearerScheme(OpenApiAuthenticationExtension):
 
 
 def operation(name: str, summary: str, answers: dict[int, Any], *refused: int, **more: Any) -> Any:
-    """``extend_schema`` for one call; ``name`` is verb_resource. 401, 403 and 429 are possible everywhere."""
+    """``extend_schema`` for one call; ``name`` is verb_resource. 401, 403, 429, 503 and 507 may come anywhere."""
     # Media types on all of them: the schema generator takes the smallest key for the call's main answer.
     responses: dict[Any, Any] = {(status, "application/json"): answer for status, answer in answers.items()}
-    for status in sorted({401, 403, 429, *refused}):
+    for status in sorted({401, 403, 429, 503, 507, *refused}):
         responses[status, MEDIA_TYPE] = OpenApiResponse(Problem, _REASONS[status])
     return extend_schema(operation_id=name, summary=summary, responses=responses, **{"description": "", **more})
 
 
-BAD_BODY = (400, 413, 415)
+BAD_BODY = (400, 408, 413, 415, 507)
+"""Refusals of calls that bring something to be stored."""

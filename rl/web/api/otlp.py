@@ -24,9 +24,10 @@ from rl.collect import spans
 from rl.collect.imported import Rejected
 from rl.collect.otlp import JSON, NO_CONTENT, PROTOBUF, Mapped, decode, map_spans, slug
 from rl.errors import RunConflict
+from rl.faults import fault_of
 from rl.models import Agent, ApiKey
 from rl.serving.gateway import pending
-from rl.web.api.auth import HasSecretKey, key_of
+from rl.web.api.auth import INGEST, key_of
 from rl.web.api.otlp_bodies import AnyMediaType, body_of, media_type_of, reply
 from rl.web.api.problems import BadRequest, problem_response
 from rl.web.api.throttles import RequestsPerMinute
@@ -49,7 +50,7 @@ class Unavailable(exceptions.APIException):
 
 @extend_schema(exclude=True)  # OpenTelemetry describes it
 class OtlpTraces(APIView):
-    permission_classes = [HasSecretKey]
+    scopes = {"POST": INGEST}
     throttle_classes = [RequestsPerMinute]
     content_negotiation_class = AnyMediaType
 
@@ -111,7 +112,7 @@ def _answer(refused: Iterable[Rejected], without_content: int) -> ExportTraceSer
 
 
 def _status_response(error: Exception, context: Any) -> HttpResponse | None:
-    if isinstance(error, (OperationalError, IntegrityError, RunConflict)):
+    if fault_of(error) or isinstance(error, (OperationalError, IntegrityError, RunConflict)):
         log.error("spans were not stored: %s", error)
         error = Unavailable()
     refusal = problem_response(error, context)

@@ -22,12 +22,6 @@ from rl.web.api.problems import BadRequest, TooLarge
 GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
 
 
-class LengthRequired(exceptions.APIException):
-    status_code = status.HTTP_411_LENGTH_REQUIRED
-    default_code = "length_required"
-    default_detail = "send a Content-Length: this server cannot read a body in chunks"
-
-
 class UnknownEncoding(exceptions.APIException):
     status_code = status.HTTP_415_UNSUPPORTED_MEDIA_TYPE
     default_code = "unsupported_encoding"
@@ -62,13 +56,7 @@ def body_of(request: Request) -> bytes:
 
 
 def _read(request: Request) -> bytes:
-    environ = request.META
-    stream = request._request
-    if "HTTP_TRANSFER_ENCODING" in environ and not environ.get("CONTENT_LENGTH"):
-        if not environ.get("wsgi.input_terminated"):
-            raise LengthRequired
-        stream = environ["wsgi.input"]  # Django reads no body without a Content-Length
-    body = stream.read(settings.MAX_OTLP_REQUEST_BYTES + 1)
+    body = request._request.read(settings.MAX_OTLP_REQUEST_BYTES + 1)
     if len(body) > settings.MAX_OTLP_REQUEST_BYTES:
         raise TooLarge
     return body

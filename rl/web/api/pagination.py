@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import re
 from datetime import UTC
 from typing import Any
 
 from django.utils.dateparse import parse_datetime
-from rest_framework.exceptions import NotFound
+from rest_framework.exceptions import NotFound, ValidationError
 from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
 
@@ -21,6 +22,9 @@ class NewestFirst(CursorPagination):
     max_page_size = 200
     template = None
 
+    def get_page_size(self, request: Request) -> int:
+        return row_limit(request, self.page_size, self.max_page_size)
+
     def decode_cursor(self, request: Request):  # type: ignore[no-untyped-def]  # noqa: ANN201
         cursor = super().decode_cursor(request)
         if cursor is None:
@@ -30,6 +34,10 @@ class NewestFirst(CursorPagination):
             raise NotFound(self.invalid_cursor_message)
         return cursor
 
+    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
+        cursor, limit = super().get_schema_operation_parameters(view)
+        return [cursor, {**limit, "schema": {"type": "integer", "minimum": 1, "default": self.page_size}}]
+
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
         link = {"type": ["string", "null"], "format": "uri"}
         return {
@@ -37,6 +45,14 @@ class NewestFirst(CursorPagination):
             "required": ["next", "previous", "results"],
             "properties": {"next": link, "previous": link, "results": schema},
         }
+
+
+def row_limit(request: Request, default: int, most: int) -> int:
+    """``limit`` of the query, cut to ``most``. Raises ValidationError for what is not a number from 1 on."""
+    text = request.query_params.get("limit", str(default))
+    if not re.fullmatch("[0-9]{1,9}", text) or int(text) == 0:
+        raise ValidationError({"limit": ["must be a whole number from 1 on"]})
+    return min(int(text), most)
 
 
 def _is_moment(position: str) -> bool:

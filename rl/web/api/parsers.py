@@ -16,10 +16,15 @@ class StrictJSONParser(JSONParser):
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
         """Raises ParseError with the position."""
-        document = _decoded(stream.read())
-        if problem := unstorable(document):
-            raise ParseError(f"{place_of_unstorable(document) or 'the document'} {problem}")
-        return document
+        return decoded(stream.read())
+
+
+def decoded(body: bytes) -> Any:
+    """Raises ParseError with the position."""
+    document = _decoded(body)
+    if problem := unstorable(document):
+        raise ParseError(f"{place_of_unstorable(document) or 'the document'} {problem}")
+    return document
 
 
 def _decoded(body: bytes) -> Any:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any
 
-from django.db import connection
 from django.urls import reverse
 from django.utils import timezone
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import status
 from rest_framework.exceptions import NotFound, ValidationError
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -25,8 +23,10 @@ from rl.collect.storable import unstorable
 from rl.collect.storing import TOO_MANY_AGENTS, TraceStore
 from rl.errors import NotEnoughData
 from rl.models import Agent, ApiKey, ModelVersion, TrainingRun
+from rl.web.api.auth import INGEST, READ, TRAIN
 from rl.web.api.base import ApiView, success
 from rl.web.api.openapi import BAD_BODY, operation
+from rl.web.api.pagination import row_limit
 from rl.web.api.problems import BadRequest
 from rl.web.api.serializers.policies import (
     PolicyFeedbackIn,
@@ -36,15 +36,19 @@ from rl.web.api.serializers.policies import (
     TrainPolicyDryRun,
     TrainPolicyIn,
 )
+from rl.web.front.waiting import LONGEST_WAIT, Later
 
 SOURCE = "policies"
-LONGEST_WAIT = 600.0
-"""Seconds that ``?wait=true`` holds an answer."""
-LOOK_SECONDS = 1.0
 WAIT = OpenApiParameter("wait", bool, description=f"Answer when the run has ended, after {LONGEST_WAIT:.0f} s at most.")
+
+MOST_POLICIES = 1000
+LIMIT = OpenApiParameter(
+    "limit", {"type": "integer", "minimum": 1, "default": 100}, description=f"At most so many, and {MOST_POLICIES}."
+)
 
 
 class PolicyFeedback(ApiView):
+    scopes = {"POST": INGEST}
     serializer_class = PolicyFeedbackIn
 
     @operation(
@@ -77,6 +81,7 @@ class PolicyFeedback(ApiView):
 
 
 class TrainPolicy(ApiView):
+    scopes = {"POST": TRAIN}
     serializer_class = TrainPolicyIn
 
     @operation(
@@ -93,7 +98,9 @@ class TrainPolicy(ApiView):
         "below, any hyper-parameter of the method in camelCase. The queue does the training; the answer names the run.",
     )
     def post(self, request: Request, agent: str) -> Response:
+        self.refuse_unknown_parameters("wait")
         found = _agent(self.key, agent)
+        waits = _is_true(request.query_params.get("wait", "false"))
         given = _training_options(request)
         try:
             if given.pop("dryRun"):
@@ -101,44 +108,49 @@ class TrainPolicy(ApiView):
             run = policies.train(found, given)
         except NotEnoughData as error:
             raise BadRequest(str(error)) from error
-        return _answer(run, _is_true(request.query_params.get("wait", "")))
+        return RunResponse(run, waits=waits)
 
 
 class PolicyRun(ApiView):
+    scopes = {"GET": READ}
     queryset = TrainingRun.objects.all()
 
     @operation(
         "get_policy_run",
         "What became of a training",
         {200: PolicyRunOut, 202: PolicyRunOut},
+        400,
         404,
         tags=["policies"],
         parameters=[WAIT],
         description="202 as long as it goes on.",
     )
     def get(self, request: Request, agent: str, pk: int) -> Response:
+        self.refuse_unknown_parameters("wait")
         run = _agent(self.key, agent).runs.select_related("agent", "version__agent").filter(pk=pk).first()
         if run is None:
             raise NotFound(f"{agent} has no run {pk}")
-        return _answer(run, _is_true(request.query_params.get("wait", "")))
+        return RunResponse(run, waits=_is_true(request.query_params.get("wait", "false")))
 
 
 class PolicyList(ApiView):
+    scopes = {"GET": READ}
     queryset = ModelVersion.objects.all()
+    pagination_class = None
 
     @operation(
         "list_policies",
         "What an agent's trainings have made, the newest first",
         {200: PolicyOut(many=True)},
+        400,
         404,
         tags=["policies"],
-        parameters=[OpenApiParameter("limit", OpenApiTypes.INT, description="At most so many, 100 unless you say so.")],
+        parameters=[LIMIT],
     )
     def get(self, request: Request, agent: str) -> Response:
+        self.refuse_unknown_parameters("limit")
         rows = _agent(self.key, agent).versions.select_related("agent")
-        return Response(
-            [policies.as_policy(version) for version in rows[: _limit(request.query_params.get("limit", "100"))]]
-        )
+        return Response([policies.as_policy(version) for version in rows[: row_limit(request, 100, MOST_POLICIES)]])
 
 
 def _agent(key: ApiKey, name: str) -> Agent:
@@ -163,25 +175,26 @@ def _training_options(request: Request) -> dict[str, Any]:
     return {**request.data, **known.validated_data}
 
 
-def _answer(run: TrainingRun, wait: bool) -> Response:
+class RunResponse(Response):
     """202 until the run has ended."""
-    deadline = time.monotonic() + LONGEST_WAIT
-    while wait and run.is_active and time.monotonic() < deadline:
-        connection.close()  # others may need it while this thread sleeps
-        time.sleep(LOOK_SECONDS)
-        run = TrainingRun.objects.select_related("agent", "version__agent").get(pk=run.pk)
-    url = reverse("api-policy-run", args=[run.agent.name, run.pk])
-    ended = status.HTTP_202_ACCEPTED if run.is_active else status.HTTP_200_OK
-    return Response(policies.as_result(run, url), status=ended, headers={"Location": url})
+
+    def __init__(self, run: TrainingRun, *, waits: bool) -> None:
+        """``waits``: the front holds the answer until then, without a thread."""
+        url = reverse("api-policy-run", args=[run.agent.name, run.pk])
+        super().__init__(policies.as_result(run, url), status=_status(run), headers={"Location": url})
+        self.later = Later(run.pk, lambda: _rendered(run.pk, url)) if waits and run.is_active else None
+
+
+def _rendered(pk: int, url: str) -> tuple[int, bytes]:
+    run = TrainingRun.objects.select_related("agent", "version__agent").get(pk=pk)
+    return _status(run), JSONRenderer().render(policies.as_result(run, url))
+
+
+def _status(run: TrainingRun) -> int:
+    return status.HTTP_202_ACCEPTED if run.is_active else status.HTTP_200_OK
 
 
 def _is_true(value: str) -> bool:
-    if value.lower() not in ("", "0", "1", "true", "false"):
+    if value.lower() not in ("0", "1", "true", "false"):
         raise ValidationError({"wait": ["must be true or false"]})
     return value.lower() in ("1", "true")
-
-
-def _limit(value: str) -> int:
-    if not (value.isascii() and value.isdigit() and 1 <= int(value) <= 1000):
-        raise ValidationError({"limit": ["must be a number from 1 to 1000"]})
-    return int(value)

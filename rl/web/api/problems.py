@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -16,9 +17,11 @@ from rest_framework.settings import api_settings
 from rest_framework.views import set_rollback
 
 from rl.errors import BadFile, RunConflict, UsageError
+from rl.faults import Fault, fault_of
 
 MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:ratchet:problem:"
+log = logging.getLogger(__name__)
 
 
 class TooLarge(exceptions.APIException):
@@ -31,6 +34,12 @@ class BadRequest(exceptions.APIException):
     status_code = status.HTTP_400_BAD_REQUEST
     default_code = "bad_request"
     default_detail = "the request cannot be understood"
+
+
+class MachineFault(exceptions.APIException):
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.detail)
+        self.status_code, self.default_code, self.wait = fault.status.value, fault.code, fault.retry_seconds
 
 
 class Conflict(exceptions.APIException):
@@ -54,16 +63,19 @@ def problem_response(error: Exception, context: Mapping[str, Any]) -> Response |
 
 
 def problem(error: exceptions.APIException) -> dict[str, Any]:
-    code = error.default_code
-    document: dict[str, Any] = {
-        "type": TYPE_PREFIX + code.replace("_", "-"),
-        "title": HTTPStatus(error.status_code).phrase,
-        "status": error.status_code,
-    }
+    document = _head(error.default_code, HTTPStatus(error.status_code))
     if isinstance(error, exceptions.ValidationError):
         errors = list(_pointers(error.detail))
         return {**document, "detail": summary(error), "errors": errors}
     return {**document, "detail": str(error.detail)}
+
+
+def document_of(fault: Fault) -> dict[str, Any]:
+    return {**_head(fault.code, fault.status), "detail": fault.detail}
+
+
+def _head(code: str, status: HTTPStatus) -> dict[str, Any]:
+    return {"type": TYPE_PREFIX + code.replace("_", "-"), "title": status.phrase, "status": status.value}
 
 
 def summary(error: exceptions.ValidationError) -> str:
@@ -87,6 +99,9 @@ def _as_api_exception(error: Exception) -> exceptions.APIException | None:
             return BadRequest(str(error))
         case RunConflict():
             return Conflict(str(error))
+        case _ if fault := fault_of(error):
+            log.error("nothing was stored: %s: %s", type(error).__name__, error)
+            return MachineFault(fault)
         case _:
             return None
 

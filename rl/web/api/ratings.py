@@ -14,7 +14,7 @@ from rl.collect.feedback import CHUNK, Rated, record
 from rl.errors import UsageError
 from rl.models import ApiKey, Feedback, Trace
 from rl.serving.gateway import pending
-from rl.web.api.auth import DEVICE, MayRate, visible_to
+from rl.web.api.auth import DEVICE, RATE, visible_to
 from rl.web.api.base import ApiView, success
 from rl.web.api.lookups import by_external_id
 from rl.web.api.openapi import BAD_BODY, operation
@@ -26,8 +26,8 @@ Item = tuple[str, Any]
 
 
 class RatingList(ApiView):
+    scopes = {"POST": RATE}
     queryset = Feedback.objects.all()
-    permission_classes = [MayRate]
     serializer_class = RatingUpsert
 
     @operation(
@@ -50,8 +50,8 @@ class RatingList(ApiView):
 
 
 class RatingBulkSync(ApiView):
+    scopes = {"POST": RATE}
     queryset = Feedback.objects.all()
-    permission_classes = [MayRate]
     serializer_class = RatingSync
 
     @operation(

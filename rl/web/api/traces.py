@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from rl.models import Trace
+from rl.web.api.auth import INGEST, READ
 from rl.web.api.base import ApiView, success
 from rl.web.api.filters import TraceFilter
 from rl.web.api.openapi import BAD_BODY, operation
@@ -23,11 +24,12 @@ ONE_OR_MANY = PolymorphicProxySerializer(
 
 
 class TraceList(ApiView):
+    scopes = {"GET": READ, "POST": INGEST}
     queryset = Trace.objects.select_related("agent", "model_version")
     filterset_class = TraceFilter
     serializer_class = TraceOut
 
-    @operation("list_traces", "List traces, newest first", {200: TraceOut(many=True)}, 400, tags=["traces"])
+    @operation("list_traces", "List traces, newest first", {200: TraceOut(many=True)}, 400, 404, tags=["traces"])
     def get(self, request: Request) -> Response:
         return self.listed(TraceOut)
 
@@ -61,6 +63,7 @@ class TraceList(ApiView):
 
 
 class TraceDetail(ApiView):
+    scopes = {"GET": READ}
     queryset = Trace.objects.select_related("agent", "model_version").prefetch_related("feedback__agent")
     serializer_class = TraceWithFeedback
 

@@ -5,6 +5,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from rl import rewarding
+from rl.web.api.auth import TRAIN
 from rl.web.api.base import ApiView
 from rl.web.api.openapi import BAD_BODY, operation
 from rl.web.api.serializers.fields import StrictSerializer
@@ -21,6 +22,7 @@ class Pending(serializers.Serializer):
 
 
 class CalculatePending(ApiView):
+    scopes = {"POST": TRAIN}
     serializer_class = Nothing
 
     @operation(

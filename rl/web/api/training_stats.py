@@ -16,6 +16,7 @@ from rl.collect.lookups import agents_named
 from rl.collect.storable import unstorable
 from rl.dataset_builder import get_training_stats
 from rl.models import Agent, ApiKey, Trace
+from rl.web.api.auth import READ
 from rl.web.api.base import ApiView
 from rl.web.api.openapi import operation
 
@@ -25,6 +26,7 @@ _COLUMNS = ("prompt", "response", "tool_calls", "reasoning_steps", "tokens_in", 
 
 
 class TrainingStats(ApiView):
+    scopes = {"GET": READ}
     queryset = Trace.objects.all()
 
     @operation(
@@ -38,8 +40,7 @@ class TrainingStats(ApiView):
         description=f"Counts over all of its traces; `newest` over the newest {NEWEST}.",
     )
     def get(self, request: Request) -> Response:
-        if unknown := sorted(set(request.query_params) - {"agentType"}):
-            raise ValidationError({name: ["unknown; there is agentType"] for name in unknown})
+        self.refuse_unknown_parameters("agentType")
         agent = _agent(self.key, request.query_params.get("agentType", ""))
         stats = get_training_stats(agent.name)
         return Response({**stats, **_counts(agent, stats), "newest": _newest(agent)})

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.views import APIView
 
@@ -48,5 +48,5 @@ urlpatterns = [
     *POLICIES,
     path("schema/", SpectacularAPIView.as_view(), name="api-schema"),
     path("docs/", DOCS, name="api-docs"),
-    path("<path:address>", UnknownAddress.as_view()),
+    re_path(r"^[\s\S]+$", UnknownAddress.as_view()),  # <path:…> knows no line breaks
 ]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
@@ -7,6 +8,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from rl.disk_space import shortage
 from rl.models import Trace
 from rl.serving import machine
 from rl.web import figures
@@ -25,6 +27,7 @@ def dashboard(request: HttpRequest) -> HttpResponse:
     agents, versions = figures.agents_and_versions()
     context = {
         "page": "dashboard",
+        "shortage": shortage(settings.DATA_DIR, settings.MIN_FREE_BYTES),
         "days": days,
         "total": sum(count for _, count in days),
         "agents": agents,

@@ -63,6 +63,9 @@ for agent, versions in ((split, [side.version for side in sides]), (half, [there
 keys = {{
     "all": ApiKey.create(name="all", kind="secret")[1],
     "split": ApiKey.create(name="split", kind="secret", agent=split)[1],
+    "reader": ApiKey.create(name="reader", kind="secret", scopes=["read"])[1],
+    "sender": ApiKey.create(name="sender", kind="secret", scopes=["ingest"])[1],
+    "trainer": ApiKey.create(name="trainer", kind="secret", scopes=["train", "deploy"])[1],
     "page": ApiKey.create(name="page", kind="publishable", allowed_origins=["https://shop.example"])[1],
 }}
 print(json.dumps({{"keys": keys, "arms": arms}}))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from pathlib import Path
 from typing import Any
 
 import httpx
 import openai
 import pytest
 
+from rl.serving.gateway.begun import BROKEN_OFF
 from tests.commands.site import Site
 from tests.serving.gateway.conftest import Gateway, copy_database, serving, until
 
@@ -55,6 +57,31 @@ def test_a_killed_gateway_loses_no_answer_and_a_stopped_one_keeps_what_was_said(
         assert all(gateway.trace(trace_id)["details"]["complete"] for trace_id in said)
         until(lambda: not gateway.pending)
         _stopped_while_it_talks(gateway)
+
+
+def test_answers_in_the_middle_of_which_the_gateway_is_killed_are_there_afterwards_and_can_be_rated(copied, upstream):
+    with serving(*copied, upstream) as gateway:
+        streams = [gateway.say("talk for ever", stream=True) for _ in range(5)]
+        seen = [[next(stream) for _ in range(8)] for stream in streams]
+        ids = [chunks[0].id for chunks in seen]
+        texts = ["".join(chunk.choices[0].delta.content or "" for chunk in chunks) for chunks in seen]
+        until(lambda: all(" more" in path.read_text() for path in _begun(gateway)))
+        assert {path.stem for path in _begun(gateway)} == {*ids}
+        gateway.process.kill()
+        gateway.process.wait()
+    with serving(*copied, upstream) as gateway:
+        for trace_id, text in zip(ids, texts, strict=True):
+            headers = {"Authorization": f"Bearer {gateway.keys['all']}"}
+            body = {"trace": trace_id, "rater": "anna", "scale": "thumb", "value": 0}
+            assert httpx.post(f"{gateway.url}/api/v1/feedback/", json=body, headers=headers).status_code == 201
+            trace = gateway.trace(trace_id)
+            assert (trace["details"]["complete"], trace["details"]["error"]) == (False, BROKEN_OFF)
+            assert trace["response"].startswith(text[:10])
+        until(lambda: not (gateway.pending or _begun(gateway)))
+
+
+def _begun(gateway: Gateway) -> list[Path]:
+    return list((gateway.site.data / "gateway" / "pending").glob("*.open"))
 
 
 def _stopped_while_it_talks(gateway: Gateway) -> None:

@@ -3,44 +3,17 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
-from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 from django.db import connection
 
-from tests.commands.site import Site
+from tests.postgres import OnPostgres, made
 from tests.serving.gateway.conftest import Gateway, filled, serving, until
 from tests.serving.gateway.upstream_double import UpstreamDouble
 
 pytestmark = pytest.mark.skipif(connection.vendor != "postgresql", reason="for PostgreSQL")
-
-
-@dataclass(frozen=True)
-class OnPostgres(Site):
-    url: str
-
-    def environment(self, **more: str) -> dict[str, str]:
-        return super().environment(DATABASE_URL=self.url, **more)
-
-    def query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        with psycopg.connect(self.url) as database:
-            return database.execute(sql, parameters).fetchall()
-
-
-@contextmanager
-def made(server: str) -> Iterator[str]:
-    """The URL of a database of its own."""
-    name = f"ratchet_gateway_{uuid.uuid4().hex}"
-    with psycopg.connect(server, autocommit=True) as database:
-        database.execute(f"CREATE DATABASE {name}")
-        yield urlsplit(server)._replace(path=f"/{name}").geturl()
-        database.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture(scope="module")

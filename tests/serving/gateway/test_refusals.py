@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import time
+from datetime import timedelta
 from typing import Any
 
 import httpx
 import openai
 import pytest
+from django.utils import timezone
 
+from rl.serving.gateway.routing import KnownKey
 from tests.serving.gateway.conftest import Gateway, until
 
 CHAT = "/v1/chat/completions"
@@ -45,12 +49,31 @@ def test_a_revoked_key_stops_within_seconds(gateway: Gateway):
     key = "sk_short"
     digest = hashlib.sha256(key.encode()).hexdigest()
     gateway.site.change(
-        "INSERT INTO rl_apikey (name, kind, allowed_origins, start, digest, created_at)"
-        " VALUES ('short', 'secret', '[]', 'sk_short', ?, datetime('now'))", digest,
+        "INSERT INTO rl_apikey (name, kind, allowed_origins, scopes, start, digest, created_at)"
+        " VALUES ('short', 'secret', '[]', '[\"ingest\"]', 'sk_short', ?, datetime('now'))", digest,
     )  # fmt: skip
     until(lambda: send(gateway, key=key).status_code == 200, seconds=6)
     gateway.site.change("UPDATE rl_apikey SET revoked_at = datetime('now') WHERE name = 'short'")
     until(lambda: send(gateway, key=key).status_code == 401, seconds=6)
+
+
+def test_a_key_asks_with_the_scope_ingest_and_lists_with_ingest_or_read(gateway: Gateway):
+    error = refused(send(gateway, key="reader"), 403, "permission_error", "the scope 'ingest'", "of this key: read")
+    assert error["code"] == "scope_needed"
+    assert send(gateway, key="sender").status_code == 200
+    for path in ("/v1/models", "/v1/models/support-chat"):
+        for key in ("reader", "sender"):
+            assert send(gateway, key=key, method="GET", path=path).status_code == 200
+        refused(send(gateway, key="trainer", method="GET", path=path), 403, "permission_error", "'ingest' or 'read'")
+
+
+def test_a_key_ends_when_it_expires_not_at_the_next_refresh():
+    expiry = timezone.now() + timedelta(seconds=0.2)
+    key = KnownKey(1, True, None, frozenset({"ingest"}), expiry)
+    assert not key.has_expired()
+    assert KnownKey(2, True, None).has_expired() is False
+    time.sleep(0.21)
+    assert key.has_expired()
 
 
 def test_an_unknown_agent_is_answered_with_those_that_the_key_sees(gateway: Gateway):

@@ -42,13 +42,16 @@ def test_it_knows_the_running_experiment_without_its_stopped_arms(agent: Agent):
     assert split.sides[-1].arm_id == base.pk
 
 
-def test_it_knows_keys_that_were_not_revoked(agent: Agent):
+def test_it_knows_keys_that_were_neither_revoked_nor_expired(agent: Agent):
     row, key = ApiKey.create(name="a", kind="secret", agent=agent)
     gone, _ = ApiKey.create(name="b", kind="secret")
     gone.revoke()
+    ApiKey.create(name="c", kind="secret")
+    ApiKey.objects.filter(name="c").update(expires_at=timezone.now())
     (known,) = load().keys.items()
     assert known[0] == ApiKey.digest_of(key)
     assert (known[1].id, known[1].is_secret, known[1].agent_id) == (row.pk, True, agent.pk)
+    assert (known[1].scopes, known[1].expires_at) == ({"ingest", "read"}, None)
 
 
 def test_it_reads_everything_with_a_handful_of_queries(agent: Agent, django_assert_max_num_queries):

@@ -7,7 +7,9 @@ from uuid import UUID, uuid4
 import pytest
 from django.db import OperationalError
 
-from rl.serving.gateway import pending, writer
+from rl.serving.gateway import pending, spool, writer
+from rl.serving.gateway.refusals import unkept
+from rl.serving.gateway.spool import path_of
 from rl.serving.gateway.storing import Unanswered
 from tests.serving.gateway.conftest import until
 
@@ -78,16 +80,21 @@ def test_requests_without_an_answer_are_counted_once_though_the_answers_are_refu
     assert rows.unanswered == [Unanswered(1, 2, "anna")]
 
 
-def test_a_disk_that_is_full_loses_the_answer_and_nothing_else(
+def test_an_answer_for_which_the_disk_is_full_is_refused_and_what_was_begun_of_it_stays(
     running: writer.Writer, rows: Rows, monkeypatch: pytest.MonkeyPatch, caplog
 ):
     def full(trace_id: UUID, document: dict) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(pending, "write", full)
-        running.keep(uuid4(), {}).result(5)
-    assert "is lost: its file cannot be written: [Errno 28] No space left on device" in caplog.text
+        answer = uuid4()
+        assert running.begin(answer, {}, b"{}").result(5) is None
+        patch.setattr(spool, "write", full)
+        error = running.keep(answer, {}).result(5)
+        assert error is not None
+        assert (unkept(error).status, unkept(error).headers["Retry-After"]) == (507, "30")
+    assert "cannot be written: [Errno 28] No space left on device" in caplog.text
+    assert path_of(answer, ".open").exists()
     next_one = uuid4()
     running.keep(next_one, {})
     until(lambda: rows.delivered)

@@ -13,6 +13,7 @@ from django.http import HttpResponse
 from django.test import Client
 
 from rl.models import Agent, ApiKey, ModelVersion, Trace
+from rl.web.api.known import forget
 
 SHOP = "https://shop.example"
 PROBLEM = "application/problem+json"
@@ -38,8 +39,9 @@ class Caller:
 
 
 @pytest.fixture(autouse=True)
-def _no_requests_counted_yet():
+def _nothing_counted_or_known_yet():
     cache.clear()
+    forget()
 
 
 @pytest.fixture
@@ -74,7 +76,8 @@ def entry_of(agent: Agent, entry_id: str) -> Trace:
 
 def key_for(agent: Agent | None, kind: str = ApiKey.Kind.SECRET) -> str:
     origins = [SHOP] if kind == ApiKey.Kind.PUBLISHABLE else []
-    return ApiKey.create(name="test", kind=kind, agent=agent, allowed_origins=origins)[1]
+    scopes = ApiKey.Scope.values
+    return ApiKey.create(name="test", kind=kind, agent=agent, allowed_origins=origins, scopes=scopes)[1]
 
 
 def assert_problem(response: HttpResponse, status: int, *words: str) -> dict[str, Any]:

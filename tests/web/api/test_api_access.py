@@ -43,13 +43,13 @@ def test_it_refuses_strangers(method: str, path: str):
 
 @pytest.mark.parametrize(("method", "path"), SECRET_ONLY + RATING)
 def test_it_refuses_a_key_that_it_does_not_know(method: str, path: str):
-    assert_problem(getattr(Caller("sk_" + "x" * 43, SHOP), method)(path), 401, "unknown or was revoked")
+    assert_problem(getattr(Caller("sk_" + "x" * 43, SHOP), method)(path), 401, "unknown, was revoked")
 
 
 @pytest.mark.parametrize(("method", "path"), SECRET_ONLY + RATING)
 def test_it_refuses_a_revoked_key(server: Caller, method: str, path: str):
     ApiKey.objects.get().revoke()
-    assert_problem(getattr(server, method)(path), 401, "unknown or was revoked")
+    assert_problem(getattr(server, method)(path), 401, "unknown, was revoked")
 
 
 @pytest.mark.parametrize(("method", "path"), SECRET_ONLY)
@@ -169,6 +169,7 @@ def test_the_use_of_a_key_is_written_once_a_minute(server: Caller):
 def test_an_address_that_is_none_answers_with_a_problem(server: Caller):
     assert_problem(server.get("/api/v2/traces/"), 404, "/api/docs/")
     assert_problem(server.post("/api/v1/feedback"), 404, "ends with '/'")
+    assert_problem(server.post("/api/decisions/a%0Ab/outcomes/"), 404)
 
 
 def test_a_method_that_is_none_answers_with_a_problem(server: Caller):

@@ -127,11 +127,17 @@ def test_a_trace_that_is_not_there_is_not_found(server: Caller, shop: Caller, tr
         assert_problem(caller.post(URL, body(trace) | {"trace": str(uuid.uuid4())}), 404, "no trace")
 
 
-def test_a_rating_costs_seven_queries_and_a_changed_one_eight(shop: Caller, trace: Trace, django_assert_num_queries):
-    shop.post(URL, body(trace, rater="somebody else"))  # writes when the key was used
-    with django_assert_num_queries(7):  # key, trace, begin, earlier rating, insert, reward pending, commit
+def test_a_rating_costs_five_statements_and_a_changed_one_six(shop: Caller, trace: Trace, django_assert_num_queries):
+    shop.post(URL, body(trace, rater="somebody else"))  # reads the key and the agent, and writes when the key was used
+    with django_assert_num_queries(5):  # begin, trace, earlier rating, insert, commit
         assert shop.post(URL, body(trace)).status_code == 201
-    with django_assert_num_queries(5):
+    with django_assert_num_queries(4):
         assert shop.post(URL, body(trace)).status_code == 200
-    with django_assert_num_queries(8):
+    with django_assert_num_queries(6):
         assert shop.post(URL, body(trace, value=0)).status_code == 200
+
+
+def test_a_rating_of_a_trace_whose_reward_is_known_says_that_it_is_not_any_more(server: Caller, trace: Trace):
+    Trace.objects.update(reward_pending=False)
+    server.post(URL, body(trace))
+    assert Trace.objects.get().reward_pending

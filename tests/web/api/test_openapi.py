@@ -40,7 +40,7 @@ def test_every_call_wants_a_bearer_key_and_refuses_with_problems(document: dict)
     for name, call in operations(document).items():
         assert call["security"] == [{"apiKey": []}], name
         refusals = {status: body for status, body in call["responses"].items() if status >= "400"}
-        assert {"401", "403", "429"} <= set(refusals), name
+        assert {"401", "403", "429", "503"} <= set(refusals), name
         assert all(list(body["content"]) == ["application/problem+json"] for body in refusals.values()), name
 
 

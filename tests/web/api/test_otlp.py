@@ -185,12 +185,6 @@ def test_another_encoding_is_refused(secret_key: str):
     refusal(send(secret_key, body(), content_encoding="br"), 415, "gzip")
 
 
-def test_a_body_without_a_length_is_refused_where_it_cannot_be_read(secret_key: str):
-    headers = {"authorization": f"Bearer {secret_key}", "transfer-encoding": "chunked"}
-    response = Client().generic("POST", URL, headers=headers, CONTENT_TYPE=PROTOBUF, CONTENT_LENGTH="")
-    refusal(response, 411, "Content-Length")
-
-
 @pytest.mark.parametrize("error", [OperationalError("database is locked"), RunConflict("try again")])
 def test_what_may_work_later_is_answered_so_that_exporters_send_it_again(
     secret_key: str, monkeypatch, error: Exception

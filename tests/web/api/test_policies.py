@@ -1,16 +1,12 @@
 from __future__ import annotations
 
-import threading
-import time
 from typing import Any
 
 import pytest
-from django.db import connection
 from django_q.models import OrmQ
 
 from rl.config import TrainingConfig
 from rl.models import Agent, Feedback, ModelVersion, Trace, TrainingRun, TrainingSet
-from rl.web.api import policies
 from tests.dataset_builder.ratings import rate_prompts
 from tests.web.api.conftest import Caller, assert_problem, key_for
 
@@ -176,31 +172,14 @@ def test_the_versions_are_listed(server: Caller, agent: Agent, data_dir):
     assert_problem(server.get(f"/api/policies/{agent}/", limit="all"), 400, "limit")
 
 
-@pytest.mark.django_db(transaction=True)
-def test_a_script_may_wait_for_the_end(server: Caller, agent: Agent, data_dir, monkeypatch):
-    monkeypatch.setattr(policies, "LOOK_SECONDS", 0.05)
+def test_waiting_is_true_or_false(server: Caller, agent: Agent, data_dir):
+    """What it does is the front's: tests/web/front/test_waiting.py."""
     run = TrainingRun.objects.create(agent=agent, method="dpo")
-
-    def end() -> None:
-        time.sleep(0.3)
-        TrainingRun.objects.filter(pk=run.pk).update(state=TrainingRun.State.FAILED, error="no luck")
-        connection.close()
-
-    thread = threading.Thread(target=end)
-    thread.start()
-    answer = server.get(f"/api/policies/{agent}/runs/{run.pk}/", wait="true")
-    thread.join()
-    assert (answer.status_code, answer.json()["status"], answer.json()["error"]) == (200, "failed", "no luck")
-
-
-@pytest.mark.django_db(transaction=True)
-def test_waiting_ends_with_what_is_known(server: Caller, agent: Agent, data_dir, monkeypatch):
-    monkeypatch.setattr(policies, "LONGEST_WAIT", 0.1)
-    monkeypatch.setattr(policies, "LOOK_SECONDS", 0.05)
-    run = TrainingRun.objects.create(agent=agent, method="dpo")
-    answer = server.get(f"/api/policies/{agent}/runs/{run.pk}/", wait="1")
-    assert (answer.status_code, answer.json()["status"]) == (202, "queued")
-    assert_problem(server.get(f"/api/policies/{agent}/runs/{run.pk}/", wait="perhaps"), 400, "wait")
+    url = f"/api/policies/{agent}/runs/{run.pk}/"
+    assert_problem(server.get(url, wait="perhaps"), 400, "wait")
+    answer = server.get(url, wait="1")
+    assert (answer.status_code, answer.json()["status"], answer.later.run) == (202, "queued", run.pk)
+    assert server.get(url, wait="0").later is None
 
 
 def test_what_belongs_to_others_is_not_there(server: Caller, agent: Agent, other_agent: Agent, data_dir):

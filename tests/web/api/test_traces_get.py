@@ -96,6 +96,10 @@ def test_a_retracted_rating_does_not_count_as_rated(server: Caller, trace: Trace
         {"session_id": "a\x00b"},
         {"agent": "\x00"},
         {"agnet": "support-chat"},
+        {"agent": ""},
+        {"limit": "all"},
+        {"limit": "0"},
+        {"limit": "9" * 5000},
     ],
 )
 def test_a_filter_that_makes_no_sense_is_refused(server: Caller, trace: Trace, query: dict):

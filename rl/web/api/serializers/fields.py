@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
@@ -97,9 +96,9 @@ class ObjectField(serializers.Field):
         return value
 
 
-@extend_schema_field(OpenApiTypes.ANY)
+@extend_schema_field({"type": ["string", "number", "boolean", "array", "object"]})
 class AnyJSONField(serializers.JSONField):
-    """Any JSON value."""
+    """Any JSON value, and null where it is allowed."""
 
 
 _MESSAGES: dict[str, Any] = {

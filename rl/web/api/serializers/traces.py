@@ -58,6 +58,8 @@ class TraceOut(serializers.ModelSerializer):
     tool_calls = ObjectListField()
     reasoning_steps = ObjectListField()
     tasks = ObjectListField()
+    state = AnyJSONField(allow_null=True)
+    action = AnyJSONField(allow_null=True)
 
     class Meta:
         model = Trace

@@ -1,0 +1,135 @@
+"""Who may set what. A field that no table here names belongs to the operator.
+
+The operator sets things on the machine: files, the command line, ``.env``. A trainer is whoever has a key with the scope
+``train``, or may change agents in the admin: numbers, switches and enumerated words, within their bounds. In between are
+choices: a trainer names what the operator registered under that name. Commands, addresses, paths, modules and names of
+environment variables are always the operator's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from enum import StrEnum
+from typing import Any
+
+from rl.config.methods import CONFIGS
+from rl.errors import UsageError
+
+
+class Owner(StrEnum):
+    TRAINER = "trainer"
+    CHOICE = "choice"
+    OPERATOR = "operator"
+
+
+HYPER_PARAMETERS: Mapping[str, Owner] = {
+    **dict.fromkeys(
+        (
+            "epochs", "max_steps", "full", "sft_epochs", "batch_size", "gradient_accumulation", "learning_rate",
+            "warmup_ratio", "beta", "lora_r", "lora_alpha", "lora_dropout", "max_length", "max_grad_norm", "precision",
+            "quantize_base", "activation_checkpointing", "save_steps", "seed",
+        ),
+        Owner.TRAINER,
+    ),
+    **dict.fromkeys(
+        ("rollouts", "num_generations", "temperature", "top_p", "max_new_tokens", "loss_type", "vllm"), Owner.TRAINER
+    ),
+    **dict.fromkeys(
+        ("policy_type", "async_rollout_workers", "eval_interval", "eval_tasks", "curriculum", "device"), Owner.TRAINER
+    ),
+    **dict.fromkeys(
+        (
+            "mini_batch_size", "init_kl_coef", "target_kl", "kl_horizon", "missing_eos_penalty", "gamma", "lam",
+            "cliprange", "cliprange_value", "vf_coef", "ppo_epochs", "top_k",
+        ),
+        Owner.TRAINER,
+    ),
+    "center_rewards": Owner.TRAINER,
+    "vllm_server": Owner.CHOICE,
+    "environment": Owner.CHOICE,
+}  # fmt: skip
+"""Of all methods: fields of the classes in CONFIGS."""
+
+RUN_OPTIONS: Mapping[str, Owner] = {
+    **dict.fromkeys(("data", "export", "quantization", "deploy"), Owner.TRAINER),
+    "base_model": Owner.CHOICE,
+    **dict.fromkeys(
+        (
+            "source", "data_file", "ratings_file", "output_dir", "model_name", "rewards", "reward_model", "report_to",
+            "dataset_dir", "train_split", "eval_split", "num_processes", "accelerate_config", "origins",
+        ),
+        Owner.OPERATOR,
+    ),
+}  # fmt: skip
+"""What a run is told beside its hyper-parameters: fields of RunOptions."""
+
+DATA_OPTIONS: Mapping[str, Owner] = dict.fromkeys(
+    ("pair_type", "max_pairs_per_question", "val_split", "min_confidence", "min_samples"), Owner.TRAINER
+)
+"""Which rows a run learns from: fields of DataOptions."""
+
+AGENT: Mapping[str, Owner] = {
+    **dict.fromkeys(
+        (
+            "name", "description", "system_prompt", "context_length", "response_length", "pair_type", "preset",
+            "reward_weights", "decision_weights", "answer_format", "label_threshold", "auto_label_threshold",
+            "gate_margin", "guard_limits", "online_learning", "min_samples_to_retrain", "retrain_interval_hours",
+            "auto_export", "auto_deploy", "deploy_target", "keep_versions", "export_quantization",
+        ),
+        Owner.TRAINER,
+    ),
+    "training_overrides": Owner.TRAINER,
+    "base_model": Owner.CHOICE,
+}  # fmt: skip
+"""Fields of an agent, as the admin edits them. ``training_overrides`` holds HYPER_PARAMETERS, each as that table says."""
+
+
+def owner(table: Mapping[str, Owner], name: str) -> Owner:
+    return table.get(name, Owner.OPERATOR)
+
+
+def require_trainers(values: Mapping[str, Any]) -> None:
+    """Of hyper-parameters. Raises UsageError for one that no method has, that a trainer may not set, or that he may only
+    choose by name; its value is not looked at."""
+    every = {field.name for kind in CONFIGS.values() for field in fields(kind)}
+    if unknown := sorted(set(values) - every):
+        raise UsageError(f"unknown hyper-parameter {', '.join(unknown)}; known: {', '.join(sorted(every))}")
+    for name, value in values.items():
+        who = owner(HYPER_PARAMETERS, name)
+        if value is None or who is Owner.TRAINER:
+            continue
+        if who is Owner.OPERATOR:
+            raise UsageError(
+                f"{name} is for the operator alone, who sets it on the machine; see 'Who may set what' in docs/security.md"
+            )
+        if not isinstance(value, str):
+            raise UsageError(f"{name} must be a name that the operator registered; its settings are the operator's")
+
+
+def choices(values: Mapping[str, Any]) -> dict[str, str]:
+    """The hyper-parameters among ``values`` that are names of what the operator registered."""
+    return {name: value for name, value in values.items() if value and owner(HYPER_PARAMETERS, name) is Owner.CHOICE}
+
+
+def without_choices(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if owner(HYPER_PARAMETERS, name) is not Owner.CHOICE}
+
+
+def check_overrides(overrides: Mapping[str, Any]) -> None:
+    """Of a trainer. Raises UsageError for a hyper-parameter that no method has, or that is not a trainer's, or a value that
+    is impossible for a method that has it. Whether a name is registered is not looked up."""
+    require_trainers(overrides)
+    own = without_choices(overrides)
+    for kind in CONFIGS.values():
+        known = {field.name for field in fields(kind)}
+        kind().with_overrides({name: value for name, value in own.items() if name in known})
+
+
+def reserved(table: Mapping[str, Owner], values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
+    """Names of the values that only the operator can have set: those that are not a trainer's, and not the default."""
+    return [
+        name
+        for name, value in values.items()
+        if owner(table, name) is not Owner.TRAINER and value != defaults.get(name)
+    ]

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandParser
+
+from rl.errors import UsageError
+from rl.management.base import RatchetCommand
+from rl.operations.backup import Backup, back_up
+
+
+class Command(RatchetCommand):
+    help = "Copies the database and DATA_DIR into one file, while the site and the queue go on."
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("--folder", type=Path, help="where to (BACKUP_DIR)")
+        parser.add_argument("--keep", type=int, metavar="N", help="remove all backups there but the newest N")
+
+    def run(self, **options: Any) -> None:
+        if options["keep"] is not None and options["keep"] < 1:
+            raise UsageError(f"--keep {options['keep']}: at least the new backup is kept; write 1 or more")
+        folder = (options["folder"] or settings.BACKUP_DIR).expanduser().resolve()
+        made = back_up(folder, keep=options["keep"], report=self.report)
+        self.result(_document(made), lines=_lines(made))
+
+
+def _document(made: Backup) -> dict[str, Any]:
+    return {
+        "backup": str(made.path),
+        "size_bytes": made.path.stat().st_size,
+        "files": len(made.manifest.files),
+        "missing": made.manifest.missing,
+        "outside": made.manifest.outside,
+        "links": made.links,
+        "removed": made.removed,
+    }
+
+
+def _lines(made: Backup) -> list[str]:
+    lines = [f"{made.path} ({made.path.stat().st_size / 1e6:.1f} MB, {len(made.manifest.files)} files)"]
+    lines += [f"missing: rows name {name}, which is not there" for name in made.manifest.missing]
+    lines += [f"not in it: {name} lies outside of DATA_DIR" for name in made.manifest.outside]
+    lines += [f"not in it: {name} is a symbolic link" for name in made.links]
+    lines += [f"removed: {name}" for name in made.removed]
+    return [*lines, "Not in it: .env. Keep a copy of it somewhere else; it holds SECRET_KEY and passwords."]

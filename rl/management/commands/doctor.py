@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandError
+from rich.table import Table
+from rich.text import Text
+
+from rl.management.base import RatchetCommand
+from rl.operations.doctor import Examined, examine, is_healthy
+from rl.operations.symptoms.symptom import Severity
+
+COLOURS = {Severity.FINE: "green", Severity.WARNING: "yellow", Severity.PROBLEM: "red"}
+
+
+class Command(RatchetCommand):
+    help = "Looks at this installation and says what is wrong and what to do. Exit code 1 where something is."
+
+    requires_system_checks = ()  # they are among what it looks at
+
+    def run(self, **options: Any) -> None:
+        examined = examine()
+        problems = [each for each in examined if each.symptom.severity == Severity.PROBLEM]
+        warnings = [each for each in examined if each.symptom.severity == Severity.WARNING]
+        healthy = is_healthy(examined)
+        document = {
+            "healthy": healthy,
+            "checks": [{"check": each.check, **each.symptom.as_dict()} for each in examined],
+        }
+        line = f"problems: {len(problems)}, warnings: {len(warnings)}"
+        self.result(document, _table(examined), lines=(line,))
+        if not healthy:
+            raise CommandError("this installation has problems; each stands above with what to do", returncode=1)
+
+
+def _table(examined: list[Examined]) -> Table:
+    table = Table("check", "", "what is seen, and what to do")
+    for each in examined:
+        symptom = each.symptom
+        text = Text(symptom.text)
+        if symptom.fix:
+            text.append(f"\n→ {symptom.fix}", style="bold")
+        table.add_row(each.check, Text(symptom.severity, style=COLOURS[symptom.severity]), text)
+    return table

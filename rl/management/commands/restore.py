@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from rl.management.base import RatchetCommand
+from rl.operations.restore import restore
+
+
+class Command(RatchetCommand):
+    help = "Puts a backup back into this installation. Stop the site and the queue first."
+
+    requires_system_checks = ()  # of what is about to be replaced
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("backup", type=Path, help="the file that 'manage.py backup' made")
+        parser.add_argument("--replace", action="store_true", help="throw away what is in the database and in DATA_DIR")
+
+    def run(self, **options: Any) -> None:
+        restored = restore(options["backup"].expanduser(), replace=options["replace"], report=self.report)
+        manifest = restored.manifest
+        lines = [f"The backup of {manifest.made_at} is back: the database and {len(manifest.files) - 1} files."]
+        lines += [f"missing since before the backup: {name}" for name in manifest.missing]
+        if restored.migrated:
+            lines.append(f"It was older than this Ratchet; applied: {', '.join(restored.migrated)}")
+        document = {"made_at": manifest.made_at, "ratchet": manifest.ratchet, "files": len(manifest.files)}
+        document |= {"missing": manifest.missing, "migrated": restored.migrated}
+        self.result(document, lines=lines)

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import CommandParser
+from rich.table import Table
+
+from rl.management.base import RatchetCommand
+from rl.operations.retention import KINDS, Expired, delete_expired, expired
+
+
+class Command(RatchetCommand):
+    help = "Deletes what is older than the KEEP_…_DAYS of .env say. The queue does it once a day."
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("--dry-run", action="store_true", help="say what would be deleted, and delete nothing")
+
+    def run(self, **options: Any) -> None:
+        rows = expired() if options["dry_run"] else delete_expired(report=self.report)[0]
+        document = {"dry_run": options["dry_run"], "kinds": [asdict(row) for row in rows]}
+        self.result(document, _table(rows, "would be deleted" if options["dry_run"] else "deleted"))
+
+
+def _table(rows: list[Expired], title: str) -> Table:
+    table = Table("what", "kept for", "setting", title)
+    for row in rows:
+        kept = f"{row.days} days" if row.days else "ever"
+        table.add_row(row.kind, kept, KINDS[row.kind].setting, "-" if row.count is None else f"{row.count:,}")
+    return table

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import argparse
+import uuid
+from typing import Any
+
+from django.core.management.base import CommandParser
+from django.db.models import Count
+from rich.table import Table
+
+from rl.errors import RatchetError, UsageError
+from rl.management.base import RatchetCommand
+from rl.models import WebhookDelivery
+from rl.operations.webhooks import delivering, events
+from rl.operations.webhooks.endpoints import endpoints
+from rl.operations.webhooks.signing import new_secret
+
+
+class Command(RatchetCommand):
+    help = "Show the webhooks of WEBHOOKS_FILE, try one, send a message again, or make a secret."
+
+    def add_options(self, parser: CommandParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True)
+        listing = actions.add_parser(
+            "list", help="the endpoints, and how many messages wait, arrived, or were given up"
+        )
+        test = actions.add_parser("test", help="send one message of the type webhook.test now")
+        test.add_argument("name", help="of the endpoint")
+        again = actions.add_parser("resend", help="send a message again with the queue's next round")
+        again.add_argument("message", help="its id, as in the webhook-id header or in the admin")
+        secret = actions.add_parser("secret", help="print a new secret")
+        for each in (listing, test, again, secret):  # people write options last
+            each.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+
+    def run(self, **options: Any) -> None:
+        getattr(self, f"_{options['action']}")(options)
+
+    def _list(self, options: dict[str, Any]) -> None:
+        counts = WebhookDelivery.objects.order_by().values_list("endpoint", "state").annotate(n=Count("pk"))
+        by_state = {(name, state): number for name, state, number in counts}
+        states = [state.value for state in WebhookDelivery.State]
+        table = Table("name", "url", "events", *[state.replace("_", " ") for state in states])
+        entries = []
+        for name, endpoint in endpoints().items():
+            numbers = [by_state.get((name, state), 0) for state in states]
+            table.add_row(name, endpoint.url, "\n".join(endpoint.events), *map(str, numbers))
+            entries.append({"name": name, "url": endpoint.url, **dict(zip(states, numbers, strict=True))})
+        self.result({"webhooks": entries}, table)
+
+    def _test(self, options: dict[str, Any]) -> None:
+        known = endpoints()
+        if options["name"] not in known:
+            named = ", ".join(known) or "none yet"
+            raise UsageError(f"WEBHOOKS_FILE names no endpoint {options['name']!r}; it names: {named}")
+        payload = events.message("webhook.test", "", {})
+        answer = delivering.send(known[options["name"]], f"msg_{uuid.uuid4().hex}", payload)
+        if not answer.is_success:
+            raise RatchetError(f"{options['name']} did not take it: {answer.error}")
+        self.result({"status": answer.status}, lines=[f"{options['name']} took it: status {answer.status}"])
+
+    def _resend(self, options: dict[str, Any]) -> None:
+        try:
+            number = uuid.UUID(options["message"].removeprefix("msg_"))
+            delivery = WebhookDelivery.objects.get(message_id=number)
+        except (ValueError, WebhookDelivery.DoesNotExist):
+            raise UsageError(f"there is no message {options['message']!r}; the admin lists them") from None
+        delivering.send_again(delivery)
+        self.result({"message": str(number)}, lines=[f"the queue sends it to {delivery.endpoint} again"])
+
+    def _secret(self, options: dict[str, Any]) -> None:
+        secret = new_secret()
+        self.result({"secret": secret}, lines=[secret])

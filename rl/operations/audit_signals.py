@@ -1,0 +1,97 @@
+"""Events that Django tells of, whichever page or command they come from: sign-ins, passwords, forms of the admin, and rows
+that are made or deleted."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from axes.signals import user_locked_out
+from django.contrib.admin.models import DELETION, LogEntry
+from django.contrib.auth.models import Group, User
+from django.contrib.auth.signals import user_logged_in, user_logged_out
+from django.db.models import Model
+from django.db.models.signals import post_save, pre_delete
+from django.http import HttpRequest
+
+from rl.models import (
+    Agent,
+    ApiKey,
+    Artifact,
+    Evaluation,
+    Experiment,
+    LabelModel,
+    ModelVersion,
+    TrainingRun,
+    TrainingSet,
+)
+from rl.operations.audit import Action, record
+
+WATCHED: Final = (
+    Agent, ApiKey, Artifact, Evaluation, Experiment, LabelModel, ModelVersion, TrainingRun, TrainingSet, User, Group,
+)  # fmt: skip
+"""Whose deletion is an event of its own. Rows that come by the thousand (traces, ratings, points of a curve) are deleted
+with one of these, or by the retention, which says how many it deleted."""
+
+
+def connect() -> None:
+    user_logged_in.connect(_signed_in)
+    user_logged_out.connect(_signed_out)
+    user_locked_out.connect(_locked_out)
+    post_save.connect(_user_saved, sender=User)
+    post_save.connect(_key_saved, sender=ApiKey)
+    post_save.connect(_form_sent, sender=LogEntry)
+    for model in WATCHED:
+        pre_delete.connect(_deleted, sender=model)
+
+
+def _signed_in(user: User, **kwargs: Any) -> None:
+    record(Action.SIGNED_IN, user)
+
+
+def _signed_out(user: User | None, **kwargs: Any) -> None:
+    if user is not None:  # the session may have ended before
+        record(Action.SIGNED_OUT, user)
+
+
+def _locked_out(request: HttpRequest, username: str, ip_address: str | None, **kwargs: Any) -> None:
+    """Once for each lock, not for each try while it holds. What is no user's name may be a password, and is not kept."""
+    if getattr(request, "axes_failures_since_start", None) is None:
+        return
+    user = User.objects.filter(username=username).first()
+    record(Action.LOCKED_OUT, user or "", network=ip_address)
+
+
+def _user_saved(instance: User, created: bool, raw: bool = False, **kwargs: Any) -> None:
+    if raw:  # a fixture is loaded
+        return
+    if created:
+        record(Action.CHANGED, instance, changes="Added.")
+    elif getattr(instance, "_password", None) is not None:  # set until save() ends; not by a mere stronger hash
+        record(Action.PASSWORD_CHANGED, instance)
+
+
+def _key_saved(instance: ApiKey, created: bool, raw: bool = False, **kwargs: Any) -> None:
+    if created and not raw:
+        record(Action.KEY_MADE, instance, key=instance.pk, kind=instance.kind, scopes=instance.scopes)
+
+
+def _form_sent(instance: LogEntry, created: bool, **kwargs: Any) -> None:
+    """A form of the admin. Its buttons write sentences of their own into Django's log, and their deeds are events."""
+    is_form = instance.change_message.startswith("[")
+    if not created or not is_form or instance.action_flag == DELETION or _is_told(instance):
+        return
+    kind = instance.content_type.name if instance.content_type else "record"
+    target = instance.get_edited_object()
+    agent = target if isinstance(target, Agent) else getattr(target, "agent", None)
+    record(Action.CHANGED, f"{kind} {instance.object_repr}", agent=agent, changes=instance.get_change_message())
+
+
+def _is_told(entry: LogEntry) -> bool:
+    """A new key or user has an event already."""
+    model = entry.content_type.model_class() if entry.content_type else None
+    return entry.is_addition() and model in (ApiKey, User)
+
+
+def _deleted(instance: Model, **kwargs: Any) -> None:
+    """Before it is gone, while what it belongs to can still be named."""
+    record(Action.DELETED, instance, id=str(instance.pk))

@@ -1,0 +1,66 @@
+"""Looks at the whole installation, and says for everything that is wrong what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from django.db import DatabaseError
+
+from rl.errors import BackupFailed
+from rl.operations.symptoms import data, machine, models, site
+from rl.operations.symptoms.symptom import Severity, Symptom, problem
+
+Check = Callable[[], Iterator[Symptom]]
+DATABASE = "database"
+WITHOUT_DATABASE: dict[str, Check] = {
+    "python": machine.python,
+    "packages": machine.packages,
+    "disk space": machine.disk_space,
+    "checks": site.system_checks,
+    "debug": site.debugging,
+    "secret key": site.secret_key,
+    "addresses": site.addresses,
+    "pending answers": data.pending_answers,
+    DATABASE: data.database,
+}
+WITH_DATABASE: dict[str, Check] = {
+    "clock": machine.clock,
+    "queue": data.queue,
+    "runs": data.runs,
+    "backups": data.latest_backup,
+    "keys": data.keys,
+    "base models": models.base_models,
+    "Ollama": models.ollama,
+    "llama.cpp": models.llama_cpp,
+}
+
+
+@dataclass(frozen=True)
+class Examined:
+    check: str
+    symptom: Symptom
+
+
+def examine() -> list[Examined]:
+    examined = [each for name, check in WITHOUT_DATABASE.items() for each in _asked(name, check)]
+    if any(each.check == DATABASE and each.symptom.severity == Severity.PROBLEM for each in examined):
+        return examined  # each of the others would wait for it
+    return examined + [each for name, check in WITH_DATABASE.items() for each in _asked(name, check)]
+
+
+def is_healthy(examined: list[Examined]) -> bool:
+    """Warnings are no illness."""
+    return all(each.symptom.severity != Severity.PROBLEM for each in examined)
+
+
+def _asked(name: str, check: Check) -> list[Examined]:
+    """A check that breaks is a symptom itself, and must not keep the others from being made."""
+    try:
+        return [Examined(name, symptom) for symptom in check()]
+    except (DatabaseError, BackupFailed) as error:
+        fix = "start it, look at DATABASE_URL, and ask again: what needs the database was not looked at"
+        return [Examined(name, problem(str(error).strip(), fix))]
+    except Exception as error:
+        broken = f"could not be looked at: {type(error).__name__}: {error}"
+        return [Examined(name, problem(broken, "this is a bug of Ratchet; please report it"))]

@@ -1,0 +1,43 @@
+"""The database as one file, whichever it is."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
+
+from rl.operations import postgresql_dump, sqlite_copy
+
+ENGINES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
+_FURNITURE = ("django_", "axes_", "auth_permission", "sqlite_")
+"""Tables, or their beginnings, that a database without any data has rows in, or has them by itself."""
+
+
+def engine() -> ModuleType:
+    """With FILE, server_version, size, dump, verify and load."""
+    return sqlite_copy if connection.vendor == "sqlite" else postgresql_dump
+
+
+def migrations() -> list[str]:
+    """``app.name`` of those that the database has."""
+    return sorted(f"{app}.{name}" for app, name in MigrationRecorder(connection).applied_migrations())
+
+
+def unknown_migrations(names: list[str]) -> list[str]:
+    """Those that this code does not have."""
+    known = {f"{app}.{name}" for app, name in MigrationLoader(None).disk_migrations}
+    return sorted(set(names) - known)
+
+
+def tables_with_rows() -> list[str]:
+    """Of people's data; sessions, schedules and the like do not count."""
+    names = [name for name in connection.introspection.table_names() if not name.startswith(_FURNITURE)]
+    return [name for name in names if _has_rows(name)]
+
+
+def _has_rows(table: str) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT 1 FROM {connection.ops.quote_name(table)} LIMIT 1")  # noqa: S608  the database's own names
+        return cursor.fetchone() is not None

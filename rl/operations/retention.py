@@ -1,0 +1,178 @@
+"""Deletes what is older than the operator wants to keep it. Without a number of days nothing is ever deleted.
+
+Rows go in small transactions, so that a rating never waits for long. Each look at a row and its deletion are one
+transaction that holds the row: what is rated at this moment stays.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Model, QuerySet
+from django.utils import timezone
+
+from rl import files
+from rl.models import AuditEvent, Episode, Experiment, Feedback, Trace, TrainingRun, TrainingSetTrace, WebhookDelivery
+from rl.operations import audit
+from rl.records import Report, silent
+
+CHUNK = 200
+"""Rows in one transaction."""
+PAUSE_SECONDS = 0.02
+"""Between two: with SQLite whoever waits for the database gets it now."""
+FOREVER = float("inf")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """``count``: how many there are that were last used before a time. ``delete``: yields numbers of what it deleted."""
+
+    setting: str
+    count: Callable[[datetime], int]
+    delete: Callable[[datetime], Iterator[int]]
+
+    @property
+    def days(self) -> int:
+        """0: for ever."""
+        return int(getattr(settings, self.setting))
+
+    def before(self) -> datetime:
+        return timezone.now() - timedelta(days=self.days)
+
+
+@dataclass(frozen=True)
+class Expired:
+    """``count``: what was deleted, or what a dry run would delete. None: it is kept for ever."""
+
+    kind: str
+    days: int
+    count: int | None
+
+
+def expired() -> list[Expired]:
+    """A dry run: what would be deleted now."""
+    return [Expired(name, kind.days, kind.count(kind.before()) if kind.days else None) for name, kind in KINDS.items()]
+
+
+def delete_expired(*, seconds: float = FOREVER, report: Report = silent) -> tuple[list[Expired], bool]:
+    """And whether it came to the end within the time."""
+    deadline = time.monotonic() + seconds
+    return [_delete(name, kind, deadline, report) for name, kind in KINDS.items()], time.monotonic() < deadline
+
+
+def _delete(name: str, kind: Kind, deadline: float, report: Report) -> Expired:
+    if not kind.days:
+        return Expired(name, 0, None)
+    before, count = kind.before(), 0
+    try:
+        for number in kind.delete(before):
+            count += number
+            report("progress", {"done": count})
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(PAUSE_SECONDS)
+    finally:
+        if count:
+            audit.record(audit.Action.EXPIRED, name, count=count, days=kind.days, before=before.isoformat())
+    return Expired(name, kind.days, count)
+
+
+# --- rows --------------------------------------------------------------------------------------------------------------
+
+
+def _traces(before: datetime) -> QuerySet[Trace]:
+    """Nothing was said about them, nothing was learned from them, and no experiment that goes on counts them. Episodes
+    stay too: a run's success rates are counted from them."""
+    said = [*(Feedback.objects.order_by().values(name) for name in ("trace", "other_trace"))]
+    learned = TrainingSetTrace.objects.order_by().values("trace")
+    going_on = Experiment.objects.exclude(state=Experiment.State.STOPPED)
+    return (
+        Trace.objects.filter(created_at__lt=before)
+        .exclude(pk__in=said[0])
+        .exclude(pk__in=said[1].filter(other_trace__isnull=False))
+        .exclude(pk__in=learned)
+        .exclude(pk__in=Episode.objects.order_by().values("trace"))
+        .exclude(arm__experiment__in=going_on.order_by().values("pk"))
+        .order_by("created_at")
+    )
+
+
+def _deliveries(before: datetime) -> QuerySet[WebhookDelivery]:
+    waiting = WebhookDelivery.State.WAITING
+    return WebhookDelivery.objects.filter(created_at__lt=before).exclude(state=waiting).order_by("created_at")
+
+
+def _events(before: datetime) -> QuerySet[AuditEvent]:
+    return AuditEvent.objects.filter(at__lt=before).order_by("at")
+
+
+def _rows(choose: Callable[[datetime], QuerySet], field: str, setting: str) -> Kind:
+    def delete(before: datetime) -> Iterator[int]:
+        reached: datetime | None = None
+        while True:
+            chosen = choose(before)
+            rest = chosen.filter(**{f"{field}__gte": reached}) if reached else chosen  # without what was seen to stay
+            part = list(rest.values_list("pk", field)[:CHUNK])
+            if not part:
+                return
+            reached = part[-1][1]
+            yield _delete_rows(chosen, [key for key, _ in part])
+
+    return Kind(setting, lambda before: choose(before).count(), delete)
+
+
+def _delete_rows(chosen: QuerySet[Model], keys: list[object]) -> int:
+    """A row that is locked cannot be rated meanwhile; one that was rated before is not chosen any more."""
+    with transaction.atomic():
+        list(chosen.model._default_manager.select_for_update().filter(pk__in=keys).values_list("pk", flat=True))
+        still = list(chosen.filter(pk__in=keys).values_list("pk", flat=True))
+        chosen.model._default_manager.filter(pk__in=still).delete()
+    return len(still)
+
+
+# --- files -------------------------------------------------------------------------------------------------------------
+
+
+def _over(before: datetime) -> Iterable[TrainingRun]:
+    ended = TrainingRun.objects.filter(finished_at__lt=before).exclude(state__in=TrainingRun.ACTIVE)
+    return ended.order_by("pk").iterator(chunk_size=CHUNK)
+
+
+def _logs(before: datetime) -> Iterator[Path]:
+    """Of runs that are over and of llama.cpp servers that wrote nothing since."""
+    for run in _over(before):
+        if run.log_path.is_file():
+            yield run.log_path
+    for path in sorted((settings.DATA_DIR / "servers").glob("*.log")):
+        if path.stat().st_mtime < before.timestamp():
+            yield path
+
+
+def _checkpoints(before: datetime) -> Iterator[Path]:
+    """Of runs that are over: a failed or cancelled one then cannot be resumed where it stopped."""
+    for run in _over(before):
+        yield from sorted(run.directory.glob("checkpoint-*"))
+
+
+def _files(choose: Callable[[datetime], Iterator[Path]], setting: str) -> Kind:
+    def delete(before: datetime) -> Iterator[int]:
+        for path in list(choose(before)):
+            files.remove(path)
+            yield 1
+
+    return Kind(setting, lambda before: sum(1 for _ in choose(before)), delete)
+
+
+KINDS: dict[str, Kind] = {
+    "traces": _rows(_traces, "created_at", "KEEP_TRACES_DAYS"),
+    "logs": _files(_logs, "KEEP_LOGS_DAYS"),
+    "checkpoints": _files(_checkpoints, "KEEP_CHECKPOINTS_DAYS"),
+    "webhook deliveries": _rows(_deliveries, "created_at", "KEEP_WEBHOOK_DELIVERIES_DAYS"),
+    "audit events": _rows(_events, "at", "KEEP_AUDIT_EVENTS_DAYS"),
+}

@@ -1,0 +1,3 @@
+"""What may be wrong with an installation: one function a question. Each yields what it sees, and changes nothing."""
+
+from __future__ import annotations

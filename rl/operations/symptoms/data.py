@@ -1,0 +1,122 @@
+"""Database, queue, answers on their way, backups and keys."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from django.utils import timezone
+
+from rl.errors import BackupFailed
+from rl.models import ApiKey, TrainingRun
+from rl.operations import dumps, postgresql_dump
+from rl.operations.backup import backups
+from rl.operations.symptoms.symptom import Symptom, fine, problem, warning
+
+_LEAST_POSTGRESQL = 14
+_QUEUE_MINUTES = 5
+_PENDING_MINUTES = 5
+_BACKUP_DAYS = 2
+_EXPIRY_DAYS = 14
+START_QUEUE = "start the queue: systemctl start ratchet-queue, or manage.py qcluster"
+
+
+def database() -> Iterator[Symptom]:
+    server = dumps.engine().server_version()  # asked first: the pool would try for ten seconds, and not say why
+    executor = MigrationExecutor(connection)
+    waiting = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    if waiting:
+        names = ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in waiting[:3])
+        yield problem(f"{len(waiting)} migrations are not applied: {names}", "manage.py migrate")
+    unknown = dumps.unknown_migrations(dumps.migrations())
+    if unknown:
+        yield problem(
+            f"the database is of a newer Ratchet: {unknown[-1]} is not known here",
+            "update Ratchet, or restore a backup",
+        )
+    if connection.vendor == "postgresql" and int(server) < _LEAST_POSTGRESQL:
+        yield problem(f"PostgreSQL {server} is too old", f"PostgreSQL {_LEAST_POSTGRESQL} or newer")
+    if not waiting and not unknown:
+        yield fine(f"{dumps.ENGINES[connection.vendor]} {server} answers and is migrated")
+
+
+def queue() -> Iterator[Symptom]:
+    """Alive where a task of each minute ended lately; the rows say so whatever the broker is."""
+    from django_q.models import Failure, Success  # reads the queue's settings when imported
+
+    last = Success.objects.filter(func="rl.tasks.supervise_runs").order_by("-stopped").first()
+    limit = timezone.now() - timedelta(minutes=_QUEUE_MINUTES)
+    if last is None or last.stopped < limit:
+        since = f"since {last.stopped:%Y-%m-%d %H:%M} UTC" if last else "here yet"
+        yield problem(f"the queue has done nothing {since}: no training starts, no answer is rewarded", START_QUEUE)
+    else:
+        yield fine(f"the queue was at work at {last.stopped:%H:%M:%S} UTC")
+    recent = Failure.objects.filter(stopped__gt=timezone.now() - timedelta(days=1))
+    for func in sorted(set(recent.values_list("func", flat=True))):
+        count = recent.filter(func=func).count()
+        yield warning(
+            f"{func} failed {count} times since yesterday", "see Failed tasks in the admin, and the queue's log"
+        )
+
+
+def runs() -> Iterator[Symptom]:
+    silence = timezone.now() - timedelta(seconds=2 * settings.RUN_HEARTBEAT_TIMEOUT)
+    silent = TrainingRun.objects.filter(state=TrainingRun.State.RUNNING, heartbeat_at__lt=silence)
+    for run in silent:
+        yield warning(f"{run} was not heard of since {run.heartbeat_at:%Y-%m-%d %H:%M} UTC", START_QUEUE)
+    if not silent:
+        active = TrainingRun.objects.filter(state__in=TrainingRun.ACTIVE).count()
+        yield fine(f"{active} runs are queued or at work")
+
+
+def pending_answers() -> Iterator[Symptom]:
+    """The gateway's answers that are files and not yet rows."""
+    folder = settings.DATA_DIR / "gateway" / "pending"
+    waiting = [path.stat().st_mtime for path in folder.glob("*.json")]
+    if broken := len(list(folder.glob("*.broken"))):
+        yield warning(
+            f"{broken} answers could not be stored and were set aside as {folder}/*.broken",
+            "see the log for why; they can be deleted once they were looked at",
+        )
+    minutes = (time.time() - min(waiting)) / 60 if waiting else 0
+    if minutes > _PENDING_MINUTES:
+        yield problem(
+            f"{len(waiting)} answers wait for the database, the oldest for {minutes:.0f} minutes", START_QUEUE
+        )
+    else:
+        yield fine(f"{len(waiting)} answers wait for the database")
+
+
+def latest_backup() -> Iterator[Symptom]:
+    fix = "manage.py backup, daily: see docs/operations.md"
+    newest = next(iter(backups(settings.BACKUP_DIR)), None)
+    if newest is None:
+        yield warning(f"there is no backup in {settings.BACKUP_DIR}", fix)
+    else:
+        days = (time.time() - newest.stat().st_mtime) / 86_400
+        if days > _BACKUP_DAYS:
+            yield warning(f"the newest backup is {days:.0f} days old", fix)
+        else:
+            yield fine(f"the newest backup is {newest.name}")
+    if connection.vendor == "postgresql":
+        try:
+            postgresql_dump.require_matching("pg_dump")
+        except BackupFailed as error:
+            yield problem(f"no backup can be made: {error}", "install the PostgreSQL client named there")
+
+
+def keys() -> Iterator[Symptom]:
+    now = timezone.now()
+    soon = ApiKey.valid().filter(expires_at__lt=now + timedelta(days=_EXPIRY_DAYS))
+    over = ApiKey.objects.filter(revoked_at__isnull=True, expires_at__lte=now)
+    still_used = over.filter(last_used_at__gt=now - timedelta(days=1))
+    for key in soon:
+        yield warning(f"the API key {key} expires on {key.expires_at:%Y-%m-%d}", "manage.py api_key create, in time")
+    for key in still_used:
+        yield warning(f"the API key {key} expired while it was in use", "manage.py api_key create, and replace it")
+    if not soon and not still_used:
+        yield fine(f"no API key expires within {_EXPIRY_DAYS} days")

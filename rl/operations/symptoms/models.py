@@ -1,0 +1,67 @@
+"""Where models come from and where they are served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.conf import settings
+from django.db.models import Q
+
+from rl.errors import RatchetError, UsageError
+from rl.models import Agent, Deployment
+from rl.operations.symptoms.symptom import Symptom, fine, problem, warning
+from rl.serving import llama_server, on_ollama
+from rl.training.dry_run import local_directory
+
+_SECONDS = 5.0
+
+
+def base_models() -> Iterator[Symptom]:
+    """Those that agents have, and those that BASE_MODELS offers; both may be names of BASE_MODELS."""
+    registered = settings.BASE_MODELS
+    used = Agent.objects.exclude(base_model="").values_list("base_model", flat=True)
+    models = sorted({registered.get(name, name) for name in used} | set(registered.values()))
+    for model in models:
+        yield _base_model(model)
+    if not models:
+        yield fine("no agent names a base model: all use the tiny one")
+
+
+def _base_model(name: str) -> Symptom:
+    try:
+        folder = local_directory(name)
+    except UsageError as error:
+        return problem(f"a base model cannot be used: {error}", "bring the folder back, or name another one")
+    if folder.is_dir():
+        return fine(f"the base model {name} is here")
+    return warning(
+        f"the base model {name} is not on this machine: the next training downloads it",
+        f"beforehand: hf download {name}, as the user of the queue",
+    )
+
+
+def ollama() -> Iterator[Symptom]:
+    """Asked only where an agent or a deployment needs it."""
+    target = Deployment.Target.OLLAMA
+    wanted = Agent.objects.filter(Q(auto_deploy=True, deploy_target=target) | Q(deployments__target=target))
+    if not wanted.exists():
+        yield fine("Ollama is not used")
+        return
+    try:
+        yield fine(f"Ollama {on_ollama.server(_SECONDS).version()} answers at {settings.OLLAMA_URL}")
+    except RatchetError as error:
+        yield problem(f"Ollama is needed and does not answer: {error}", "start Ollama, or correct OLLAMA_URL")
+
+
+def llama_cpp() -> Iterator[Symptom]:
+    rows = Deployment.objects.filter(target=Deployment.Target.LLAMA_CPP).select_related("agent", "version")
+    for row in rows:
+        if not llama_server.is_alive(row):
+            yield problem(
+                f"the llama.cpp server of {row.agent.name} {row.version_name} is down",
+                "the queue starts it again within a minute; if not, see DATA_DIR/servers/ and the queue's log",
+            )
+        elif not llama_server.model_path(row).exists():
+            yield problem(f"{row.path}, which {row.agent.name} {row.version_name} serves, is gone", "export it again")
+    if not rows:
+        yield fine("llama.cpp is not used")

@@ -1,0 +1,37 @@
+"""What a check of the installation says."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Severity(StrEnum):
+    FINE = "fine"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """``fix``: what to do, in words or as a command; empty where all is well."""
+
+    severity: Severity
+    text: str
+    fix: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def fine(text: str) -> Symptom:
+    return Symptom(Severity.FINE, text)
+
+
+def warning(text: str, fix: str) -> Symptom:
+    return Symptom(Severity.WARNING, text, fix)
+
+
+def problem(text: str, fix: str) -> Symptom:
+    return Symptom(Severity.PROBLEM, text, fix)

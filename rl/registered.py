@@ -1,0 +1,99 @@
+"""What the operator registered under names, for people and programs that may only choose: BASE_MODELS, INFERENCE_SERVERS
+and the files of ENVIRONMENTS_DIR. A name is looked up among those; neither disk nor network is asked for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from rl.environments.config_file import AgentFile, read_agent_file
+from rl.environments.settings import EnvironmentSettings
+from rl.errors import BadFile, UsageError
+
+MOST_SHOWN = 20
+"""Names that a refusal lists."""
+_SETTINGS = {
+    "base_model": ("base model", "BASE_MODELS"),
+    "vllm_server": ("inference server", "INFERENCE_SERVERS"),
+    "environment": ("environment", "a file in ENVIRONMENTS_DIR"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What a name stands for: the value of the field, and options of the run that come with it."""
+
+    value: Any
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def base_model(name: str) -> Registered:
+    """A hub id or a folder. Raises UsageError."""
+    return Registered(_named("base_model", name))
+
+
+def inference_server(name: str) -> Registered:
+    """The address of a vLLM server. Raises UsageError."""
+    return Registered(_named("vllm_server", name))
+
+
+def environment(name: str) -> Registered:
+    """Settings of an environment, with its tools, and where its tasks are. Raises UsageError, and BadFile for the operator's
+    file."""
+    path = _named("environment", name)
+    file = read_agent_file(path)
+    if file.agent or file.base_model or file.hyper:
+        raise BadFile(path, "holds more than an environment: of a registered one only env, tools and data are read")
+    places = {"dataset_dir": file.dataset_dir, "train_split": file.train_split, "eval_split": file.eval_split}
+    if places["dataset_dir"]:
+        places["dataset_dir"] = str(Path(places["dataset_dir"]).resolve())
+    return Registered(asdict(environment_of(file)), places)
+
+
+LOOKUPS: Mapping[str, Callable[[str], Registered]] = {
+    "base_model": base_model,
+    "vllm_server": inference_server,
+    "environment": environment,
+}
+"""By the field that takes the name."""
+
+
+def environment_files() -> dict[str, Path]:
+    """Name to file; the name is the file's, without its ending."""
+    folder = settings.ENVIRONMENTS_DIR
+    files = sorted(file for ending in ("yaml", "yml") for file in folder.glob(f"*.{ending}")) if folder.is_dir() else []
+    return {file.stem: file for file in files}
+
+
+def environment_of(file: AgentFile) -> EnvironmentSettings:
+    return replace(file.environment, cache_dir=str(settings.DATA_DIR / "search_cache"))
+
+
+def known(field: str) -> Mapping[str, Any]:
+    """What the field may be set to: name to what is registered under it."""
+    if field == "environment":
+        return environment_files()
+    return {"base_model": settings.BASE_MODELS, "vllm_server": settings.INFERENCE_SERVERS}[field]
+
+
+def require(choices: Mapping[str, str]) -> None:
+    """Field to name. Raises UsageError for a name that is not registered; what it stands for is not looked at."""
+    for field_name, name in choices.items():
+        _named(field_name, name)
+
+
+def _named(field_name: str, name: str) -> Any:
+    registered = known(field_name)
+    if name in registered:
+        return registered[name]
+    what, where = _SETTINGS[field_name]
+    listed = ", ".join([*registered][:MOST_SHOWN]) or "none yet"
+    raise UsageError(
+        f"no {what} is registered under the name {name[:100]!r}; registered: {listed}. "
+        f"The operator registers one with {where}"
+    )

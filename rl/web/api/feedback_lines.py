@@ -1,0 +1,106 @@
+"""Feedback by the thousand: NDJSON, one object a line, and what became of each line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rest_framework import serializers
+from rest_framework.exceptions import APIException, ParseError
+from rest_framework.parsers import BaseParser
+
+from rl.collect.events import UnreadTrace, rating
+from rl.collect.feedback import CHUNK, Rated, UnknownTrace, record_each
+from rl.errors import UsageError
+from rl.models import ApiKey, Feedback
+from rl.web.api.base import success
+from rl.web.api.feedback_writing import checked_kind, common, stored
+from rl.web.api.parsers import decoded
+from rl.web.api.problems import TooLarge, problem_response
+from rl.web.api.serializers.fields import ObjectField
+
+MOST: Final = 5000
+"""Lines of a request: about a second of work."""
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    numbered: list[tuple[int, bytes]]
+    """From 1, as they were sent; empty ones are left out."""
+
+
+class LinesParser(BaseParser):
+    """Lines as they are: a bad one must not keep the others out. Ends of lines are LF or CR LF."""
+
+    media_type = "application/x-ndjson"
+
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
+        """Gives Lines. Raises ParseError and TooLarge."""
+        found = [(number, line) for number, line in enumerate(stream.read().split(b"\n"), 1) if line.strip()]
+        if not found:
+            raise ParseError("there is not a single line with an object")
+        if len(found) > MOST:
+            raise TooLarge(f"at most {MOST} lines at a time, not {len(found)}; send them in parts")
+        return Lines(found)
+
+
+class FeedbackLine(serializers.Serializer):
+    """What became of one line."""
+
+    line = serializers.IntegerField(help_text="Its number in the body, from 1.")
+    status = serializers.IntegerField(help_text="201 new, 200 superseded or repeated, else the status of the problem.")
+    id = serializers.IntegerField(required=False, help_text="The event that counts now.")
+    problem = ObjectField(required=False)
+
+
+class FeedbackLines(serializers.Serializer):
+    results = FeedbackLine(many=True)
+
+
+def store(key: ApiKey, lines: Lines) -> list[Result]:
+    """In the order of the lines. Stores in short transactions; a line that is refused keeps no other out."""
+    parts = (lines.numbered[start : start + CHUNK] for start in range(0, len(lines.numbered), CHUNK))
+    return [result for part in parts for result in _store_part(key, part)]
+
+
+def _store_part(key: ApiKey, part: Iterable[tuple[int, bytes]]) -> list[Result]:
+    """Ratings together, the other kinds one after the other."""
+    outcomes: dict[int, Rated | Exception] = {}
+    ratings: dict[int, tuple[dict[str, Any], Feedback]] = {}
+    for number, line in part:
+        try:
+            kind, checked = checked_kind(key, decoded(line))
+            if kind == "rating":
+                ratings[number] = checked, _event(key, checked)
+            else:
+                outcomes[number] = stored(key, kind, checked)
+        except (APIException, UsageError) as error:
+            outcomes[number] = error
+    together = record_each([event for _, event in ratings.values()])
+    for (number, (checked, _)), outcome in zip(ratings.items(), together, strict=True):
+        outcomes[number] = _again(key, checked) if isinstance(outcome, UnknownTrace) else outcome
+    return [_result(number, outcomes[number]) for number in sorted(outcomes)]
+
+
+def _event(key: ApiKey, checked: dict[str, Any]) -> Feedback:
+    trace = UnreadTrace(checked["trace"], key.agent_id)
+    return rating(trace, scale=checked["scale"], value=checked["value"], **common(key, checked))
+
+
+def _again(key: ApiKey, checked: dict[str, Any]) -> Rated | Exception:
+    """The gateway may have given the answer a moment ago."""
+    try:
+        return stored(key, "rating", checked)
+    except (APIException, UsageError) as error:
+        return error
+
+
+def _result(number: int, outcome: Rated | Exception) -> Result:
+    if isinstance(outcome, Rated):
+        return {"line": number, "status": success(outcome.created), "id": outcome.event.pk}
+    refused = problem_response(outcome, {})
+    if refused is None:
+        raise outcome
+    return {"line": number, "status": refused.status_code, "problem": refused.data}

@@ -1,0 +1,94 @@
+"""A rating as it nearly always comes, answered without the machinery around other requests.
+
+``POST /api/v1/feedback/`` with one valid rating in JSON and a key that may send it. Keys, checks, limits and writing are
+those of the API's view (rl/web/api/feedback.py); everything that is not such a rating goes on to that view, which says what
+is wrong. What is saved, sessions, routing and content negotiation, costs more than the rating itself
+(docs/decisions/ratings.md).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final, cast
+
+from django.conf import settings
+from django.core.exceptions import SuspiciousOperation
+from django.http import HttpRequest, HttpResponse
+from rest_framework.exceptions import APIException
+from rest_framework.request import Request
+
+from rl.models import ApiKey
+from rl.web.api.auth import RATE, ApiKeyAuthentication, require
+from rl.web.api.base import success
+from rl.web.api.feedback_writing import IN, OUT, kind_of, stored
+from rl.web.api.known import find_key
+from rl.web.api.parsers import decoded
+from rl.web.api.problems import MEDIA_TYPE, problem_response
+from rl.web.api.throttles import RequestsPerMinute
+
+PATH: Final = "/api/v1/feedback/"
+JSON: Final = "application/json"
+RATING: Final = "rating"
+_ACCEPTED: Final = (None, "*/*", JSON)
+_authentication = ApiKeyAuthentication(find_key)
+_throttle = RequestsPerMinute()
+
+
+class QuickRatings:
+    """Middleware, within those that write headers and above all that ratings do not need."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.method == "POST" and request.path_info == PATH and (answer := _answered(request)):
+            return answer
+        return self.get_response(request)
+
+
+def _answered(request: HttpRequest) -> HttpResponse | None:
+    """None: the view is to answer."""
+    request.get_host()  # raises DisallowedHost
+    checked = _checked(request)
+    if checked is None:
+        return None
+    key, data = checked
+    try:
+        rated = stored(key, RATING, data)
+    except Exception as error:
+        refused = problem_response(error, {})
+        if refused is None:
+            raise
+        return _response(refused.data, refused.status_code, {**refused.headers, "Content-Type": MEDIA_TYPE})
+    return _response(OUT.to_representation(rated.event), success(rated.created))
+
+
+def _checked(request: HttpRequest) -> tuple[ApiKey, dict[str, Any]] | None:
+    if (
+        request.content_type != JSON
+        or request.META.get("QUERY_STRING")
+        or request.headers.get("Accept") not in _ACCEPTED
+    ):
+        return None
+    as_view = cast(Request, request)  # headers, and an attribute ``auth``, are all that is asked of it
+    try:
+        authenticated = _authentication.authenticate(as_view)
+        if authenticated is None:
+            return None
+        key = authenticated[1]
+        require(key, RATE, as_view)
+        document = decoded(request.body)
+        if kind_of(document) != RATING:
+            return None
+        data = IN[RATING].run_validation(document)
+    except (APIException, SuspiciousOperation):
+        return None
+    request.auth = key  # type: ignore[attr-defined]
+    return (key, data) if _throttle.allow_request(as_view, None) else None
+
+
+def _response(document: Any, status: int, headers: Mapping[str, str] | None = None) -> HttpResponse:
+    body = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+    given = {"Content-Type": JSON, "X-Frame-Options": settings.X_FRAME_OPTIONS, **(headers or {})}
+    return HttpResponse(body, status=status, headers={**given, "Content-Length": str(len(body))})

@@ -1,0 +1,116 @@
+"""Gives requests that are there whole to Django's WSGI handler, in a bounded pool of threads.
+
+Django's own ASGI handler starts a thread for each request, and with it a connection to the database
+(docs/decisions/front.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
+from io import BytesIO
+from typing import Any, Final, TypeVar
+
+from django.core.handlers.wsgi import WSGIHandler
+
+from rl.serving.gateway.streaming import unless_gone
+from rl.web.front.answers import Answer, Headers, spool
+from rl.web.front.bodies import Receive
+from rl.web.front.refusals import ClientLeft, Refused
+
+THREADS: Final = 10
+"""Requests of the site that are worked on at the same time, in each process."""
+MOST_WAITING: Final = 200
+"""For a thread. More are refused: whoever came last would have gone before its turn."""
+RETRY_SECONDS: Final = 2
+Result = TypeVar("Result")
+_NOT_PASSED_ON: Final = (b"content-length", b"transfer-encoding", b"expect")
+
+
+class Bridge:
+    def __init__(self, django: WSGIHandler) -> None:
+        self._django: Any = django
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="site")
+        self._free = asyncio.Semaphore(THREADS)
+        self._waiting = 0
+
+    async def answer(self, scope: Any, receive: Receive, body: bytes) -> Answer:
+        """Raises ClientLeft where the client did not wait for its turn, and Refused (503)."""
+        return await self.in_thread(receive, self._work, environ(scope, body))
+
+    async def in_thread(self, receive: Receive, work: Callable[..., Result], *given: Any) -> Result:
+        """Raises as ``answer``."""
+        await self._turn(receive)
+        try:
+            context = contextvars.copy_context()
+            return await asyncio.get_running_loop().run_in_executor(self._threads, context.run, work, *given)
+        finally:
+            self._free.release()
+
+    def stop(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _turn(self, receive: Receive) -> None:
+        if not self._free.locked():
+            await self._free.acquire()
+            return
+        if self._waiting >= MOST_WAITING:
+            detail = "too many requests wait already"
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "busy", detail, retry_seconds=RETRY_SECONDS)
+        self._waiting += 1
+        try:
+            if not await unless_gone(receive, self._free.acquire()):
+                raise ClientLeft
+        finally:
+            self._waiting -= 1
+
+    def _work(self, given: dict[str, Any]) -> Answer:
+        started: list[tuple[int, Headers]] = []
+
+        def start_response(status: str, headers: Any, exc_info: Any = None) -> None:
+            named = [(name.lower().encode("latin-1"), value.strip().encode("latin-1")) for name, value in headers]
+            started.append((int(status[:3]), named))
+
+        response = self._django(given, start_response)
+        try:
+            body = spool(response) if response.streaming else response.content
+            return Answer(*started[0], body, getattr(response, "later", None))
+        finally:
+            response.close()
+
+
+def environ(scope: Any, body: bytes) -> dict[str, Any]:
+    """As PEP 3333 has it. Without headers that it takes for others (X_Forwarded_For for X-Forwarded-For)."""
+    host, port = scope.get("server") or ("localhost", 80)
+    address, from_port = scope.get("client") or ("", "")
+    given: dict[str, Any] = {
+        "REQUEST_METHOD": scope["method"],
+        "SCRIPT_NAME": "",
+        "PATH_INFO": scope["path"].encode().decode("latin-1"),
+        "QUERY_STRING": scope["query_string"].decode("latin-1"),
+        "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}",
+        "SERVER_NAME": host,
+        "SERVER_PORT": str(port or 0),
+        "REMOTE_ADDR": address,
+        "REMOTE_PORT": str(from_port),
+        "CONTENT_LENGTH": str(len(body)),
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": scope.get("scheme", "http"),
+        "wsgi.input": BytesIO(body),
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": True,
+        "wsgi.run_once": False,
+    }
+    for raw, value in scope["headers"]:
+        if b"_" in raw or raw in _NOT_PASSED_ON:
+            continue
+        name = raw.decode("latin-1").upper().replace("-", "_")
+        name = name if name == "CONTENT_TYPE" else f"HTTP_{name}"
+        text = value.decode("latin-1")
+        given[name] = f"{given[name]},{text}" if name in given else text
+    return given

@@ -1,0 +1,84 @@
+"""Every setting has somebody who may set it, and what a trainer may set has bounds."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from rl.config import CONFIGS, TrainingConfig, check_overrides
+from rl.config.authority import (
+    AGENT,
+    DATA_OPTIONS,
+    HYPER_PARAMETERS,
+    RUN_OPTIONS,
+    Owner,
+    owner,
+    require_trainers,
+    reserved,
+)
+from rl.dataset_builder import DataOptions
+from rl.errors import UsageError
+from rl.models import Agent
+from rl.training.run_options import RunOptions
+from tests import security_tables
+
+
+def names(kind: type) -> set[str]:
+    return {field.name for field in fields(kind)}
+
+
+def test_every_field_of_every_method_is_named_and_no_other():
+    assert set().union(*map(names, CONFIGS.values())) == set(HYPER_PARAMETERS)
+    assert names(RunOptions) == set(RUN_OPTIONS)
+    assert names(DataOptions) == set(DATA_OPTIONS)
+
+
+def test_every_field_of_an_agent_that_can_be_edited_is_named_and_no_other():
+    editable = {field.name for field in Agent._meta.get_fields() if getattr(field, "editable", False)} - {"id"}
+    assert editable == set(AGENT)
+
+
+@pytest.mark.parametrize("kind", CONFIGS.values(), ids=list(CONFIGS))
+def test_what_a_trainer_sets_is_a_number_within_bounds_a_word_of_a_list_or_a_switch(kind: type[TrainingConfig]):
+    for field in fields(kind):
+        if owner(HYPER_PARAMETERS, field.name) is not Owner.TRAINER:
+            continue
+        bounded = field.name in kind.RANGES or field.name in kind.CHOICES or isinstance(field.default, bool)
+        assert bounded, field.name
+        with pytest.raises(UsageError, match=field.name):
+            kind(**{field.name: "/bin/canary"})
+
+
+def test_what_no_table_names_is_the_operators():
+    assert owner(HYPER_PARAMETERS, "new_one") is Owner.OPERATOR
+    assert owner({}, "epochs") is Owner.OPERATOR
+
+
+def test_a_field_that_the_table_forgot_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delitem(HYPER_PARAMETERS, "lora_r")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="lora_r is for the operator alone"):
+        check_overrides({"lora_r": 4})
+    assert reserved(HYPER_PARAMETERS, {"lora_r": 4, "seed": 1}, {"lora_r": 16, "seed": 42}) == ["lora_r"]
+
+
+def test_a_refusal_does_not_repeat_the_value():
+    with pytest.raises(UsageError) as refusal:
+        require_trainers({"environment": {"type": "secret.module:Class"}})
+    assert "secret" not in str(refusal.value)
+
+
+def test_the_security_page_has_the_table():
+    parts = {
+        "hyper-parameter": HYPER_PARAMETERS,
+        "option of a run": RUN_OPTIONS,
+        "which rows": DATA_OPTIONS,
+        "agent": AGENT,
+    }
+    rows = [
+        (title, who.value, ", ".join(f"`{name}`" for name, each in sorted(table.items()) if each is who))
+        for title, table in parts.items()
+        for who in Owner
+        if who in table.values()
+    ]
+    security_tables.check("authority", security_tables.table(("what", "set by", "names"), *rows))

@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.web.front.server import Server, prepared_site, served
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory, django_db_setup):
+    return prepared_site(tmp_path_factory.mktemp("front"))
+
+
+@pytest.fixture(scope="package")
+def server(prepared) -> Iterator[Server]:
+    with served(*prepared, DEBUG="0", HTTPS="0", ALLOWED_HOSTS="127.0.0.1", HEADER_TIMEOUT="2", REQUEST_TIMEOUT="4",
+                REQUEST_MIN_RATE="1000") as found:  # fmt: skip
+        yield found
