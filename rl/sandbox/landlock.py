@@ -92,6 +92,7 @@ class _Box:
         stack.callback(scratch.remove, self._folder)
         self._program, self._work = self._folder / "program", self._folder / "work"
         self._program.write_bytes(code.encode(errors="replace"))
+        self._program.chmod(0o644)  # whatever the umask is: the program runs as another user
         self._work.mkdir()
         self._environment = {**ENVIRONMENT, "HOME": str(self._work), "TMPDIR": str(self._work)}
 
