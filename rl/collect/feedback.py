@@ -7,6 +7,7 @@ refuse.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,6 +18,7 @@ from django.db import DataError, IntegrityError, transaction
 
 from rl.collect.events import UnreadTrace, comparison, correction, observation, rating
 from rl.collect.events import event as checked_event
+from rl.collect.first_ratings import insert_first
 from rl.collect.group_commit import GroupCommit
 from rl.collect.rating_rows import (
     RatedTrace,
@@ -119,6 +121,19 @@ def _chunks(ratings: Iterable[Feedback]) -> Iterator[list[Feedback]]:
 
 
 def _record_together(ratings: Sequence[Feedback]) -> list[Rated | Exception]:
+    _record_first(ratings)
+    left = [event for event in ratings if event.pk is None]
+    recorded = dict(zip(map(id, left), _record_others(left), strict=True))
+    return [recorded.get(id(event)) or Rated(event, created=True, changed=True) for event in ratings]
+
+
+def _record_first(ratings: Sequence[Feedback]) -> None:
+    """Those that it writes get their numbers."""
+    with suppress(IntegrityError, DataError):  # because of some of them
+        insert_first(list({target_of(event): event for event in reversed(ratings)}.values()))
+
+
+def _record_others(ratings: Sequence[Feedback]) -> list[Rated | Exception]:
     if len(ratings) > 1:
         try:
             with transaction.atomic():

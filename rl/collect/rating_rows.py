@@ -27,8 +27,8 @@ def lock_traces(ids: Collection[UUID]) -> dict[UUID, RatedTrace]:
     """Those that are there. Whoever writes what was said about them, or their rewards, waits until the transaction ends."""
     # One order for all writers: two of them with the same traces wait for each other instead of deadlocking.
     lock = " FOR NO KEY UPDATE" if connection.features.has_select_for_no_key_update else ""
-    found = _rows(
-        f"SELECT id, agent_id, reward_pending FROM rl_trace WHERE id IN ({_places(ids)}) ORDER BY id{lock}",
+    found = fetch(
+        f"SELECT id, agent_id, reward_pending FROM rl_trace WHERE id IN ({places(ids)}) ORDER BY id{lock}",
         _as_stored(ids),
     )
     return {_PK.to_python(pk): RatedTrace(agent, bool(pending)) for pk, agent, pending in found}
@@ -37,9 +37,9 @@ def lock_traces(ids: Collection[UUID]) -> dict[UUID, RatedTrace]:
 def newest_ratings(targets: Collection[Target]) -> dict[Target, Feedback]:
     """The last rating of each, current or retracted. The traces are locked."""
     traces, raters = {trace for trace, _ in targets}, {rater for _, rater in targets}
-    newest = _rows(
+    newest = fetch(
         f"SELECT {_ALL} FROM rl_feedback WHERE id IN ("
-        f"SELECT MAX(id) FROM rl_feedback WHERE trace_id IN ({_places(traces)}) AND rater IN ({_places(raters)}) "
+        f"SELECT MAX(id) FROM rl_feedback WHERE trace_id IN ({places(traces)}) AND rater IN ({places(raters)}) "
         "AND kind = 'rating' GROUP BY trace_id, rater)",
         [*_as_stored(traces), *raters],
     )
@@ -57,54 +57,57 @@ def _events(rows: Sequence[tuple[Any, ...]]) -> Iterator[Feedback]:
 
 def supersede(ids: Collection[int]) -> None:
     if ids:
-        _run(f"UPDATE rl_feedback SET is_current = FALSE WHERE id IN ({_places(ids)})", [*ids])
+        _run(f"UPDATE rl_feedback SET is_current = FALSE WHERE id IN ({places(ids)})", [*ids])
 
 
 def insert(events: Sequence[Feedback]) -> None:
     """The rows get their numbers."""
     if not events:
         return
-    at_once = connection.ops.bulk_batch_size(_COLUMNS, events)
+    at_once = connection.ops.bulk_batch_size(COLUMNS, events)
     for start in range(0, len(events), at_once):
-        _insert(events[start : start + at_once])
+        batch = events[start : start + at_once]
+        row = f"({places(COLUMNS)})"
+        numbers = fetch(f"{_INSERT} VALUES {', '.join([row] * len(batch))} RETURNING id", stored_values(batch))
+        for event, (number,) in zip(batch, numbers, strict=True):
+            is_stored(event, number)
 
 
-def _insert(events: Sequence[Feedback]) -> None:
-    row = f"({_places(_COLUMNS)})"
-    values = [value for event in events for value in _values(event, connections[DEFAULT_DB_ALIAS])]
-    numbers = _rows(f"{_INSERT} VALUES {', '.join([row] * len(events))} RETURNING id", values)
-    for event, (number,) in zip(events, numbers, strict=True):
-        event.pk = number
-        event._state.adding = False
-        event._state.db = connection.alias
+def is_stored(event: Feedback, number: int) -> None:
+    event.pk = number
+    event._state.adding = False
+    event._state.db = connection.alias
 
 
-def _values(event: Feedback, database: Any) -> list[Any]:
-    """``database``: the connection itself, as each access through ``connection`` looks it up."""
+def stored_values(events: Sequence[Feedback]) -> list[Any]:
+    """One after the other, for each of COLUMNS."""
+    database = connections[DEFAULT_DB_ALIAS]  # itself: each access through ``connection`` looks it up
     return [
         getattr(event, column.attname)
         if column in _AS_THEY_ARE
         else column.get_db_prep_save(column.pre_save(event, add=True), database)
-        for column in _COLUMNS
+        for event in events
+        for column in COLUMNS
     ]
 
 
 def await_reward(ids: Collection[UUID]) -> None:
     """Their rewards do not know yet what was said."""
     if ids:
-        _run(f"UPDATE rl_trace SET reward_pending = TRUE WHERE id IN ({_places(ids)})", _as_stored(ids))
+        _run(f"UPDATE rl_trace SET reward_pending = TRUE WHERE id IN ({places(ids)})", _as_stored(ids))
 
 
 _PK = Trace._meta.pk
-_COLUMNS = [field for field in Feedback._meta.concrete_fields if not field.primary_key]
+COLUMNS = [field for field in Feedback._meta.concrete_fields if not field.primary_key]
+COLUMN_NAMES = [str(field.column) for field in COLUMNS]
 _AS_THEY_ARE = {
-    column for column in _COLUMNS if isinstance(column, (models.CharField, models.TextField, models.FloatField))
+    column for column in COLUMNS if isinstance(column, (models.CharField, models.TextField, models.FloatField))
 }
 _ALL = ", ".join(str(field.column) for field in Feedback._meta.concrete_fields)
-_INSERT = f"INSERT INTO rl_feedback ({', '.join(str(field.column) for field in _COLUMNS)})"
+_INSERT = f"INSERT INTO rl_feedback ({', '.join(COLUMN_NAMES)})"
 
 
-def _places(values: Collection[Any]) -> str:
+def places(values: Collection[Any]) -> str:
     return ", ".join(["%s"] * len(values))
 
 
@@ -112,7 +115,7 @@ def _as_stored(ids: Iterable[UUID]) -> list[Any]:
     return [_PK.get_db_prep_value(pk, connection) for pk in ids]
 
 
-def _rows(sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+def fetch(sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(sql, values)
         return cursor.fetchall()

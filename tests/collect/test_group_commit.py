@@ -108,27 +108,27 @@ def test_a_commit_that_fails_fails_all_of_its_group_and_none_of_the_next():
 # --- ratings -----------------------------------------------------------------------------------------------------------
 
 
-class Transactions:
-    """Counts what begins outside of any other, and holds the first until enough wait."""
+class Groups:
+    """Counts what is written together, and holds the first until enough wait."""
 
-    def __init__(self, monkeypatch, waiting: int) -> None:
+    def __init__(self, monkeypatch) -> None:
         self.sizes: list[int] = []
         self.began, self.may_go_on = threading.Event(), threading.Event()
-        supersede = feedback._supersede
+        commit = feedback._RATINGS._commit
 
-        def counted(ratings: list[Feedback]) -> list[object]:
+        def counted(ratings: Sequence[Feedback]) -> Sequence[object]:
             self.sizes.append(len(ratings))
             if len(self.sizes) == 1:
                 self.began.set()
                 assert self.may_go_on.wait(20)
-            return supersede(ratings)
+            return commit(ratings)
 
-        monkeypatch.setattr(feedback, "_supersede", counted)
+        monkeypatch.setattr(feedback._RATINGS, "_commit", counted)
 
 
-def rate_together(monkeypatch, events: list[Feedback]) -> tuple[Transactions, list[object]]:
-    """The first rating holds its transaction open until all others wait."""
-    seen = Transactions(monkeypatch, len(events) - 1)
+def rate_together(monkeypatch, events: list[Feedback]) -> tuple[Groups, list[object]]:
+    """The first rating is held until all others wait."""
+    seen = Groups(monkeypatch)
     outcomes: list[object] = [None] * len(events)
 
     def submit(number: int) -> None:
