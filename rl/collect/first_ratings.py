@@ -13,18 +13,25 @@ from functools import cache
 
 from django.db import connection, models, transaction
 
-from rl.collect.rating_rows import COLUMN_NAMES, COLUMNS, fetch, is_stored, places, stored_values, target_of
+from rl.collect.rating_rows import COLUMNS, fetch, is_stored, places, stored_values, target_of
 from rl.models import Feedback
+
+_SAME_IN_ALL = {
+    "kind": "'rating'", "is_current": "TRUE", "choice": "''", "text": "''", "metric": "''",
+    "other_trace_id": "NULL", "training_set_id": "NULL", "retracts_id": "NULL",
+}  # fmt: skip
+"""What no rating says: fewer values to write out and to read."""
+_GIVEN = [column for column in COLUMNS if column.column not in _SAME_IN_ALL]
 
 
 def insert_first(ratings: Sequence[Feedback]) -> None:
-    """Writes those of ``ratings``, which have different targets, that are the first of their rater on a trace that is there;
-    they get their numbers and agents. Writes none where the database is not a server. Raises IntegrityError or DataError
-    because of some of them, and has written none then."""
+    """Writes those of ``ratings`` (of different targets, made by ``events.rating``) that are the first of their rater on a
+    trace that is there; they get their numbers and agents. Writes none where the database is not a server. Raises
+    IntegrityError or DataError because of some of them, and has written none then."""
     if connection.vendor != "postgresql" or not ratings:
         return
     with transaction.atomic() if connection.in_atomic_block else nullcontext():
-        rows = fetch(_statement(len(ratings)), stored_values(ratings))
+        rows = fetch(_statement(len(ratings)), stored_values(ratings, _GIVEN))
     written = {(trace, rater): (number, agent) for trace, rater, number, agent in rows}
     for event in ratings:
         if row := written.get(target_of(event)):
@@ -36,18 +43,18 @@ def insert_first(ratings: Sequence[Feedback]) -> None:
 def _statement(count: int) -> str:
     """A trace is locked as it is once whoever held it is done, so ``reward_pending`` is what it is by then. Earlier ratings
     are seen as they were when the statement began; the unique index stops what came meanwhile."""
-    names = ", ".join(COLUMN_NAMES)
-    written = ", ".join("trace.agent_id" if name == "agent_id" else f"given.{name}" for name in COLUMN_NAMES)
-    rows = ", ".join([f"({places(COLUMNS)})"] * count)
+    names = [str(column.column) for column in _GIVEN]
+    written = ["trace.agent_id" if name == "agent_id" else f"given.{name}" for name in names]
+    rows = ", ".join([f"({places(_GIVEN)})"] * count)
     return f"""
-        WITH given AS (SELECT {", ".join(map(_typed, COLUMNS))} FROM (VALUES {rows}) AS given ({names})),
+        WITH given AS (SELECT {", ".join(map(_typed, _GIVEN))} FROM (VALUES {rows}) AS given ({", ".join(names)})),
         trace AS MATERIALIZED (
             SELECT id, agent_id, reward_pending FROM rl_trace WHERE id IN (SELECT trace_id FROM given)
             ORDER BY id FOR NO KEY UPDATE
         ),
         written AS (
-            INSERT INTO rl_feedback ({names})
-            SELECT {written} FROM given JOIN trace
+            INSERT INTO rl_feedback ({", ".join([*names, *_SAME_IN_ALL])})
+            SELECT {", ".join([*written, *_SAME_IN_ALL.values()])} FROM given JOIN trace
                 ON trace.id = given.trace_id AND (given.agent_id IS NULL OR given.agent_id = trace.agent_id)
             WHERE NOT EXISTS (
                 SELECT 1 FROM rl_feedback AS earlier WHERE earlier.kind = 'rating'

@@ -68,7 +68,7 @@ def insert(events: Sequence[Feedback]) -> None:
     for start in range(0, len(events), at_once):
         batch = events[start : start + at_once]
         row = f"({places(COLUMNS)})"
-        numbers = fetch(f"{_INSERT} VALUES {', '.join([row] * len(batch))} RETURNING id", stored_values(batch))
+        numbers = fetch(f"{_INSERT} VALUES {', '.join([row] * len(batch))} RETURNING id", stored_values(batch, COLUMNS))
         for event, (number,) in zip(batch, numbers, strict=True):
             is_stored(event, number)
 
@@ -79,15 +79,15 @@ def is_stored(event: Feedback, number: int) -> None:
     event._state.db = connection.alias
 
 
-def stored_values(events: Sequence[Feedback]) -> list[Any]:
-    """One after the other, for each of COLUMNS."""
+def stored_values(events: Sequence[Feedback], columns: Sequence[models.Field]) -> list[Any]:
+    """One after the other, for each of the columns."""
     database = connections[DEFAULT_DB_ALIAS]  # itself: each access through ``connection`` looks it up
     return [
         getattr(event, column.attname)
         if column in _AS_THEY_ARE
         else column.get_db_prep_save(column.pre_save(event, add=True), database)
         for event in events
-        for column in COLUMNS
+        for column in columns
     ]
 
 
@@ -99,12 +99,11 @@ def await_reward(ids: Collection[UUID]) -> None:
 
 _PK = Trace._meta.pk
 COLUMNS = [field for field in Feedback._meta.concrete_fields if not field.primary_key]
-COLUMN_NAMES = [str(field.column) for field in COLUMNS]
 _AS_THEY_ARE = {
     column for column in COLUMNS if isinstance(column, (models.CharField, models.TextField, models.FloatField))
 }
 _ALL = ", ".join(str(field.column) for field in Feedback._meta.concrete_fields)
-_INSERT = f"INSERT INTO rl_feedback ({', '.join(COLUMN_NAMES)})"
+_INSERT = f"INSERT INTO rl_feedback ({', '.join(str(field.column) for field in COLUMNS)})"
 
 
 def places(values: Collection[Any]) -> str:

@@ -42,9 +42,12 @@ class RequestsPerMinute(BaseThrottle):
 
 
 def _count(name: str) -> int:
-    cache.add(name, 0, timeout=2 * WINDOW_SECONDS)
+    try:
+        return cache.incr(name)
+    except ValueError:  # nobody called in this minute yet
+        if cache.add(name, 1, timeout=2 * WINDOW_SECONDS):
+            return 1
     try:
         return cache.incr(name)
     except ValueError:  # thrown out of a full cache between the two calls
-        cache.set(name, 1, timeout=2 * WINDOW_SECONDS)
         return 1

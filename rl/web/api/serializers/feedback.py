@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 from rest_framework import serializers
@@ -93,6 +97,30 @@ class FeedbackOut(serializers.ModelSerializer):
             "text", "metric", "tags", "notes", "rated_at", "created_at", "is_current", "retracts",
         ]  # fmt: skip
         read_only_fields = fields
+
+    def to_representation(self, instance: Feedback) -> dict[str, Any]:
+        """What the fields give, in a fraction of their time: each rating is answered with it."""
+        return {
+            name: None if (value := read(instance)) is None else write(value) for name, read, write in self._readers
+        }
+
+    @cached_property
+    def _readers(self) -> list[tuple[str, Callable[[Feedback], Any], Callable[[Any], Any]]]:
+        return [
+            (name, attrgetter(str(field.source)), _WRITTEN.get(type(field), _as_it_is))
+            for name, field in self.fields.items()
+        ]
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _in_utc(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+_WRITTEN: dict[type, Callable[[Any], Any]] = {serializers.UUIDField: str, serializers.DateTimeField: _in_utc}
 
 
 class RetractOwn(StrictSerializer):
