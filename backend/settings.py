@@ -315,7 +315,7 @@ logging.config.dictConfig(
         "disable_existing_loggers": False,
         "formatters": {
             "text": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"},
-            "json": {"()": "rl.logs.JsonLines"},
+            "json": {"()": "rl.base.logs.JsonLines"},
         },
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
         "root": {"handlers": ["stderr"], "level": LOG_LEVEL},

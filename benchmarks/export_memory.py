@@ -106,7 +106,7 @@ def export(folder: Path, format_name: str, level: str, report: Any) -> None:
 
 def merge_with_peft(folder: Path) -> None:
     from rl.export.loading import load_merged
-    from rl.training.loading import SHARD
+    from rl.lm.loading import SHARD
 
     load_merged(str(folder / "base"), folder / "adapter").save_pretrained(folder / "out", max_shard_size=SHARD)
 
@@ -116,8 +116,8 @@ def build(folder: Path, layers: int) -> None:
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen2Config
 
-    from rl.records import silent
-    from rl.training.tiny_model import build as build_tiny
+    from rl.base.records import silent
+    from rl.lm.tiny_model import build as build_tiny
 
     tokenizer = AutoTokenizer.from_pretrained(build_tiny(folder / "tiny", silent))
     config = Qwen2Config(

@@ -13,8 +13,8 @@ from django.core import checks
 
 from backend.data_folder import OWNER_ONLY
 from rl import sandbox
-from rl.disk_space import shortage
-from rl.errors import BadFile, SandboxUnavailable, UsageError
+from rl.base.disk_space import shortage
+from rl.base.errors import BadFile, SandboxUnavailable, UsageError
 from rl.export import EXPORTERS
 from rl.operations.webhooks.endpoints import endpoints
 from rl.rewards import REWARDS

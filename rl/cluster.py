@@ -16,7 +16,7 @@ from multiprocessing.process import BaseProcess
 from django.db import connections
 from django_q import cluster
 
-from rl.processes import die_with
+from rl.base.find_process import die_with
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from django.db import Error, InterfaceError, OperationalError
 
-from rl.disk_space import tells_of_full_disk
+from rl.base.disk_space import tells_of_full_disk
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,16 @@ from typing import Any
 
 from django.db.models import Avg, QuerySet, StdDev
 
+from rl.base.errors import NotEnoughData
 from rl.config import TrainingConfig
 from rl.config.authority import require_trainers
-from rl.errors import NotEnoughData
+from rl.lm.model_path import ADAPTER, MODEL
 from rl.models import Agent, Feedback, ModelVersion, TrainingRun
-from rl.training import TrainingPipeline, supervisor, versions
-from rl.training import run as runs
-from rl.training.dry_run import dry_run, require_data
-from rl.training.model_path import ADAPTER, MODEL
+from rl.runs import run as runs
+from rl.runs import supervisor
+from rl.runs.dry_run import dry_run, require_data
+from rl.training import TrainingPipeline
+from rl.versions import versions
 
 FEWEST = 10
 """Scored answers to train on."""

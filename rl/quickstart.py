@@ -17,14 +17,14 @@ from django.core.management import call_command
 from django.db import connection
 
 from rl import dataset_builder
+from rl.base.errors import RatchetError, TrainingFailed
 from rl.config.authority import Owner
 from rl.demo.load import load_demo
-from rl.errors import RatchetError, TrainingFailed
 from rl.export.release import artifact_path
 from rl.models import Agent, ApiKey, Artifact, Evaluation, Feedback, Trace, TrainingRun
 from rl.operations.keys import revoke
-from rl.training import run as runs
-from rl.training import supervisor
+from rl.runs import run as runs
+from rl.runs import supervisor
 
 ADMIN = "admin"
 DEMO_KEY = "quickstart demo page"

@@ -11,9 +11,9 @@ from typing import Any
 
 from django.conf import settings
 
+from rl.base.errors import BadFile, UsageError
 from rl.environments.config_file import AgentFile, read_agent_file
 from rl.environments.settings import EnvironmentSettings
-from rl.errors import BadFile, UsageError
 
 MOST_SHOWN = 20
 """Names that a refusal lists."""

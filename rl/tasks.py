@@ -7,7 +7,7 @@ from typing import Any
 
 from django.conf import settings
 
-from rl.disk_space import shortage
+from rl.base.disk_space import shortage
 from rl.models import TrainingRun
 from rl.operations import audit
 
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 def start_run(run_id: int) -> bool:
     """Starts the process of a queued run; False when it has been started or cancelled already."""
-    from rl.training import supervisor
+    from rl.runs import supervisor
 
     run = TrainingRun.objects.filter(pk=run_id).first()
     return run is not None and supervisor.start(run)
@@ -24,14 +24,14 @@ def start_run(run_id: int) -> bool:
 
 def supervise_runs() -> dict[str, int]:
     """Once a minute: resumes or fails the runs whose process died or hangs."""
-    from rl.training import supervisor
+    from rl.runs import supervisor
 
     return supervisor.supervise()
 
 
 def consider_retraining() -> list[int]:
     """Once a minute: queues a run for each agent that is due."""
-    from rl import online_learner
+    from rl.runs import online_learner
 
     return [run.pk for run in online_learner.tick()]
 
@@ -66,7 +66,7 @@ def watch_disk() -> str:
 
 def calculate_rewards() -> dict[str, int]:
     """Once a day, and when asked: computes the rewards of traces that wait, for some seconds; the rest comes again."""
-    from rl import rewarding
+    from rl.scoring import stored as rewarding
 
     found = rewarding.deliver()
     return {"read": found.read, "rewarded": found.rewarded, "broken": found.broken} if found else {}

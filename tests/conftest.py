@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from django.contrib.auth.models import Permission, User
 
+from rl.base.records import silent
 from rl.models import Agent, ApiKey, Trace
 
 if TYPE_CHECKING:
@@ -29,6 +30,20 @@ def _test_root():
     yield
     if "PYTEST_XDIST_WORKER" not in os.environ:
         shutil.rmtree(os.environ["RATCHET_TEST_ROOT"], ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def tiny_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from rl.lm import tiny_model
+
+    return tiny_model.build(tmp_path_factory.mktemp("base") / "tiny", silent)
+
+
+@pytest.fixture(scope="session")
+def answering_base(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tests.training import answering
+
+    return answering.build(tiny_base, tmp_path_factory.mktemp("answering") / "base")
 
 
 @pytest.fixture

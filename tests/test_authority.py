@@ -6,6 +6,7 @@ from dataclasses import fields
 
 import pytest
 
+from rl.base.errors import UsageError
 from rl.config import CONFIGS, TrainingConfig, check_overrides
 from rl.config.authority import (
     AGENT,
@@ -18,9 +19,8 @@ from rl.config.authority import (
     reserved,
 )
 from rl.dataset_builder import DataOptions
-from rl.errors import UsageError
 from rl.models import Agent
-from rl.training.run_options import RunOptions
+from rl.runs.run_options import RunOptions
 from tests import security_tables
 
 

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
+from rl.base.errors import UsageError
 from rl.config import CONFIGS, PRESETS, TrainingConfig, check_overrides, config_class, preset
-from rl.errors import UsageError
 
 DEFAULT = TrainingConfig()
 

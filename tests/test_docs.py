@@ -18,14 +18,14 @@ from django.core.management.base import BaseCommand
 from django.urls import URLPattern, URLResolver, get_resolver
 from drf_spectacular.generators import SchemaGenerator
 
-from rl import errors
+from rl.base import errors
 from rl.collect.importers import IMPORTERS
 from rl.config import PRESETS, preset
+from rl.config.levels import LEVELS
 from rl.dataset_builder.exporting import FORMATS
 from rl.environments import ENVIRONMENTS
 from rl.evaluation import SCORERS
 from rl.export import EXPORTERS
-from rl.export.levels import LEVELS
 from rl.rewards import REWARDS
 from rl.sandbox import BACKENDS
 from rl.training import METHODS

@@ -5,7 +5,7 @@ from django_q.models import OrmQ, Schedule
 
 from rl import tasks
 from rl.models import TrainingRun
-from rl.training import supervisor
+from rl.runs import supervisor
 
 pytestmark = pytest.mark.django_db
 

@@ -14,10 +14,10 @@ from rl.admin.fields import ObjectField
 from rl.admin.learner import learner_context
 from rl.admin.markup import joined, list_link
 from rl.admin.weights import AgentForm, decision_defaults, reward_defaults
+from rl.base.errors import RatchetError
 from rl.config.authority import AGENT, Owner, owner
-from rl.errors import RatchetError
 from rl.models import Agent, Deployment, Feedback, ModelVersion, Trace, TrainingRun, TrainingSet
-from rl.online_learner import OnlineLearner
+from rl.runs.online_learner import OnlineLearner
 from rl.serving.promotion import roll_back
 
 RETRAIN = "rl.add_trainingrun"

@@ -8,7 +8,7 @@ from django.utils.safestring import SafeString
 from rl.admin.markup import badge, change_link
 from rl.admin.readonly import ReadOnlyAdmin
 from rl.models import Episode, Trace, TrainingRun
-from rl.training.episode_rates import TaskRate, number_of_tasks, success_rates, task_rates
+from rl.runs.episode_rates import TaskRate, number_of_tasks, success_rates, task_rates
 
 SPARK_WIDTH, SPARK_HEIGHT, SPARK_EDGE = 96, 24, 3
 

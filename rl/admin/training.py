@@ -12,7 +12,7 @@ from rl.admin.actions import button, queued
 from rl.admin.episodes import run_episodes
 from rl.admin.markup import badge, change_link, joined, list_link, plain, value_table
 from rl.admin.readonly import ReadOnlyAdmin
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 from rl.models import (
     Evaluation,
     Feedback,
@@ -23,7 +23,7 @@ from rl.models import (
     TrainingSet,
     TrainingSetTrace,
 )
-from rl.training import choosing, supervisor
+from rl.runs import choosing, supervisor
 
 CHANGE = "rl.change_trainingrun"
 

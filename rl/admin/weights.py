@@ -11,12 +11,12 @@ from django.utils.safestring import SafeString
 
 from rl import registered
 from rl.admin.markup import value_table
+from rl.base.errors import UsageError
 from rl.config import authority
-from rl.errors import UsageError
+from rl.config.reward_weights import decision_weights
 from rl.models import Agent
 from rl.models.agents import validate_overrides
 from rl.rewards import REWARDS, default_weights
-from rl.rewards.weights import decision_weights
 
 
 class BaseModelField(forms.ChoiceField):

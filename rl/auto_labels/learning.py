@@ -9,12 +9,12 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Avg
 
+from rl.base.errors import NotEnoughData
+from rl.base.leaves import leaf
+from rl.base.records import Report, TraceRecord, silent
 from rl.collect.trace_records import trace_record, with_feedback
 from rl.dataset_builder import is_held_out
-from rl.errors import NotEnoughData
-from rl.leaves import leaf
 from rl.models import Agent, Feedback, LabelModel, Trace, prompt_key
-from rl.records import Report, TraceRecord, silent
 
 LEAF = "rl.training.label_model"
 FEWEST_OF_A_KIND = 10

@@ -8,11 +8,11 @@ from typing import Any
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from rl.auto_labels.learning import LEAF, Learned
+from rl.base.errors import NotEnoughData
+from rl.base.leaves import leaf
+from rl.base.records import Report, silent
 from rl.collect.trace_records import trace_record, with_feedback
-from rl.errors import NotEnoughData
-from rl.leaves import leaf
 from rl.models import Feedback, LabelModel, LabelProposal, Trace
-from rl.records import Report, silent
 
 CHUNK = 500
 """Proposals a transaction."""

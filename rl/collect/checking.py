@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any
 
+from rl.base.records import Message
 from rl.collect.imported import ImportedFeedback, ImportedTrace
 from rl.collect.limits import MAX_ID_LENGTH, MAX_MESSAGES, MAX_WHOLE_NUMBER, ROLES
 from rl.collect.storable import unstorable
-from rl.records import Message
 
 _TEXTS = ("external_id", "prompt_key", "session_id", "response", "agent", "model_version")
 _SHORT = ("external_id", "prompt_key", "session_id", "model_version")

@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from rl.base.errors import BadFile
+from rl.base.records import Message, RatedAnswer, WidgetChoice
 from rl.collect.imported import Rejected
 from rl.collect.json_stream import JsonReader, reading
 from rl.collect.storable import unstorable
 from rl.data_formatter.widgets import SIZES
-from rl.errors import BadFile
-from rl.records import Message, RatedAnswer, WidgetChoice
 
 LONGEST_NAME = 200
 """Characters of an id or a name."""

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 from django.db import transaction
 
+from rl.base.errors import UsageError
+from rl.base.records import Message, ToolCall
 from rl.collect.batches import Batch
 from rl.collect.capture.cleaning import NAME, TEXT, Cleaner, finite, whole
 from rl.collect.capture.troubles import Troubles
@@ -22,9 +24,7 @@ from rl.collect.imported import ImportedTrace
 from rl.collect.storing import take_turns
 from rl.environments.episode import Episode as Record
 from rl.environments.episode import Turn
-from rl.errors import UsageError
 from rl.models import Agent, Episode, ModelVersion, Trace, TrainingRun
-from rl.records import Message, ToolCall
 
 SOURCE = "episode"
 CHUNK = 200

@@ -13,9 +13,9 @@ from uuid import UUID
 
 from django.utils import timezone
 
+from rl.base.errors import UsageError
 from rl.collect.limits import MAX_METRIC_LENGTH, MAX_NOTES_LENGTH, MAX_RATER_LENGTH, MAX_TAG_LENGTH, MAX_TAGS
 from rl.collect.storable import unstorable
-from rl.errors import UsageError
 from rl.models import Feedback, Trace
 
 _ALLOWED: dict[str, str] = {

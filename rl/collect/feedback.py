@@ -16,6 +16,7 @@ from uuid import UUID
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import DataError, IntegrityError, transaction
 
+from rl.base.errors import RunConflict, UsageError
 from rl.collect.events import UnreadTrace, comparison, correction, observation, rating
 from rl.collect.events import event as checked_event
 from rl.collect.first_ratings import insert_first
@@ -30,7 +31,6 @@ from rl.collect.rating_rows import (
     supersede,
     target_of,
 )
-from rl.errors import RunConflict, UsageError
 from rl.models import ApiKey, Feedback, Trace
 
 CHUNK = 200

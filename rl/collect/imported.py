@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from rl.records import Message, ReasoningStep, TaskEvent, ToolCall
+from rl.base.records import Message, ReasoningStep, TaskEvent, ToolCall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,14 +15,14 @@ from types import ModuleType
 
 from django.db import reset_queries
 
+from rl.base.errors import BadFile, Interrupted, UsageError
+from rl.base.records import Report, silent
+from rl.base.slugs import inside
 from rl.collect.imported import Rejected
 from rl.collect.importers import ImportReport, reader
 from rl.collect.json_stream import refuse_pipe
 from rl.collect.storing import CHUNK, Record, TraceStore
-from rl.errors import BadFile, Interrupted, UsageError
 from rl.models import Agent
-from rl.records import Report, silent
-from rl.slugs import inside
 
 
 def import_files(

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from rl.errors import BadFile
+from rl.base.errors import BadFile
 
 LONGEST = 16 * 2**20
 """Characters of one element. Real ones have a few thousand."""

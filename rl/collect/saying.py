@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rl.base.errors import UsageError
 from rl.collect import events, feedback
 from rl.collect.checking import feedback_problem
 from rl.collect.imported import ImportedFeedback, ImportedRemark, ImportedTrace
 from rl.collect.importers.report import ImportCount
 from rl.collect.lookups import agents_named
-from rl.errors import UsageError
 from rl.models import Agent, Feedback, Trace
 
 NOT_TAKEN = "its answer was not taken"

@@ -13,6 +13,8 @@ from functools import cached_property
 
 from django.db import IntegrityError, transaction
 
+from rl.base.errors import RunConflict, UsageError
+from rl.base.slugs import check_slug
 from rl.collect.batches import OTHER_ANSWER, Batch, Taken
 from rl.collect.checking import problem
 from rl.collect.imported import ImportedRemark, ImportedTrace, Rejected
@@ -20,9 +22,7 @@ from rl.collect.importers.report import ImportReport
 from rl.collect.lookups import agents_named
 from rl.collect.rehearsing import Rehearsal
 from rl.collect.saying import Judged, about, count_again, say
-from rl.errors import RunConflict, UsageError
 from rl.models import Agent, Trace, prompt_key
-from rl.slugs import check_slug
 
 CHUNK = 500
 """Answers per transaction; a longer one would keep people's ratings waiting."""

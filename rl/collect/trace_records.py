@@ -11,8 +11,8 @@ from typing import Any, cast
 
 from django.db.models import Prefetch, QuerySet
 
+from rl.base.records import FeedbackRecord, Message, ReasoningStep, TaskEvent, ToolCall, TraceRecord
 from rl.models import Feedback, Trace
-from rl.records import FeedbackRecord, Message, ReasoningStep, TaskEvent, ToolCall, TraceRecord
 
 _CURRENT = Feedback.objects.filter(is_current=True).exclude(kind=Feedback.Kind.RETRACTION).order_by("id")
 _FEEDBACK = Prefetch("feedback", queryset=_CURRENT, to_attr="current_feedback")

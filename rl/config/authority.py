@@ -13,8 +13,8 @@ from dataclasses import fields
 from enum import StrEnum
 from typing import Any
 
+from rl.base.errors import UsageError
 from rl.config.methods import CONFIGS
-from rl.errors import UsageError
 
 
 class Owner(StrEnum):

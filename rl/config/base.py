@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 
 FULL_LEARNING_RATE = 0.1
 """Of an adapter's, where all weights are trained."""

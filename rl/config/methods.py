@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
+from rl.base.errors import UsageError
 from rl.config.base import TrainingConfig
-from rl.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

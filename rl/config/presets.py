@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rl.base.errors import UsageError
 from rl.config.base import TrainingConfig
 from rl.config.methods import config_class
-from rl.errors import UsageError
 
 PRESETS: dict[str, Mapping[str, Any]] = {
     "default": {},

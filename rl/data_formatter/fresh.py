@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rl.records import TraceRecord
+from rl.base.records import TraceRecord
 
 
 def fresh_trace(

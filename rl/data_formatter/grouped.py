@@ -10,10 +10,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from rl.base.records import JudgedAnswer
 from rl.data_formatter.labelled import completion, feedback_behind_reward
 from rl.data_formatter.pairing import DUPLICATE, OVER_LIMIT, stable_hash
 from rl.data_formatter.scored import DIGITS, usable_reward
-from rl.records import JudgedAnswer
 
 ONE_ANSWER = "only one answer with a reward"
 EQUAL_REWARDS = "all answers have the same reward"

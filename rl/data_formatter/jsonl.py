@@ -9,9 +9,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from rl.errors import BadFile, UsageError
-from rl.files import replacing
-from rl.records import Message, PreferencePair
+from rl.base.errors import BadFile, UsageError
+from rl.base.files import replacing
+from rl.base.records import Message, PreferencePair
 
 LONGEST_LINE = 16 * 2**20
 """Bytes; a longer line is no pair, and reading on would only fill the memory."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal
 
+from rl.base.records import JudgedAnswer, Message
 from rl.data_formatter.pairing import EMPTY_ANSWER, LOW_CONFIDENCE
-from rl.records import JudgedAnswer, Message
 
 NEUTRAL = "mean rating in the middle of the scale"
 NO_LABEL = "neither rated nor rewarded"

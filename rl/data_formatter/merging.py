@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from statistics import fmean
 
+from rl.base.records import JudgedAnswer
 from rl.data_formatter.pairing import DUPLICATE
 from rl.data_formatter.scored import DIGITS
-from rl.records import JudgedAnswer
 
 
 @dataclass(slots=True)

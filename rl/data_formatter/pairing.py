@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
-from rl.errors import UsageError
-from rl.records import RatedAnswer
+from rl.base.errors import UsageError
+from rl.base.records import RatedAnswer
 
 ONLY_LIKED = "only liked answers"
 ONLY_DISLIKED = "only disliked answers"

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from rl.base.records import DirectPreference, Message, PreferencePair, RatedAnswer
 from rl.data_formatter.pairing import (
     CONTRADICTION,
     DUPLICATE,
@@ -29,7 +30,6 @@ from rl.data_formatter.pairing import (
     split,
     stable_hash,
 )
-from rl.records import DirectPreference, Message, PreferencePair, RatedAnswer
 
 
 @dataclass(frozen=True, slots=True)

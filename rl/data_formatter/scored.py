@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from rl.base.records import JudgedAnswer
 from rl.data_formatter.labelled import completion, feedback_behind_reward
 from rl.data_formatter.pairing import EMPTY_ANSWER
-from rl.records import JudgedAnswer
 
 NO_REWARD = "no reward yet"
 DIGITS = 6

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from rl.base.errors import BadFile, UsageError
 from rl.data_formatter.jsonl import json_lines
-from rl.errors import BadFile, UsageError
 
 
 def read_training_rows(path: Path, method: str = "dpo") -> Iterator[dict[str, Any]]:

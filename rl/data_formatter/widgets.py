@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rl.base.errors import UsageError
+from rl.base.records import PreferencePair, RatedAnswer, WidgetChoice
 from rl.data_formatter.pairing import (
     MIXED_SCENARIO,
     NO_WIDGET,
@@ -25,8 +27,6 @@ from rl.data_formatter.pairing import (
     metadata,
     opinions,
 )
-from rl.errors import UsageError
-from rl.records import PreferencePair, RatedAnswer, WidgetChoice
 
 SIZES = ("hero", "expanded", "normal", "compact")
 """The largest first."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rl.base.errors import UsageError
 from rl.collect.episodes import REPLAY
 from rl.dataset_builder.curriculum import by_success
 from rl.dataset_builder.replays import replay_source
@@ -14,7 +15,6 @@ from rl.demo.agent_tasks import CODE_TASKS, SEARCH_TASKS
 from rl.environments import environment_class
 from rl.environments.settings import EnvironmentSettings
 from rl.environments.tasks.datasets import dataset_of
-from rl.errors import UsageError
 from rl.models import Agent
 
 DEMO_TASKS = {"code_exec": CODE_TASKS, "search": SEARCH_TASKS}

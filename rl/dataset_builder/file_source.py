@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from rl.base.records import RatedAnswer
 from rl.collect.command_center import Entry, Rating, Rejected, entry_to_answer, read_entries, read_ratings
 from rl.dataset_builder.groups import PromptGroup, Tally
-from rl.records import RatedAnswer
 
 DAMAGED_ENTRY = "damaged entry"
 DAMAGED_RATING = "damaged rating"

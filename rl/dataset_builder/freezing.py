@@ -10,6 +10,8 @@ from typing import Any
 from django.conf import settings
 from django.db import IntegrityError, transaction
 
+from rl.base.errors import NotEnoughData
+from rl.base.files import publish_directory, remove
 from rl.dataset_builder import rows
 from rl.dataset_builder.file_source import FileSource
 from rl.dataset_builder.groups import Source, Tally
@@ -20,8 +22,6 @@ from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.scores import score_figures
 from rl.dataset_builder.selection import DatabaseSource
 from rl.dataset_builder.task_rows import TaskSource
-from rl.errors import NotEnoughData
-from rl.files import publish_directory, remove
 from rl.models import Agent, TrainingSet
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from rl.base.records import DirectPreference, RatedAnswer
 from rl.models import prompt_key
-from rl.records import DirectPreference, RatedAnswer
 
 # Why a feedback item becomes no part of a row. What the formatter leaves out has reasons of its own.
 NEUTRAL = "rating in the middle of its scale"

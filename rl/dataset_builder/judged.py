@@ -29,11 +29,11 @@ from django.db.models import (
 )
 from django.db.models.functions import Cast
 
+from rl.base.records import JudgedAnswer, Message
 from rl.collect.trace_records import tool_calls
 from rl.dataset_builder.groups import Tally
 from rl.dataset_builder.selection import CHUNK, plan_for_all_rows
 from rl.models import Agent, Feedback, Trace, prompt_key
-from rl.records import JudgedAnswer, Message
 
 _SPACE = " \t\n\r\f\v"
 _KINDS = (Feedback.Kind.RATING, Feedback.Kind.COMPARISON, Feedback.Kind.CORRECTION, Feedback.Kind.OUTCOME)

@@ -8,6 +8,8 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
+from rl.base.errors import UsageError
+from rl.base.records import JudgedAnswer
 from rl.data_formatter.grouped import EQUAL_REWARDS, ONE_ANSWER, RewardGroup
 from rl.data_formatter.labelled import LabelRule, labelled_row
 from rl.data_formatter.merging import merged
@@ -18,9 +20,7 @@ from rl.dataset_builder.judged import Wanted, judged_answers
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.shortage import counted, listed, no_answers
 from rl.dataset_builder.splitting import is_held_out
-from rl.errors import UsageError
 from rl.models import Agent
-from rl.records import JudgedAnswer
 
 Keep = Callable[[JudgedAnswer], bool]
 FILES = "rows for {} come from the database: bring the files in with import_traces first"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
+from rl.base.errors import UsageError
 from rl.dataset_builder.groups import PromptRows, Source, Tally
 from rl.dataset_builder.judged_rows import GroupRows, LabelledRows, RewardRows
 from rl.dataset_builder.options import DataOptions
@@ -12,7 +13,6 @@ from rl.dataset_builder.pair_rows import PairRows
 from rl.dataset_builder.prompt_rows import PromptsOnly
 from rl.dataset_builder.reward_pairs import RewardPairs
 from rl.dataset_builder.task_rows import TaskRows
-from rl.errors import UsageError
 from rl.models import Agent
 
 

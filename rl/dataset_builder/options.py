@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 
 PAIR_TYPES = ("widget", "fixture", "preference", "both")
 

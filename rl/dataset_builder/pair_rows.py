@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rl.base.records import PreferencePair
 from rl.data_formatter import training_row
 from rl.dataset_builder.groups import PromptGroup, PromptRows, Source, Tally
 from rl.dataset_builder.options import DataOptions
@@ -9,7 +10,6 @@ from rl.dataset_builder.pairing import paired_groups
 from rl.dataset_builder.shortage import Shortage, no_answers
 from rl.dataset_builder.splitting import is_held_out
 from rl.models import Agent
-from rl.records import PreferencePair
 
 
 class PairRows:

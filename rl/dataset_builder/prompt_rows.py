@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast
 
+from rl.base.errors import UsageError
 from rl.dataset_builder.groups import PromptRows, Source, Tally
 from rl.dataset_builder.judged_rows import FILES
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.selection import CHUNK, plan_for_all_rows
 from rl.dataset_builder.shortage import counted
 from rl.dataset_builder.splitting import is_held_out
-from rl.errors import UsageError
 from rl.models import Agent, Trace, prompt_key
 
 NO_MESSAGE = "prompt without a message"

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
+from rl.base.records import Message
 from rl.collect.episodes import REPLAY
 from rl.collect.trace_records import tool_calls
 from rl.dataset_builder.selection import CHUNK, plan_for_all_rows
 from rl.models import Agent, Trace, prompt_key
-from rl.records import Message
 
 MOST_TRACES = 500
 """Of one prompt, the newest."""

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rl.base.errors import UsageError
 from rl.collect.capture.cleaning import MOST_CHARACTERS, MOST_ITEMS
 from rl.collect.episodes import REPLAY
 from rl.dataset_builder.groups import Tally
@@ -15,7 +16,6 @@ from rl.environments import environment_class
 from rl.environments.options import option_types
 from rl.environments.tasks.replay_fields import is_schema
 from rl.environments.tools.recorded import key_of
-from rl.errors import UsageError
 from rl.models import Agent
 
 UNJUDGED = "prompt: no episode, liked answer, correction or won comparison tells what is right"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
+from rl.base.errors import NotEnoughData
 from rl.dataset_builder.replay_traces import RecordedTrace, traces_with_calls
 from rl.dataset_builder.replay_verdicts import Verdicts
 from rl.dataset_builder.shortage import counted
@@ -14,7 +15,6 @@ from rl.dataset_builder.splitting import is_held_out
 from rl.dataset_builder.task_rows import TaskSource
 from rl.environments.settings import EnvironmentSettings
 from rl.environments.tools.recorded import merged, schemas_of
-from rl.errors import NotEnoughData
 from rl.models import Agent, Episode
 
 MOST_PROMPTS = 10_000

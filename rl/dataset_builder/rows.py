@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from rl.errors import TrainingFailed
-from rl.files import scratch_directory
+from rl.base.errors import TrainingFailed
+from rl.base.files import scratch_directory
 
 TRAIN, HELD_OUT, MANIFEST, FEEDBACK = "train.jsonl", "heldout.jsonl", "manifest.json", "feedback.ids"
 

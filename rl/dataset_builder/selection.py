@@ -18,10 +18,10 @@ from django.db import connection
 from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast
 
+from rl.base.records import DirectPreference, Message, RatedAnswer
 from rl.collect.command_center import widget_choice
 from rl.dataset_builder.groups import BOTH_BAD, NEUTRAL, OTHER_PROMPT, OUTCOME, TIE, PromptGroup, Tally
 from rl.models import Agent, Feedback, Trace
-from rl.records import DirectPreference, Message, RatedAnswer
 
 CHUNK = 2000
 """Rows a fetch."""

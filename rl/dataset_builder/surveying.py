@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
 
+from rl.base.records import Message
 from rl.data_formatter.pairing import CONTRADICTION, DUPLICATE, SAME_TEXT
 from rl.dataset_builder.file_source import FileSource
 from rl.dataset_builder.groups import Source, Tally
@@ -17,7 +18,6 @@ from rl.dataset_builder.scores import score_figures
 from rl.dataset_builder.selection import DatabaseSource
 from rl.dataset_builder.task_rows import TaskSource
 from rl.models import Agent
-from rl.records import Message
 
 See = Callable[[Mapping[str, Any]], None]
 

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from rl.base.errors import UsageError
+from rl.base.records import Message
 from rl.dataset_builder.groups import PromptGroup, PromptRows, Source, Tally
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.shortage import counted
 from rl.environments.base import AgentEnv
 from rl.environments.settings import EnvironmentSettings
-from rl.errors import UsageError
 from rl.models import Agent, prompt_key
-from rl.records import Message
 
 ASKED_TWICE = "task asks what another asks"
 HELD_OUT_TOO = "task is held out too"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django.db import transaction
 
+from rl.base.records import Message
 from rl.demo.support import DEMO_TRAINING, DemoQuestion, demo_answers
 from rl.models import Agent, Feedback, Trace, prompt_key
-from rl.records import Message
 
 AGENT = "support-chat"
 SOURCE = "simulation"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from rl.base.errors import UsageError
 from rl.environments.base import AgentEnv
 from rl.environments.tools import BaseTool, ToolFailed, ToolRegistry
-from rl.errors import UsageError
 
 _CLASSES = {
     "CodeExecEnv": "rl.environments.code_exec",

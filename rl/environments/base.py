@@ -7,11 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from rl.base.errors import UsageError
+from rl.base.records import Message, ToolCall
 from rl.environments.contract import Action, Judgement, Step, ToolRequest
 from rl.environments.tasks.records import AnyTask, Task
 from rl.environments.tools import BaseTool, ToolFailed, ToolRegistry
-from rl.errors import UsageError
-from rl.records import Message, ToolCall
 
 LONGEST_OBSERVATION = 4000
 """Characters of one tool's result that the agent reads; the rest is cut and counted."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self
 
-from rl.records import Message, ToolCall
+from rl.base.records import Message, ToolCall
 
 
 @dataclass(frozen=True, slots=True)

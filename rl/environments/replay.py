@@ -7,13 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rl.base.records import Message, ToolCall
 from rl.environments import environment_class
 from rl.environments.base import AgentEnv
 from rl.environments.contract import Action, Judgement, Step, ToolRequest
 from rl.environments.tasks.records import ReplayTask
 from rl.environments.tools.recorded import NeverRecorded, RecordedTool, Recording, arguments_of, schemas_of
 from rl.environments.tools.registry import ToolRegistry
-from rl.records import Message, ToolCall
 
 SHORT = 80
 """Characters of an accepted answer that may stand within a longer one."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from rl.base.records import Message
 from rl.environments.base import AgentEnv
 from rl.environments.episode import Episode, Turn
 from rl.environments.markup import read_action
-from rl.records import Message
 
 Policy = Callable[[Sequence[Message], Sequence[Mapping[str, Any]]], str]
 """What it says next, with its tool calls as markup, from the chat so far and the schemas of the tools."""

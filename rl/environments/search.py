@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rl.base.records import Message
 from rl.environments.base import AgentEnv
 from rl.environments.contract import Action, Judgement, ToolRequest
 from rl.environments.tasks.records import SearchTask
 from rl.environments.tools import BaseTool
 from rl.environments.tools.search import SearchDocuments
-from rl.records import Message
 
 
 class SearchEnv(AgentEnv):

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from rl.base.errors import RatchetError, UsageError
+from rl.base.leaves import leaf
 from rl.environments import ENVIRONMENTS, environment_class
 from rl.environments.base import AgentEnv
 from rl.environments.nearest import did_you_mean
@@ -15,8 +17,6 @@ from rl.environments.tools import BaseTool
 from rl.environments.tools.corpus import read_corpus
 from rl.environments.tools.mcp import servers_of
 from rl.environments.tools.web_search import SearchSettings, search_tool
-from rl.errors import RatchetError, UsageError
-from rl.leaves import leaf
 
 TOOLS = ("search", "mcp")
 """What ``tools`` may name."""

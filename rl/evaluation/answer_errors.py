@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rl.base.records import GeneratedAnswer
 from rl.data_formatter.fresh import fresh_trace
 from rl.evaluation.refusals import is_refusal
-from rl.records import GeneratedAnswer
 from rl.rewards.format_compliance import FormatComplianceReward
 
 KINDS = {

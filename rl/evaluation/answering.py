@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from transformers import PreTrainedTokenizerBase
 
+from rl.base.records import GeneratedAnswer, Report
 from rl.evaluation.speaking import WhileLoaded
-from rl.records import GeneratedAnswer, Report
-from rl.training import loading
-from rl.training.encoding import encode
-from rl.training.generating import Ids, likeliest
-from rl.training.resources import resource_advice
+from rl.lm import loading
+from rl.lm.encoding import encode
+from rl.lm.generating import Ids, likeliest
+from rl.lm.resources import resource_advice
 
 BATCH = 8
 """Prompts at once."""

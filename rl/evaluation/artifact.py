@@ -13,7 +13,10 @@ from typing import Any
 
 from django.db import transaction
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
+from rl.base.leaves import leaf
+from rl.base.records import PairScore, Report
+from rl.config.levels import LEVELS
 from rl.evaluation import SCORERS, evidence
 from rl.evaluation.choosing import TRIED, never_learned
 from rl.evaluation.contest import MODELS
@@ -22,12 +25,9 @@ from rl.evaluation.gate import decide
 from rl.evaluation.pairs import Row, accuracy_of, figures, sample
 from rl.evaluation.statistics import counts_of, paired_difference, prompt_changes
 from rl.export import llama_process
-from rl.export.levels import LEVELS
 from rl.export.release import artifact_path
-from rl.leaves import leaf
 from rl.models import Artifact, Evaluation, ModelVersion, TrainingSet
 from rl.operations.webhooks.events import version_judged
-from rl.records import PairScore, Report
 
 TOLERANCE = 0.03
 """Loss of accuracy against the weights, beside the agent's margin, that is put down to rounding."""

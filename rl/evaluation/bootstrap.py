@@ -12,7 +12,7 @@ import random
 from collections.abc import Sequence
 from statistics import NormalDist, fmean
 
-from rl.records import Interval
+from rl.base.records import Interval
 
 RESAMPLES = 2000
 SEED = 2026

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from rl.base.records import PairScore
 from rl.evaluation.statistics import prompt_accuracy
 from rl.models import Feedback
-from rl.records import PairScore
 
 MOST_GROUPS = 20
 """Those with the most prompts."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rl.base.errors import NotEnoughData, UsageError
 from rl.data_formatter import read_training_rows
 from rl.dataset_builder import is_held_out
-from rl.errors import NotEnoughData, UsageError
 from rl.evaluation.held_out import CONTRASTS, contrasts
 from rl.models import REWARD_MODEL, Agent, ModelVersion, TrainingSet
 

@@ -10,8 +10,8 @@ from peft import PeftModel
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from rl.training.generating import Ids
-from rl.training.log_probs import batches
+from rl.lm.generating import Ids
+from rl.lm.log_probs import batches
 
 LOGITS_AT_ONCE = 2**25
 """Numbers in memory for each of the two models; one answer may need more."""

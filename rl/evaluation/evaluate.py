@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db import transaction
 
+from rl.base.records import Report
 from rl.config import AgentConfig, config_class
 from rl.evaluation import guarding, lm_eval, pairs, rewarded, solved
 from rl.evaluation.choosing import HeldOut, latest_training_set, never_learned
@@ -17,12 +18,12 @@ from rl.evaluation.contest import Contest
 from rl.evaluation.gate import REWARD, SUCCESS, Verdict, decide
 from rl.evaluation.guarding import Guards, Watch, skipped
 from rl.evaluation.lm_eval_results import TaskScores
+from rl.lm.model_path import base_of, is_reward_model
 from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun, TrainingSet
 from rl.operations.webhooks.events import version_judged
-from rl.records import Report
-from rl.training import rollouts, versions
+from rl.scoring import rollouts
 from rl.training.calibration import expected_calibration_error
-from rl.training.model_path import base_of, is_reward_model
+from rl.versions import versions
 
 
 @dataclass(frozen=True, slots=True)

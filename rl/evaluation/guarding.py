@@ -7,17 +7,17 @@ from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
+from rl.base.errors import BadFile, RewardFailed, UsageError
+from rl.base.leaves import leaf
+from rl.base.records import GeneratedAnswer, Report, Scorer
+from rl.config.guard_limits import guard_limits
 from rl.data_formatter.fresh import fresh_trace
 from rl.data_formatter.pairing import stable_hash
-from rl.errors import BadFile, RewardFailed, UsageError
 from rl.evaluation.answer_errors import KINDS, asks_for_format, kinds_of
 from rl.evaluation.gate import Verdict
-from rl.evaluation.guard_limits import guard_limits
 from rl.evaluation.guards import Said, broken_reason, rails, task_loss
 from rl.evaluation.lm_eval_results import TaskScores
-from rl.leaves import leaf
 from rl.models import Agent
-from rl.records import GeneratedAnswer, Report, Scorer
 
 PROMPTS = 16
 """Asked of each model: every training pays for them."""

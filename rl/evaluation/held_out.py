@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from rl.base.errors import UsageError
 from rl.data_formatter.pairing import stable_hash
-from rl.errors import UsageError
 
 Row = Mapping[str, Any]
 

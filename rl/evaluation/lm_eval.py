@@ -15,12 +15,12 @@ from typing import Any, Final
 
 from django.conf import settings
 
-from rl.errors import TrainingFailed, UsageError
+from rl.base.errors import TrainingFailed, UsageError
+from rl.base.records import Report
 from rl.evaluation import lm_eval_results
 from rl.evaluation.contest import Contest
 from rl.evaluation.lm_eval_results import ModelScore, TaskScores
-from rl.records import Report
-from rl.training.model_path import check_model_path, check_weights, is_adapter, is_reward_model
+from rl.lm.model_path import check_model_path, check_weights, is_adapter, is_reward_model
 
 PACKAGE: Final = "lm_eval==0.4.13"
 _KEPT = (

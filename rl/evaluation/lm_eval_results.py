@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from rl.errors import TrainingFailed
+from rl.base.errors import TrainingFailed
+from rl.base.records import Interval
 from rl.evaluation.statistics import mean_interval
-from rl.records import Interval
 
 ACCURACIES: Final = ("acc", "acc_norm", "acc_bytes", "acc_mutual_info", "exact_match")
 """Of its metrics, those that are a share of rows."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from rl.errors import BadFile, UsageError
+from rl.base.errors import BadFile, UsageError
 
 _SPLITTING = ",*?[]"
 """lm-eval takes a path for a list, or for a pattern, when it has one of these."""

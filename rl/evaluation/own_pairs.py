@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from rl.base.errors import BadFile
+from rl.base.records import Message
 from rl.data_formatter import read_training_rows
 from rl.data_formatter.jsonl import json_lines
 from rl.dataset_builder.rows import TRAIN
-from rl.errors import BadFile
 from rl.evaluation.choosing import HeldOut
 from rl.models import ModelVersion, TrainingSet, prompt_key
-from rl.records import Message
 
 ROLES = {"prompt": "user", "chosen": "assistant", "rejected": "assistant"}
 """Text stands for one message of this role."""

@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from rl.base.leaves import leaf
+from rl.base.records import Interval, PairScore, Report
 from rl.evaluation import SCORERS, evidence
 from rl.evaluation.breakdown import breakdown
 from rl.evaluation.choosing import HeldOut
 from rl.evaluation.contest import MODELS, Contest, of_each
 from rl.evaluation.gate import Verdict
 from rl.evaluation.statistics import mean_interval, prompt_accuracy, prompt_changes
-from rl.leaves import leaf
-from rl.records import Interval, PairScore, Report
 
 WORST_EXAMPLES = 10
 NEAR_TIE = 0.5

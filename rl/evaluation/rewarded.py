@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
+from rl.base.leaves import leaf
+from rl.base.records import GeneratedAnswer, Interval, Report, Scorer
 from rl.data_formatter.fresh import fresh_trace
 from rl.data_formatter.pairing import stable_hash
 from rl.evaluation import SCORERS, evidence
 from rl.evaluation.contest import MODELS, Contest, of_each
 from rl.evaluation.gate import REWARD, Verdict, Words, decide_means
 from rl.evaluation.statistics import mean_interval
-from rl.leaves import leaf
-from rl.records import GeneratedAnswer, Interval, Report, Scorer
 
 MOST_PROMPTS = 200
 """Generating takes long; more prompts are thinned out by a hash."""

@@ -10,14 +10,14 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from trl.trainer.utils import add_fused_lm_head
 
-from rl.errors import TrainingFailed
+from rl.base.errors import TrainingFailed
+from rl.base.records import PairScore, Report
 from rl.evaluation.speaking import WhileLoaded
-from rl.records import PairScore, Report
-from rl.training import loading
-from rl.training.encoding import SINGLE, encode
-from rl.training.lengths import EncodedRow, LengthCount
-from rl.training.log_probs import PromptAndAnswer, answer_log_probs, use_compact_head
-from rl.training.resources import resource_advice
+from rl.lm import loading
+from rl.lm.encoding import SINGLE, encode
+from rl.lm.lengths import EncodedRow, LengthCount
+from rl.lm.log_probs import PromptAndAnswer, answer_log_probs, use_compact_head
+from rl.lm.resources import resource_advice
 
 
 def score_pairs(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rl.base.leaves import leaf
+from rl.base.records import Report
 from rl.config import AgentConfig
 from rl.data_formatter.pairing import stable_hash
 from rl.environments.episode import Episode
 from rl.evaluation import SCORERS
 from rl.evaluation.contest import MODELS, Contest, of_each
 from rl.evaluation.rewarded import MOST_PROMPTS, Earned
-from rl.leaves import leaf
-from rl.records import Report
 
 Row = Mapping[str, Any]
 

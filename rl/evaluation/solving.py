@@ -9,17 +9,17 @@ from typing import Any
 import torch
 from transformers import PreTrainedTokenizerBase
 
+from rl.base.records import Report
 from rl.config import AgentConfig
 from rl.environments.crew import crew
 from rl.environments.episode import Episode
 from rl.environments.settings import EnvironmentSettings
-from rl.records import Report
-from rl.training import loading
-from rl.training.agent import stage_in
-from rl.training.episodes import Ids, Play, Stage
-from rl.training.generating import likeliest, stop_at
-from rl.training.lengths import Limits
-from rl.training.resources import resource_advice
+from rl.lm import loading
+from rl.lm.generating import likeliest, stop_at
+from rl.lm.lengths import Limits
+from rl.lm.resources import resource_advice
+from rl.training.agent.episodes import Ids, Play, Stage
+from rl.training.agent.train import stage_in
 
 TOGETHER = 32
 """Episodes at once."""

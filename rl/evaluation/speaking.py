@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from rl.base.records import GeneratedAnswer, Report
 from rl.evaluation.divergence import divergence
-from rl.records import GeneratedAnswer, Report
-from rl.training import loading
-from rl.training.encoding import PAIR, encode
-from rl.training.generating import Ids, likeliest
-from rl.training.log_probs import TOKENS_PER_BATCH, batches
+from rl.lm import loading
+from rl.lm.encoding import PAIR, encode
+from rl.lm.generating import Ids, likeliest
+from rl.lm.log_probs import TOKENS_PER_BATCH, batches
 
 WhileLoaded = Callable[[str, PreTrainedTokenizerBase, PreTrainedModel, torch.nn.Module], None]
 """Gets a model's name, the tokenizer, the base model, and the model itself: with an adapter in place, another whole model,

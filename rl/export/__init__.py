@@ -18,8 +18,8 @@ EXPORTERS: Final[dict[str, str]] = {
     "onnx": "rl.export.onnx",
 }
 _FRONT_DOOR: Final[dict[str, str]] = {
-    "GGUFExporter": "rl.export.exporter",
-    "export_to_ollama": "rl.export.exporter",
+    "GGUFExporter": "rl.runs.exporter",
+    "export_to_ollama": "rl.runs.exporter",
     "OllamaDeployer": "rl.export.ollama",
     "OllamaHostingProfile": "rl.serving.hosting",
 }

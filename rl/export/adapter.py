@@ -17,10 +17,10 @@ from peft import LoraConfig, PeftModel, get_peft_model_state_dict
 from peft.tuners.lora import Linear, LoraLayer
 from transformers import PreTrainedModel
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
 from rl.export.gguf_weights import Checkpoint
-from rl.training.loading import told_as
-from rl.training.model_path import ADAPTER_CONFIG, ADAPTER_WEIGHTS, check_adapter
+from rl.lm.loading import told_as
+from rl.lm.model_path import ADAPTER_CONFIG, ADAPTER_WEIGHTS, check_adapter
 
 _PREFIX = "base_model.model."
 _KEY = re.compile(re.escape(_PREFIX) + r".+\.lora_[AB]\.weight")

@@ -12,11 +12,11 @@ from transformers import PreTrainedModel
 from transformers.conversion_mapping import get_model_conversion_mapping
 from transformers.core_model_loading import WeightConverter
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
 from rl.export.gguf_weights import Checkpoint
 from rl.export.loading import skeleton, stored_dtype
-from rl.training.loading import named, told_as
-from rl.training.model_path import check_model_path
+from rl.lm.loading import named, told_as
+from rl.lm.model_path import check_model_path
 
 _WEIGHT_FILES = ["model.safetensors", "model.safetensors.index.json", "model-*-of-*.safetensors"]
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from rl.base.records import Report
+from rl.base.slugs import check_slug
+from rl.config.levels import check_level
 from rl.export.gguf_check import self_check
 from rl.export.gguf_making import make, plan_making
-from rl.export.levels import check_level
 from rl.export.loading import load_config
 from rl.export.merge import write_merged
 from rl.export.records import ExportJob, ExportResult
 from rl.export.staging import scratch_directory, staged_file
-from rl.records import Report
-from rl.slugs import check_slug
 
 
 def export(job: ExportJob, report: Report) -> ExportResult:

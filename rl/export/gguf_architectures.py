@@ -10,7 +10,7 @@ from typing import Any
 import gguf
 import numpy as np
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
 from rl.export.gguf_gemma import GEMMA2, GEMMA3, SHIFTED_NORMS, GemmaVariant, check_gemma, write_gemma
 from rl.export.gguf_rope import llama3_factors, write_rope
 from rl.export.gguf_weights import Array, Checkpoint

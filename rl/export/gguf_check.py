@@ -13,7 +13,7 @@ import numpy
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
 from rl.export.gguf_tokenizer import render_chat
 from rl.export.llama_process import LlamaAnswer, LogitsWanted, ask, is_available
 from rl.export.loading import load_config

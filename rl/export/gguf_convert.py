@@ -10,6 +10,7 @@ import gguf
 import numpy as np
 from transformers import AutoTokenizer, GenerationConfig
 
+from rl.base.records import Report
 from rl.export.gguf_architectures import (
     Architecture,
     PlannedTensor,
@@ -24,7 +25,6 @@ from rl.export.gguf_types import Mixture, byte_size
 from rl.export.gguf_weights import Checkpoint
 from rl.export.loading import load_config
 from rl.export.staging import require_space
-from rl.records import Report
 
 _HEADER_BYTES_PER_ROW = 40
 """A generous estimate of what one vocabulary entry, with its merges, takes in the header."""

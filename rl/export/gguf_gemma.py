@@ -9,7 +9,7 @@ from typing import Any
 
 import gguf
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
 
 SHIFTED_NORMS = 1.0
 """transformers stores a norm's weight w and multiplies by 1 + w; llama.cpp multiplies by what is stored."""

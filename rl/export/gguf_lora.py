@@ -9,7 +9,9 @@ from typing import Any
 import gguf
 import numpy as np
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
+from rl.base.records import Report, silent
+from rl.base.slugs import check_slug
 from rl.export.adapter import Adapter, Update
 from rl.export.gguf_architectures import Architecture, find_architecture, gguf_name, reordered_rows
 from rl.export.gguf_convert import convert
@@ -21,10 +23,8 @@ from rl.export.lora import open_adapter
 from rl.export.merge import write_merged
 from rl.export.records import ExportJob, ExportResult
 from rl.export.staging import require_space, scratch_directory, staged_file
-from rl.records import Report, silent
-from rl.slugs import check_slug
-from rl.training.loading import quiet
-from rl.training.model_path import ADAPTER_WEIGHTS
+from rl.lm.loading import quiet
+from rl.lm.model_path import ADAPTER_WEIGHTS
 
 _LEVEL = "f16"
 

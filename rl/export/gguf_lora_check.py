@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
 from rl.export.gguf_tokenizer import render_chat
 from rl.export.llama_process import LogitsWanted, ask
 from rl.export.loading import load_config, load_tokenizer, stored_dtype
-from rl.training.loading import put_adapter, read_model, told_as
+from rl.lm.loading import put_adapter, read_model, told_as
 
 _POSITIONS = 64
 """At most so many next-token distributions are compared: each is as wide as the vocabulary."""

@@ -8,15 +8,15 @@ from typing import Any
 
 import torch
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
+from rl.base.records import Report
+from rl.config.levels import K_LEVELS
 from rl.export.gguf_architectures import ARCHITECTURES, find_architecture
 from rl.export.gguf_convert import convert
 from rl.export.gguf_quantize import k_quant_library
 from rl.export.gguf_requantize import requantize, tensor_types
-from rl.export.levels import K_LEVELS
 from rl.export.llama_cpp_tools import PROGRAM, VARIABLE, convert_script, quantize_program, run_program, run_script
 from rl.export.loading import stored_dtype
-from rl.records import Report
 
 
 @dataclass(frozen=True, slots=True)

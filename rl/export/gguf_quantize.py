@@ -21,7 +21,7 @@ import torch
 from gguf import GGMLQuantizationType as Type
 from numpy.typing import NDArray
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
 from rl.export.gguf_weights import Array
 
 _PLAIN = (Type.F32, Type.F16, Type.BF16, Type.Q8_0)

@@ -10,12 +10,12 @@ import gguf
 import numpy as np
 from gguf import GGMLQuantizationType as Type
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
+from rl.base.records import Report
 from rl.export.gguf_quantize import quantize
 from rl.export.gguf_types import Mixture, byte_size
 from rl.export.gguf_weights import Array
 from rl.export.staging import require_space
-from rl.records import Report
 
 _OWN = ("GGUF.", "general.architecture", "general.file_type", "general.quantization_version")
 """Fields that the writer makes, or that are other after rounding."""

@@ -8,7 +8,7 @@ from typing import Any
 import gguf
 import numpy as np
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
 from rl.export.gguf_weights import Array
 
 _SUPPORTED = ("default", "linear", "yarn", "llama3")

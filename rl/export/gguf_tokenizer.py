@@ -14,7 +14,7 @@ import gguf
 from gguf import TokenType
 from jinja2 import TemplateError
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
 
 _CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
 _REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"

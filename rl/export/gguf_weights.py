@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
 
 Array = NDArray[np.float32]
 

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
 
 VARIABLE = "LLAMA_CPP_DIR"
 SCRIPT = "convert_hf_to_gguf.py"

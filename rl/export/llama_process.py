@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from rl.errors import ExportFailed
-from rl.records import Report, silent
+from rl.base.errors import ExportFailed
+from rl.base.records import Report, silent
 
 _PROJECT = Path(__file__).resolve().parents[2]
 _BASE_SECONDS = 300.0

@@ -13,9 +13,9 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
-from rl.errors import ExportFailed
-from rl.training.loading import lora_weights, named, put_adapter, read_config, read_model, read_tokenizer, told_as
-from rl.training.model_path import check_model_path
+from rl.base.errors import ExportFailed
+from rl.lm.loading import lora_weights, named, put_adapter, read_config, read_model, read_tokenizer, told_as
+from rl.lm.model_path import check_model_path
 
 _SHARED = re.compile(r"\.(lm_head|embed_tokens|wte)\.lora_")
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 
-from rl.errors import ExportFailed, UsageError
+from rl.base.errors import ExportFailed, UsageError
+from rl.base.records import Report
+from rl.base.slugs import check_slug
 from rl.export.adapter import Adapter
 from rl.export.loading import load_config, skeleton
 from rl.export.records import ExportJob, ExportResult
 from rl.export.staging import require_space, staged_directory
-from rl.records import Report
-from rl.slugs import check_slug
-from rl.training.loading import quiet
-from rl.training.model_path import ADAPTER_CONFIG, ADAPTER_WEIGHTS
+from rl.lm.loading import quiet
+from rl.lm.model_path import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 
 
 def export(job: ExportJob, report: Report) -> ExportResult:

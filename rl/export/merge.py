@@ -9,17 +9,17 @@ from typing import Any
 import torch
 from transformers import GenerationConfig, PreTrainedModel
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
+from rl.base.records import Report
+from rl.base.slugs import check_slug
 from rl.export.base_weights import BaseWeights
 from rl.export.loading import load_config, load_merged, load_tokenizer, require_own_matrices
 from rl.export.merged_weights import MergedWeights
 from rl.export.records import ExportJob, ExportResult
 from rl.export.safetensors_writer import write_shards
 from rl.export.staging import require_space, staged_directory
-from rl.records import Report
-from rl.slugs import check_slug
-from rl.training.loading import SHARD, quiet, told_as
-from rl.training.model_path import MODEL_CONFIG, check_adapter, check_model_path
+from rl.lm.loading import SHARD, quiet, told_as
+from rl.lm.model_path import MODEL_CONFIG, check_adapter, check_model_path
 
 
 def export(job: ExportJob, report: Report) -> ExportResult:

@@ -16,7 +16,7 @@ import yaml
 from huggingface_hub import ModelCard, ModelCardData, try_to_load_from_cache
 
 from rl.export.records import DataFacts, EvaluationFacts, ExportedFile, ExportJob, ExportResult, Provenance
-from rl.training.model_path import ADAPTER_CONFIG
+from rl.lm.model_path import ADAPTER_CONFIG
 
 README = "README.md"
 MARK = "ratchet"

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from rl.errors import ExportFailed, UsageError
-from rl.leaves import leaf
-from rl.records import Report, silent
+from rl.base.errors import ExportFailed, UsageError
+from rl.base.leaves import leaf
+from rl.base.records import Report, silent
 
 if TYPE_CHECKING:
     from rl.export.ollama_client import Client

@@ -14,7 +14,7 @@ from functools import cache
 import httpx
 import ollama
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
 
 _REMEDIES = {
     "no space left": "free space on the disk that holds Ollama's models (OLLAMA_MODELS), and try again",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from rl.records import Message
+from rl.base.records import Message
 
 Around = tuple[str, str]
 """The text before and after a content."""

@@ -17,9 +17,9 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
+from rl.base.records import Message
 from rl.export.ollama_families import FAMILIES, Family
-from rl.records import Message
 
 _SYSTEM = "Speak as the probe's system message."
 _TURNS = [

@@ -19,13 +19,13 @@ import onnxruntime
 import torch
 from transformers.exporters import OnnxConfig, OnnxExporter
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
+from rl.base.records import Report
+from rl.base.slugs import check_slug
 from rl.export.loading import load_merged, load_tokenizer
 from rl.export.records import ExportJob, ExportResult
 from rl.export.staging import require_space, staged_directory
-from rl.records import Report
-from rl.slugs import check_slug
-from rl.training.loading import quiet, told_as
+from rl.lm.loading import quiet, told_as
 
 FILE = "model.onnx"
 _INPUTS = ("input_ids", "attention_mask")

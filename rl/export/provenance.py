@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from math import comb
 from typing import Any
 
+from rl.base.records import Interval
 from rl.dataset_builder.rows import FEEDBACK, read_feedback_ids
 from rl.export.records import DataFacts, EvaluationFacts, Provenance
 from rl.models import Evaluation, Feedback, ModelVersion, TrainingSet
-from rl.records import Interval
 
 _MOST_EVALUATIONS = 5
 _MEASURES = {"accuracy": "accuracy on held-out pairs", "reward": "mean reward of held-out prompts"}

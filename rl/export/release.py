@@ -10,19 +10,20 @@ from typing import Any, Final
 from django.conf import settings
 from django.db import transaction
 
-from rl import files
-from rl.errors import ExportFailed, UsageError
+from rl.base import files
+from rl.base.errors import ExportFailed, UsageError
+from rl.base.leaves import leaf
+from rl.base.records import Report
+from rl.base.slugs import check_slug
+from rl.config.levels import check_level
 from rl.export import EXPORTERS, provenance
-from rl.export.checksums import artifact_fields, listed
-from rl.export.levels import check_level
 from rl.export.records import ExportJob, ExportResult, Provenance
-from rl.leaves import leaf
+from rl.lm import base_models
+from rl.lm.model_path import base_of, check_weights, is_adapter, is_reward_model
 from rl.models import Agent, Artifact, ModelVersion
 from rl.operations import audit
-from rl.records import Report
-from rl.slugs import check_slug
-from rl.training import base_models, versions
-from rl.training.model_path import base_of, check_weights, is_adapter, is_reward_model
+from rl.versions import versions
+from rl.versions.checksums import artifact_fields, listed
 
 MODEL_CARD: Final = "rl.export.model_card"
 """Needs huggingface_hub; imported on first use."""

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from rl import files
-from rl.errors import ExportFailed
+from rl.base import files
+from rl.base.errors import ExportFailed
 
 _MARGIN_BYTES = 1 << 20
 """Kept free beyond the estimate, for small files and the file system's own blocks."""

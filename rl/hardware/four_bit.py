@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 from rl.hardware.detecting import HardwareConfig
 
 PACKAGE = "bitsandbytes"

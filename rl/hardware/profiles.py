@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from rl.base.errors import UsageError
 from rl.config import TrainingConfig, preset
-from rl.errors import UsageError
 from rl.hardware.cost import ModelShape, estimate, peak_memory
 from rl.hardware.detecting import GIB, HardwareConfig, detect_hardware
 

@@ -7,13 +7,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rl.base.errors import UsageError
+from rl.base.slugs import check_slug
 from rl.config import AgentConfig
 from rl.environments.config_file import read_agent_file
-from rl.errors import UsageError
 from rl.hardware import detect_hardware
 from rl.models import Agent
 from rl.registered import environment_of
-from rl.slugs import check_slug
 
 _PLACES = ("dataset_dir", "train_split", "eval_split")
 NONE_HELD_OUT = ("eval_split", "")

@@ -15,9 +15,9 @@ from django.db import DatabaseError
 from rich.console import Console
 from rich.table import Table
 
-from rl.disk_space import tells_of_full_disk
-from rl.errors import RatchetError, UsageError
-from rl.training.progress import ProgressLine
+from rl.base.disk_space import tells_of_full_disk
+from rl.base.errors import RatchetError, UsageError
+from rl.runs.progress import ProgressLine
 
 
 class RatchetCommand(BaseCommand):

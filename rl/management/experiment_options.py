@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 from rl.models import BASE, Agent, Experiment, ModelVersion
 from rl.serving.experiments.lifecycle import Side, running
 

@@ -11,7 +11,7 @@ from django.utils.dateparse import parse_date
 from rich.table import Table
 from rich.text import Text
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 from rl.models import ApiKey
 
 _SHOWN: Final = (

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rl.errors import UsageError
-from rl.files import write_text
+from rl.base.errors import UsageError
+from rl.base.files import write_text
 
 
 def require_writable(output: str | None) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import argparse
 import socket
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 
 
 def port_number(text: str) -> int:

@@ -6,10 +6,10 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 from rl.management.base import RatchetCommand
 from rl.models import Agent, TrainingRun
-from rl.training import choosing, supervisor
+from rl.runs import choosing, supervisor
 
 _OWN = ("agent", "resume", "config")
 

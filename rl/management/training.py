@@ -8,23 +8,24 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from rl import dataset_builder
+from rl.base.errors import GateRejected, Interrupted, RunConflict, UsageError
+from rl.base.slugs import check_slug
 from rl.config import PRESETS, TrainingConfig
 from rl.config.authority import Owner
-from rl.errors import GateRejected, Interrupted, RunConflict, UsageError
-from rl.export.levels import LEVELS, check_level
+from rl.config.levels import LEVELS, check_level
 from rl.hardware import detect_hardware, in_4bit
 from rl.management.base import RatchetCommand, two_columns
 from rl.management.resuming import resumable, resume
 from rl.management.tables import evaluation_document, evaluation_table, verdict_line
 from rl.models import Agent, Evaluation, TrainingRun
 from rl.operations import audit
+from rl.runs import choosing, supervisor
+from rl.runs import run as runs
+from rl.runs.dry_run import dry_run
+from rl.runs.processes.launch import Launch
+from rl.runs.report.tracker_names import TRACKERS, tracker_names
 from rl.serving.deploy import file_name
-from rl.slugs import check_slug
-from rl.training import choosing, supervisor, versions
-from rl.training import run as runs
-from rl.training.dry_run import dry_run
-from rl.training.launch import Launch
-from rl.training.report_to import TRACKERS, tracker_names
+from rl.versions import versions
 
 FULL_HELP = "train all weights instead of an adapter, with a tenth of the learning rate if none is given"
 

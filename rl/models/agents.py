@@ -8,12 +8,12 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models.functions import Lower
 
+from rl.base.errors import UsageError
+from rl.base.slugs import check_slug
 from rl.config import PRESETS, TrainingConfig, authority, check_overrides, preset
-from rl.errors import UsageError
-from rl.evaluation.guard_limits import check_guard_limits
-from rl.export.levels import LEVELS, check_level
-from rl.rewards.weights import check_decision_weights, check_reward_weights
-from rl.slugs import check_slug
+from rl.config.guard_limits import check_guard_limits
+from rl.config.levels import LEVELS, check_level
+from rl.config.reward_weights import check_decision_weights, check_reward_weights
 
 
 def validate_name(value: str) -> None:
@@ -183,7 +183,7 @@ class Agent(models.Model):
 
     def training_config(self, method: str = "dpo", preset_name: str = "") -> TrainingConfig:
         """The agent's preset, with its lengths and overrides; or the named one, with its lengths alone. Names of what the
-        operator registered are left out here (rl/training/choosing.py).
+        operator registered are left out here (rl/runs/choosing.py).
 
         Overrides of hyper-parameters that the method has not are for other methods. Raises UsageError for one that none has,
         or that nobody but the operator may set: it is not run, however it came into the row.

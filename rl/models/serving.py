@@ -3,7 +3,7 @@ from __future__ import annotations
 from django.db import models, transaction
 from django.db.models import Q
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 from rl.models.agents import Agent
 from rl.models.versions import BASE, ModelVersion, version_name
 

@@ -9,8 +9,8 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
+from rl.base.records import Message
 from rl.models.agents import Agent
-from rl.records import Message
 
 
 def prompt_key(prompt: Sequence[Message]) -> str:
@@ -64,7 +64,7 @@ class Trace(models.Model):
     cost = models.FloatField(null=True, blank=True, help_text="In the currency of the source.")
     duration_ms = models.PositiveIntegerField(null=True, blank=True)
 
-    # What the rewards say; see rl/rewarding.py.
+    # What the rewards say; see rl/scoring/stored.py.
     reward = models.FloatField(null=True, blank=True, help_text="Weighted mean of the rewards that apply, 0 … 1.")
     rewards = models.JSONField(
         default=dict,

@@ -3,7 +3,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models.functions import Lower
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 from rl.models.agents import Agent
 
 BASE = "base"

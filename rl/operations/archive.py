@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from rl.errors import BadFile
+from rl.base.errors import BadFile
 
 FORMAT = 1
 MANIFEST = "manifest.json"

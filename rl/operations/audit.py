@@ -13,7 +13,7 @@ from typing import Any, cast
 from django.db.models import CharField, Model
 from django.http import HttpRequest
 
-from rl import logs
+from rl.base import logs
 from rl.models import Agent, AuditEvent
 
 Action = AuditEvent.Action

@@ -18,12 +18,12 @@ from pathlib import Path
 from django.conf import settings
 from django.db import connection
 
-from rl import files
-from rl.errors import BackupFailed, UsageError
+from rl.base import files
+from rl.base.errors import BackupFailed, UsageError
+from rl.base.records import Report, silent
 from rl.models import Artifact, Deployment, LabelModel, TrainingSet
 from rl.operations import audit, data_files, dumps
 from rl.operations.archive import FORMAT, Manifest, Writer
-from rl.records import Report, silent
 
 _NAME = re.compile(r"ratchet-\d{8}T\d{6}Z\.tar")
 _RESERVE = 64 * 1024 * 1024

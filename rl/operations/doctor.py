@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from django.db import DatabaseError
 
-from rl.errors import BackupFailed
+from rl.base.errors import BackupFailed
 from rl.operations.symptoms import data, machine, models, site
 from rl.operations.symptoms.symptom import Severity, Symptom, problem
 

@@ -16,7 +16,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import Conninfo
 
-from rl.errors import BackupFailed, BadFile
+from rl.base.errors import BackupFailed, BadFile
 
 FILE = "database.pgdump"
 ASIDE = "ratchet_replaced"

@@ -12,11 +12,11 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
 
-from rl import files
-from rl.errors import BackupFailed, UsageError
+from rl.base import files
+from rl.base.errors import BackupFailed, UsageError
+from rl.base.records import Report, silent
 from rl.operations import audit, data_files, dumps
 from rl.operations.archive import Manifest, Reader
-from rl.records import Report, silent
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.utils import timezone
 
-from rl import files
+from rl.base import files
+from rl.base.records import Report, silent
 from rl.models import AuditEvent, Episode, Experiment, Feedback, Trace, TrainingRun, TrainingSetTrace, WebhookDelivery
 from rl.operations import audit
-from rl.records import Report, silent
 
 CHUNK = 200
 """Rows in one transaction."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from django.db import connection
 
-from rl.errors import BackupFailed, BadFile
+from rl.base.errors import BackupFailed, BadFile
 
 FILE = "db.sqlite3"
 _PATIENCE_SECONDS = 60

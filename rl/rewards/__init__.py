@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 
 if TYPE_CHECKING:
     from rl.rewards.base import BaseReward

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
-from rl.records import TraceRecord
+from rl.base.records import TraceRecord
 
 
 @dataclass(frozen=True, slots=True)

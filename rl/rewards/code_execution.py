@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rl.records import TraceRecord
+from rl.base.records import TraceRecord
 from rl.rewards.base import BaseReward, RewardResult
 from rl.rewards.blocks import Block, fenced_blocks, program_of
 from rl.sandbox import LANGUAGES, Limits, Result, TestCase, grade, run

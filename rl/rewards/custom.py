@@ -3,9 +3,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
+from rl.base.slugs import check_slug
 from rl.rewards.base import BaseReward
-from rl.slugs import check_slug
 
 
 def load_rewards(paths: Mapping[str, str]) -> list[BaseReward]:

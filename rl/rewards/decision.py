@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rl.records import TraceRecord
+from rl.base.records import TraceRecord
+from rl.config.reward_weights import SCALES, Table, decision_weights
 from rl.rewards.base import BaseReward, RewardResult
-from rl.rewards.weights import SCALES, Table, decision_weights
 
 FEEDBACK: Mapping[str, float] = {"CONFIRMED": 1.0, "CORRECTED": -0.5, "OVERRIDDEN": -0.8, "IGNORED": 0.0}
 """What a person did with the decision, as a raw reward."""

@@ -6,13 +6,13 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
-from rl.errors import Interrupted, RewardFailed, SandboxUnavailable, UsageError
-from rl.records import TraceRecord
+from rl.base.errors import Interrupted, RewardFailed, SandboxUnavailable, UsageError
+from rl.base.records import TraceRecord
+from rl.config.reward_weights import check_reward_weights
 from rl.rewards import REWARDS, reward_class
 from rl.rewards.base import BaseReward, RewardResult
 from rl.rewards.feedback import mean_rating
 from rl.rewards.summary import RewardSummary
-from rl.rewards.weights import check_reward_weights
 
 LABEL_THRESHOLD = 0.6
 EQUAL = 1e-9

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from rl.records import TraceRecord
+from rl.base.records import TraceRecord
 from rl.rewards.base import BaseReward, RewardResult
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from rl.records import TraceRecord
+from rl.base.records import TraceRecord
 from rl.rewards.base import BaseReward, RewardResult
 from rl.rewards.blocks import LONGEST, fenced_blocks, outside
 from rl.rewards.syntax import is_json

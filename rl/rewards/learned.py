@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rl.records import TraceRecord
+from rl.base.records import TraceRecord
 from rl.rewards.base import BaseReward, RewardResult
 
 NOTHING_LEARNED = "no model has learned from people's labels yet"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rl.errors import RewardFailed
+from rl.base.errors import RewardFailed
 from rl.rewards.base import RewardResult
 
 

@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import NoReturn
 
 from rl import sandbox
-from rl.errors import SandboxUnavailable
+from rl.base.errors import SandboxUnavailable
 
 LONGEST = 16_384
 """Characters; a longer text is not judged."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from rl.records import TaskEvent, TraceRecord
+from rl.base.records import TaskEvent, TraceRecord
 from rl.rewards.base import BaseReward, RewardResult
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from rl.records import TraceRecord
+from rl.base.records import TraceRecord
 from rl.rewards.base import BaseReward, RewardResult
 
 

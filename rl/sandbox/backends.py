@@ -9,7 +9,7 @@ import time
 from importlib import import_module
 from typing import Final, cast
 
-from rl.errors import SandboxUnavailable, UsageError
+from rl.base.errors import SandboxUnavailable, UsageError
 from rl.sandbox import selftest
 from rl.sandbox.contract import Backend, Limits, Result
 from rl.sandbox.programs import interpreter

@@ -20,7 +20,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
-from rl.errors import SandboxUnavailable
+from rl.base.errors import SandboxUnavailable
 from rl.sandbox import programs, seccomp, tree
 from rl.sandbox.contract import ENVIRONMENT, UNPRIVILEGED_ID, Limits, Result
 from rl.sandbox.plumbing import pipe, resource_limits, result, sealed

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Final, Literal, Protocol
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 
 MIB = 2**20
 Stopped = Literal["", "wall", "cpu", "memory", "files", "output"]

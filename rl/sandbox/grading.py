@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 from rl.sandbox.backends import DEFAULT_LIMITS, run
 from rl.sandbox.contract import Limits, Result
 

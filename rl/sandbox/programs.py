@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rl.errors import SandboxUnavailable, UsageError
+from rl.base.errors import SandboxUnavailable, UsageError
 
 LANGUAGES: Final = ("python", "shell")
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from ctypes import POINTER, Structure, c_char_p, c_int, c_uint, c_uint32, c_uint64, c_void_p
 from typing import Final
 
-from rl.errors import SandboxUnavailable
+from rl.base.errors import SandboxUnavailable
 
 _LIBRARY: Final = "libseccomp.so.2"
 _ALLOW: Final = 0x7FFF0000

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from rl.errors import SandboxUnavailable
+from rl.base.errors import SandboxUnavailable
 from rl.sandbox.contract import ENVIRONMENT, MIB, Backend, Limits
 
 _PROBE: Final = """

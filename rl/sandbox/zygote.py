@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Final
 
-from rl.errors import SandboxUnavailable
+from rl.base.errors import SandboxUnavailable
 from rl.sandbox import own_process, programs, seccomp, tree
 from rl.sandbox.contract import ENVIRONMENT, UNPRIVILEGED_ID, Limits, Result
 from rl.sandbox.namespaces import PROGRAM

@@ -11,20 +11,20 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from rl.errors import UsageError
-from rl.export.levels import check_level
+from rl.base.errors import UsageError
+from rl.base.locks import device_lock
+from rl.base.records import Report, silent
+from rl.base.slugs import VARIABLE, check_slug
+from rl.config.levels import check_level
 from rl.export.ollama import check_address, check_model_name
 from rl.models import Agent, Deployment, ModelVersion, version_name
 from rl.operations import audit
 from rl.operations.audit import Action
 from rl.operations.webhooks.events import deployment_changed
-from rl.records import Report, silent
 from rl.serving import llama_server, on_ollama, promotion, retention
 from rl.serving.hosting import OllamaHostingProfile, hosting_profile
 from rl.serving.model_file import ModelFile, model_file
 from rl.serving.withdrawal import forget
-from rl.slugs import VARIABLE, check_slug
-from rl.training.locks import device_lock
 
 Target = Deployment.Target
 TARGETS: Final = (Target.OLLAMA.value, Target.LLAMA_CPP.value, Target.OPENAI.value)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 from rl.hardware import GIB, HardwareConfig, detect_hardware
 
 PROFILES: Final = {

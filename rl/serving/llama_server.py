@@ -17,13 +17,13 @@ from urllib.parse import urlsplit
 import psutil
 from django.conf import settings
 
-from rl.errors import ExportFailed, RunConflict
+from rl.base.errors import ExportFailed, RunConflict
+from rl.base.find_process import find_process
+from rl.base.locks import device_lock
+from rl.base.records import Report, silent
 from rl.export.llama_process import is_available
 from rl.models import Deployment, TrainingRun
-from rl.processes import find_process
-from rl.records import Report, silent
 from rl.serving.llama_server_process import Server, cause_of_death, end, servers_folder, spawn
-from rl.training.locks import device_lock
 
 logger = logging.getLogger(__name__)
 

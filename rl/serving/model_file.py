@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from rl.base.records import Report
 from rl.export import release
-from rl.export.checksums import artifact_fields
 from rl.models import Agent, Artifact, ModelVersion
-from rl.records import Report
+from rl.versions.checksums import artifact_fields
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 from django.conf import settings
 
-from rl import files
-from rl.errors import ExportFailed
+from rl.base import files
+from rl.base.errors import ExportFailed
+from rl.base.leaves import leaf
+from rl.base.records import Report
 from rl.export.ollama import OllamaDeployer, full_name
-from rl.leaves import leaf
 from rl.models import Agent, Deployment
-from rl.records import Report
 from rl.serving.hosting import OllamaHostingProfile
 from rl.serving.model_file import ModelFile
 

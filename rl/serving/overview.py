@@ -8,9 +8,9 @@ from typing import Any
 
 from django.db.models import Q
 
-from rl.errors import ExportFailed, UsageError
+from rl.base.errors import ExportFailed, UsageError
+from rl.config.levels import check_level
 from rl.evaluation.choosing import find_version
-from rl.export.levels import check_level
 from rl.export.ollama import full_name
 from rl.models import BASE, REWARD_MODEL, Agent, Deployment, Evaluation, ModelVersion, version_name
 from rl.serving import llama_server, on_ollama

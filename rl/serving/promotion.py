@@ -13,15 +13,15 @@ from contextlib import contextmanager
 from django.conf import settings
 from django.db import transaction
 
-from rl.errors import RunConflict, UsageError
+from rl.base.errors import RunConflict, UsageError
+from rl.base.locks import device_lock
+from rl.base.records import Report, silent
 from rl.models import Agent, Deployment, ModelVersion, version_name
 from rl.operations import audit
 from rl.operations.audit import Action
 from rl.operations.webhooks.events import deployment_changed
-from rl.records import Report, silent
 from rl.serving import on_ollama
 from rl.serving.withdrawal import rows_of
-from rl.training.locks import device_lock
 
 _PATIENCE_SECONDS = 60.0
 Alias, Target = Deployment.Alias, Deployment.Target

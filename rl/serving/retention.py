@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from rl import files
-from rl.errors import RatchetError
+from rl.base import files
+from rl.base.errors import RatchetError
+from rl.base.records import Report, silent
 from rl.export import release
 from rl.models import REWARD_MODEL, Agent, Arm, Artifact, Deployment, Experiment, ModelVersion
-from rl.records import Report, silent
 from rl.serving.on_ollama import ENV_FILE, MODELFILE
 from rl.serving.withdrawal import rows_of, take_down
 

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from django.conf import settings
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
+from rl.base.records import Report
 from rl.models import Deployment, TrainingRun
-from rl.records import Report
 from rl.serving import llama_server, on_ollama
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from django.conf import settings
 from django.utils.crypto import salted_hmac
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 from rl.models import Deployment
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from django.db import transaction
 from django.db.models import QuerySet
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
+from rl.base.records import Report, silent
 from rl.models import Agent, Deployment, ModelVersion
 from rl.operations import audit
 from rl.operations.webhooks.events import deployment_changed
-from rl.records import Report, silent
 from rl.serving import llama_server, on_ollama
 
 Target = Deployment.Target

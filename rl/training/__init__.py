@@ -6,22 +6,22 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from rl.base.errors import UsageError
+from rl.base.leaves import leaf
+from rl.base.records import TrainingResult
 from rl.config import RewardModelConfig, TrainingConfig
-from rl.errors import UsageError
-from rl.leaves import leaf
-from rl.records import TrainingResult
 
 METHODS: dict[str, str] = {
     "dpo": "rl.training.dpo",
     "kto": "rl.training.kto",
     "grpo": "rl.training.grpo",
-    "agent": "rl.training.agent",
-    "ppo": "rl.training.ppo",
+    "agent": "rl.training.agent.train",
+    "ppo": "rl.training.ppo.train",
     "reward_model": "rl.training.reward_model",
 }
 
 
-_EXPORTED = {"RLTrainer": "rl.training.pipeline", "TrainingPipeline": "rl.training.pipeline"}
+_EXPORTED = {"RLTrainer": "rl.runs.pipeline", "TrainingPipeline": "rl.runs.pipeline"}
 
 __all__ = [
     "METHODS",

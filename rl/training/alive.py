@@ -9,8 +9,8 @@ from typing import Any
 from peft import PeftModel
 from transformers import Trainer
 
-from rl.errors import Interrupted
-from rl.records import Report
+from rl.base.errors import Interrupted
+from rl.base.records import Report
 
 SECONDS = 1.0
 """Between two signs."""

@@ -10,10 +10,10 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_utils import SaveStrategy
 
-from rl.errors import Interrupted, TrainingFailed
-from rl.files import publish_directory
-from rl.records import Report
-from rl.training import checkpoints, processes
+from rl.base.errors import Interrupted, TrainingFailed
+from rl.base.files import publish_directory
+from rl.base.records import Report
+from rl.lm import checkpoints, processes
 
 METRICS = {
     "loss": "loss",

@@ -16,9 +16,9 @@ from peft import PeftModel
 from transformers import PreTrainedModel
 from trl import DPOConfig, DPOTrainer
 
-from rl.records import Report, TrainingJob, TrainingResult
+from rl.base.records import Report, TrainingJob, TrainingResult
+from rl.lm.log_probs import StoredAnswers
 from rl.training import fitting
-from rl.training.log_probs import StoredAnswers
 from rl.training.preparing import Start, encoded_rows, prepared
 from rl.training.warm_up import warmed_up
 

@@ -13,15 +13,15 @@ from torch import Tensor
 from transformers import PreTrainedModel, PrinterCallback, Trainer, TrainingArguments
 from trl.trainer.utils import use_adapter
 
+from rl.base.errors import UsageError
+from rl.base.files import publish_directory, write_json
+from rl.base.records import Report, TrainingJob, TrainingResult
 from rl.config import TrainingConfig
-from rl.errors import UsageError
-from rl.files import publish_directory, write_json
-from rl.records import Report, TrainingJob, TrainingResult
-from rl.training import loading, processes
+from rl.lm import loading, processes
+from rl.lm.lengths import LengthCount
+from rl.lm.log_probs import StoredAnswers, answer_log_probs
+from rl.lm.model_path import ADAPTER, MODEL, ORIGIN
 from rl.training.callbacks import Progress, PublishedCheckpoints, metrics_of
-from rl.training.lengths import LengthCount
-from rl.training.log_probs import StoredAnswers, answer_log_probs
-from rl.training.model_path import ADAPTER, MODEL, ORIGIN
 from rl.training.preparing import Start
 
 Arguments = TypeVar("Arguments", bound=TrainingArguments)

@@ -13,14 +13,14 @@ from typing import Any
 from datasets import Dataset, Features, List, Value
 from transformers import PreTrainedTokenizerBase
 
+from rl.base.errors import NotEnoughData, UsageError
+from rl.base.leaves import leaf
+from rl.base.records import Report, Scorer, TrainingJob
 from rl.data_formatter import read_training_rows
 from rl.data_formatter.fresh import fresh_trace
-from rl.errors import NotEnoughData, UsageError
-from rl.leaves import leaf
-from rl.records import Report, Scorer, TrainingJob
+from rl.lm.encoding import count_rows, encode
+from rl.lm.lengths import LengthCount
 from rl.training.callbacks import COMPONENT
-from rl.training.encoding import count_rows, encode
-from rl.training.lengths import LengthCount
 from rl.training.preparing import Start, write_arrow
 
 REWARD_MODEL = "rl.training.reward_scoring"

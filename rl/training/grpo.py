@@ -30,10 +30,11 @@ from trl import GRPOConfig as Arguments
 from trl import GRPOTrainer
 from trl.trainer.utils import RepeatSampler
 
+from rl.base.errors import NotEnoughData, UsageError
+from rl.base.records import Report, TrainingJob, TrainingResult
 from rl.config import GRPOConfig
-from rl.errors import NotEnoughData, UsageError
-from rl.records import Report, TrainingJob, TrainingResult
-from rl.training import fitting, loading, processes
+from rl.lm import loading, processes
+from rl.training import fitting
 from rl.training.alive import Alive
 from rl.training.fresh_prompts import reward_function, scorer_of, tokenised_prompts
 from rl.training.preparing import Start, prepared

@@ -18,10 +18,11 @@ from peft import PeftModel
 from transformers import PreTrainedModel
 from trl import KTOConfig, KTOTrainer
 
+from rl.base.errors import NotEnoughData
+from rl.base.records import Report, TrainingJob, TrainingResult
 from rl.config import TrainingConfig
-from rl.errors import NotEnoughData
-from rl.records import Report, TrainingJob, TrainingResult
-from rl.training import fitting, processes
+from rl.lm import processes
+from rl.training import fitting
 from rl.training.preparing import Start, encoded_rows, prepared
 from rl.training.warm_up import warmed_up
 

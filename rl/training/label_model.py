@@ -16,9 +16,9 @@ import numpy as np
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from rl.errors import BadFile
-from rl.files import replacing
-from rl.records import TraceRecord
+from rl.base.errors import BadFile
+from rl.base.files import replacing
+from rl.base.records import TraceRecord
 
 FEATURES = 2**16
 INVERSE_REGULARISATION = 10.0

@@ -12,14 +12,14 @@ from datasets import Dataset, Features, List, Value, disable_progress_bars
 from datasets.arrow_writer import ArrowWriter
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from rl.base.errors import NotEnoughData, TrainingFailed
+from rl.base.records import Report, TrainingJob
 from rl.data_formatter import read_training_rows
-from rl.errors import NotEnoughData, TrainingFailed
-from rl.records import Report, TrainingJob
-from rl.training import checkpoints, loading, processes
-from rl.training.encoding import PAIR, SINGLE, count_rows, encode
-from rl.training.lengths import EncodedRow, LengthCount, Limits
-from rl.training.log_probs import use_compact_head
-from rl.training.resources import resource_advice
+from rl.lm import checkpoints, loading, processes
+from rl.lm.encoding import PAIR, SINGLE, count_rows, encode
+from rl.lm.lengths import EncodedRow, LengthCount, Limits
+from rl.lm.log_probs import use_compact_head
+from rl.lm.resources import resource_advice
 
 ANSWERS = {"dpo": PAIR, "reward_model": PAIR, "kto": SINGLE}
 """Method to the keys of a row's answers."""

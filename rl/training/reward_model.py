@@ -20,12 +20,12 @@ from transformers import PreTrainedModel
 from trl import RewardConfig, RewardTrainer
 from trl.trainer.utils import disable_dropout_in_model
 
+from rl.base.records import Report, TrainingJob, TrainingResult
 from rl.config import RewardModelConfig, TrainingConfig
 from rl.data_formatter import read_training_rows
-from rl.records import Report, TrainingJob, TrainingResult
+from rl.lm.model_path import SCORES
 from rl.training import fitting
 from rl.training.calibration import expected_calibration_error
-from rl.training.model_path import SCORES
 from rl.training.preparing import Start, encoded_rows, prepared
 from rl.training.reward_scoring import HEAD, RewardModel, load_scoring_base, score_pairs
 

@@ -17,14 +17,14 @@ from peft import PeftModel
 from torch import Tensor
 from transformers import AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
 
-from rl.errors import TrainingFailed, UsageError
-from rl.records import AnswerScore, Message, PairScore, Report, TraceRecord, silent
-from rl.training import loading
-from rl.training.encoding import PAIR, SINGLE, encode
-from rl.training.lengths import LengthCount
-from rl.training.log_probs import TOKENS_PER_BATCH, batches
-from rl.training.model_path import base_of, check_model_path, check_weights, is_adapter, is_reward_model
-from rl.training.resources import resource_advice
+from rl.base.errors import TrainingFailed, UsageError
+from rl.base.records import AnswerScore, Message, PairScore, Report, TraceRecord, silent
+from rl.lm import loading
+from rl.lm.encoding import PAIR, SINGLE, encode
+from rl.lm.lengths import LengthCount
+from rl.lm.log_probs import TOKENS_PER_BATCH, batches
+from rl.lm.model_path import base_of, check_model_path, check_weights, is_adapter, is_reward_model
+from rl.lm.resources import resource_advice
 
 HEAD = "score"
 """What transformers calls it, in all models for language."""

@@ -10,11 +10,11 @@ from typing import Any
 from datasets import Dataset, Features, List, Value
 from trl import GRPOTrainer
 
+from rl.base.records import silent
 from rl.data_formatter import read_training_rows
-from rl.records import silent
-from rl.training.encoding import count_rows, encode
-from rl.training.lengths import LengthCount
-from rl.training.log_probs import PromptAndAnswer
+from rl.lm.encoding import count_rows, encode
+from rl.lm.lengths import LengthCount
+from rl.lm.log_probs import PromptAndAnswer
 from rl.training.preparing import Start, check_lengths, write_arrow
 
 REWARD = "stored_reward"

@@ -16,11 +16,11 @@ from transformers import PreTrainedModel
 from trl import SFTConfig, SFTTrainer
 from trl.trainer.utils import disable_dropout_in_model
 
+from rl.lm.checkpoints import WARM_UP
+from rl.lm.log_probs import PromptAndAnswer
+from rl.lm.resources import release_memory
 from rl.training import fitting
-from rl.training.checkpoints import WARM_UP
-from rl.training.log_probs import PromptAndAnswer
 from rl.training.preparing import Start, write_arrow
-from rl.training.resources import release_memory
 
 
 def untrained(start: Start, source: Path | None = None) -> PreTrainedModel:

@@ -7,7 +7,7 @@ from typing import Final
 
 from django.http import HttpRequest, HttpResponse
 
-from rl import logs
+from rl.base import logs
 from rl.operations.audit import Caller, acting_for
 from rl.web.client_address import client_network
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rl.base.records import ToolCall
 from rl.collect import trace_records
 from rl.environments.markup import read_action
 from rl.models import Episode, Trace
-from rl.records import ToolCall
 from rl.web.excerpt import Excerpt
 
 HEAD, SLACK = 1200, 400

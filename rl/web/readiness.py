@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import Error, connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 
-from rl import disk_space
+from rl.base import disk_space
 from rl.faults import DISK_FULL, fault_of
 
 PROBE_BYTES: Final = 65_536

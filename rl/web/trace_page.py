@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from rl.base.records import TaskEvent, ToolCall
 from rl.collect import trace_records
 from rl.models import Feedback, Trace, TrainingSet
-from rl.records import TaskEvent, ToolCall
 from rl.web.episode_page import episode_context
 from rl.web.excerpt import Excerpt
 from rl.web.trace_lists import conversation

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from rl import auto_labels
+from rl.base.errors import BadFile, NotEnoughData
 from rl.collect import feedback
 from rl.collect.trace_records import trace_record
 from rl.dataset_builder import is_held_out
-from rl.errors import BadFile, NotEnoughData
 from rl.models import Agent, LabelModel, prompt_key
 from tests.auto_labels.labelled import make_labelled
 from tests.conftest import make_trace

@@ -8,7 +8,7 @@ from typing import Any
 
 from rl.config import CONFIGS
 from rl.config.authority import AGENT, DATA_OPTIONS, HYPER_PARAMETERS, RUN_OPTIONS
-from rl.evaluation.guard_limits import GUARD_LIMITS
+from rl.config.guard_limits import GUARD_LIMITS
 from rl.rewards import REWARDS
 from tests.boundary.watching import TOKEN
 

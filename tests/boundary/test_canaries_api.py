@@ -172,8 +172,8 @@ def test_without_the_registered_names_a_path_would_be_looked_at(walk: Walk, monk
 
 def test_without_either_a_run_would_be_told_an_address(walk: Walk, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(registered, "_named", lambda field, name: name)
-    monkeypatch.setattr("rl.training.rollouts.find_spec", lambda name: True)
-    monkeypatch.setattr("rl.training.rollouts.require_rewards", lambda *arguments: None)
-    monkeypatch.setattr("rl.training.data_check.require_rewards", lambda *arguments: None)
+    monkeypatch.setattr("rl.scoring.rollouts.find_spec", lambda name: True)
+    monkeypatch.setattr("rl.scoring.rollouts.require_rewards", lambda *arguments: None)
+    monkeypatch.setattr("rl.runs.data_check.require_rewards", lambda *arguments: None)
     with pytest.raises(Deed, match="training with config vllm_server"):
         walk.train("vllm_server", canaries.ADDRESS, "grpo")

@@ -14,12 +14,13 @@ from django.test import Client
 from django_q.models import Failure, OrmQ, Schedule, Success
 from django_q.signing import SignedPackage
 
-from rl import online_learner, registered
-from rl.errors import UsageError
+from rl import registered
+from rl.base.errors import UsageError
+from rl.base.records import silent
+from rl.lm.tiny_model import build
 from rl.models import Agent, TrainingRun
-from rl.records import silent
-from rl.training import run as runs
-from rl.training.tiny_model import build
+from rl.runs import online_learner
+from rl.runs import run as runs
 from tests.admin.test_editing import AGENT
 from tests.web.api.conftest import Caller, assert_problem
 

@@ -8,13 +8,14 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from unittest.mock import patch
 
-from rl import policies, rewarding, tasks
-from rl.errors import RatchetError
+from rl import policies, tasks
+from rl.base.errors import RatchetError
+from rl.base.records import silent
 from rl.models import Agent, TrainingRun
-from rl.online_learner import OnlineLearner
-from rl.records import silent
+from rl.runs import run as runs
+from rl.runs.online_learner import OnlineLearner
+from rl.scoring import stored as rewarding
 from rl.training import METHODS
-from rl.training import run as runs
 from tests.boundary.watching import Watch
 
 TICKS = ("consider_retraining", "supervise_servers", "look_at_experiments", "deliver_answers", "forget_pending_spans")

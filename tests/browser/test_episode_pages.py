@@ -9,13 +9,13 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import BrowserContext, Page, Response, expect
 
+from rl.base.records import Message, ToolCall
 from rl.collect.episodes import store_episodes
 from rl.environments.contract import ToolRequest
 from rl.environments.episode import Episode, Turn
 from rl.environments.markup import write_calls
 from rl.models import Agent, Trace, TrainingRun
-from rl.records import Message, ToolCall
-from rl.rewarding import calculate
+from rl.scoring.stored import calculate
 from tests.browser.conftest import LiveSite
 from tests.browser.test_rating_page import sign_in
 from tests.collect.made_episodes import trained

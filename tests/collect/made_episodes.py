@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from rl.base.records import Message, ToolCall
 from rl.environments.episode import Episode, Turn
-from rl.records import Message, ToolCall
 
 LOOKED = Turn(
     'I try it.\n<tool_call>{"name": "exec_code", "arguments": {"code": "print(3)"}}</tool_call>',

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rl.base.errors import BadFile
+from rl.base.records import Message, WidgetChoice
 from rl.collect import json_stream
 from rl.collect.command_center import (
     Entry,
@@ -27,8 +29,6 @@ from rl.collect.command_center import (
 )
 from rl.collect.storable import DEEPEST, unstorable
 from rl.data_formatter import build_fixture_dpo_pairs, build_widget_dpo_pairs
-from rl.errors import BadFile
-from rl.records import Message, WidgetChoice
 from tests.collect.make_command_center import SCENARIOS, SUITS, write_files
 
 Row = dict[str, Any]

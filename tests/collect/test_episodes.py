@@ -6,6 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from rl.base.records import Message, ToolCall
 from rl.collect import feedback
 from rl.collect.episodes import CHUNK, store_episodes
 from rl.demo.agent_tasks import CODE_TASKS
@@ -15,7 +16,6 @@ from rl.environments.episode import Turn
 from rl.environments.rollout import run_episodes
 from rl.environments.tasks import CodeTaskDataset
 from rl.models import Agent, Episode, Feedback, ModelVersion, Trace, TrainingRun
-from rl.records import Message, ToolCall
 from tests.collect.made_episodes import ANSWERED, LOOKED, episode, trained
 
 

@@ -7,9 +7,9 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from rl.base.errors import UsageError
 from rl.collect import feedback
 from rl.collect.events import normalise, rating
-from rl.errors import UsageError
 from rl.models import Agent, Feedback, Trace
 from tests.conftest import make_trace
 

@@ -10,12 +10,12 @@ from django.core.exceptions import ValidationError
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from rl.base.errors import BadFile, UsageError
 from rl.collect import feedback
 from rl.collect.importers import IMPORTERS, importer
 from rl.collect.importers import command_center as module
 from rl.collect.importers.command_center import NO_ENTRY, OLDER, OTHER_ANSWER, OTHER_QUESTION, RATED_TWICE, run
 from rl.collect.importers.report import EXAMPLES, OTHER, REASONS, ImportCount
-from rl.errors import BadFile, UsageError
 from rl.models import Agent, Feedback, Trace
 from tests.collect.make_command_center import write_files
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from django.core.exceptions import ValidationError
 
+from rl.base.errors import BadFile, Interrupted, UsageError
 from rl.collect.importers import importer
 from rl.collect.importing import import_files
-from rl.errors import BadFile, Interrupted, UsageError
 from rl.models import Agent, Feedback, Trace
 from tests.collect.importers.reading import lines
 

@@ -8,11 +8,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from rl.base.records import Message, ReasoningStep, TaskEvent, ToolCall
 from rl.collect import feedback, saying, storing
 from rl.collect.imported import ImportedFeedback, ImportedTrace, Rejected
 from rl.collect.storing import MOST_NEW_AGENTS, NO_AGENT, OTHER_ANSWER, TOO_MANY_AGENTS, TraceStore
 from rl.models import Agent, Feedback, ModelVersion, Trace
-from rl.records import Message, ReasoningStep, TaskEvent, ToolCall
 
 TIME = datetime(2026, 2, 1, 12, 0, tzinfo=UTC)
 

@@ -3,9 +3,6 @@ from __future__ import annotations
 import pytest
 
 from tests.commands.site import QUICK, Site, prepare
-from tests.training.conftest import tiny_base
-
-__all__ = ["tiny_base"]
 
 
 @pytest.fixture(scope="session")

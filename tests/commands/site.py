@@ -121,7 +121,7 @@ def prepare(data: Path, overrides: dict[str, Any]) -> Site:
     site = Site(data)
     data.mkdir(parents=True)
     program = (
-        "from rl.demo.load import load_demo; from rl.training.base_models import resolve; from rl.records import silent;"
+        "from rl.demo.load import load_demo; from rl.lm.base_models import resolve; from rl.base.records import silent;"
         f"agent = load_demo(); agent.training_overrides = {{**agent.training_overrides, **{overrides!r}}};"
         f"agent.response_length = {ANSWER_TOKENS}; agent.save();"
         "resolve('', silent)"

@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from rl.base.records import silent
 from rl.export import gguf
 from rl.export.records import ExportJob
 from rl.models import Agent, Artifact, Evaluation, ModelVersion
-from rl.records import silent
 from tests.evaluation.conftest import PAIRS, adapter
 from tests.evaluation.pair_sets import pair_set, version_on
-from tests.training.conftest import tiny_base
 
-__all__ = ["adapter", "tiny_base"]
+__all__ = ["adapter"]
 
 pytestmark = pytest.mark.django_db
 

@@ -14,7 +14,7 @@ from rl.config.authority import Owner
 from rl.dataset_builder import DataOptions
 from rl.demo.agent_tasks import CODE_TASKS
 from rl.models import Agent, Episode, Evaluation, MetricPoint, TrainingRun, TrainingSet
-from rl.training import run as runs
+from rl.runs import run as runs
 from tests.commands.agents import EVEN, Write, own_tasks, trained, write
 from tests.commands.site import Site, kill_session
 

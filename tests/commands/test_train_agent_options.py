@@ -163,7 +163,7 @@ def test_there_must_be_a_file(data_dir, options: tuple[str, ...], told: str):
     ],
 )
 def test_what_cannot_be_asked_for_is_refused(data_dir, write: Write, monkeypatch, options: tuple[str, ...], told: str):
-    monkeypatch.setattr("rl.training.rollouts.find_spec", lambda name: None)
+    monkeypatch.setattr("rl.scoring.rollouts.find_spec", lambda name: None)
     assert told in refused("--config", str(write()), *options, "--dry-run")
     assert not Agent.objects.exists()
 

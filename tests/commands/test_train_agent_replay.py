@@ -24,7 +24,7 @@ STORED = """
 from rl.collect.episodes import store_episodes
 from rl.environments.episode import Turn
 from rl.models import Agent
-from rl.records import Message, ToolCall
+from rl.base.records import Message, ToolCall
 from tests.collect.made_episodes import ANSWERED, episode
 asked = (Message(role="user", content="Task 4?"),)
 turns = (Turn("", (ToolCall("exec_code", {"code": "x"}, "a purple elephant"),)), ANSWERED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rl.records import DirectPreference, Message, RatedAnswer, WidgetChoice
+from rl.base.records import DirectPreference, Message, RatedAnswer, WidgetChoice
 
 NEEDS: dict[str, Any] = {"type": "query", "domains": ["industrial"], "entities": {"devices": ["Pump 4", "Pump 5"]}}
 SCENARIOS = ("alerts", "comparison", "kpi", "trend")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rl.records import JudgedAnswer, Message
+from rl.base.records import JudgedAnswer, Message
 
 
 def judged(number: int, response: str = "On its way.", *, key: str = "p", **said: Any) -> JudgedAnswer:

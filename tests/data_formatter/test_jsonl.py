@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rl.base.errors import BadFile, UsageError
+from rl.base.records import Message
 from rl.data_formatter import DPOPair, load_pairs_from_jsonl, pairs_to_jsonl, training_row
-from rl.errors import BadFile, UsageError
-from rl.records import Message
 
 PAIR = DPOPair("Which?", "this", "that", "q1", "kpi", {"pair_type": "fixture", "confidence": 0.75, "feedback": [1, 2]})
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from rl.base.errors import BadFile, UsageError
 from rl.data_formatter import DPOPair, read_training_rows, training_row
-from rl.errors import BadFile, UsageError
 
 PROMPT = [{"role": "user", "content": "Where?"}]
 ANSWER = [{"role": "assistant", "content": "Here."}]

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rl.base.errors import UsageError
+from rl.base.records import RatedAnswer
 from rl.data_formatter import build_fixture_dpo_pairs, build_widget_dpo_pairs
 from rl.data_formatter import pairing as reasons
-from rl.errors import UsageError
-from rl.records import RatedAnswer
 from tests.data_formatter.answers import SCENARIOS, answer, widget
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from rl.base.errors import BadFile, UsageError
 from rl.dataset_builder import task_source
 from rl.dataset_builder.agent_tasks import DEMO_TASKS
 from rl.environments.settings import EnvironmentSettings
-from rl.errors import BadFile, UsageError
 from rl.models import Agent
 
 pytestmark = pytest.mark.django_db

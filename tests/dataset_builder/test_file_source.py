@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
+from rl.base.errors import BadFile, NotEnoughData, UsageError
 from rl.collect.importers import importer
 from rl.dataset_builder import DataOptions, freeze, freeze_files, prepare_training_dataset, survey, survey_files
 from rl.dataset_builder.file_source import FileSource
 from rl.dataset_builder.groups import Tally
-from rl.errors import BadFile, NotEnoughData, UsageError
 from rl.models import Agent, Feedback, Trace
 from tests.collect.make_command_center import write_files
 from tests.dataset_builder.ratings import all_rows, texts

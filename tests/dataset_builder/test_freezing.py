@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from rl.base.errors import NotEnoughData, TrainingFailed
 from rl.collect import feedback
 from rl.dataset_builder import DataOptions, freeze, is_held_out
 from rl.dataset_builder import freezing as freezing_module
 from rl.dataset_builder import pair_rows as pair_rows_module
 from rl.dataset_builder.rows import read_feedback_ids
-from rl.errors import NotEnoughData, TrainingFailed
 from rl.models import Feedback, TrainingSet
 from tests.conftest import make_trace
 from tests.dataset_builder.ratings import all_rows, questions, rate, rate_prompts, rated, read_rows, texts

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from rl.base.errors import NotEnoughData
+from rl.base.records import Message
 from rl.collect.episodes import store_episodes
 from rl.dataset_builder import DatasetPipeline
 from rl.environments.episode import Turn
-from rl.errors import NotEnoughData
 from rl.models import Agent
-from rl.records import Message
-from rl.rewarding import calculate
+from rl.scoring.stored import calculate
 from tests.collect.made_episodes import LOOKED, trained
 from tests.dataset_builder.ratings import all_rows, rate
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rl.base.errors import NotEnoughData, UsageError
 from rl.collect import feedback
 from rl.dataset_builder import DataOptions, freeze, freeze_files, is_held_out
-from rl.errors import NotEnoughData, UsageError
 from rl.models import Feedback, Trace, TrainingSet, prompt_key
 from tests.collect.make_command_center import write_files
 from tests.conftest import make_trace

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from rl.base.errors import UsageError
 from rl.dataset_builder import DataOptions
-from rl.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from rl.base.errors import NotEnoughData, UsageError
 from rl.dataset_builder import DatasetPipeline
-from rl.errors import NotEnoughData, UsageError
 from tests.conftest import make_trace
 from tests.dataset_builder.ratings import all_rows, rate
 

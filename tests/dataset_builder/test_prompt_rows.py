@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from rl.base.errors import NotEnoughData, UsageError
 from rl.data_formatter import read_training_rows
 from rl.dataset_builder import DataOptions, freeze, freeze_files, is_held_out, survey
-from rl.errors import NotEnoughData, UsageError
 from rl.models import prompt_key
 from tests.conftest import make_trace
 

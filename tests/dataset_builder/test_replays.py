@@ -9,6 +9,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from rl.base.errors import NotEnoughData
+from rl.base.records import Message, ToolCall
 from rl.collect import feedback
 from rl.collect.capture.cleaning import MOST_CHARACTERS
 from rl.collect.episodes import store_episodes
@@ -21,9 +23,7 @@ from rl.environments.episode import Turn
 from rl.environments.replay import ReplayEnv
 from rl.environments.settings import EnvironmentSettings
 from rl.environments.tasks.replay_fields import replay_problems
-from rl.errors import NotEnoughData
 from rl.models import Agent, Feedback, Trace, TrainingRun, prompt_key
-from rl.records import Message, ToolCall
 from tests.collect.made_episodes import ANSWERED, LOOKED, episode, trained
 from tests.conftest import make_trace
 from tests.dataset_builder.ratings import questions, rate, read_rows

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rl.base.errors import NotEnoughData
 from rl.dataset_builder import DataOptions, freeze, survey
-from rl.errors import NotEnoughData
 from rl.models import Feedback
 from tests.conftest import make_trace
 from tests.dataset_builder.ratings import all_rows, rate, rate_prompts

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from rl.base.errors import UsageError
 from rl.collect import feedback
 from rl.dataset_builder import DataOptions, freeze, get_training_stats
-from rl.errors import UsageError
 from tests.conftest import make_trace
 from tests.dataset_builder.ratings import rate, rate_prompts, rated
 

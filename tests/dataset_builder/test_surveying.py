@@ -6,9 +6,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from rl.base.errors import NotEnoughData
 from rl.collect import feedback
 from rl.dataset_builder import DataOptions, Lengths, freeze, survey
-from rl.errors import NotEnoughData
 from rl.models import TrainingSet
 from tests.conftest import make_trace
 from tests.dataset_builder.ratings import rate, rate_prompts, rated

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from rl.base.errors import NotEnoughData, UsageError
 from rl.dataset_builder import DataOptions, freeze, freeze_tasks, survey_tasks
 from rl.dataset_builder.task_rows import TaskSource
 from rl.environments.settings import EnvironmentSettings
-from rl.errors import NotEnoughData, UsageError
 from rl.models import Agent, prompt_key
 from tests.dataset_builder.ratings import read_rows
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from rl.base.errors import UsageError
 from rl.environments.base import LONGEST_OBSERVATION, AgentEnv
 from rl.environments.contract import Action, Judgement, ToolRequest
 from rl.environments.tools import BaseTool, ToolFailed
-from rl.errors import UsageError
 
 
 class Look(BaseTool):

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from rl.base.errors import BadFile, UsageError
 from rl.config import AgentConfig
 from rl.environments.config_file import AgentFile, read_agent_file
 from rl.environments.config_file.document import LARGEST_FILE
 from rl.environments.settings import EnvironmentSettings
 from rl.environments.tools.web_search import SearchSettings
-from rl.errors import BadFile, UsageError
 
 CODE = """
 model: {name: Qwen/Qwen2.5-0.5B-Instruct, dtype: bfloat16}

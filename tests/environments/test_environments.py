@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from rl import environments
+from rl.base.errors import UsageError
 from rl.environments import ENVIRONMENTS, environment_class
 from rl.environments.base import AgentEnv
-from rl.errors import UsageError
 from tests.environments.test_base import FindTheCat
 
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
+from rl.base.errors import UsageError
+from rl.base.records import Message
 from rl.environments.contract import Action, ToolRequest
 from rl.environments.episode import Episode
 from rl.environments.replay import SHORT, ReplayEnv, judged_by_accepted
 from rl.environments.rollout import run_episode
 from rl.environments.settings import EnvironmentSettings
-from rl.errors import UsageError
-from rl.records import Message
 
 ASKED = [{"role": "system", "content": "You look."}, {"role": "user", "content": "What is there?"}]
 SUM = {"task_id": "sum", "prompt": "Print 3.", "tests": [{"input": "", "output": "3"}]}

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from rl.base.records import Message
 from rl.demo.agent_tasks import CODE_TASKS, SEARCH_TASKS
 from rl.environments.code_exec import CodeExecEnv
 from rl.environments.rollout import run_episode, run_episodes
 from rl.environments.search import SearchEnv
 from rl.environments.tasks import CodeTaskDataset, SearchTaskDataset
-from rl.records import Message
 
 
 def call(name: str, **arguments: Any) -> str:

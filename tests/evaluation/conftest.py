@@ -8,9 +8,6 @@ from typing import Any
 import pytest
 
 from tests.export.tiny_models import build_adapter
-from tests.training.conftest import tiny_base
-
-__all__ = ["tiny_base"]
 
 Row = dict[str, Any]
 

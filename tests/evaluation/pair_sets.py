@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rl.config import TrainingConfig
 from rl.models import Agent, ModelVersion, TrainingRun, TrainingSet
-from rl.training import versions
+from rl.versions import versions
 from tests.evaluation.conftest import Row
 
 MAX_LENGTH = 128

@@ -12,7 +12,7 @@ from typing import Any
 from rl.config import AgentConfig
 from rl.environments.settings import EnvironmentSettings
 from rl.models import Agent, ModelVersion, TrainingRun, TrainingSet
-from rl.training import versions
+from rl.versions import versions
 from tests.training.agents import task
 
 EVEN = EnvironmentSettings("tests.training.worlds:Even", {"rounds": 2})

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from rl.base.records import GeneratedAnswer
 from rl.evaluation.answer_errors import KINDS, asks_for_format, kinds_of
-from rl.records import GeneratedAnswer
 
 ROW = {"prompt": [{"role": "user", "content": "?"}], "prompt_key": "q", "details": {}}
 CALL = '<tool_call>{"name": "look", "arguments": {}}</tool_call>'

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
+from rl.base.records import PairScore, silent
 from rl.evaluation import artifact
 from rl.evaluation.evaluate import evaluate
 from rl.evaluation.pairs import SAMPLED, sample
@@ -14,7 +15,6 @@ from rl.export import gguf as gguf_export
 from rl.export import llama_process
 from rl.export.records import ExportJob
 from rl.models import Agent, Artifact, Evaluation, ModelVersion, TrainingSet
-from rl.records import PairScore, silent
 from tests.evaluation.conftest import PAIRS, TOO_LONG, pair
 from tests.evaluation.pair_sets import pair_set, version_on
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from rl.base.records import PairScore
 from rl.evaluation.breakdown import MOST_GROUPS, breakdown
 from rl.models import Feedback, Trace
-from rl.records import PairScore
 
 pytestmark = pytest.mark.django_db
 

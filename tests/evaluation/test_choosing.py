@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rl.errors import NotEnoughData, UsageError
+from rl.base.errors import NotEnoughData, UsageError
 from rl.evaluation.choosing import find_version, latest_training_set, never_learned
 from rl.models import Agent, TrainingSet
 from tests.evaluation.conftest import PAIRS

@@ -12,16 +12,16 @@ from statistics import fmean
 import pytest
 from transformers import AutoTokenizer
 
+from rl.base.records import silent
 from rl.config import TrainingConfig
+from rl.config.guard_limits import GUARD_LIMITS
 from rl.dataset_builder import is_held_out
 from rl.evaluation.evaluate import evaluate, evaluate_checkpoint
-from rl.evaluation.guard_limits import GUARD_LIMITS
 from rl.evaluation.scoring import score_pairs
 from rl.export import merge
 from rl.export.records import ExportJob
 from rl.models import Agent, Deployment, ModelVersion, TrainingRun, TrainingSet
-from rl.records import silent
-from rl.training import versions
+from rl.versions import versions
 from tests.evaluation.conftest import PAIRS, TOO_LONG, Row
 
 pytestmark = pytest.mark.django_db

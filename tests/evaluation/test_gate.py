@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rl.base.records import PairScore
 from rl.evaluation.gate import FEWEST_PROMPTS, Verdict, decide, decide_means
-from rl.records import PairScore
 
 ORDER = ["reject", "undecided", "promote"]
 

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 import torch
 
+from rl.base.records import AnswerScore, Interval, TraceRecord, silent
 from rl.evaluation import guarding
 from rl.evaluation.answering import answer_versions
 from rl.evaluation.divergence import divergence
 from rl.evaluation.gate import Verdict
 from rl.evaluation.guarding import PROMPTS, Guards, Watch, watch
 from rl.evaluation.scoring import score_versions
+from rl.lm import loading
 from rl.models import Agent, Trace
-from rl.records import AnswerScore, Interval, TraceRecord, silent
-from rl.training import loading
 from tests.evaluation.conftest import PAIRS, TOO_LONG, pair
 
 pytestmark = pytest.mark.django_db

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from rl.errors import UsageError
-from rl.evaluation.guard_limits import GUARD_LIMITS, check_guard_limits, guard_limits
+from rl.base.errors import UsageError
+from rl.config.guard_limits import GUARD_LIMITS, check_guard_limits, guard_limits
 from rl.evaluation.guards import Rail, Said, broken_reason, rails
 
 

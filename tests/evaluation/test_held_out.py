@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 from rl.evaluation.held_out import contrasts
 
 

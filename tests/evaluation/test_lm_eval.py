@@ -16,15 +16,15 @@ import pytest
 import torch
 from django.core.management import CommandError, call_command
 
-from rl.errors import BadFile, TrainingFailed, UsageError
+from rl.base.errors import BadFile, TrainingFailed, UsageError
+from rl.base.records import silent
 from rl.evaluation import lm_eval, lm_eval_task
 from rl.evaluation.contest import Contest
 from rl.evaluation.guarding import skipped
 from rl.evaluation.guards import task_loss
 from rl.evaluation.lm_eval_results import ModelScore, TaskScores, compared, in_words, read
+from rl.lm import loading
 from rl.models import Agent, Evaluation
-from rl.records import silent
-from rl.training import loading
 from tests.commands.environments import environment_of
 from tests.evaluation.conftest import PAIRS
 from tests.evaluation.pair_sets import pair_set, version_on

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rl.errors import BadFile
+from rl.base.errors import BadFile
 from rl.evaluation.own_pairs import read_pairs
 from rl.models import ModelVersion, TrainingRun, TrainingSet, prompt_key
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rl.base.records import AnswerScore, GeneratedAnswer, TraceRecord, silent
 from rl.config import GRPOConfig
 from rl.data_formatter.fresh import fresh_trace
 from rl.evaluation import rewarded
@@ -17,9 +18,8 @@ from rl.evaluation.answering import answer_versions
 from rl.evaluation.choosing import latest_training_set
 from rl.evaluation.evaluate import evaluate, evaluate_checkpoint
 from rl.models import Agent, Deployment, ModelVersion, TrainingRun, TrainingSet
-from rl.records import AnswerScore, GeneratedAnswer, TraceRecord, silent
 from rl.rewards.base import BaseReward, RewardResult
-from rl.training import versions
+from rl.versions import versions
 from tests.evaluation.conftest import Row
 
 pytestmark = pytest.mark.django_db

@@ -8,9 +8,9 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from rl.errors import TrainingFailed
+from rl.base.errors import TrainingFailed
+from rl.base.records import silent
 from rl.evaluation.scoring import score_pairs, score_versions
-from rl.records import silent
 from tests.evaluation.conftest import PAIRS, TOO_LONG, Row
 
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from rl.base.records import silent
 from rl.environments.settings import EnvironmentSettings
 from rl.evaluation import solved
 from rl.evaluation.contest import Contest
 from rl.evaluation.evaluate import evaluate, evaluate_checkpoint
 from rl.evaluation.solving import solve_versions
 from rl.models import Agent, Deployment
-from rl.records import silent
 from tests.evaluation.task_sets import CONFIG, task_set, version_from
 from tests.evaluation.test_rewarded import ROWS, held_out
 from tests.evaluation.test_rewarded import version_of as version_of_prompts

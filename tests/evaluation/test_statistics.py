@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rl.base.records import Interval, PairScore
 from rl.evaluation.sample_size import needed_prompts
 from rl.evaluation.statistics import (
     PairedCounts,
@@ -18,7 +19,6 @@ from rl.evaluation.statistics import (
     student_t,
     wilson,
 )
-from rl.records import Interval, PairScore
 
 
 def scores(*prompts: str) -> list[PairScore]:

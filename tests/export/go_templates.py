@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from jinja2 import Environment
 
-from rl.records import Message
+from rl.base.records import Message
 
 _ACTIONS = {
     ".Content": "{{ m.content }}",

@@ -17,14 +17,14 @@ from gguf import GGUFReader
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer, Phi3Config
 
-from rl.errors import ExportFailed, Interrupted, UsageError
+from rl.base.errors import ExportFailed, Interrupted, UsageError
+from rl.base.records import Report, silent
+from rl.config.levels import K_LEVELS, LEVELS
 from rl.export import gguf, merge
 from rl.export.gguf import export
-from rl.export.levels import K_LEVELS, LEVELS
 from rl.export.llama_process import greedy_tokens
 from rl.export.records import ExportJob, ExportResult
-from rl.records import Report, silent
-from rl.training.tiny_model import build as build_embedded_model
+from rl.lm.tiny_model import build as build_embedded_model
 from tests.export.tiny_models import FAMILIES, build_model
 
 Build = Callable[[str], Path]
@@ -203,10 +203,10 @@ def test_a_damaged_model_is_told_in_one_line_and_leaves_nothing(
 EXPORT_INTO = """
 import resource, sys
 from pathlib import Path
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
 from rl.export import gguf, merge
 from rl.export.records import ExportJob
-from rl.records import silent
+from rl.base.records import silent
 base, *places = sys.argv[1:]
 for place in places:
     output, limit = place.split("=")

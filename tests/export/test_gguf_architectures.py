@@ -19,7 +19,7 @@ from transformers import (
     Qwen3Config,
 )
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
 from rl.export.gguf_architectures import (
     ARCHITECTURES,
     find_architecture,

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file, save_file
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
+from rl.base.records import silent
+from rl.config.levels import K_LEVELS
 from rl.export import gguf_check, gguf_weights
 from rl.export.gguf_check import POSITIONS, self_check
 from rl.export.gguf_convert import convert
-from rl.export.levels import K_LEVELS
-from rl.records import silent
 from tests.export.tiny_models import FAMILIES, build_model
 
 Build = Callable[[str], Path]

@@ -10,7 +10,7 @@ import pytest
 import torch
 from gguf import GGMLQuantizationType as Type
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
 from rl.export.gguf_quantize import k_quant_library, quantize
 
 

@@ -8,7 +8,7 @@ import gguf
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
 from rl.export.gguf_tokenizer import pre_tokenizer_name, starts_with_bos, write_tokenizer
 from tests.export.tiny_models import SPLITS, byte_level_tokenizer, gemma_tokenizer, sentencepiece_like_tokenizer
 

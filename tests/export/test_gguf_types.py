@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from gguf import GGMLQuantizationType as Type
 
+from rl.config.levels import LEVELS
 from rl.export.gguf_types import Mixture, byte_size
-from rl.export.levels import LEVELS
 
 WIDE = (512, 256)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
 from rl.export.gguf_weights import Checkpoint
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
 from rl.export import llama_cpp_tools
 from rl.export.llama_cpp_tools import checkout, convert_script, quantize_program, run_program, run_script
 from tests.export.llama_cpp_doubles import program

@@ -11,10 +11,10 @@ from peft import PeftModel
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from rl.errors import ExportFailed, UsageError
+from rl.base.errors import ExportFailed, UsageError
+from rl.base.records import silent
 from rl.export.merge import export
 from rl.export.records import ExportJob
-from rl.records import silent
 from tests.export.tiny_models import build_adapter
 
 Build = Callable[[str], Path]

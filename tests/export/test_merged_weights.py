@@ -12,13 +12,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
+from rl.base.records import silent
 from rl.export import merge
 from rl.export.base_weights import BaseWeights
 from rl.export.loading import load_config, load_merged
 from rl.export.merged_weights import MergedWeights
 from rl.export.records import ExportJob
-from rl.records import silent
 from tests.export.tiny_models import build_adapter
 
 Build = Callable[[str], Path]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from rl.errors import ExportFailed, Interrupted, UsageError
+from rl.base.errors import ExportFailed, Interrupted, UsageError
 from rl.export.ollama import OllamaDeployer, check_model_name
 from tests.export.ollama_double import OllamaDouble, ollama_double, serving
 

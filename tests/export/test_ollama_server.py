@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
+from rl.base.records import silent
 from rl.export.gguf_convert import convert
 from rl.export.ollama import OllamaDeployer
-from rl.records import silent
 from tests.export.ollama_double import ollama_double
 
 TEMPLATE = "{{ range .Messages }}{{ .Content }}{{ end }}"

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
+from rl.base.records import Message
 from rl.export.ollama_template import family_of_file, find_family
-from rl.records import Message
 from tests.export.go_templates import render
 from tests.export.tiny_gguf import CHATML, write_gguf
 from tests.export.tiny_models import byte_level_tokenizer

@@ -10,11 +10,11 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
+from rl.base.records import silent
 from rl.export import onnx
 from rl.export.loading import load_merged
 from rl.export.records import ExportJob
-from rl.records import silent
 
 Build = Callable[[str], Path]
 pytestmark = pytest.mark.slow

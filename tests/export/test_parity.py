@@ -15,10 +15,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from rl.base.records import silent
 from rl.export.gguf_check import PROBE_TEXT
 from rl.export.gguf_convert import convert
 from rl.export.llama_process import LogitsWanted, ask
-from rl.records import silent
 from tests.export.tiny_models import FAMILIES
 
 pytestmark = pytest.mark.slow

@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
+from rl.base.records import Report, silent
+from rl.base.slugs import check_slug
 from rl.export import EXPORTERS, release
-from rl.export.checksums import artifact_fields, listed
 from rl.export.records import ExportJob, ExportResult
 from rl.export.release import default_name
+from rl.lm import base_models
 from rl.models import Agent, ModelVersion
-from rl.records import Report, silent
-from rl.slugs import check_slug
-from rl.training import base_models, versions
+from rl.versions import versions
+from rl.versions.checksums import artifact_fields, listed
 
 pytestmark = pytest.mark.django_db
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rl.errors import ExportFailed
+from rl.base.errors import ExportFailed
 from rl.export.staging import require_space, scratch_directory, staged_directory, staged_file
-from tests.test_files import break_off, names
+from tests.base.test_files import break_off, names
 
 
 def test_a_file_appears_whole_and_readable_by_all(tmp_path: Path):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 from rl.hardware import four_bit
 from tests.hardware.machines import LAPTOP, MAC, SERVER, with_gpu
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from rl.base.errors import UsageError
 from rl.config import CONFIGS, preset
-from rl.errors import UsageError
 from rl.hardware import GIB, PROFILES, get_ryzen_optimized_config, recommend
 from tests.hardware.machines import LAPTOP, MAC, RYZEN, SERVER, with_gpu
 

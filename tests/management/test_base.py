@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 from django.db import OperationalError
 from rich.table import Table
 
-from rl.errors import BadFile, GateRejected, Interrupted, NotEnoughData, RatchetError, UsageError
+from rl.base.errors import BadFile, GateRejected, Interrupted, NotEnoughData, RatchetError, UsageError
 from rl.management.base import RatchetCommand
 
 

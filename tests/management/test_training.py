@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from rl.dataset_builder import DataOptions
 from rl.management.training import training_config
 from rl.models import Agent, TrainingRun
-from rl.training import run as runs
+from rl.runs import run as runs
 from tests.hardware.machines import LAPTOP
 
 pytestmark = pytest.mark.django_db
@@ -116,6 +116,6 @@ def test_no_quantization_wins_over_the_preset(agent):
 
 
 def test_a_tracker_that_is_not_installed_is_refused_before_a_run_is_made(agent, monkeypatch):
-    monkeypatch.setattr("rl.training.report_to.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("rl.runs.report.tracker_names.importlib.util.find_spec", lambda name: None)
     assert "--report-to wandb needs the package wandb" in refused("--report-to", "wandb")
     assert not TrainingRun.objects.exists()

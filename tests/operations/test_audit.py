@@ -9,7 +9,7 @@ from django.core.management import call_command
 from django.db import transaction
 from django.test import Client
 
-from rl import logs
+from rl.base import logs
 from rl.models import Agent, ApiKey, AuditEvent, Deployment, TrainingRun
 from rl.operations import audit
 from rl.operations.audit import Action, Caller, acting_for, record
@@ -168,7 +168,7 @@ def test_keys_that_are_made_and_revoked_by_a_command(capsys):
 
 def test_what_a_key_does_is_the_keys(client: Client, agent: Agent, secret_key: str, monkeypatch):
     AuditEvent.objects.all().delete()
-    monkeypatch.setattr("rl.rewarding.waiting", lambda agent: record(Action.CHANGED, "rewards") and 0)
+    monkeypatch.setattr("rl.scoring.stored.waiting", lambda agent: record(Action.CHANGED, "rewards") and 0)
     headers = {"authorization": f"Bearer {secret_key}"}
     client.post("/api/training/calculate-pending/", {}, content_type="application/json", headers=headers)
     assert events() == [(f"key:{ApiKey.objects.get().pk} server", "changed", "rewards")]

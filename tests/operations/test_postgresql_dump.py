@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from rl.errors import BackupFailed
+from rl.base.errors import BackupFailed
 from rl.operations import postgresql_dump
 
 pytestmark = [

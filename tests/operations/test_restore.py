@@ -13,7 +13,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import connection
 
-from rl.errors import BackupFailed, BadFile, UsageError
+from rl.base.errors import BackupFailed, BadFile, UsageError
 from rl.models import Agent
 from rl.operations import backup, dumps, restore
 from rl.operations.archive import Reader

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rl.errors import SandboxUnavailable
+from rl.base.errors import SandboxUnavailable
 from rl.sandbox import ensure_available
 from tests.conftest import missing
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rl.records import FeedbackRecord, Message, TraceRecord
+from rl.base.records import FeedbackRecord, Message, TraceRecord
 from rl.rewards import BaseReward, RewardResult
 
 

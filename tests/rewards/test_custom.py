@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 from rl.rewards import RewardEngine
 from rl.rewards.custom import load_rewards
 from tests.rewards.records import record

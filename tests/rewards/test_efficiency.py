@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rl.records import ToolCall
+from rl.base.records import ToolCall
 from rl.rewards import EfficiencyReward, RewardEngine
 from tests.rewards.records import rated, record
 

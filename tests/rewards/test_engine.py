@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rl.rewards
-from rl.errors import Interrupted, RewardFailed, SandboxUnavailable, UsageError
+from rl.base.errors import Interrupted, RewardFailed, SandboxUnavailable, UsageError
 from rl.rewards import REWARDS, BaseReward, RewardEngine, RewardResult, default_weights, reward_class
 from rl.rewards.engine import normalised
 from tests.rewards.records import Breaks, Fixed, rated, record

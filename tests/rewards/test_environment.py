@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rl.records import ToolCall
+from rl.base.records import ToolCall
 from rl.rewards import CodeExecutionReward, EnvironmentReward, RewardEngine
 from tests.rewards.records import record
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from rl.records import FeedbackRecord
+from rl.base.records import FeedbackRecord
 from rl.rewards import FeedbackReward
 from tests.rewards.records import rated, record
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rl import sandbox
-from rl.errors import SandboxUnavailable
+from rl.base.errors import SandboxUnavailable
 from rl.rewards import SyntaxValidationReward
 from rl.rewards.blocks import LONGEST
 from rl.rewards.syntax_validation import MOST_BLOCKS

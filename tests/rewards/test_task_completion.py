@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from rl.records import TaskEvent
+from rl.base.records import TaskEvent
 from rl.rewards import TaskCompletionReward
 from tests.rewards.records import record
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from rl.records import ToolCall
+from rl.base.records import ToolCall
 from rl.rewards import ToolSuccessReward
 from tests.rewards.records import record
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rl.errors import SandboxUnavailable
+from rl.base.errors import SandboxUnavailable
 from rl.sandbox import Limits, Result
 from rl.sandbox.attacks import AREAS, ATTACKS, Attack, checking
 from rl.sandbox.attacks.world import World

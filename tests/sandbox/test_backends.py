@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from rl.errors import SandboxUnavailable
+from rl.base.errors import SandboxUnavailable
 from rl.sandbox import backends, ensure_available, run, seccomp, selftest
 from rl.sandbox.contract import Limits, Result
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rl.errors import SandboxUnavailable
+from rl.base.errors import SandboxUnavailable
 from rl.sandbox import Limits, Result, bubblewrap, run
 from rl.sandbox.backends import why_unavailable
 from rl.sandbox.contract import MIB, UNPRIVILEGED_ID

@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 from rl.sandbox import Grade, Limits, TestCase, ensure_available, grade
 from rl.sandbox.backends import available
 from tests import security_tables

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rl.errors import SandboxUnavailable
+from rl.base.errors import SandboxUnavailable
 from rl.sandbox import programs, seccomp, tree
 from rl.sandbox.contract import Limits
 from rl.sandbox.watching import Stream, Watch

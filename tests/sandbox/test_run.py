@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 from rl.sandbox import Limits, Result, run
 from rl.sandbox.backends import why_unavailable
 from rl.sandbox.contract import MIB

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from rl.errors import SandboxUnavailable
+from rl.base.errors import SandboxUnavailable
 from rl.sandbox import backends, programs, zygote
 from rl.sandbox.backends import why_unavailable
 from rl.sandbox.contract import MIB, Limits, Result

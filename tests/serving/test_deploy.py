@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from rl.errors import ExportFailed, Interrupted, UsageError
+from rl.base.errors import ExportFailed, Interrupted, UsageError
+from rl.base.locks import device_lock
 from rl.export import release
 from rl.export.records import ExportResult
 from rl.hardware import detect_hardware
@@ -15,7 +16,6 @@ from rl.models import Agent, Artifact, Deployment, ModelVersion
 from rl.serving.deploy import deploy as deploy_version
 from rl.serving.deploy import require_target
 from rl.serving.upstreams import upstream_of
-from rl.training.locks import device_lock
 from tests.export.ollama_double import OllamaDouble
 from tests.export.tiny_gguf import CHATML, write_gguf
 from tests.serving.exported import exported

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 from rl.hardware import GIB, HardwareConfig, detect_hardware
 from rl.hardware.accelerators import Gpu
 from rl.serving.hosting import PROFILES, hosting_profile

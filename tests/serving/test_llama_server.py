@@ -16,18 +16,18 @@ import psutil
 import pytest
 from django.conf import settings as django_settings
 
-from rl.errors import ExportFailed, Interrupted, RunConflict
-from rl.export.checksums import artifact_fields
+from rl.base.errors import ExportFailed, Interrupted, RunConflict
+from rl.base.find_process import find_process
+from rl.base.records import silent
 from rl.export.gguf_convert import convert
 from rl.models import Agent, Artifact, Deployment, ModelVersion, TrainingRun
-from rl.processes import find_process
-from rl.records import silent
 from rl.serving import llama_server
 from rl.serving.deploy import deploy
 from rl.serving.llama_server_process import spawn
 from rl.serving.unloading import memory_for_training
 from rl.serving.upstreams import server_key, upstream_of
 from rl.serving.withdrawal import take_down
+from rl.versions.checksums import artifact_fields
 from tests.export.tiny_models import FAMILIES, build_model
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from rl.errors import ExportFailed, RunConflict, UsageError
+from rl.base.errors import ExportFailed, RunConflict, UsageError
+from rl.base.locks import device_lock
 from rl.models import Agent, Deployment, ModelVersion, TrainingRun
 from rl.serving import promotion
 from rl.serving.deploy import deploy
-from rl.training.locks import device_lock
 from tests.export.ollama_double import OllamaDouble
 from tests.serving.exported import exported
 

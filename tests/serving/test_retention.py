@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from rl.export.checksums import artifact_fields
 from rl.models import Agent, Arm, Artifact, Deployment, Experiment, ModelVersion
 from rl.serving import promotion
 from rl.serving.deploy import deploy
 from rl.serving.retention import beyond, retire_old
+from rl.versions.checksums import artifact_fields
 from tests.export.ollama_double import OllamaDouble
 from tests.serving.exported import exported
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rl.base.records import TrainingJob, TrainingResult
 from rl.config import AgentConfig
-from rl.records import TrainingJob, TrainingResult
 from tests.training.conftest import SMALL, Listener, Row, message, write_rows
 
 Run = tuple[TrainingResult, Listener]
@@ -78,7 +78,7 @@ def metrics(listener: Listener) -> dict[int, dict[str, float]]:
 
 def whole(base: Path, folder: Path) -> Run:
     """A training to its end, with three of the held-out tasks tried every four steps."""
-    from rl.training import agent
+    from rl.training.agent import train as agent
 
     listener = Listener()
     return agent.train(job(base, folder, None, HELD_OUT, eval_interval=4, eval_tasks=3), listener), listener

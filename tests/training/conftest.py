@@ -9,28 +9,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from rl.base.errors import Interrupted
+from rl.base.records import Report, TrainingJob, TrainingResult
 from rl.config import TrainingConfig
-from rl.errors import Interrupted
-from rl.records import Report, TrainingJob, TrainingResult, silent
 from tests.forkserver import SERVER
 
 Row = dict[str, Any]
-
-
-@pytest.fixture(scope="session")
-def tiny_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from rl.training import tiny_model
-
-    return tiny_model.build(tmp_path_factory.mktemp("base") / "tiny", silent)
-
-
-@pytest.fixture(scope="session")
-def answering_base(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from tests.training import answering
-
-    return answering.build(tiny_base, tmp_path_factory.mktemp("answering") / "base")
 
 
 def message(role: str, content: str) -> dict[str, str]:
@@ -138,7 +122,7 @@ def same_weights(left: TrainingResult, right: TrainingResult) -> bool:
 
 def picture(result: TrainingResult, method: str) -> None:
     """The method's picture in the documentation; ``UPDATE_SCREENSHOTS=1`` draws it."""
-    from rl.training.drawing import draw
+    from rl.runs.report.drawing import draw
 
     if os.environ.get("UPDATE_SCREENSHOTS"):
         draw(result, Path(__file__).parents[2] / "docs" / "images" / f"{method}.png", f"{method} on the tiny model")

@@ -65,13 +65,13 @@ def _launch(arguments: list[str], environment: dict[str, str], told: list[Path])
     from torch.distributed.elastic.multiprocessing.subprocess_handler import SubprocessHandler
 
     SubprocessHandler._popen = lambda self, command, env: _Process(FORK.Process(target=_work, args=(command[2:], env)))
-    if arguments[0] == "rl.training.join":
+    if arguments[0] == "rl.runs.processes.join":
         subprocess.call = _go_on  # type: ignore[assignment]
     runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
 
 
 def _go_on(command: list[str], *, env: Mapping[str, str]) -> int:
-    """As the launcher that ``rl.training.join`` would start and wait for."""
+    """As the launcher that ``rl.runs.processes.join`` would start and wait for."""
     sys.argv = command[2:]
     os.environ.update(env)
     try:

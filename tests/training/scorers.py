@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rl.records import AnswerScore, TraceRecord
+from rl.base.records import AnswerScore, TraceRecord
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class BreaksIn:
     def __call__(self, trace: TraceRecord) -> AnswerScore:
         import os
 
-        from rl.errors import RewardFailed
+        from rl.base.errors import RewardFailed
 
         if os.environ["RANK"] == self.rank:
             raise RewardFailed("fragile", "ZeroDivisionError: division by zero")

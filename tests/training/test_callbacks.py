@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from transformers import Trainer
 
+from rl.base.errors import TrainingFailed
+from rl.base.records import silent
 from rl.config import CONFIGS
-from rl.errors import TrainingFailed
-from rl.records import silent
-from rl.training import checkpoints, kto
+from rl.lm import checkpoints
+from rl.training import kto
 from rl.training.callbacks import require_healthy
 from tests.training.conftest import job
 from tests.training.test_kto import labelled_rows

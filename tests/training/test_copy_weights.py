@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 from rl.models import Agent, ModelVersion
-from rl.training import versions
+from rl.versions import versions
 
 pytestmark = pytest.mark.django_db
 

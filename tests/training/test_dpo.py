@@ -10,11 +10,12 @@ import pytest
 import torch
 from datasets import Dataset
 
+from rl.base.errors import Interrupted, NotEnoughData, TrainingFailed
+from rl.base.records import TrainingResult, silent
 from rl.demo import DEMO_TRAINING, demo_answers
-from rl.errors import Interrupted, NotEnoughData, TrainingFailed
-from rl.records import TrainingResult, silent
-from rl.training import checkpoints, dpo, loading, preparing
-from rl.training.log_probs import StoredAnswers, use_compact_head
+from rl.lm import checkpoints, loading
+from rl.lm.log_probs import StoredAnswers, use_compact_head
+from rl.training import dpo, preparing
 from tests.training.conftest import Listener, job, killed, picture, polite_rows, row, same_weights, weights
 
 Run = tuple[TrainingResult, Listener]

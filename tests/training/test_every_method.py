@@ -12,7 +12,7 @@ from django.conf import settings
 from rl.training import METHODS
 
 ASPECTS = ("learns", "resumes", "cancels", "dry run", "two processes")
-TOGETHER = "tests/training/test_processes.py"
+TOGETHER = "tests/lm/test_processes.py"
 EVIDENCE: dict[str, tuple[str, ...]] = {
     "dpo": (
         "tests/training/test_dpo.py::test_good_answers_to_new_questions_become_likelier_than_bad_ones",
@@ -36,9 +36,9 @@ EVIDENCE: dict[str, tuple[str, ...]] = {
         f"{TOGETHER}::test_grpo_on_stored_answers_in_two_processes_has_the_losses_of_one",
     ),
     "agent": (
-        "tests/training/test_agent.py::test_what_is_rewarded_in_a_later_turn_becomes_likelier",
-        "tests/training/test_agent.py::test_a_killed_training_resumes_to_the_same_adapter",
-        "tests/training/test_agent.py::test_a_cancelled_training_resumes_to_the_same_adapter",
+        "tests/training/agent/test_train.py::test_what_is_rewarded_in_a_later_turn_becomes_likelier",
+        "tests/training/agent/test_train.py::test_a_killed_training_resumes_to_the_same_adapter",
+        "tests/training/agent/test_train.py::test_a_cancelled_training_resumes_to_the_same_adapter",
         "tests/commands/test_train_agent_options.py::test_the_dry_run_counts_tasks_and_leaves_nothing",
         f"{TOGETHER}::test_episodes_in_two_processes_that_stop_and_go_on_have_the_losses_of_one",
     ),
@@ -50,9 +50,9 @@ EVIDENCE: dict[str, tuple[str, ...]] = {
         f"{TOGETHER}::test_a_reward_model_learns_in_two_processes",
     ),
     "ppo": (
-        "tests/training/test_ppo.py::test_it_learns_what_is_rewarded_and_nothing_from_random_rewards",
-        "tests/training/test_ppo.py::test_a_killed_training_resumes_to_the_same_adapter",
-        "tests/training/test_ppo.py::test_an_interrupted_training_resumes_to_the_same_adapter",
+        "tests/training/ppo/test_train.py::test_it_learns_what_is_rewarded_and_nothing_from_random_rewards",
+        "tests/training/ppo/test_train.py::test_a_killed_training_resumes_to_the_same_adapter",
+        "tests/training/ppo/test_train.py::test_an_interrupted_training_resumes_to_the_same_adapter",
         "tests/commands/test_train_ppo.py::test_the_dry_run_counts_prompts_and_batches",
         f"{TOGETHER}::test_ppo_in_two_processes_that_stop_and_go_on_has_the_losses_of_one",
     ),

@@ -13,12 +13,13 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from rl.errors import Interrupted, TrainingFailed
+from rl.base.errors import Interrupted, TrainingFailed
+from rl.base.records import TrainingResult, silent
 from rl.evaluation.answering import answer_versions
 from rl.evaluation.scoring import score_versions
-from rl.records import TrainingResult, silent
-from rl.training import checkpoints, dpo, grpo, kto, loading, reward_model, reward_scoring
-from rl.training.model_path import base_of, is_reward_model
+from rl.lm import checkpoints, loading
+from rl.lm.model_path import base_of, is_reward_model
+from rl.training import dpo, grpo, kto, reward_model, reward_scoring
 from tests.training import test_grpo, test_reward_model, two_processes
 from tests.training.conftest import Listener, job, message, polite_rows, same_weights, weights
 from tests.training.test_kto import labelled_rows

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from rl.base.errors import BadFile, Interrupted, NotEnoughData, RewardFailed, UsageError
+from rl.base.records import AnswerScore, Scorer, TraceRecord, TrainingJob, TrainingResult, silent
 from rl.config import GRPOConfig
-from rl.errors import BadFile, Interrupted, NotEnoughData, RewardFailed, UsageError
-from rl.records import AnswerScore, Scorer, TraceRecord, TrainingJob, TrainingResult, silent
-from rl.training import checkpoints, grpo
+from rl.lm import checkpoints
+from rl.training import grpo
 from tests.training import answering
 from tests.training.conftest import SMALL, Listener, Row, killed, picture, polite_rows, same_weights, write_rows
 

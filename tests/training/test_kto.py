@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from rl.errors import BadFile, Interrupted, NotEnoughData
-from rl.records import TrainingResult, silent
-from rl.training import checkpoints, kto
-from rl.training.lengths import Limits
+from rl.base.errors import BadFile, Interrupted, NotEnoughData
+from rl.base.records import TrainingResult, silent
+from rl.lm import checkpoints
+from rl.lm.lengths import Limits
+from rl.training import kto
 from rl.training.preparing import Start
 from tests.training.conftest import Listener, Row, job, killed, message, picture, polite_rows, same_weights
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 from rl.training import METHODS, method, method_path
 
 
@@ -21,7 +21,7 @@ def test_an_unknown_method_is_refused_with_the_known_ones() -> None:
 
 def test_the_table_the_checkpoints_and_the_demo_need_no_torch() -> None:
     code = (
-        "import sys, rl.training.checkpoints, rl.training.model_path, rl.demo, rl.evaluation; "
+        "import sys, rl.lm.checkpoints, rl.lm.model_path, rl.demo, rl.evaluation; "
         "sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

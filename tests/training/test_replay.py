@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from rl.base.records import silent
 from rl.config import AgentConfig
 from rl.environments.crew import crew
-from rl.records import silent
-from rl.training.agent import settings_of, stage_in
-from rl.training.agent_rows import TOGETHER, demonstrated, task_rows
+from rl.training.agent.rows import TOGETHER, demonstrated, task_rows
+from rl.training.agent.train import settings_of, stage_in
 from rl.training.preparing import prepared
 from tests.training.agents import job
 from tests.training.conftest import Row

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from rl.base.errors import Interrupted, UsageError
+from rl.base.records import TrainingJob, TrainingResult, silent
 from rl.config import RewardModelConfig
-from rl.errors import Interrupted, UsageError
-from rl.records import TrainingJob, TrainingResult, silent
-from rl.training import checkpoints, reward_model, reward_scoring
+from rl.lm import checkpoints
+from rl.training import reward_model, reward_scoring
 from tests.training.conftest import (
     SMALL,
     Listener,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from rl import dataset_builder
+from rl.base.records import silent
 from rl.config.authority import Owner
 from rl.demo.load import load_demo
 from rl.models import Artifact, Deployment, Evaluation, Feedback, ModelVersion, TrainingRun
-from rl.records import silent
-from rl.training import after_gate, versions
-from rl.training import run as runs
-from rl.training.monitor import Monitor
+from rl.runs import after_gate
+from rl.runs import run as runs
+from rl.runs.monitor import Monitor
+from rl.versions import versions
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from rl.base.errors import ExportFailed
+from rl.base.records import silent
 from rl.dataset_builder import DataOptions
-from rl.errors import ExportFailed
 from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun, TrainingSet
-from rl.records import silent
-from rl.training import run as runs
-from rl.training import versions
-from rl.training.after_gate import act_on_verdict
+from rl.runs import run as runs
+from rl.runs.after_gate import act_on_verdict
+from rl.versions import versions
 from tests.export.ollama_double import OllamaDouble
 from tests.export.tiny_models import build_adapter
 

@@ -6,9 +6,9 @@ from statistics import fmean
 
 import pytest
 
-from rl.errors import Interrupted
+from rl.base.errors import Interrupted
+from rl.base.records import silent
 from rl.evaluation.scoring import score_pairs
-from rl.records import silent
 from rl.training import dpo, kto
 from tests.training.conftest import Listener, job, polite_rows, same_weights
 from tests.training.test_kto import labelled_rows

@@ -7,8 +7,8 @@ import socket
 import sys
 from pathlib import Path
 
-from rl.errors import Interrupted
-from rl.records import TrainingJob, TrainingResult
+from rl.base.errors import Interrupted
+from rl.base.records import TrainingJob, TrainingResult
 from tests.forkserver import SERVER
 from tests.training.conftest import Listener
 

@@ -8,10 +8,10 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rl.base.records import Message
 from rl.environments.base import AgentEnv
 from rl.environments.contract import Action, Judgement, Step, ToolRequest
 from rl.environments.tools import BaseTool
-from rl.records import Message
 
 
 class Patient(AgentEnv):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 
 PATH = "/api/v1/traces/"
 LARGEST_ANSWER = 4 * 1024 * 1024

@@ -14,6 +14,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from rl.base.errors import UsageError
+from rl.base.records import ReasoningStep, ToolCall
+from rl.base.slugs import check_slug
 from rl.collect.capture.cleaning import (
     ARGUMENT,
     MOST_ITEMS,
@@ -33,9 +36,6 @@ from rl.collect.capture.open_trace import MOST_EVENTS, OpenTrace, now
 from rl.collect.capture.statistics import statistics
 from rl.collect.capture.trace_files import TraceFiles
 from rl.collect.capture.troubles import Troubles, guarded
-from rl.errors import UsageError
-from rl.records import ReasoningStep, ToolCall
-from rl.slugs import check_slug
 
 RUN = "run"
 """The task that a run which raised an error is recorded as."""

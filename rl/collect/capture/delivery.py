@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 
+from rl.base.errors import UsageError
 from rl.collect.capture.api_client import ApiClient
 from rl.collect.capture.execution_trace import ExecutionTrace
 from rl.collect.capture.outbox import Outbox
@@ -16,7 +17,6 @@ from rl.collect.capture.sender import Parcel, Sender
 from rl.collect.capture.trace_files import TraceFiles
 from rl.collect.capture.troubles import Troubles
 from rl.collect.capture.worker import Outcome, Worker
-from rl.errors import UsageError
 
 Job = Callable[[], None]
 

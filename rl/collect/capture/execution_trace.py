@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from rl.errors import UsageError
-from rl.records import ReasoningStep, ToolCall
-from rl.slugs import check_slug
+from rl.base.errors import UsageError
+from rl.base.records import ReasoningStep, ToolCall
+from rl.base.slugs import check_slug
 
 
 @dataclass

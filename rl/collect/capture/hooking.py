@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping, Mutable
 from functools import partial
 from typing import Any, cast
 
+from rl.base.errors import UsageError
 from rl.collect.capture.beginning import Beginning, DispatchedTools, LlmCalls, OneTool, Runs, Tasks, Thoughts
 from rl.collect.capture.collector import TraceCollector
 from rl.collect.capture.following import observed
 from rl.collect.capture.observing import Counters
 from rl.collect.capture.patching import InList, InMapping, Place, Release, patch_attribute, patch_item
 from rl.collect.capture.reading import TOOL, Parameters
-from rl.errors import UsageError
 
 ENTRIES = ("a_run", "a_stream", "arun", "run", "astream", "stream", "ainvoke", "invoke", "__call__")
 DISPATCHERS = (

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
 
+from rl.base.records import ReasoningStep, ToolCall
 from rl.collect.capture.execution_trace import ExecutionTrace
-from rl.records import ReasoningStep, ToolCall
 
 MOST_EVENTS = 1000
 """Tool calls, reasoning steps, tasks of each status: an agent in a loop does not fill the memory."""

@@ -14,8 +14,8 @@ from collections.abc import Callable, MutableMapping, MutableSequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from rl.base.errors import UsageError
 from rl.collect.capture.following import Begin, Observer, observed
-from rl.errors import UsageError
 
 _MISSING = object()
 _LAYER = "_ratchet_layer"

@@ -6,10 +6,10 @@ import json
 from dataclasses import asdict
 from typing import Any, Literal
 
+from rl.base.records import TaskEvent
 from rl.collect.capture.cleaning import CUT
 from rl.collect.capture.execution_trace import ExecutionTrace
 from rl.collect.limits import MAX_ID_LENGTH, MAX_WHOLE_NUMBER
-from rl.records import TaskEvent
 
 LARGEST = 2 * 2**20
 """Bytes of one trace; a server takes 2.5 MiB unless it is told otherwise."""

@@ -9,10 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from rl.base.errors import BadFile, UsageError
+from rl.base.slugs import check_slug
 from rl.collect.capture.execution_trace import ExecutionTrace
 from rl.collect.capture.troubles import Troubles
-from rl.errors import BadFile, UsageError
-from rl.slugs import check_slug
 
 
 class TraceFiles:
@@ -64,7 +64,7 @@ def document(stored: Any) -> bytes:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Beside its place, then renamed: a process that is killed leaves no half file. Unlike ``rl.files`` it does not
+    """Beside its place, then renamed: a process that is killed leaves no half file. Unlike ``rl.base.files`` it does not
     wait for the disk, which is the agent's, nor look for abandoned files among 100,000 others."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from rl.errors import RatchetError
+from rl.base.errors import RatchetError
 
 logger = logging.getLogger("rl.collect.capture")
 MOST_KINDS = 200

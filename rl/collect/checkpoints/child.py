@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+from rl.base.errors import BadFile
 from rl.collect.checkpoints.extraction import extract
 from rl.collect.checkpoints.limits import Limits, Refused
 from rl.collect.checkpoints.reading import read_pickle
-from rl.errors import BadFile
 
 MEMORY, CPU_SECONDS, MOST_OUTPUT = 2**30, 20, 256 * 2**20
 """Bytes, seconds, bytes."""

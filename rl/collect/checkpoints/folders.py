@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
-from rl.errors import BadFile, UsageError
-from rl.slugs import check_slug
+from rl.base.errors import BadFile, UsageError
+from rl.base.slugs import check_slug
 
 SUFFIX = ".pkl"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC

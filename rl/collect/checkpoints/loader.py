@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from rl.base.errors import BadFile
 from rl.collect.capture.execution_trace import ExecutionTrace
 from rl.collect.checkpoints.folders import CheckpointFile, agent_folders, checkpoint_files, checkpoint_folder, opened
 from rl.collect.checkpoints.lenient import moment, printable
@@ -14,7 +15,6 @@ from rl.collect.checkpoints.overlap import Checkpoint, Found, combined
 from rl.collect.checkpoints.process import told
 from rl.collect.checkpoints.statistics import training_statistics
 from rl.collect.imported import Rejected
-from rl.errors import BadFile
 
 logger = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from rl.base.records import ReasoningStep
 from rl.collect.capture.execution_trace import ExecutionTrace
 from rl.collect.checkpoints.lenient import moment
-from rl.records import ReasoningStep
 
 _COUNTS = ("total_tokens_in", "total_tokens_out", "llm_calls_count")
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)

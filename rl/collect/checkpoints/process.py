@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from rl.errors import BadFile
+from rl.base.errors import BadFile
 
 WALL_SECONDS = 120
 """On a busy machine 20 seconds of CPU take a while."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from rl.base.errors import BadFile
 from rl.collect.checkpoints.limits import Limits, Refused
 from rl.collect.checkpoints.machine import Machine
 from rl.collect.checkpoints.opcodes import Operations
 from rl.collect.checkpoints.plain import Plain
-from rl.errors import BadFile
 
 
 def read_pickle(data: bytes, name: object = "pickle", limits: Limits | None = None) -> Any:

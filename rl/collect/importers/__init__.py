@@ -10,8 +10,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from rl.base.errors import UsageError
 from rl.collect.importers.report import ImportReport
-from rl.errors import UsageError
 
 IMPORTERS: dict[str, str] = {
     "command_center": "rl.collect.importers.command_center",

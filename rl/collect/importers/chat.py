@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from rl.base.records import Message, ReasoningStep, ToolCall
 from rl.collect.imported import ImportedFeedback, ImportedTrace
 from rl.collect.importers.fields import Refused, content_hash, from_text
-from rl.records import Message, ReasoningStep, ToolCall
 
 RATER = "import"
 """Of what a file says without saying who said it."""

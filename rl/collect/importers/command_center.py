@@ -18,6 +18,8 @@ from typing import TypeVar
 from django.db import transaction
 from django.utils import timezone
 
+from rl.base.errors import UsageError
+from rl.base.records import Report, silent
 from rl.collect import events as checked
 from rl.collect import feedback
 from rl.collect.command_center import (
@@ -34,9 +36,7 @@ from rl.collect.command_center import (
 )
 from rl.collect.importers.report import ImportCount, ImportReport
 from rl.collect.json_stream import reading
-from rl.errors import UsageError
 from rl.models import Agent, Feedback, Trace
-from rl.records import Report, silent
 
 CHUNK = 500
 """Records per transaction; a longer one would keep people's ratings waiting."""

@@ -4,7 +4,7 @@ from io import RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from rl.errors import BadFile
+from rl.base.errors import BadFile
 
 MOST_TIMES, ALWAYS_FINE = 250, 64 * 2**20
 """How often its own size a packed file may unpack to, and the bytes that any may. Chat logs reach about 20."""

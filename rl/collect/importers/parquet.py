@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 
-from rl.errors import BadFile
+from rl.base.errors import BadFile
 
 BATCH = 200
 

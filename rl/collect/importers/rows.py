@@ -16,13 +16,13 @@ from io import BufferedReader, TextIOWrapper
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from rl.base.errors import BadFile
+from rl.base.leaves import leaf
 from rl.collect.imported import ImportedRemark, ImportedTrace, Rejected
 from rl.collect.importers.fields import NotForUs, Refused
 from rl.collect.importers.inflating import Inflated
 from rl.collect.json_stream import LONGEST, JsonReader
 from rl.collect.storable import place_of_unstorable, unstorable
-from rl.errors import BadFile
-from rl.leaves import leaf
 
 PACKED = ".gz"
 _PLAIN = (".jsonl", ".ndjson", ".json")

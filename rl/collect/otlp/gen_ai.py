@@ -9,11 +9,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rl.base.errors import UsageError
+from rl.base.records import Message
 from rl.collect.otlp.messages import as_text, as_value, message, with_calls
 from rl.collect.otlp.spans import Answer, Requested, Span, ToolRun
 from rl.collect.otlp.values import count, number, text
-from rl.errors import UsageError
-from rl.records import Message
 
 MODEL_CALLS = ("chat", "text_completion", "generate_content")
 CONTENT = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.system_instructions", "gen_ai.tool.definitions")

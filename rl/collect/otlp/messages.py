@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rl.base.errors import UsageError
+from rl.base.records import Message
 from rl.collect.otlp.spans import Requested
-from rl.errors import UsageError
-from rl.records import Message
 
 _ROLES: Mapping[str, str] = {
     "system": "system", "developer": "system",

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rl.base.errors import UsageError
+from rl.base.records import Message
 from rl.collect.otlp.messages import as_text, as_value, message, with_calls
 from rl.collect.otlp.spans import Answer, Requested, Span, ToolRun
 from rl.collect.otlp.values import count, number, text
-from rl.errors import UsageError
-from rl.records import Message
 
 CONTENT = ("llm.input_messages.", "llm.output_messages.", "llm.tools.", "input.value", "output.value")
 """Beginnings of attributes that hold texts."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from rl.base.records import Message
 from rl.collect.limits import MAX_WHOLE_NUMBER
-from rl.records import Message
 
 
 @dataclass(frozen=True, slots=True)

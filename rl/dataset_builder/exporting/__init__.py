@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from rl.base.errors import UsageError
 from rl.dataset_builder.exporting.base import RowFormat
-from rl.errors import UsageError
 
 FORMATS: dict[str, str] = {
     "kto": "rl.dataset_builder.exporting.method_rows.KTO",

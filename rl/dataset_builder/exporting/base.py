@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from rl.base.records import JudgedAnswer
 from rl.dataset_builder.groups import Tally
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.splitting import is_held_out
 from rl.models import Agent
-from rl.records import JudgedAnswer
 
 Column = Literal["text", "number", "true or false", "messages", "lists of messages", "numbers", "chat", "turns", "json"]
 """What a column of Parquet holds. ``chat``: messages with OpenAI's tool calls; ``turns``: ShareGPT's; ``json``: any value,

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+from rl.base.records import TraceRecord
 from rl.collect.decisions import canonical
 from rl.collect.trace_records import trace_record, with_feedback
 from rl.data_formatter.scored import NO_REWARD
 from rl.dataset_builder.exporting.base import BELOW, SILENT, Column, ExportedRow, RowFormat
 from rl.models import Trace, prompt_key
-from rl.records import TraceRecord
 from rl.rewards.decision import feedback_word
 
 CHUNK = 500

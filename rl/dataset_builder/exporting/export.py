@@ -8,14 +8,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from rl.base.errors import NotEnoughData, UsageError
+from rl.base.records import Report
 from rl.dataset_builder.exporting import row_format
 from rl.dataset_builder.exporting.base import Filters, RowFormat
 from rl.dataset_builder.exporting.writers import write
 from rl.dataset_builder.groups import Tally
 from rl.dataset_builder.shortage import counted, listed
-from rl.errors import NotEnoughData, UsageError
 from rl.models import Agent
-from rl.records import Report
 
 SPLITS = ("train", "heldout", "all")
 EVERY = 50_000

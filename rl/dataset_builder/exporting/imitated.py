@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from rl.base.records import JudgedAnswer
 from rl.data_formatter.labelled import LabelRule, label_of
 from rl.data_formatter.merging import merged
 from rl.data_formatter.pairing import EMPTY_ANSWER
 from rl.dataset_builder.exporting.base import ExportedRow, RowFormat
 from rl.dataset_builder.judged import Wanted, judged_answers
 from rl.dataset_builder.judged_rows import label_rule
-from rl.records import JudgedAnswer
 
 BAD = "labelled bad"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
+from rl.base.errors import UsageError
 from rl.dataset_builder.exporting.base import Column, ExportedRow, RowFormat
 from rl.dataset_builder.groups import PromptRows
 from rl.dataset_builder.judged_rows import GroupRows, JudgedRows, LabelledRows, RewardRows
 from rl.dataset_builder.pair_rows import PairRows
 from rl.dataset_builder.selection import DatabaseSource
-from rl.errors import UsageError
 
 
 class _MethodRows(RowFormat):

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
+from rl.base.records import JudgedAnswer, ToolCall
 from rl.dataset_builder.exporting.base import Column
 from rl.dataset_builder.exporting.imitated import ImitatedRows
-from rl.records import JudgedAnswer, ToolCall
 
 
 class OpenAI(ImitatedRows):

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rl.base.files import staged_file
 from rl.dataset_builder.exporting.base import Column
-from rl.files import staged_file
 
 ROWS = 1000
 """A row group; what is in memory at a time."""

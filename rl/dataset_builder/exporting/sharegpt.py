@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from rl.base.records import JudgedAnswer, ToolCall
 from rl.dataset_builder.exporting.base import Column
 from rl.dataset_builder.exporting.imitated import ImitatedRows
 from rl.dataset_builder.exporting.openai import arguments_text, result_text
-from rl.records import JudgedAnswer, ToolCall
 
 SPEAKERS = {"system": "system", "user": "human", "assistant": "gpt", "tool": "observation"}
 

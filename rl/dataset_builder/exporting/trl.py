@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from rl.base.records import JudgedAnswer
 from rl.data_formatter.labelled import completion
 from rl.dataset_builder.exporting.base import Column
 from rl.dataset_builder.exporting.imitated import ImitatedRows
-from rl.records import JudgedAnswer
 
 
 class TRL(ImitatedRows):

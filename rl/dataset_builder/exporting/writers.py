@@ -8,10 +8,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from rl.base.errors import UsageError
+from rl.base.files import replacing
+from rl.base.leaves import leaf
 from rl.dataset_builder.exporting.base import Column
-from rl.errors import UsageError
-from rl.files import replacing
-from rl.leaves import leaf
 
 Writer = Callable[[Path, Mapping[str, Column], Iterator[dict[str, Any]]], None]
 FILE_FORMATS = ("jsonl", "parquet")

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rl.base.errors import UsageError
 from rl.environments import environment_class
 from rl.environments.config_file.document import Document, read_document
 from rl.environments.config_file.hyper import EPISODES, NAMES, hyper_parameters
 from rl.environments.options import option_types
 from rl.environments.settings import TOOLS, EnvironmentSettings
-from rl.errors import UsageError
 
 _SPLITS = {"train_split": "train", "eval_split": "eval"}
 _SECTIONS = ("agent", "model", "policy", "env", "tools", "rollout", "train", "eval", "data")

@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
+from rl.base.errors import BadFile
 from rl.environments.config_file.loader import Loader, scalar
 from rl.environments.nearest import did_you_mean
-from rl.errors import BadFile
 
 LARGEST_FILE = 2**18
 """Bytes."""

@@ -6,9 +6,9 @@ import re
 from dataclasses import fields
 from typing import Any
 
+from rl.base.errors import BadFile, UsageError
 from rl.config import AgentConfig
 from rl.environments.config_file.document import Document, Place, shown
-from rl.errors import BadFile, UsageError
 
 MOST_IN_A_PASS = 8
 """Episodes in one forward pass, unless the file says otherwise."""

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from rl.base.errors import UsageError
+from rl.base.records import Message, ToolCall
 from rl.environments.contract import Action
-from rl.errors import UsageError
-from rl.records import Message, ToolCall
 
 BEAT_SECONDS = 0.5
 """Between two signs of life."""

@@ -14,8 +14,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
+from rl.base.errors import TrainingFailed
 from rl.environments.settings import EnvironmentSettings
-from rl.errors import TrainingFailed
 
 _ROOT = Path(__file__).resolve().parents[3]
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from rl.environments.crew.worker import main; main()"

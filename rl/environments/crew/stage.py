@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from rl.base.errors import RatchetError, UsageError
 from rl.environments.base import AgentEnv
 from rl.environments.contract import Action, ToolRequest
 from rl.environments.crew.contract import Move, Opening
 from rl.environments.settings import EnvironmentSettings
-from rl.errors import RatchetError, UsageError
 
 LARGEST_ANSWER = 16 * 2**20
 """Characters of what comes of one action, as JSON."""

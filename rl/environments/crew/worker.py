@@ -22,9 +22,9 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import IO, Any, NoReturn
 
+from rl.base.errors import UsageError
 from rl.environments.crew.stage import Stage
 from rl.environments.settings import EnvironmentSettings
-from rl.errors import UsageError
 
 GRACE_SECONDS = 2.0
 """That it has to end when nobody waits for it any more."""

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from rl.base.errors import UsageError
 from rl.environments.contract import Action
 from rl.environments.crew.contract import BEAT_SECONDS, Crew, Move, Opening
 from rl.environments.crew.link import Link
 from rl.environments.settings import EnvironmentSettings
-from rl.errors import UsageError
 
 SILENCE_SECONDS = 600.0
 """Of one episode's step: longer than all tests of a task may take."""

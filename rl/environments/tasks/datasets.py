@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
+from rl.base.errors import UsageError
 from rl.environments.tasks.reading import read_tasks
 from rl.environments.tasks.records import CodeTask, SearchTask, Task
-from rl.errors import UsageError
 
 T = TypeVar("T", bound=Task)
 

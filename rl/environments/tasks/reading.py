@@ -7,10 +7,10 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TypeVar
 
+from rl.base.errors import BadFile
 from rl.data_formatter.jsonl import json_value, raw_lines
 from rl.environments.tasks.fields import Problem
 from rl.environments.tasks.records import Task
-from rl.errors import BadFile
 
 MOST_PROBLEMS = 20
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rl.base.errors import UsageError
+from rl.base.leaves import leaf
 from rl.environments.tasks.fields import Field, Problem, an_object, anything, json_kind, problems, text, texts, words
 from rl.environments.tools.recorded import arguments_of
-from rl.errors import UsageError
-from rl.leaves import leaf
 
 ROLES = ("system", "user", "assistant", "tool")
 _ENVIRONMENTS = "rl.environments"  # which needs this module

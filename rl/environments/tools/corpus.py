@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
+from rl.base.errors import BadFile, UsageError
 from rl.data_formatter.jsonl import json_lines
 from rl.environments.tools.search import DocumentIndex
-from rl.errors import BadFile, UsageError
 
 MOST_BYTES = 64 * 2**20
 """Of all files together: they are kept in the memory of every process that searches them."""

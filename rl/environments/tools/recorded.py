@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from rl.base.records import ToolCall
 from rl.environments.tools.base import BaseTool, ToolFailed
-from rl.records import ToolCall
 
 _TYPES = ((bool, "boolean"), (int, "integer"), (float, "number"), (str, "string"), (dict, "object"), (list, "array"))
 Recorded = Mapping[str, Any]

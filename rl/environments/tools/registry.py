@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from threading import Thread
 from typing import Any, Self, TypeVar
 
+from rl.base.errors import UsageError
+from rl.base.leaves import leaf
 from rl.environments.tools.base import BaseTool, ToolFailed
 from rl.environments.tools.signatures import schema_of
-from rl.errors import UsageError
-from rl.leaves import leaf
 
 _Kind = TypeVar("_Kind", bound=BaseTool)
 _PYTHON = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict, "array": list}

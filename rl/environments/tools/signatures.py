@@ -8,7 +8,7 @@ import types
 from collections.abc import Callable
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 
 _TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object", list: "array"}
 _ARGUMENT = re.compile(r"^\s*(\w+)(?:\s*\(.*?\))?:\s*(.+)$")

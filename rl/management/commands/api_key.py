@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.db import transaction
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 from rl.management.base import RatchetCommand
 from rl.management.keys import parts_of, read_expiry, row_of, table_of
 from rl.models import Agent, ApiKey, usual_scopes

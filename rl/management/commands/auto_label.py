@@ -6,7 +6,7 @@ from django.core.management.base import CommandParser
 from rich.table import Table
 
 from rl import auto_labels
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 from rl.management.base import RatchetCommand, two_columns
 from rl.models import Agent, LabelModel
 

@@ -6,7 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandParser
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 from rl.management.base import RatchetCommand
 from rl.operations.backup import Backup, back_up
 

@@ -6,11 +6,11 @@ from typing import Any
 from django.core.management.base import CommandParser
 from rich.table import Table
 
-from rl import rewarding
-from rl.errors import RatchetError, UsageError
+from rl.base.errors import RatchetError, UsageError
 from rl.management.base import RatchetCommand, two_columns
 from rl.models import Agent
 from rl.rewards.report import RewardReport
+from rl.scoring import stored as rewarding
 
 NOTHING_WAITS = "No trace waits for its reward. --all computes those that have one again."
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from rl.export.levels import LEVELS
+from rl.config.levels import LEVELS
 from rl.management.base import RatchetCommand
 from rl.management.deployments import deployments_table, plan_tables
 from rl.models import Agent, version_name

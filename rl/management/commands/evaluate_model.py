@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 from rich.table import Table
 
-from rl.errors import GateRejected, NotEnoughData, UsageError
+from rl.base.errors import GateRejected, NotEnoughData, UsageError
 from rl.evaluation import artifact, choosing, lm_eval_results, lm_eval_task
 from rl.evaluation import evaluate as evaluation
 from rl.evaluation.own_pairs import read_pairs

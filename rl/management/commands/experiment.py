@@ -8,7 +8,7 @@ from django.core.management.base import CommandParser
 from django.db import transaction
 from rich.table import Table
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 from rl.management.base import RatchetCommand
 from rl.management.experiment_options import add_start_options, named_experiment, named_version, settings_of, sides
 from rl.models import Agent, Experiment

@@ -5,12 +5,13 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
+from rl.config.levels import LEVELS
 from rl.evaluation.choosing import find_version
-from rl.export import EXPORTERS, exporter, release
-from rl.export.levels import LEVELS
+from rl.export import EXPORTERS, release
 from rl.management.base import RatchetCommand
 from rl.models import Agent, Deployment
+from rl.runs import exporter
 from rl.serving.deploy import deploy, file_name, require_target
 
 

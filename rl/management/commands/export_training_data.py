@@ -6,12 +6,12 @@ from typing import Any
 from django.core.management.base import CommandParser
 from rich.table import Table
 
+from rl.base.errors import NotEnoughData, UsageError
 from rl.dataset_builder import DataOptions
 from rl.dataset_builder.exporting import FORMATS
 from rl.dataset_builder.exporting.base import Filters
 from rl.dataset_builder.exporting.export import SPLITS, ExportReport, ExportRequest, export
 from rl.dataset_builder.exporting.writers import FILE_FORMATS, file_format
-from rl.errors import NotEnoughData, UsageError
 from rl.management.base import RatchetCommand, two_columns
 from rl.models import Agent
 

@@ -4,12 +4,12 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from rl.errors import UsageError
-from rl.export.levels import LEVELS
+from rl.base.errors import UsageError
+from rl.config.levels import LEVELS
 from rl.management.base import RatchetCommand, two_columns
 from rl.management.training import FULL_HELP, check_export, show_run
+from rl.runs.pipeline import TrainingPipeline
 from rl.training import METHODS
-from rl.training.pipeline import TrainingPipeline
 
 _OVERRIDES = ("full", "epochs", "max_steps", "learning_rate", "seed")
 _DATA = ("min_samples", "val_split")

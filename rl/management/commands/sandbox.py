@@ -10,7 +10,7 @@ from django.core.management.base import CommandError, CommandParser
 from rich.table import Table
 
 from rl import sandbox
-from rl.errors import BadFile, SandboxUnavailable
+from rl.base.errors import BadFile, SandboxUnavailable
 from rl.management.base import RatchetCommand
 from rl.sandbox.attacks import ATTACKS, Tried
 from rl.sandbox.attacks.checking import try_all

@@ -11,7 +11,7 @@ from rl.management.base import RatchetCommand
 from rl.management.tables import task_table
 from rl.management.training import add_run_options, add_training_options, run_options, train_command, training_config
 from rl.models import Agent
-from rl.training.run import RunOptions, tasks_of
+from rl.runs.run import RunOptions, tasks_of
 
 
 class Command(RatchetCommand):

@@ -5,8 +5,8 @@ from typing import Any
 from django.core.management.base import CommandParser
 from rich.table import Table
 
+from rl.base.errors import UsageError
 from rl.dataset_builder.plan import TrainingPlan, training_plan
-from rl.errors import UsageError
 from rl.management.base import RatchetCommand
 from rl.models import Agent
 

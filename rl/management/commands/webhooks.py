@@ -8,7 +8,7 @@ from django.core.management.base import CommandParser
 from django.db.models import Count
 from rich.table import Table
 
-from rl.errors import RatchetError, UsageError
+from rl.base.errors import RatchetError, UsageError
 from rl.management.base import RatchetCommand
 from rl.models import WebhookDelivery
 from rl.operations.webhooks import delivering, events

@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
-from rl.errors import BackupFailed
+from rl.base.errors import BackupFailed
 from rl.models import ApiKey, TrainingRun
 from rl.operations import dumps, postgresql_dump
 from rl.operations.backup import backups

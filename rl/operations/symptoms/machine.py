@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
-from rl.disk_space import shortage
+from rl.base.disk_space import shortage
 from rl.models import Feedback, Trace, TrainingRun
 from rl.operations.symptoms.symptom import Symptom, fine, problem, warning
 

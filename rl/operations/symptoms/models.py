@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from django.conf import settings
 from django.db.models import Q
 
-from rl.errors import RatchetError, UsageError
+from rl.base.errors import RatchetError, UsageError
 from rl.models import Agent, Deployment
 from rl.operations.symptoms.symptom import Symptom, fine, problem, warning
+from rl.runs.dry_run import local_directory
 from rl.serving import llama_server, on_ollama
-from rl.training.dry_run import local_directory
 
 _SECONDS = 5.0
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from django.db.models import F
 from django.utils import timezone
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 from rl.models import WebhookDelivery
 from rl.operations.webhooks.endpoints import Endpoint, endpoints
 from rl.operations.webhooks.sending import Answer, post

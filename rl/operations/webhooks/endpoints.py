@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
+from rl.base.errors import UsageError
+from rl.base.slugs import VARIABLE, check_slug
 from rl.environments.config_file.document import Document, read_document, shown
-from rl.errors import UsageError
-from rl.slugs import VARIABLE, check_slug
 
 EVENTS: Final = ("run.finished", "version.judged", "deployment.changed", "experiment.decided")
 SECRET_BYTES: Final = (24, 64)

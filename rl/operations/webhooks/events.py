@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from rl.errors import BadFile
+from rl.base.errors import BadFile
 from rl.models import (
     Agent,
     AuditEvent,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from rl.errors import SandboxUnavailable
+from rl.base.errors import SandboxUnavailable
 from rl.sandbox.attacks import ATTACKS, Attack, Tried
 from rl.sandbox.attacks.world import World
 from rl.sandbox.backends import run

@@ -10,11 +10,11 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from rl.errors import RatchetError, RunConflict, UsageError
+from rl.base.errors import RatchetError, RunConflict, UsageError
+from rl.base.records import Report, silent
 from rl.models import Agent, Arm, Deployment, Experiment, ModelVersion
 from rl.operations import audit
 from rl.operations.webhooks.events import experiment_decided
-from rl.records import Report, silent
 from rl.serving.experiments.looks import Look, look
 from rl.serving.promotion import promote
 

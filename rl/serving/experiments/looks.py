@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from django.utils import timezone
 
+from rl.base.records import Interval
 from rl.models import Arm, Experiment
-from rl.records import Interval
 from rl.serving.allocation import shares
 from rl.serving.experiments import metrics
 from rl.serving.experiments.sequential import interval

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from rl.base.records import Interval
 from rl.models import Experiment
-from rl.records import Interval
 from rl.serving.experiments import metrics, wording
 from rl.serving.experiments.looks import ArmLook, Look
 

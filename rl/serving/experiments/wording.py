@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rl.records import Interval
+from rl.base.records import Interval
 
 SHARES = ("thumbs_up", "win_rate", "error_rate")
 """Said in percent; their differences in points."""

@@ -17,8 +17,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route as Path
 
-from rl import disk_space, logs
-from rl.errors import UsageError
+from rl.base import disk_space, logs
+from rl.base.errors import UsageError
 from rl.models import BASE, ApiKey
 from rl.serving.activity import note_request
 from rl.serving.gateway import asking

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from rl.base.errors import UsageError
+from rl.base.records import Message
 from rl.collect.limits import MAX_ID_LENGTH
 from rl.collect.otlp.messages import as_value, message
 from rl.collect.otlp.spans import Requested
 from rl.collect.storable import place_of_unstorable, unstorable
-from rl.errors import UsageError
-from rl.records import Message
 from rl.serving.gateway.refusals import Refusal
 from rl.serving.gateway.routing import KnownKey, Route
 

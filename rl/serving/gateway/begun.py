@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
-from rl.files import ABANDONED_SECONDS
+from rl.base.files import ABANDONED_SECONDS
+from rl.base.locks import try_lock
 from rl.serving.gateway.answering import Answer
 from rl.serving.gateway.exchange import details_of, said_by
 from rl.serving.gateway.spool import as_id, as_line, created, folder, path_of, set_aside, write, write_whole
-from rl.training.locks import try_lock
 
 SUFFIX: Final = ".open"
 BROKEN_OFF: Final = "the gateway was ended in mid-answer"

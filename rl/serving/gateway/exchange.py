@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID, uuid4
 
+from rl.base.records import ReasoningStep, ToolCall
 from rl.collect.otlp.messages import with_calls
-from rl.records import ReasoningStep, ToolCall
 from rl.serving.gateway.answering import Answer, Choice, clean
 from rl.serving.gateway.asking import Asked
 from rl.serving.gateway.routing import KnownKey, Route

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from django.db import DataError, IntegrityError
 
-from rl.files import ABANDONED_SECONDS
+from rl.base.files import ABANDONED_SECONDS
 from rl.serving.gateway import begun
 from rl.serving.gateway.spool import as_id, folder, path_of, set_aside
 from rl.serving.gateway.storing import store

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from rl.disk_space import tells_of_full_disk
+from rl.base.disk_space import tells_of_full_disk
 from rl.faults import DISK_FULL
 
 _TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 from rl.models import BASE, Deployment
 from rl.serving.allocation import pick, shares
 from rl.serving.upstreams import Upstream

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 from rl.models import Agent, ApiKey, Deployment, Experiment
 from rl.serving.gateway.routing import KnownAgent, KnownKey, Served, Side, Snapshot, Split
 from rl.serving.upstreams import upstream_of

@@ -12,10 +12,10 @@ from rest_framework.exceptions import APIException, NotFound, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from rl.base.errors import UsageError
 from rl.collect import decisions, events, feedback
 from rl.collect.imported import ImportedFeedback
 from rl.collect.storable import unstorable
-from rl.errors import UsageError
 from rl.models import Feedback, Trace
 from rl.web.api.auth import INGEST, visible_to
 from rl.web.api.base import ApiView, success

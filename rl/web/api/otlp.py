@@ -20,10 +20,10 @@ from rest_framework import exceptions, status
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from rl.base.errors import RunConflict
 from rl.collect import spans
 from rl.collect.imported import Rejected
 from rl.collect.otlp import JSON, NO_CONTENT, PROTOBUF, Mapped, decode, map_spans, slug
-from rl.errors import RunConflict
 from rl.faults import fault_of
 from rl.models import Agent, ApiKey
 from rl.serving.gateway import pending

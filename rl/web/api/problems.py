@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from rest_framework.settings import api_settings
 from rest_framework.views import set_rollback
 
-from rl.errors import BadFile, RunConflict, UsageError
+from rl.base.errors import BadFile, RunConflict, UsageError
 from rl.faults import Fault, fault_of
 
 MEDIA_TYPE = "application/problem+json"

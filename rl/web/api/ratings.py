@@ -9,9 +9,9 @@ from rest_framework.exceptions import APIException, NotFound, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from rl.base.errors import UsageError
 from rl.collect.events import rating
 from rl.collect.feedback import CHUNK, Rated, record
-from rl.errors import UsageError
 from rl.models import ApiKey, Feedback, Trace
 from rl.serving.gateway import pending
 from rl.web.api.auth import DEVICE, RATE, visible_to

@@ -10,8 +10,8 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from rest_framework.exceptions import APIException, NotFound, ValidationError
 
+from rl.base.errors import RunConflict
 from rl.collect.lookups import agents_named, versions_named
-from rl.errors import RunConflict
 from rl.models import Agent, ApiKey, ModelVersion, Trace, prompt_key
 
 ATTEMPTS = 3

@@ -4,7 +4,7 @@ from rest_framework import serializers, status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from rl import rewarding
+from rl.scoring import stored as rewarding
 from rl.web.api.auth import TRAIN
 from rl.web.api.base import ApiView
 from rl.web.api.openapi import BAD_BODY, operation

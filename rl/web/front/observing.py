@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from prometheus_client import Counter, Histogram
 
-from rl import logs
+from rl.base import logs
 
 HEADER: Final = b"x-request-id"
 REQUESTS = Counter("ratchet_requests", "Requests that were answered.", ["area", "method", "status"])

@@ -8,7 +8,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from rl.disk_space import shortage
+from rl.base.disk_space import shortage
 from rl.models import Trace
 from rl.serving import machine
 from rl.web import figures

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from rl.errors import RatchetError, UsageError
+from rl.base.errors import RatchetError, UsageError
 from rl.models import Experiment
 from rl.serving.experiments import lifecycle
 from rl.serving.experiments.looks import look

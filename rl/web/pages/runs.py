@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from rl.models import TrainingRun
-from rl.training import episode_rates
+from rl.runs import episode_rates
 
 LOG_BYTES = 8192
 POINTS = 5000

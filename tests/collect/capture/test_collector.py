@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from rl.base.errors import UsageError
 from rl.collect import ExecutionTrace, TraceCollector
 from rl.collect.storable import unstorable
-from rl.errors import UsageError
 from tests.collect.capture.conftest import only, run_once, traces
 
 FIELDS = (

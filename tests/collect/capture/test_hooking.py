@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from rl.base.errors import UsageError
 from rl.collect import TraceCollector, hook_into_agent
-from rl.errors import UsageError
 from tests.collect.capture.conftest import only, traces
 
 

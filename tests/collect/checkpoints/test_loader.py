@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from rl.base.errors import BadFile, UsageError
 from rl.collect import CheckpointLoader
 from rl.collect.checkpoints import process
 from rl.collect.checkpoints.folders import opened
-from rl.errors import BadFile, UsageError
 from tests.collect.checkpoints.hostile import call, dotted, name, text, whole
 from tests.collect.checkpoints.make_checkpoints import write_checkpoints
 

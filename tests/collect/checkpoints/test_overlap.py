@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from rl.base.records import ToolCall
 from rl.collect.capture.execution_trace import ExecutionTrace
 from rl.collect.checkpoints.overlap import Checkpoint, combined
-from rl.records import ToolCall
 
 BEGIN = datetime(2026, 1, 5, 9, tzinfo=UTC)
 

@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rl.base.errors import BadFile
 from rl.collect.checkpoints import Limits, read_pickle
 from rl.collect.checkpoints.opcodes import OPCODES
-from rl.errors import BadFile
 from tests.collect.checkpoints.hostile import call, dotted, name, raw, text, whole
 from tests.collect.checkpoints.make_checkpoints import write_checkpoints
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from rl.base.records import ReasoningStep, ToolCall
 from rl.collect.importers import openai_chat
-from rl.records import ReasoningStep, ToolCall
 from tests.collect.importers.reading import lines, one, reason, said, taken
 
 HELLO = {"messages": [said("user", "Hi"), said("assistant", "Hello.")]}

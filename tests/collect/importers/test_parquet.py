@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from rl.base.errors import BadFile
 from rl.collect.importers import openai_chat, trl
-from rl.errors import BadFile
 from tests.collect.importers.reading import said, taken
 
 pyarrow = pytest.importorskip("pyarrow")

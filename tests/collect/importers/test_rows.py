@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from rl.base.errors import BadFile
 from rl.collect.imported import Rejected
 from rl.collect.importers import inflating, n3
 from rl.collect.importers import rows as module
 from rl.collect.importers.rows import FIRST, rows
-from rl.errors import BadFile
 from tests.collect.importers.reading import document, lines
 
 GOOD = {"prompt": "Where?", "response": "Here.", "score": 1}

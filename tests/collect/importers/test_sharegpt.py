@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from rl.base.records import ToolCall
 from rl.collect.importers import sharegpt
-from rl.records import ToolCall
 from tests.collect.importers.reading import lines, one, reason, taken
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from rl.base.errors import UsageError
 from rl.collect.otlp import PROTOBUF, decode, gen_ai, openinference
 from rl.collect.otlp.spans import Answer, Requested, ToolRun
-from rl.errors import UsageError
 from tests.collect.otlp.make_spans import body, chat, inference, say, span, tool
 
 CALL = '<tool_call>{"name": "track", "arguments": {"number": "4711"}}</tool_call>'

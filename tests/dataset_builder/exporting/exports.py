@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from rl.base.records import silent
 from rl.dataset_builder import DataOptions
 from rl.dataset_builder.exporting.base import Filters
 from rl.dataset_builder.exporting.export import ExportReport, ExportRequest, export
 from rl.models import Agent
-from rl.records import silent
 from tests.dataset_builder.ratings import read_jsonl
 
 

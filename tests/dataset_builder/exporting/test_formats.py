@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from rl import rewarding
+from rl.base.errors import UsageError
 from rl.collect import feedback
 from rl.collect.decisions import read_decision
 from rl.collect.storing import TraceStore
 from rl.dataset_builder.exporting import FORMATS, row_format
-from rl.errors import UsageError
 from rl.models import Agent
+from rl.scoring import stored as rewarding
 from tests.conftest import make_trace
 from tests.dataset_builder.exporting.exports import exported
 from tests.dataset_builder.ratings import rate, rate_prompts

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rl.base.records import silent
 from rl.collect.decisions import SCORES, canonical, read_decision
 from rl.collect.imported import ImportedTrace
 from rl.collect.importers import reader
@@ -21,7 +22,6 @@ from rl.dataset_builder.exporting.export import ExportRequest, export
 from rl.dataset_builder.groups import Tally
 from rl.dataset_builder.options import DataOptions
 from rl.models import Agent, Feedback, Trace
-from rl.records import silent
 
 READERS = {
     "kto": "trl", "grpo": "trl", "dpo": "trl", "reward": "trl", "trl": "trl",

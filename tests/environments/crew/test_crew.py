@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from rl.base.errors import UsageError
 from rl.demo.agent_tasks import CODE_TASKS, SEARCH_TASKS
 from rl.environments.contract import Action, ToolRequest
 from rl.environments.crew import Crew, Move, crew
 from rl.environments.settings import EnvironmentSettings
 from rl.environments.tasks import CodeTaskDataset, SearchTaskDataset
-from rl.errors import UsageError
 
 WORLD = EnvironmentSettings("tests.environments.crew.worlds:World", {"max_turns": 5})
 ANSWER = Action("in the box")

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rl.base.errors import UsageError
+from rl.base.records import Message
 from rl.environments.base import AgentEnv
 from rl.environments.contract import Judgement
 from rl.environments.tools import BaseTool
-from rl.errors import UsageError
-from rl.records import Message
 
 
 class Act(BaseTool):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from rl.base.errors import BadFile, UsageError
 from rl.environments.tasks import CodeTaskDataset, SearchTask, SearchTaskDataset
-from rl.errors import BadFile, UsageError
 
 TASKS = [SearchTask(str(number), "Which?", "this") for number in range(20)]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from rl.base.errors import BadFile
 from rl.data_formatter import jsonl
 from rl.environments.tasks import CodeTask, CodeTest, SearchTask, check_tasks, read_tasks
-from rl.errors import BadFile
 
 GOOD = {"task_id": "a", "prompt": "Print 1.", "tests": [{"output": "1"}]}
 

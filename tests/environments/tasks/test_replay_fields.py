@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from rl.base.errors import BadFile
 from rl.environments.replay import ReplayEnv
 from rl.environments.tasks import ReplayTask, read_tasks
 from rl.environments.tasks.replay_fields import is_schema, replay_problems
-from rl.errors import BadFile
 
 CODE = {"task_id": "sum", "prompt": "Print 3.", "tests": [{"output": "3"}]}
 BY_PEOPLE = {

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from rl.base.errors import BadFile, UsageError
 from rl.environments.tools import corpus
 from rl.environments.tools.corpus import corpus_index, read_corpus
-from rl.errors import BadFile, UsageError
 
 
 @pytest.fixture

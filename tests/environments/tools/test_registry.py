@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 import pytest
 
+from rl.base.errors import UsageError
 from rl.environments.tools import BaseTool, ToolFailed, ToolRegistry
-from rl.errors import UsageError
 
 
 class Repeat(BaseTool):

@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 import pytest
 
+from rl.base.errors import UsageError
 from rl.environments.tools.signatures import schema_of
-from rl.errors import UsageError
 
 
 def book(

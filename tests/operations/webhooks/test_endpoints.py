@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from django.core.checks import run_checks
 
-from rl.errors import BadFile, UsageError
+from rl.base.errors import BadFile, UsageError
 from rl.operations.webhooks.endpoints import EVENTS, endpoints
 from tests.operations.webhooks.receiver import SECRET
 

@@ -11,8 +11,8 @@ from django.test import Client
 
 from rl.models import Agent, Deployment, TrainingRun, WebhookDelivery
 from rl.operations.webhooks import events
+from rl.runs import supervisor
 from rl.serving import promotion
-from rl.training import supervisor
 from tests.admin.records import make_evaluation, make_run, make_training_set, make_version
 from tests.operations.webhooks.receiver import SECRET, write_file
 from tests.serving.experiments.experimenting import make_experiment

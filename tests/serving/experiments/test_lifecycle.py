@@ -5,7 +5,7 @@ import math
 import pytest
 from django.core.exceptions import ValidationError
 
-from rl.errors import ExportFailed, RunConflict, UsageError
+from rl.base.errors import ExportFailed, RunConflict, UsageError
 from rl.models import Agent, Arm, Deployment, Experiment, ModelVersion
 from rl.serving.experiments import lifecycle
 from tests.admin.records import make_run, make_version

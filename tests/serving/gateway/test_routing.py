@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 from rl.serving.gateway.routing import KnownAgent, KnownKey, Route, Served, Side, Snapshot, Split, route
 from rl.serving.upstreams import Upstream
 

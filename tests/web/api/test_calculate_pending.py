@@ -4,7 +4,7 @@ import pytest
 from django_q.models import OrmQ
 
 from rl.models import Agent, Trace
-from rl.rewarding import calculate
+from rl.scoring.stored import calculate
 from tests.conftest import make_trace
 from tests.web.api.conftest import Caller, assert_problem, key_for
 

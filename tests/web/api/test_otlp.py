@@ -16,8 +16,8 @@ from google.protobuf.json_format import MessageToDict
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
+from rl.base.errors import RunConflict
 from rl.collect.otlp import JSON, PROTOBUF
-from rl.errors import RunConflict
 from rl.models import Agent, ApiKey, PendingSpan, Trace
 from tests.collect.otlp.make_spans import body, chat, request, span, tool
 from tests.web.api.conftest import SHOP, key_for

@@ -8,11 +8,11 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from rl.base.records import Message, ToolCall
 from rl.collect.episodes import store_episodes
 from rl.environments.episode import Episode as Record
 from rl.environments.episode import Turn
 from rl.models import Agent, Trace, TrainingRun
-from rl.records import Message, ToolCall
 from rl.web.episode_page import HEAD, SLACK, episode_context, folded
 from rl.web.excerpt import CHARACTERS, Excerpt
 from tests.collect.made_episodes import ANSWERED, LOOKED, episode, trained

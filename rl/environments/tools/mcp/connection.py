@@ -17,10 +17,10 @@ import anyio
 from mcp import Client, MCPError
 from mcp.types import CallToolResult, Tool
 
+from rl.base.errors import UsageError
 from rl.environments.tools.base import ToolFailed
 from rl.environments.tools.mcp.session import NotConnected, Session
 from rl.environments.tools.mcp.settings import McpServer
-from rl.errors import UsageError
 
 MOST_PAGES = 100
 CLOSE_SECONDS = 15.0

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
+from rl.base.errors import UsageError
 from rl.environments.nearest import did_you_mean
 from rl.environments.tools.web_search.endpoint import Endpoint
-from rl.errors import UsageError
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -7,13 +7,13 @@ from typing import Any
 
 from mcp.types import Tool
 
+from rl.base.errors import UsageError
 from rl.environments.nearest import did_you_mean
 from rl.environments.tools.base import BaseTool, ToolFailed
 from rl.environments.tools.mcp.connection import connection_to
 from rl.environments.tools.mcp.content import LONGEST_ERROR, text_of
 from rl.environments.tools.mcp.settings import McpServer
 from rl.environments.tools.web_search.backend import plain
-from rl.errors import UsageError
 
 LONGEST_DESCRIPTION = 1000
 """Characters of what a tool says of itself."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rl.base.files import write_json
 from rl.environments.tools.web_search.backend import SearchResult
-from rl.files import write_json
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from rl.errors import UsageError
+from rl.base.errors import UsageError
 
 LARGEST_ANSWER = 1 << 20
 """Bytes."""

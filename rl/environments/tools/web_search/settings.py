@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
+from rl.base.errors import UsageError
 from rl.environments.nearest import did_you_mean
 from rl.environments.tools.web_search.backend import SearchBackend
 from rl.environments.tools.web_search.bing import BING
@@ -15,7 +16,6 @@ from rl.environments.tools.web_search.custom import custom_backend
 from rl.environments.tools.web_search.endpoint import Endpoint
 from rl.environments.tools.web_search.serper import SERPER
 from rl.environments.tools.web_search.tavily import TAVILY
-from rl.errors import UsageError
 
 SEARCH_BACKENDS: dict[str, SearchBackend] = {"tavily": TAVILY, "serper": SERPER, "bing": BING}
 """Every other name is that of an endpoint of your own."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rl.base.errors import UsageError
 from rl.environments.tools.base import BaseTool, ToolFailed
 from rl.environments.tools.corpus import corpus_index
 from rl.environments.tools.search import SearchDocuments
@@ -17,7 +18,6 @@ from rl.environments.tools.web_search.backend import SearchResult, plain
 from rl.environments.tools.web_search.cache import SearchCache
 from rl.environments.tools.web_search.endpoint import LARGEST_ANSWER, Answer
 from rl.environments.tools.web_search.settings import SearchSettings
-from rl.errors import UsageError
 
 LONGEST_QUERY = 400
 """Characters."""

@@ -8,9 +8,9 @@ from typing import Any
 
 from rest_framework import serializers
 
+from rl.base.errors import UsageError
 from rl.collect.events import normalise
 from rl.collect.limits import MAX_METRIC_LENGTH, MAX_RATER_LENGTH
-from rl.errors import UsageError
 from rl.models import Feedback
 from rl.web.api.auth import DEVICE
 from rl.web.api.serializers.fields import (

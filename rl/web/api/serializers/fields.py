@@ -9,6 +9,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 
+from rl.base.records import Message
 from rl.collect.limits import (
     MAX_MESSAGES,
     MAX_NOTES_LENGTH,
@@ -17,7 +18,6 @@ from rl.collect.limits import (
     MAX_WHOLE_NUMBER,
     ROLES,
 )
-from rl.records import Message
 
 
 class StrictSerializer(serializers.Serializer):

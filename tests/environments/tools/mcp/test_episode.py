@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from rl.base.errors import UsageError
+from rl.base.records import Message
 from rl.environments.rollout import run_episode
 from rl.environments.settings import EnvironmentSettings
-from rl.errors import UsageError
-from rl.records import Message
 from tests.environments.tools.mcp.conftest import SERVER, quick
 
 TASK = {"task_id": "1", "question": "What is 20 + 22?", "answer": "42", "documents": ["Tea is a drink."]}

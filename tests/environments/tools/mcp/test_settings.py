@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from rl.base.errors import UsageError
 from rl.environments.tools.mcp import McpServer, servers_of
-from rl.errors import UsageError
 
 SECRET = "hunter2-hunter2"
 

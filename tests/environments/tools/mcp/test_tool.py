@@ -10,10 +10,10 @@ from typing import Any
 import psutil
 import pytest
 
+from rl.base.errors import UsageError
 from rl.environments.tools import ToolFailed, ToolRegistry
 from rl.environments.tools.mcp import servers_of
 from rl.environments.tools.mcp.tool import LARGEST_SCHEMA, mcp_tools
-from rl.errors import UsageError
 from tests.environments.tools.mcp.conftest import quick
 
 Make = Callable[..., ToolRegistry]

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from rl.base.errors import UsageError
 from rl.environments.tools import ToolFailed, ToolRegistry
-from rl.errors import UsageError
 from tests.environments.tools.mcp.conftest import SERVER
 
 Make = Callable[..., ToolRegistry]

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from rl.base.errors import UsageError
 from rl.environments.tools.web_search.endpoint import LARGEST_ANSWER, Endpoint
-from rl.errors import UsageError
 from tests.environments.tools.web_search.search_double import Reply, SearchDouble
 
 

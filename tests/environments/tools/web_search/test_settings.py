@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from rl.base.errors import UsageError
 from rl.environments.tools.web_search.settings import SEARCH_BACKENDS, SearchSettings
-from rl.errors import UsageError
 
 
 def test_the_keys_of_a_configuration_are_taken():

@@ -4,12 +4,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from rl.base.errors import UsageError
 from rl.environments.tools import ToolRegistry
 from rl.environments.tools.base import ToolFailed
 from rl.environments.tools.search import SearchDocuments
 from rl.environments.tools.web_search import SearchSettings, search_tool
 from rl.environments.tools.web_search.endpoint import LARGEST_ANSWER
-from rl.errors import UsageError
 from tests.environments.tools.web_search.search_double import KEY, Reply, search_double
 
 

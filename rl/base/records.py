@@ -1,0 +1,289 @@
+"""Frozen records that cross layers: the database side makes them, the pure and the torch side read them (or the reverse)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+from rl.base.training_result import TrainingResult as TrainingResult
+from rl.config import TrainingConfig
+
+
+class Message(TypedDict):
+    """One chat message; ``role`` is system, user, assistant or tool."""
+
+    role: str
+    content: str
+
+
+# --- feedback in -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WidgetChoice:
+    """What a Command Center entry chose: the widget (scenario), how it is drawn (fixture) and at what size."""
+
+    scenario: str
+    fixture: str
+    size: str
+    question: str
+    intent: dict[str, Any] = field(default_factory=dict)
+    """``domains``: list of names, ``entities``: name to list of names; anything else is ignored."""
+    data: dict[str, Any] = field(default_factory=dict)
+    """The entry's ``data_override``."""
+
+
+@dataclass(frozen=True, slots=True)
+class RatedAnswer:
+    """One answer with the count of its current ratings above (``up``) and below (``down``) the middle of their scale."""
+
+    answer_id: str
+    prompt_key: str
+    """Groups answers to the same prompt; Command Center's ``question_id``."""
+    prompt: tuple[Message, ...]
+    response: str
+    up: int
+    down: int
+    feedback_ids: tuple[int, ...] = ()
+    widget: WidgetChoice | None = None
+    trace_id: str = ""
+    """Empty for an answer that is not stored."""
+
+    @property
+    def verdict(self) -> Literal["up", "down", "tie"]:
+        return "up" if self.up > self.down else "down" if self.down > self.up else "tie"
+
+    @property
+    def confidence(self) -> float:
+        """Share of the raters that agree with the verdict, 0.5 (a tie) to 1.0 (unanimous)."""
+        return max(self.up, self.down) / (self.up + self.down)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectPreference:
+    """A preference that one person stated between two texts: a side-by-side pick or an edited answer."""
+
+    prompt_key: str
+    prompt: tuple[Message, ...]
+    chosen: str
+    rejected: str
+    feedback_id: int
+    chosen_trace: str = ""
+    """The id of the answer that says so; empty for an edited text, and for answers that are not stored."""
+    rejected_trace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedAnswer:
+    """An answer with all that tells how good it is."""
+
+    trace_ids: tuple[str, ...]
+    """Of the stored answers that say this; at least one."""
+    prompt_key: str
+    split_key: str
+    """The hash of the prompt's words, which decides whether it is held out."""
+    prompt: tuple[Message, ...]
+    response: str
+    ratings: tuple[tuple[int, float], ...] = ()
+    """Feedback id and value (0 to 1) of each current rating; a side-by-side pick "both bad" rates both answers 0."""
+    outcomes: tuple[int, ...] = ()
+    """Feedback ids."""
+    preferences: tuple[int, ...] = ()
+    """Feedback ids of the other side-by-side picks and of edited answers."""
+    corrections: tuple[str, ...] = ()
+    """The newest edited text of each stored answer that somebody edited."""
+    proposed: tuple[bool, float] | None = None
+    """A label that a model proposes, and its confidence, 0.5 to 1."""
+    reward: float | None = None
+    """0 to 1."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    """Where they were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreferencePair:
+    """One row for preference training. ``prompt`` is a list of chat messages, or text that stands for one user message."""
+
+    prompt: str | list[Message]
+    chosen: str
+    rejected: str
+    question_id: str
+    scenario: str | None = None
+    metadata: dict[str, Any] | None = None
+    """``pair_type``, ``confidence`` (0.5-1.0) and ``feedback`` (ids), where known."""
+
+
+# --- what an agent did -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    tool_name: str
+    arguments: Any = None
+    result: Any = None
+    success: bool = True
+    duration_ms: float | None = None
+    error: str = ""
+    timestamp: str = ""
+    """ISO 8601; empty where it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningStep:
+    content: str
+    step_type: str = ""
+    confidence: float | None = None
+    """0 to 1."""
+    insights: tuple[str, ...] = ()
+    issues: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEvent:
+    """One thing that happened to a task; a task that ends has two events."""
+
+    task_id: str
+    status: Literal["created", "completed", "failed"]
+    type: str = ""
+    description: str = ""
+    timestamp: str = ""
+    result: Any = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackRecord:
+    """One current feedback event; the fields that its ``kind`` does not use are empty."""
+
+    kind: Literal["rating", "comparison", "correction", "outcome"]
+    rater: str = ""
+    value: float | None = None
+    """A rating on 0 … 1."""
+    choice: str = ""
+    """Of a comparison: left (this answer), right, tie, both_bad."""
+    text: str = ""
+    """Of a correction."""
+    metric: str = ""
+    raw_value: float | None = None
+    """Of an outcome, on the scale of its metric."""
+    tags: tuple[str, ...] = ()
+    rated_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRecord:
+    """One answer and what happened while it was made: all that a reward may look at."""
+
+    id: str
+    agent: str
+    prompt: tuple[Message, ...]
+    response: str
+    prompt_key: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    reasoning_steps: tuple[ReasoningStep, ...] = ()
+    tasks: tuple[TaskEvent, ...] = ()
+    state: Any = None
+    action: Any = None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    llm_calls: int | None = None
+    cost: float | None = None
+    duration_ms: int | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+    feedback: tuple[FeedbackRecord, ...] = ()
+    """Current events, in the order of their arrival."""
+
+    @property
+    def question(self) -> str:
+        """The last user message."""
+        return next((m["content"] for m in reversed(self.prompt) if m["role"] == "user"), "")
+
+
+# --- training ----------------------------------------------------------------------------------------------------------
+
+Report = Callable[[str, dict[str, Any]], None]
+"""``report(event, values)``: how long work tells of its progress. Events: ``stage`` {name}, ``step`` {step, total_steps,
+metrics: {name: float}}, ``log`` {text}, ``episodes`` {episodes: those that ended, as documents}. It may raise
+``Interrupted``."""
+
+
+def silent(event: str, values: dict[str, Any]) -> None:
+    """The report of a caller that does not listen."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerScore:
+    """What the rewards say about one answer."""
+
+    value: float | None
+    """0 to 1; None where nothing applies."""
+    components: Mapping[str, float] = field(default_factory=dict)
+    """Reward name to its value, of those that apply."""
+
+
+Scorer = Callable[[TraceRecord], AnswerScore]
+"""The rewards of an agent. Raises RewardFailed, which names the reward that breaks."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingJob:
+    """All that a training method may know. The rows are JSON lines: ``rl.data_formatter.read_training_rows``."""
+
+    train_rows: Path
+    base_model: str
+    """A directory, or a hub id."""
+    config: TrainingConfig
+    output_dir: Path
+    """``checkpoint-N/`` folders and the finished ``adapter/`` or ``model/`` are written here, each by rename."""
+    resume: bool = False
+    """Go on from the newest complete checkpoint in ``output_dir``, if there is one."""
+    scorer: Scorer | None = None
+    """For methods that generate answers while training."""
+    reward_model: Path | None = None
+    """The directory of a reward model that scores instead."""
+    heldout_rows: Path | None = None
+    """For methods that measure themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedAnswer:
+    text: str
+    tokens_in: int
+    """Of the prompt."""
+    tokens_out: int
+
+
+# --- evaluation --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PairScore:
+    """What one model thinks of one held-out pair: natural-log probabilities of whole answers, given the prompt; where the
+    answers are to two prompts, each less what the base model gives it."""
+
+    prompt_key: str
+    chosen_logp: float
+    rejected_logp: float
+
+    @property
+    def margin(self) -> float:
+        return self.chosen_logp - self.rejected_logp
+
+    @property
+    def credit(self) -> float:
+        """1 for the right order, 0.5 for none (of answers to two prompts the base model has none), else 0."""
+        if self.chosen_logp == self.rejected_logp:
+            return 0.5
+        return float(self.chosen_logp > self.rejected_logp)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A point estimate with its confidence interval."""
+
+    value: float
+    low: float
+    high: float

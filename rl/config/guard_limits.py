@@ -1,0 +1,37 @@
+"""Guard rails of the gate: what a version must keep to, however many pairs it ranks rightly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from rl.base.errors import UsageError
+
+GUARD_LIMITS: Final[dict[str, float]] = {
+    "length_ratio": 2.0,
+    "empty_rate": 0.1,
+    "refusal_rate": 0.1,
+    "parse_error_rate": 0.05,
+    "reward_loss": 0.05,
+    "kl_to_base": 2.0,
+    "task_loss": 0.02,
+}
+"""``length_ratio``: answers at most this many times longer, or shorter, than those of the version in use. Rates: at most
+this much above its share of empty answers, refusals, answers that are not in the agent's format. ``reward_loss``: mean
+reward lost, 0 to 1. ``kl_to_base``: nats a token. ``task_loss``: accuracy lost on a task of lm-eval, 0 to 1."""
+
+
+def check_guard_limits(value: Any) -> None:
+    """Raises UsageError unless it maps guard rails to numbers above zero, or to None."""
+    if not isinstance(value, Mapping):
+        raise UsageError("must be a JSON object: guard rail to limit")
+    for name, limit in value.items():
+        if name not in GUARD_LIMITS:
+            raise UsageError(f"unknown guard rail {name!r}; known: {', '.join(GUARD_LIMITS)}")
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, (int, float)) or not limit > 0):
+            raise UsageError(f"the limit of {name} must be a number above 0, or null to switch it off")
+
+
+def guard_limits(overrides: Mapping[str, float | None]) -> dict[str, float]:
+    """The limits in force."""
+    return {name: limit for name, limit in {**GUARD_LIMITS, **overrides}.items() if limit is not None}

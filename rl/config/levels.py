@@ -1,0 +1,19 @@
+"""The GGUF quantisation levels on offer, from the most exact to the smallest."""
+
+from __future__ import annotations
+
+from rl.base.errors import UsageError
+
+PLAIN_LEVELS: tuple[str, ...] = ("f32", "bf16", "f16", "q8_0")
+"""Need the ``gguf`` package only."""
+K_LEVELS: tuple[str, ...] = ("q6_k", "q5_k_m", "q4_k_m", "q4_k_s", "q3_k_l", "q3_k_m", "q3_k_s", "q2_k")
+"""Need the quantisation routines that ship in ``xllamacpp``."""
+LEVELS: tuple[str, ...] = PLAIN_LEVELS + K_LEVELS
+
+
+def check_level(name: str) -> str:
+    """The level in lower case. Raises UsageError that lists the known ones."""
+    level = name.strip().lower()
+    if level not in LEVELS:
+        raise UsageError(f"unknown quantization {name!r}; known: {', '.join(LEVELS)}")
+    return level

@@ -1,0 +1,174 @@
+"""How any chat model writes and reads conversations with tools, as token ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from transformers import PreTrainedTokenizerBase
+
+from rl.base.errors import UsageError
+from rl.base.records import Message
+from rl.environments.contract import Action, ToolRequest
+from rl.environments.dialects import DIALECTS, dialect
+from rl.environments.dialects.plain import guarded
+from rl.environments.dialects.thinking import without_thinking
+from rl.environments.markup import read_action
+from rl.lm.chat.library import LibraryReader, response_template
+from rl.lm.chat.styles import Native, Plain, Style
+from rl.lm.chat.template import TOOL, TOOL_NAME, ChatTemplate, TemplateRefused
+from rl.lm.chat.tokens import ChatTokens
+from rl.lm.chat.turns import Turns
+
+Tools = Sequence[Mapping[str, Any]]
+_MORE_ENDS = ("<|eom_id|>", "<|endoftext|>", "<|end_of_text|>")
+"""Of turns, though chat templates do not write them; Llama calls tools with the first."""
+_PROBE = ToolRequest(TOOL_NAME, {"query": 'say "1 & 2"\nand <b>', "most": 3})
+_EXAMPLE = ToolRequest("name", {"argument": "value"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    name: str
+    style: Style
+    turns: Turns
+    read: Callable[[str, Tools], Action]
+    write: Callable[[Sequence[ToolRequest]], str] | None
+    """Several calls, where the template writes one at most; None where nobody can."""
+
+
+class ChatFormat:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, policy_type: str = "auto") -> None:
+        """``policy_type``: as in AgentConfig. Raises UsageError for a model that cannot be talked to in this way."""
+        if tokenizer.eos_token is None:
+            raise UsageError("the model's tokenizer has no end-of-text token (eos_token), so no turn would end")
+        self._template = ChatTemplate(tokenizer)
+        self._tokens = ChatTokens(tokenizer, self._template.source)
+        self._way = _chosen(tokenizer, self._template, self._tokens, policy_type)
+        numbers = {**self._tokens.numbers, tokenizer.eos_token: tokenizer.eos_token_id}
+        turns = self._way.turns
+        self.end_ids = frozenset(
+            numbers[end]
+            for end in (turns.call_end, turns.answer_end, tokenizer.eos_token, *_MORE_ENDS)
+            if end in numbers
+        )
+        """Tokens after which a turn is over."""
+        self._call_ends = {numbers[end] for end in (turns.call_end, "<|eom_id|>") if end in numbers}
+        self._silent = self.end_ids | {tokenizer.pad_token_id} | {numbers[marker] for marker in turns.endings}
+
+    @property
+    def name(self) -> str:
+        """hermes, llama, mistral, library or plain."""
+        return self._way.name
+
+    def prompt_ids(self, messages: Sequence[Message], tools: Tools) -> list[int]:
+        """With the opening of the assistant's turn. Raises UsageError for a chat that the template refuses."""
+        chat, offered = self._way.style.prompt([self._safe(message) for message in messages], tools)
+        try:
+            return self._tokens.ids(self._template.rendered(chat, offered, opening=True))
+        except TemplateRefused as refused:
+            raise UsageError(f"the model's chat template refuses a prompt: {refused}") from refused
+
+    def action(self, ids: Sequence[int], tools: Tools) -> Action:
+        """What one generated turn, its end token included or not, says and calls. Never raises."""
+        return self._way.read(self._spoken(ids), tools)
+
+    def said(self, ids: Sequence[int]) -> str:
+        """A turn's text with its tool calls, without its end, for people and logs."""
+        return self._spoken(ids).strip()
+
+    def turn_ids(self, action: Action) -> list[int]:
+        """A demonstrated turn as the model would generate it, end token included. Raises UsageError for one that the model
+        cannot say, such as several calls where it makes one at a time."""
+        turns, text = self._way.turns, self._hidden(action.text)
+        calls = [ToolRequest(call.name, _map_texts(call.arguments, self._hidden)) for call in action.calls]
+        try:
+            if len(calls) > 1 and not turns.several:
+                return self._tokens.ids(turns.joined(self._joined(calls)))
+            return self._tokens.ids(turns.written(text, calls))
+        except TemplateRefused as refused:
+            raise UsageError(f"the model's chat template refuses a turn: {refused}") from refused
+
+    def observation_ids(self, observation: str, last: Sequence[int]) -> list[int]:
+        """What comes after the generated turn ``last``, which has its end token or was cut, up to and with the opening of
+        the next turn."""
+        ended = bool(last) and last[-1] in self._call_ends
+        shown = self._tokens.hidden(guarded(observation))
+        return self._tokens.ids(self._way.turns.observed(shown, self._called(last), with_end=not ended))
+
+    def _called(self, last: Sequence[int]) -> str:
+        """The tool, where the observation must name it."""
+        calls = self.action(last, ()).calls if self._way.turns.names_tools else ()
+        return self._tokens.hidden(calls[-1].name) if calls else "unknown"
+
+    def _joined(self, calls: Sequence[ToolRequest]) -> str:
+        if self._way.write is None:
+            raise UsageError(f"the model calls one tool in a turn, not {len(calls)}")
+        return self._way.write(calls)
+
+    def _spoken(self, ids: Sequence[int]) -> str:
+        kept = list(ids)
+        while kept and kept[-1] in self._silent:
+            kept.pop()
+        return self._tokens.text(kept)
+
+    def _safe(self, message: Message) -> Message:
+        """Tasks come from anywhere; instructions, and what was said in turns, are ours."""
+        if message["role"] not in ("user", "tool"):
+            return message
+        return Message(role=message["role"], content=self._tokens.hidden(message["content"]))
+
+    def _hidden(self, text: str) -> str:
+        return self._tokens.hidden(text, all_markers=False)
+
+
+def _chosen(tokenizer: PreTrainedTokenizerBase, template: ChatTemplate, tokens: ChatTokens, policy_type: str) -> _Way:
+    def turns(style: Style) -> Turns:
+        return Turns(template, style, tokens.markers, tokenizer.eos_token)
+
+    if policy_type in ("auto", "template"):
+        try:
+            style = Native()
+            return _native(tokenizer, style, turns(style))
+        except TemplateRefused as refused:
+            if policy_type == "template":
+                raise UsageError(
+                    f"the model's chat template cannot be used for tools: {refused}; choose policy_type plain"
+                ) from refused
+    elif policy_type not in ("plain", "minimind"):
+        raise UsageError(f"unknown policy_type {policy_type!r}; known: auto, template, plain, minimind")
+    plain = Plain()
+    try:
+        return _Way("plain", plain, found := turns(plain), _aloud(read_action, found), None)
+    except TemplateRefused as refused:
+        raise UsageError(f"the model's chat template cannot write a chat: {refused}") from refused
+
+
+def _native(tokenizer: PreTrainedTokenizerBase, style: Style, turns: Turns) -> _Way:
+    """By the first that reads a call back. Raises TemplateRefused."""
+    written = turns.written("", [_PROBE]).removesuffix(turns.call_end)
+    for name in DIALECTS:
+        read = _aloud(dialect(name).read_action, turns)
+        if read(written, ()).calls == (_PROBE,):
+            return _Way(name, style, turns, read, dialect(name).write_calls)
+    if schema := response_template(tokenizer):
+        example = without_thinking(turns.written("", [_EXAMPLE]).removesuffix(turns.call_end))
+        library = LibraryReader(tokenizer, schema, turns.opening, example, example.partition(_EXAMPLE.name)[0].strip())
+        if library(written, [TOOL]).calls == (_PROBE,):
+            return _Way("library", style, turns, library, None)
+    raise TemplateRefused("nobody knows how to read the calls that it writes")
+
+
+def _aloud(read: Callable[[str], Action], turns: Turns) -> Callable[[str, Tools], Action]:
+    begun = "<think>" if turns.thinks_first else ""
+    return lambda text, _: read(without_thinking(begun + text))
+
+
+def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Of every text in a JSON value but the keys."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: _map_texts(each, change) for key, each in value.items()}
+    return [_map_texts(each, change) for each in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,67 @@
+"""What a chat template is given: tools, turns and observations as its own kinds of messages, or as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from rl.environments.contract import ToolRequest
+from rl.environments.dialects.plain import described, observed
+from rl.environments.markup import write_calls
+from rl.lm.chat.template import Chat
+
+CALL_ID = "call00001"
+"""Mistral's templates take nine letters and digits and nothing else."""
+
+
+class Style(Protocol):
+    def prompt(self, chat: Chat, tools: Chat) -> tuple[Chat, Chat]:
+        """The messages and the tools for the template."""
+
+    def turn(self, text: str, calls: Sequence[ToolRequest]) -> dict[str, Any]: ...
+
+    def observation(self, result: str, name: str) -> dict[str, Any]:
+        """``name``: of the tool."""
+
+
+class Native:
+    """The template knows tools."""
+
+    def prompt(self, chat: Chat, tools: Chat) -> tuple[Chat, Chat]:
+        return chat, tools
+
+    def turn(self, text: str, calls: Sequence[ToolRequest]) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": text}
+        if calls:
+            message["tool_calls"] = [
+                {"id": f"call{number:05}", "type": "function", "function": _function(call)}
+                for number, call in enumerate(calls, 1)
+            ]
+        return message
+
+    def observation(self, result: str, name: str) -> dict[str, Any]:
+        return {"role": "tool", "name": name, "tool_call_id": CALL_ID, "content": result}
+
+
+class Plain:
+    """The template needs to know nothing but users and assistants."""
+
+    def prompt(self, chat: Chat, tools: Chat) -> tuple[Chat, Chat]:
+        about = described(tools)
+        if not about:
+            return chat, ()
+        if chat and chat[0]["role"] == "system":
+            told = f"{chat[0]['content']}\n\n{about}"
+            return [{"role": "system", "content": told}, *chat[1:]], ()
+        return [{"role": "system", "content": about}, *chat], ()
+
+    def turn(self, text: str, calls: Sequence[ToolRequest]) -> dict[str, Any]:
+        written = "\n".join(part for part in (text, write_calls(calls)) if part)
+        return {"role": "assistant", "content": written}
+
+    def observation(self, result: str, name: str) -> dict[str, Any]:
+        return {"role": "user", "content": observed(result)}
+
+
+def _function(call: ToolRequest) -> Mapping[str, Any]:
+    return {"name": call.name, "arguments": dict(call.arguments)}

@@ -1,0 +1,80 @@
+"""A tokenizer's chat template, and what it does to system messages and tools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jinja2 import TemplateError
+from transformers import PreTrainedTokenizerBase
+
+from rl.base.errors import UsageError
+
+Chat = Sequence[Mapping[str, Any]]
+TOOL_NAME = "lookup7"
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": TOOL_NAME,
+        "description": "Looks it up.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "description": "What."},
+                "most": {"type": "integer", "description": "How many."},
+            },
+            "required": ["query"],
+        },
+    },
+}
+"""What templates are tried with."""
+
+
+class TemplateRefused(Exception):
+    """A conversation, or a part of it that does not come out."""
+
+
+class ChatTemplate:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        """Raises UsageError for a tokenizer without one."""
+        self._tokenizer = tokenizer
+        try:
+            self.source = str(tokenizer.get_chat_template(tools=[TOOL]))
+        except ValueError as error:
+            raise UsageError(f"the model has no chat template that can be used: {error}") from None
+        self._takes_system = self._shows("zqsystem", [_said("system", "zqsystem"), _said("user", "?")])
+
+    def rendered(self, chat: Chat, tools: Chat = (), opening: bool = False) -> str:
+        """``opening``: with the beginning of the assistant's next turn. A system message that the template would refuse or
+        drop stands at the head of the user's first message. Raises TemplateRefused."""
+        messages = list(chat) if self._takes_system else _without_system(chat)
+        return self._rendered(messages, tools, opening)
+
+    def _rendered(self, messages: Chat, tools: Chat = (), opening: bool = False) -> str:
+        try:
+            return str(
+                self._tokenizer.apply_chat_template(
+                    messages, tools=list(tools) or None, add_generation_prompt=opening, tokenize=False
+                )
+            )
+        except (TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
+            raise TemplateRefused(str(error) or type(error).__name__) from error
+
+    def _shows(self, text: str, chat: Chat) -> bool:
+        try:
+            return text in self._rendered(chat)
+        except TemplateRefused:
+            return False
+
+
+def _without_system(chat: Chat) -> list[Mapping[str, Any]]:
+    if not chat or chat[0]["role"] != "system":
+        return list(chat)
+    instructions, *rest = chat
+    if not rest or rest[0]["role"] != "user":
+        return [_said("user", instructions["content"]), *rest]
+    return [_said("user", f"{instructions['content']}\n\n{rest[0]['content']}"), *rest[1:]]
+
+
+def _said(role: str, content: str) -> dict[str, str]:
+    return {"role": role, "content": content}

@@ -1,0 +1,99 @@
+"""Chats as token ids, in which foreign text stays text: ``<|im_end|>`` in a tool's result ends no turn.
+
+A marker is an added token that is special or that the chat template writes. In a copy of the tokenizer every marker has a
+secret name. The template is rendered with stand-ins for the markers in foreign text; then the template's own markers get
+their secret names, the stand-ins become what they stood for, and the copy reads all of it at once. So foreign text is
+tokenised as the text around it asks for, and holds no marker.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerBase
+
+from rl.base.errors import UsageError
+
+
+class ChatTokens:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, template: str) -> None:
+        """Raises UsageError for a tokenizer that is no ``tokenizer.json``."""
+        if not tokenizer.is_fast:
+            raise UsageError("the tokenizer is too old for agents: it must have a tokenizer.json")
+        self._tokenizer = tokenizer
+        added = tokenizer.added_tokens_decoder
+        self.numbers = {
+            token.content: number
+            for number, token in added.items()
+            if token.special or (token.content.strip() and token.content in template)
+        }
+        """Of the markers."""
+        self._markers = sorted(self.numbers, key=len, reverse=True)
+        self._key = "q" + secrets.token_hex(8)
+        self._secret = {marker: f"<{self._key}|{number:05}>" for number, marker in enumerate(self._markers)}
+        self._marker = _any_of(self._markers)
+        self._special = _any_of(token.content for token in added.values() if token.special)
+        self._stand_in = re.compile(self._key + r"(\d{5})z")
+        self._reader = _renamed(tokenizer, self._secret)
+        self._originals = self._changed_numbers({token.content: number for number, token in added.items()})
+
+    def hidden(self, text: str, all_markers: bool = True) -> str:
+        """``text`` with stand-ins for its markers, or for the special tokens alone, to be rendered by a template."""
+        pattern = self._marker if all_markers else self._special
+        return pattern.sub(lambda found: f"{self._key}{self._markers.index(found[0]):05}z", text)
+
+    def ids(self, rendered: str) -> list[int]:
+        """Of what a template wrote, its stand-ins included."""
+        named = self._marker.sub(lambda found: self._secret[found[0]], rendered)
+        text = self._stand_in.sub(lambda found: self._markers[int(found[1])], named)
+        numbers = self._reader.encode(text, add_special_tokens=False).ids
+        return [self._originals.get(number, number) for number in numbers] if self._originals else list(numbers)
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Its special tokens too."""
+        return str(self._tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False))
+
+    def markers(self, rendered: str) -> list[str]:
+        """In a text, in their order."""
+        return self._marker.findall(rendered)
+
+    def _changed_numbers(self, originals: Mapping[str, int]) -> dict[int, int]:
+        """The copy numbers added tokens anew where their names are not in the vocabulary."""
+        found = ((self._reader.token_to_id(self._secret.get(name, name)), old) for name, old in originals.items())
+        return {new: old for new, old in found if new is not None and new != old}
+
+
+def _any_of(texts: Iterable[str]) -> re.Pattern[str]:
+    longest_first = sorted(texts, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+
+
+def _renamed(tokenizer: PreTrainedTokenizerBase, names: Mapping[str, str]) -> Tokenizer:
+    whole = json.loads(tokenizer.backend_tokenizer.to_str())
+    for token in whole["added_tokens"]:
+        token["content"] = names.get(token["content"], token["content"])
+    _rename_in_model(whole["model"], names)
+    return Tokenizer.from_str(json.dumps({**whole, "post_processor": None, "truncation": None, "padding": None}))
+
+
+def _rename_in_model(model: dict[str, Any], names: Mapping[str, str]) -> None:
+    """The vocabulary may have the markers too, and merges that lead to them."""
+    vocabulary = model["vocab"]
+    if isinstance(vocabulary, dict):
+        model["vocab"] = {names.get(piece, piece): number for piece, number in vocabulary.items()}
+    else:
+        model["vocab"] = [[names.get(piece, piece), score] for piece, score in vocabulary]
+    if "merges" in model:
+        model["merges"] = [pair for pair in model["merges"] if not _makes(pair, names)]
+    if model.get("unk_token") in names:
+        model["unk_token"] = names[model["unk_token"]]
+
+
+def _makes(pair: Sequence[str] | str, names: Mapping[str, str]) -> bool:
+    parts = pair.split(" ") if isinstance(pair, str) else pair
+    return "".join(parts) in names or any(part in names for part in parts)

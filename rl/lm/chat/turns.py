@@ -1,0 +1,132 @@
+"""How a turn begins and ends, found out from what the chat template writes of tiny conversations.
+
+A chat is only ever continued, never rendered again: templates drop what was thought in earlier turns, and the tokens that
+were generated must stay as they are. So an observation is rendered in a conversation of its own, and what stands there
+behind the end of the assistant's turn is what comes next (the way of TRL's GRPOTrainer).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from os.path import commonprefix
+from typing import Any
+
+from rl.environments.contract import ToolRequest
+from rl.lm.chat.styles import Style
+from rl.lm.chat.template import TOOL, TOOL_NAME, ChatTemplate, TemplateRefused
+
+_QUESTION = {"role": "user", "content": "?"}
+_MARK, _SECOND, _RESULT = "zqcalled1", "zqcalled2", "zqobserved"
+_THOUGHT = re.compile(r"<think>\s*</think>\s*")
+_THOUGHT_BEGUN = re.compile(r"<think>\s*(?:</think>\s*)?\Z")
+
+
+class Turns:
+    opening: str
+    """Of the assistant's turn, behind a question."""
+    call_end: str
+    """The marker that ends a turn that calls a tool; where turns have no end, the first of what comes next."""
+    answer_end: str
+    endings: frozenset[str]
+    """The markers behind an answer."""
+    several: bool
+    """The template writes more than one call in a turn."""
+    names_tools: bool
+    """An observation says of which tool it is."""
+
+    def __init__(
+        self, template: ChatTemplate, style: Style, markers: Callable[[str], Sequence[str]], end_of_text: str
+    ) -> None:
+        """Raises TemplateRefused for a template that does not write the style's messages."""
+        self._template, self._style, self._markers = template, style, markers
+        self.opening = self._rendered(opening=True)
+        self.several, within = self._within_calls()
+        alone, followed = _behind(_MARK, self._rendered(self._called())), self._followed(_RESULT, TOOL_NAME)
+        if _RESULT not in followed:
+            raise TemplateRefused("it drops the results of tools")
+        self.call_end = self._end(alone, followed, within) or end_of_text
+        turn = self._style.turn(_MARK, ())
+        ending = _behind(_MARK, self._rendered(turn))
+        self.endings = frozenset(self._unlike(within, ending))
+        self.answer_end = self._end(ending, _behind(_MARK, self._rendered(turn, _QUESTION)), within) or end_of_text
+        self._end_inside = self.call_end if self.call_end in followed else self._end("", followed, within)
+        self._shared = commonprefix([alone.rstrip(), followed])
+        self.names_tools = followed != self._followed(_RESULT, "another8")
+
+    @property
+    def thinks_first(self) -> bool:
+        """The opening has begun a thought, which the model goes on with."""
+        return bool(re.search(r"<think>\s*\Z", self.opening))
+
+    def written(self, text: str, calls: Sequence[ToolRequest]) -> str:
+        """A turn, from behind its opening to its end. Raises TemplateRefused."""
+        body = self._body(self._rendered(self._style.turn(text, calls)))
+        return _ended(body, self.call_end if calls else self.answer_end)
+
+    def joined(self, calls: str) -> str:
+        """A turn of several calls that are written already. Raises TemplateRefused."""
+        body = self._body(self._rendered(self._style.turn(calls, ())))
+        return _ended(body.rpartition(self.answer_end)[0] or body, self.call_end)
+
+    def observed(self, result: str, tool: str, with_end: bool) -> str:
+        """What follows a turn that called ``tool``: the observation and the opening of the next turn; with the end of the
+        turn where that was cut off. Raises TemplateRefused."""
+        followed = self._followed(result, tool)
+        if not self._end_inside:
+            return followed[len(self._shared) :]
+        at = followed.index(self._end_inside)
+        return followed[at if with_end else at + len(self._end_inside) :]
+
+    def _rendered(self, *messages: Mapping[str, Any], opening: bool = False) -> str:
+        chat, tools = self._style.prompt([_QUESTION], [TOOL])
+        return self._template.rendered([*chat, *messages], tools, opening)
+
+    def _called(self, *marks: str, tool: str = TOOL_NAME) -> dict[str, Any]:
+        return self._style.turn("", [ToolRequest(tool, {"query": mark}) for mark in marks or (_MARK,)])
+
+    def _followed(self, result: str, tool: str) -> str:
+        """What stands behind the mark, to the opening of the next turn."""
+        turn, observation = self._called(tool=tool), self._style.observation(result, tool)
+        return _behind(_MARK, self._rendered(turn, observation, opening=True))
+
+    def _within_calls(self) -> tuple[bool, frozenset[str]]:
+        """Whether there may be several calls, and the markers between two, none of which ends a turn."""
+        try:
+            rendered = self._rendered(self._called(_MARK, _SECOND))
+        except TemplateRefused:
+            return False, frozenset()
+        first, found, _ = _behind(_MARK, rendered).partition(_SECOND)
+        return bool(found), frozenset(self._markers(first)) if found else frozenset()
+
+    def _end(self, alone: str, followed: str, within: frozenset[str]) -> str:
+        """The last marker that a template writes behind a turn whatever comes next, or behind the last turn of a chat, or
+        else the first of what comes next."""
+        shared, own = self._unlike(within, commonprefix([alone, followed])), self._unlike(within, alone)
+        if shared or own:
+            return (shared or own)[-1]
+        return next(iter(self._unlike(within, followed)), "")
+
+    def _unlike(self, within: frozenset[str], text: str) -> list[str]:
+        return [marker for marker in self._markers(text) if marker not in within]
+
+    def _body(self, rendered: str) -> str:
+        if rendered.startswith(self.opening):
+            return rendered[len(self.opening) :]
+        head = _THOUGHT_BEGUN.sub("", self.opening)
+        if not rendered.startswith(head):
+            raise TemplateRefused("it begins an assistant's turn in two ways")
+        body = _THOUGHT.sub("", rendered[len(head) :], count=1)
+        return f"\n</think>\n\n{body}" if self.thinks_first else body
+
+
+def _behind(mark: str, rendered: str) -> str:
+    _, found, rest = rendered.partition(mark)
+    if not found:
+        raise TemplateRefused("it drops tool calls, or what the assistant says")
+    return rest
+
+
+def _ended(body: str, end: str) -> str:
+    at = body.rfind(end)
+    return (body[:at] if at >= 0 else body.rstrip()) + end

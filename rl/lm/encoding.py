@@ -1,0 +1,114 @@
+"""Training rows as token ids, in one way for all methods and for scoring.
+
+The prompt is the conversation rendered with the opening of the assistant's turn; an answer is what the whole conversation
+adds to it, its end-of-turn token included. That equals TRL's own preparation, except that TRL drops and cuts long rows
+without a word: here both are counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os.path import commonprefix
+from pathlib import Path
+from typing import Any
+
+from jinja2 import TemplateError
+from transformers import PreTrainedTokenizerBase
+
+from rl.base.errors import TrainingFailed
+from rl.base.records import Report
+from rl.lm.lengths import EncodedRow
+
+_BATCH = 256
+_BATCH_CHARACTERS = 2_000_000
+_TEMPLATE = 64
+"""Tokens by which an answer that follows may change the end of a prompt, at most."""
+PAIR = ("chosen", "rejected")
+SINGLE = ("completion",)
+
+
+def count_rows(path: Path) -> int:
+    with path.open("rb") as lines:
+        return sum(1 for _ in lines)
+
+
+def encode(
+    tokenizer: PreTrainedTokenizerBase,
+    rows: Iterable[Mapping[str, Any]],
+    total: int,
+    report: Report,
+    answers: Sequence[str] = PAIR,
+    most_tokens: int | None = None,
+) -> Iterator[EncodedRow]:
+    """Rows in the order given, unshortened. Raises TrainingFailed when the chat template refuses one.
+
+    ``total``: how many they are, for the steps that are reported. ``answers``: the keys of a row's answers;
+    there may be none. ``most_tokens``: answers to a prompt that is far longer than this are encoded without it, which is
+    right but for the tokens of the template, so that a huge prompt is read once and not once for each answer.
+    """
+    done = 0
+    for batch in _batches(rows, answers):
+        yield from _encoded(tokenizer, batch, answers, math.inf if most_tokens is None else most_tokens + _TEMPLATE)
+        done += len(batch)
+        report("step", {"step": done, "total_steps": total, "metrics": {}})
+
+
+def _batches(rows: Iterable[Mapping[str, Any]], answers: Sequence[str]) -> Iterator[list[Mapping[str, Any]]]:
+    """Of 256 rows, or as soon as they are long: a tokenizer needs some hundred bytes a token while it works."""
+    batch: list[Mapping[str, Any]] = []
+    characters = 0
+    for row in rows:
+        batch.append(row)
+        prompt = _characters(row["prompt"])
+        characters += prompt + sum(prompt + _characters(row[name]) for name in answers)
+        if len(batch) == _BATCH or characters >= _BATCH_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
+
+
+def _characters(messages: Sequence[Mapping[str, str]]) -> int:
+    return sum(len(message["content"]) for message in messages)
+
+
+def _encoded(
+    tokenizer: PreTrainedTokenizerBase, batch: Sequence[Mapping[str, Any]], answers: Sequence[str], longest: float
+) -> Iterator[EncodedRow]:
+    """``longest``: tokens of a prompt that is read again with each answer."""
+    prompts = _render(tokenizer, [row["prompt"] for row in batch], add_generation_prompt=True)
+    again = [row for row, prompt in zip(batch, prompts, strict=True) if len(prompt) <= longest]
+    whole = zip(*(_render(tokenizer, [[*row["prompt"], *row[name]] for row in again]) for name in answers), strict=True)
+    for row, prompt in zip(batch, prompts, strict=True):
+        if len(prompt) > longest:
+            start, found = len(prompt), [_alone(tokenizer, row[name]) for name in answers]
+        else:
+            chats = next(whole, ())
+            # A few templates render the end of a prompt differently once an answer follows.
+            start = len(commonprefix([prompt, *chats]))
+            found = [chat[start:] for chat in chats]
+        ids = {f"{name}_ids": answer for name, answer in zip(answers, found, strict=True)}
+        yield {"prompt_ids": prompt[:start], **ids, **({"label": row["label"]} if "label" in row else {})}
+
+
+def _alone(tokenizer: PreTrainedTokenizerBase, answer: Sequence[Mapping[str, str]]) -> list[int]:
+    ids: list[int] = tokenizer("\n".join(message["content"] for message in answer), add_special_tokens=False)[
+        "input_ids"
+    ]
+    return ids
+
+
+def _render(
+    tokenizer: PreTrainedTokenizerBase,
+    chats: Sequence[Sequence[Mapping[str, str]]],
+    add_generation_prompt: bool = False,
+) -> list[list[int]]:
+    if not chats:
+        return []
+    try:
+        encoded = tokenizer.apply_chat_template(chats, add_generation_prompt=add_generation_prompt, return_dict=True)
+    except TemplateError as error:
+        raise TrainingFailed(f"the base model's chat template refuses a conversation: {error}") from error
+    ids: list[list[int]] = encoded["input_ids"]
+    return ids

@@ -1,0 +1,57 @@
+"""The likeliest tokens after each of some prompts, so that the same model says the same again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from rl.lm import loading
+
+Ids = list[int]
+
+
+@torch.no_grad()
+def likeliest(
+    model: PreTrainedModel | torch.nn.Module, tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Ids], most: int
+) -> list[Ids]:
+    """At most ``most`` tokens each, up to the end, which is part of it; the model is in evaluation mode."""
+    width = max(map(len, prompts))
+    ends = _ends(model, tokenizer)
+    pad = tokenizer.pad_token_id
+    ids = torch.tensor([[pad] * (width - len(prompt)) + prompt for prompt in prompts], device=loading.device())
+    mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=ids.device)
+    output = model.generate(  # type: ignore[operator]
+        input_ids=ids,
+        attention_mask=mask,
+        max_new_tokens=most,
+        do_sample=False,
+        temperature=None,
+        top_p=None,
+        top_k=None,
+        eos_token_id=ends,
+        pad_token_id=pad,
+    )
+    return [_up_to_its_end(row, ends) for row in output[:, width:].tolist()]
+
+
+def stop_at(model: Any, ends: Iterable[int]) -> None:
+    """Whatever generates with the model ends a turn at these tokens too."""
+    model.generation_config.eos_token_id = sorted({*ends, *_declared(model)})
+
+
+def _ends(model: Any, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """All tokens that end an answer, as in training."""
+    return list({tokenizer.eos_token_id, *_declared(model)} - {None})
+
+
+def _declared(model: Any) -> set[int]:
+    said = model.generation_config.eos_token_id
+    return {*(said if isinstance(said, list) else [said])} - {None}
+
+
+def _up_to_its_end(ids: Ids, ends: Sequence[int]) -> Ids:
+    first = next((place for place, token in enumerate(ids) if token in ends), len(ids))
+    return ids[: first + 1]

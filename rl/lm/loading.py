@@ -1,0 +1,219 @@
+"""Models, tokenizers and adapters in memory: from safetensors only, without foreign code, on the best device here."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub
+import torch
+import transformers
+from peft import PeftModel, get_peft_model_state_dict
+from safetensors import SafetensorError, safe_open
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PretrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+from rl.base.errors import OutOfMemory, RatchetError, TrainingFailed, UsageError
+from rl.hardware import usable_cores
+from rl.lm import minimind, processes, quantizing
+from rl.lm.lengths import UNKNOWN_CONTEXT
+from rl.lm.model_path import ADAPTER_WEIGHTS, check_adapter, check_model_path, check_weights, is_adapter
+from rl.lm.resources import resource_advice
+
+SHARD = "4GB"
+"""Most of one weight file."""
+
+minimind.register()
+
+
+def quiet() -> None:
+    """No telemetry, no progress bars, no advice meant for the libraries' own users. Call it once per process."""
+    huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY = True
+    huggingface_hub.utils.disable_progress_bars()
+    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.set_verbosity_error()
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    # Forked tokenizer threads and a forking data loader do not go together; one thread is fast enough here.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+def leave_a_core_free() -> None:
+    """One thread fewer than there are cores, unless OMP_NUM_THREADS says how many.
+
+    The site and the queue run beside a training; where every thread has to share its core, the threads wait for each
+    other in busy loops and two of them were measured to be 3 to 14 times slower than one.
+    """
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, min(torch.get_num_threads(), usable_cores() - 1)))
+
+
+_asked = "auto"
+
+
+def use_device(name: str) -> None:
+    """What ``device`` says from now on: cpu, cuda, mps, or auto. Raises UsageError for one that is not here."""
+    global _asked
+    if name in ("cuda", "mps") and not {"cuda": torch.cuda, "mps": torch.backends.mps}[name].is_available():
+        raise UsageError(f"there is no device {name} here: leave it out, or take cpu")
+    _asked = name
+
+
+def device() -> torch.device:
+    """The process's own GPU of NVIDIA or AMD (PyTorch for ROCm calls it cuda too), Apple's, or the CPU."""
+    if _asked in ("cpu", "mps"):
+        return torch.device(_asked)
+    if torch.cuda.is_available():
+        return torch.device("cuda", processes.device_number())
+    return torch.device("mps") if torch.backends.mps.is_available() else torch.device("cpu")
+
+
+def uses_bf16(precision: str) -> bool:
+    """Whether to compute in bfloat16. ``auto`` does on a GPU that has it; many CPUs only emulate it."""
+    if precision == "auto":
+        return device().type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    return precision == "bf16"
+
+
+def autocast_dtype(precision: str) -> torch.dtype | None:
+    return torch.bfloat16 if uses_bf16(precision) else None
+
+
+def load_tokenizer(base: str) -> PreTrainedTokenizerBase:
+    """Raises UsageError (no such model), or TrainingFailed for one that cannot be loaded or cannot write a chat."""
+    tokenizer = read_tokenizer(check_model_path(base), TrainingFailed)
+    if not tokenizer.chat_template:
+        raise TrainingFailed(
+            f"{base} has no chat template, so it is probably no instruct model: choose its instruct variant, "
+            "or put the template of its family into chat_template.jinja beside its tokenizer"
+        )
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def load_base(base: str, precision: str = "auto", quantize: str = "none") -> PreTrainedModel:
+    """The causal language model on its device, in bfloat16 or float32, or in 4 bits; ``quantize`` is none, auto or 4bit.
+
+    Raises UsageError or TrainingFailed.
+    """
+    dtype = torch.bfloat16 if uses_bf16(precision) else torch.float32
+    try:
+        with told_as(TrainingFailed, f"cannot load the model of {named(base)}"), resource_advice():
+            if quantizing.wanted(quantize, device()):
+                return quantizing.read(check_model_path(base), dtype, device())
+            return read_model(base, dtype).to(device())
+    except OutOfMemory as error:  # no smaller step of a training would help
+        raise TrainingFailed(
+            f"out of memory: the base model {base} does not fit; choose a smaller one, precision bf16, "
+            "or quantize_base 4bit on an NVIDIA GPU"
+        ) from error
+
+
+def context_length(config: PretrainedConfig) -> int:
+    """Tokens that the model has positions for; very large where its configuration does not say."""
+    return int(getattr(config.get_text_config(), "max_position_embeddings", None) or UNKNOWN_CONTEXT)
+
+
+@contextmanager
+def adapted(model: PreTrainedModel, weights: Path | None) -> Iterator[torch.nn.Module]:
+    """The model with the adapter in place, or the whole model that was trained from it, None being the bare model;
+    afterwards the model is as it was.
+
+    Raises TrainingFailed for weights that are not there or damaged, or an adapter of another model.
+    """
+    if weights is None:
+        yield model
+        return
+    if not is_adapter(check_weights(weights, TrainingFailed)):
+        yield from _whole(weights, model)
+        return
+    peft_model = put_adapter(model, weights, TrainingFailed).eval()
+    try:
+        yield peft_model
+    finally:
+        peft_model.unload()
+
+
+def _whole(directory: Path, like: PreTrainedModel) -> Iterator[PreTrainedModel]:
+    with told_as(TrainingFailed, f"cannot load the model of {directory}"), resource_advice():
+        model = read_model(str(directory), like.dtype).to(like.device).eval()
+    try:
+        yield model
+    finally:
+        model.to("meta")  # which frees the weights, whoever still has a name for the model
+
+
+# --- shared with the export -------------------------------------------------------------------------------------------
+
+
+def read_tokenizer(source: str, failure: type[RatchetError]) -> Any:
+    with told_as(failure, f"cannot load the tokenizer of {named(source)}"):
+        return AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+
+
+def read_config(base: str, failure: type[RatchetError]) -> Any:
+    """The transformers configuration of a model directory or hub id. Raises UsageError where there is none."""
+    source = check_model_path(base)
+    with told_as(failure, f"cannot read the configuration of {named(source)}"):
+        return AutoConfig.from_pretrained(source, trust_remote_code=False)
+
+
+def read_model(base: str, dtype: torch.dtype) -> PreTrainedModel:
+    """Raises UsageError for a path at which there is no model, and otherwise what the libraries raise."""
+    source = check_model_path(base)
+    return AutoModelForCausalLM.from_pretrained(source, dtype=dtype, use_safetensors=True, trust_remote_code=False)
+
+
+def put_adapter(model: PreTrainedModel, adapter: Path, failure: type[RatchetError]) -> PeftModel:
+    """Raises ``failure`` for an adapter that is not there, damaged, or of another model."""
+    check_adapter(adapter, failure)
+    with told_as(failure, f"the adapter {adapter} does not fit {model.name_or_path}"):
+        peft_model = PeftModel.from_pretrained(model, str(adapter))
+        _require_all_weights(peft_model, adapter)
+    return peft_model
+
+
+def lora_weights(adapter: Path) -> set[str]:
+    """The names of the LoRA weights in the adapter's file."""
+    with safe_open(adapter / ADAPTER_WEIGHTS, framework="pt") as file:
+        return {name for name in file.keys() if ".lora_" in name}  # noqa: SIM118 - not a mapping
+
+
+def _require_all_weights(peft_model: PeftModel, adapter: Path) -> None:
+    """PEFT passes over weights that the model has no place for, and leaves random those that the file does not have."""
+    expected = {name for name in get_peft_model_state_dict(peft_model, save_embedding_layers=False) if ".lora_" in name}
+    if stray := sorted(lora_weights(adapter) ^ expected):
+        raise ValueError(f"{len(stray)} weights do not match, the first is {stray[0]}")
+
+
+@contextmanager
+def told_as(failure: type[RatchetError], what: str) -> Iterator[None]:
+    """The libraries answer a damaged, foreign or unreachable model with many exception types; people need one line."""
+    try:
+        yield
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        ImportError,
+        SafetensorError,
+    ) as e:
+        lines = str(e).strip().splitlines() or [type(e).__name__]
+        raise failure(f"{what}: {lines[0]}") from e
+
+
+def named(base: str) -> str:
+    return base if Path(base).is_dir() else f"{base} (it is not a folder here, so the hub was asked)"

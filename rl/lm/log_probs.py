@@ -1,0 +1,118 @@
+"""Log-probabilities of answers, computed by the same fused head that TRL trains with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Protocol
+
+import torch
+import trl.trainer.utils
+from datasets import Dataset
+from torch import Tensor
+
+from rl.base.records import Report
+from rl.lm import processes
+
+PromptAndAnswer = tuple[list[int], list[int]]
+"""Token ids of a prompt and of an answer to it."""
+
+
+class Sequences(Protocol):
+    """As much of a list as is needed here, so that the token ids can stay on disk."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> PromptAndAnswer: ...
+
+    def __iter__(self) -> Iterator[PromptAndAnswer]: ...
+
+
+class StoredAnswers:
+    """Prompt and answer of every row of a dataset: all of the first column of answers, then all of the next."""
+
+    def __init__(self, rows: Dataset, *columns: str) -> None:
+        self._rows, self._columns = rows, columns
+
+    def __len__(self) -> int:
+        return len(self._columns) * len(self._rows)
+
+    def __getitem__(self, index: int) -> PromptAndAnswer:
+        column, number = divmod(index, len(self._rows))
+        row = self._rows[number]
+        return row["prompt_ids"], row[self._columns[column]]
+
+    def __iter__(self) -> Iterator[PromptAndAnswer]:
+        return ((row["prompt_ids"], row[column]) for column in self._columns for row in iter(self._rows))
+
+
+TOKENS_PER_BATCH = {"cpu": 4096, "cuda": 32768, "mps": 8192}
+"""Padded. Larger batches are no faster and only need more memory."""
+
+
+def use_compact_head() -> None:
+    """Makes TRL run the language-model head at answer positions only, on a CPU too.
+
+    TRL 1.16 asks this function of its own whether the device has Triton, and otherwise scores prompts and padding as
+    well, because changing shapes are slow on accelerators that compile. A CPU does not compile: the result is the same, but
+    for the order of sums, for a fraction of the time and memory. Triton's kernels ask for themselves and are not touched.
+    """
+    trl.trainer.utils._use_triton = lambda device: True
+
+
+@torch.inference_mode()
+def answer_log_probs(
+    model: torch.nn.Module,
+    sequences: Sequences,
+    autocast: torch.dtype | None,
+    report: Report,
+) -> list[float]:
+    """Natural-log probability of each whole answer given its prompt, in the order given.
+
+    ``model`` carries TRL's fused head (``add_fused_lm_head``). A step is reported after each batch. Processes that train
+    together share the work.
+    """
+    device = next(model.parameters()).device
+    mine = processes.own_part(len(sequences))
+    scores = torch.zeros(len(mine))
+    done = 0
+    lengths = [len(prompt) + len(answer) for prompt, answer in islice(sequences, mine.start, mine.stop)]
+    for batch in batches(lengths, TOKENS_PER_BATCH[device.type]):
+        inputs = _padded([sequences[mine[index]] for index in batch], device)
+        with torch.autocast(device.type, dtype=autocast, enabled=autocast is not None):
+            output = model(**inputs, use_cache=False, fused_lm_head=True)
+        scores[batch] = output.log_probs.float().sum(dim=1).cpu()
+        done += len(batch)
+        report("step", {"step": done, "total_steps": len(mine), "metrics": {}})
+    return processes.gathered(scores.tolist())
+
+
+def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Indices grouped by similar length, so that little is padded; at least one in each group."""
+    batch: list[int] = []
+    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        if batch and lengths[batch[0]] * (len(batch) + 1) > budget:
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
+
+
+def _padded(sequences: Sequence[PromptAndAnswer], device: torch.device) -> dict[str, Tensor]:
+    """Right-padded ``input_ids``, ``attention_mask`` and ``labels`` (-100 outside answers), each (sequences, longest)."""
+    shape = (len(sequences), max(len(prompt) + len(answer) for prompt, answer in sequences))
+    # What stands at a padded position is of no importance: it is masked, and nothing after it is scored.
+    ids, mask, labels = (
+        torch.zeros(shape, dtype=torch.long),
+        torch.zeros(shape, dtype=torch.long),
+        torch.full(shape, -100),
+    )
+    for row, (prompt, answer) in enumerate(sequences):
+        end = len(prompt) + len(answer)
+        ids[row, :end] = torch.tensor(prompt + answer)
+        mask[row, :end] = 1
+        labels[row, len(prompt) : end] = torch.tensor(answer)
+    return {
+        name: tensor.to(device) for name, tensor in (("input_ids", ids), ("attention_mask", mask), ("labels", labels))
+    }

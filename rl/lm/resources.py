@@ -1,0 +1,55 @@
+"""What runs out during long work, memory and disk, told as one sentence that says what to change."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from safetensors import SafetensorError
+
+from rl.base.disk_space import tells_of_full_disk
+from rl.base.errors import OutOfMemory, TrainingFailed
+
+_MEMORY = ("out of memory", "outofmemory", "can't allocate memory", "not enough memory", "bad_alloc", "alloc_failed")
+_DISK = ("no space left", "disk quota exceeded", "file too large", "pytorchstreamwriter failed writing")
+
+
+@contextmanager
+def resource_advice() -> Iterator[None]:
+    """Turns the many shapes of a full memory into OutOfMemory and of a full disk into TrainingFailed; other errors pass."""
+    try:
+        yield
+    except (MemoryError, RuntimeError, OSError, SafetensorError) as error:
+        if _is_memory(error):
+            raise OutOfMemory(
+                "out of memory: halve batch_size and double gradient_accumulation, lower max_length, "
+                "set activation_checkpointing, or choose a smaller base model"
+            ) from error
+        if _is_disk(error):
+            raise TrainingFailed(
+                "the disk is full or a quota is reached; free some space and resume from the last checkpoint"
+            ) from error
+        raise
+
+
+def release_memory() -> None:
+    """Gives back what nothing refers to any more: trainer and model refer to each other, and CUDA's blocks are kept."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    elif torch.backends.mps.is_available():
+        torch.mps.empty_cache()
+
+
+def _is_memory(error: Exception) -> bool:
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or _says(error, _MEMORY)
+
+
+def _is_disk(error: Exception) -> bool:
+    return tells_of_full_disk(error) or _says(error, _DISK)
+
+
+def _says(error: Exception, signs: tuple[str, ...]) -> bool:
+    return any(sign in str(error).lower() for sign in signs)

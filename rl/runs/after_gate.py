@@ -1,0 +1,51 @@
+"""What follows from the gate's verdict: export, a look at the exported file, deployment, promotion."""
+
+from __future__ import annotations
+
+import gc
+
+from rl.base.records import Report
+from rl.evaluation import artifact as exported_file
+from rl.export import release
+from rl.models import Evaluation, ModelVersion
+from rl.runs.run_options import RunOptions
+from rl.serving.deploy import deploy, file_name
+from rl.serving.promotion import promote
+from rl.versions import versions
+
+
+def act_on_verdict(version: ModelVersion, evaluation: Evaluation, options: RunOptions, report: Report) -> Evaluation:
+    """Returns the evaluation that had the last word: that of the exported file, where that is held back.
+
+    Raises what exporting and deploying raise; the version in use is still the old one then.
+    """
+    if options.output_dir:
+        versions.copy_weights(version, options.output_dir)
+    if evaluation.verdict == Evaluation.Verdict.REJECT:
+        version.move(ModelVersion.Stage.REJECTED)
+        return evaluation
+    version.move(ModelVersion.Stage.EVALUATED)
+    if version.is_reward_model:
+        return evaluation
+    if evaluation.verdict != Evaluation.Verdict.PROMOTE:
+        report("log", {"text": "the gate is undecided: the version is kept, and neither exported nor used"})
+        return evaluation
+    if options.export or options.deploy:
+        of_file = _export(version, evaluation, options, report)
+        if of_file.verdict == Evaluation.Verdict.REJECT:
+            report("log", {"text": f"the version is kept, and not used: {of_file.report['reason']}"})
+            return of_file
+    if options.deploy:
+        name, level = options.model_name, options.quantization
+        deploy(version.agent, version, target=options.deploy, quantization=level, model_name=name, report=report)
+    promote(version.agent, version, report=report)
+    return evaluation
+
+
+def _export(version: ModelVersion, evaluation: Evaluation, options: RunOptions, report: Report) -> Evaluation:
+    """What is known of the file; the verdict on the weights where it cannot be judged."""
+    gc.collect()
+    report("stage", {"name": f"exporting GGUF {options.quantization}"})
+    name = file_name(options.model_name)
+    made = release.export_version(version, "gguf", options.quantization, name=name, report=report)
+    return exported_file.judge(version, made, evaluation.training_set, report) or evaluation

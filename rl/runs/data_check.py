@@ -1,0 +1,110 @@
+"""What a run would refuse for its data, found before there is a run: nothing is written, and torch is not imported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rl import dataset_builder
+from rl.base.errors import NotEnoughData, UsageError
+from rl.base.records import Message, silent
+from rl.config import TrainingConfig
+from rl.dataset_builder import Survey
+from rl.dataset_builder.surveying import answers_of
+from rl.lm.lengths import UNKNOWN_CONTEXT, LengthCount, Limits
+from rl.models import Agent
+from rl.runs.run import RunOptions, tasks_of
+from rl.scoring.rollouts import check_rollouts, generates, require_rewards, row_kind
+
+BUDGET = 4_000_000
+"""Characters of long prompts that are tokenised, which takes seconds; the tokens of more are estimated from these."""
+CHARACTERS_PER_TOKEN = 4.0
+"""Of English text under a vocabulary of 32k to 150k; assumed when no tokenizer is on this machine."""
+MESSAGE_TOKENS, OPENING_TOKENS = 5, 3
+"""That a chat template adds to a message, and to open the answer, about."""
+
+
+def checked_survey(agent: Agent, config: TrainingConfig, options: RunOptions, method: str, directory: Path) -> Survey:
+    """``directory``: of the base model, which need not be there. Raises NotEnoughData and UsageError as the run would."""
+    check_rollouts(agent, method, config, options.rewards, options.reward_model)
+    fresh = generates(method, config)
+    if fresh and not options.reward_model:
+        require_rewards(agent, options.rewards)
+    answer = int(getattr(config, "max_new_tokens", 0)) if fresh or method == "agent" else 0
+    prompts = Prompts(directory, Limits(int(config.max_length), context_of(directory), answer))
+    kind = row_kind(method, config)
+    if kind == "agent":
+        survey = dataset_builder.survey_tasks(agent, tasks_of(agent, config, options), options.data, see=prompts.saw)
+    elif options.source == "file":
+        files = options.data_file, options.ratings_file or None
+        survey = dataset_builder.survey_files(agent, *files, options.data, method=kind, see=prompts.saw)
+    else:
+        survey = dataset_builder.survey(agent, options.data, method=kind, see=prompts.saw)
+    if survey.shortage:
+        raise NotEnoughData(survey.shortage)
+    prompts.lengths.check(prompts.limits, silent, "about ")
+    return survey
+
+
+class Prompts:
+    """Counts those that are too long; none where no tokenizer is on this machine."""
+
+    def __init__(self, directory: Path, limits: Limits) -> None:
+        self.limits, self.lengths = limits, LengthCount()
+        self._file = directory / "tokenizer.json"
+        self._tokenizer: Any = None
+        self._read = self._tokens = 0
+        self._last: tuple[list[Message], int] = ([], 0)
+
+    def saw(self, row: Mapping[str, Any]) -> None:
+        """A row to train on."""
+        if not self._file.is_file():
+            return
+        answers = (sum(len(message["content"]) for message in answer) for answer in answers_of(row))
+        longest = 0 if self.limits.answer else int(max(answers, default=0) / CHARACTERS_PER_TOKEN)
+        encoded = {"prompt_ids": range(self._length(row["prompt"])), "answer_ids": range(longest)}
+        self.lengths.fit(encoded, self.limits.prompt + 1)
+
+    def _length(self, prompt: list[Message]) -> int:
+        """In tokens. Of a prompt that fits in any case, at most so many: a token stands for at least one byte."""
+        if prompt == self._last[0]:
+            return self._last[1]
+        texts = [message["content"] for message in prompt]
+        template = MESSAGE_TOKENS * len(texts) + OPENING_TOKENS
+        most = sum(len(text.encode()) for text in texts)
+        length = template + (most if most + template <= self.limits.prompt else self._counted(texts))
+        self._last = (prompt, length)
+        return length
+
+    def _counted(self, texts: Sequence[str]) -> int:
+        characters = sum(map(len, texts))
+        if self._read > BUDGET:
+            return round(characters * self._tokens / self._read)
+        if self._tokenizer is None:
+            from tokenizers import Tokenizer  # a machine without the training packages can still plan
+
+            self._tokenizer = Tokenizer.from_file(str(self._file))
+        encoded = self._tokenizer.encode_batch(texts, add_special_tokens=False)
+        tokens = sum(len(encoding.ids) for encoding in encoded)
+        self._read, self._tokens = self._read + characters, self._tokens + tokens
+        return tokens
+
+
+def context_of(directory: Path) -> int:
+    """Tokens that the model has positions for; very large where that is not known here."""
+    return int(model_config(directory).get("max_position_embeddings") or UNKNOWN_CONTEXT)
+
+
+def model_config(directory: Path) -> dict[str, Any]:
+    """Of the language model, out of its config.json; empty when the model is not on this machine."""
+    file = directory / "config.json"
+    if not file.is_file():
+        return {}
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UsageError(f"{file} is no JSON: {error}") from None
+    values = values.get("text_config", values) if isinstance(values, dict) else {}
+    return values if isinstance(values, dict) else {}

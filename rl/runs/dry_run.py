@@ -1,0 +1,209 @@
+"""What a run would do, and about what it would cost here: nothing is written and torch is not imported."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from rl.config import TrainingConfig, config_class
+from rl.dataset_builder import Lengths, Survey
+from rl.hardware import GIB, HardwareConfig, ModelShape, TrainingEstimate, detect_hardware, estimate
+from rl.lm.base_models import tiny_directory
+from rl.lm.model_path import check_model_path
+from rl.models import Agent, TrainingRun
+from rl.runs.data_check import CHARACTERS_PER_TOKEN, checked_survey, model_config
+from rl.runs.past_runs import Experience, experience
+from rl.runs.run import RunOptions
+from rl.scoring.rollouts import row_kind
+
+SAMPLE = 200
+"""Answers that are tokenised to learn how many characters a token has."""
+TEMPLATE_TOKENS = 16
+"""That a chat template adds to a prompt and its answer, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    document: dict[str, Any]
+    tables: dict[str, dict[str, Any]]
+    """Title to rows, for people."""
+
+
+def dry_run(agent: Agent, config: TrainingConfig, options: RunOptions, method: str = "dpo") -> Plan:
+    """Raises NotEnoughData as the run itself would, and UsageError for a base model that is none."""
+    base = options.base_model or agent.base_model
+    directory = _directory(base)
+    survey = checked_survey(agent, config, options, method, directory)
+    ratio, measured = _characters_per_token(agent, directory)
+    hardware, shape = detect_hardware(settings.DATA_DIR), model_shape(directory)
+    tokens = _tokens(survey, ratio, config)
+    cost = estimate(survey.train_rows, tokens, shape, config, hardware, method) if shape else None
+    loaded = check_model_path(base) if base else str(directory)
+    learned = experience(method, loaded, hardware, partial(_estimated, hardware)) if cost else None
+    if cost and learned:
+        cost = replace(cost, seconds=cost.seconds * learned.ratio)
+    document: dict[str, Any] = {
+        "agent": agent.name,
+        "method": method,
+        "base_model": base or "the tiny embedded model",
+        "data": survey.as_dict(),
+        "tokens": {
+            "prompt": _in_tokens(survey.prompt_lengths, ratio),
+            "answer": _in_tokens(survey.answer_lengths, ratio) or {"max": getattr(config, "max_new_tokens", 0)},
+            "characters_per_token": ratio,
+            "measured": measured,
+        },
+        "config": config.as_dict(),
+        "estimate": asdict(cost) if cost else None,
+        "experience": learned.as_dict() if learned else None,
+        "hardware": asdict(hardware),
+    }
+    costs = {_cost_title(learned): {"trained": _trained(config), **_cost_rows(cost, hardware)}}
+    return Plan(document, {**_tables(survey, document["tokens"]), **costs})
+
+
+def require_data(agent: Agent, config: TrainingConfig, options: RunOptions, method: str) -> None:
+    """Raises as ``dry_run``, and estimates nothing."""
+    checked_survey(agent, config, options, method, _directory(options.base_model or agent.base_model))
+
+
+def _directory(base: str) -> Path:
+    return local_directory(base) if base else tiny_directory()
+
+
+def local_directory(base: str) -> Path:
+    """Where the model's files are on this machine: in its folder, or in the hub's cache; else a folder that is not there.
+
+    Raises UsageError for a base model that is none.
+    """
+    source = check_model_path(base)
+    if not Path(source).is_dir() and importlib.util.find_spec("huggingface_hub"):
+        from huggingface_hub import try_to_load_from_cache
+
+        if isinstance(cached := try_to_load_from_cache(source, "config.json"), str):
+            return Path(cached).parent
+    return Path(source)
+
+
+def model_shape(directory: Path) -> ModelShape | None:
+    """From the model's config.json; None when the model is not on this machine yet, or does not tell its size.
+
+    Counts a Llama-like transformer: attention with grouped keys and values, a gated feed-forward, embeddings.
+    """
+    values = model_config(directory)
+    hidden, layers, heads = (
+        values.get(name) or values.get(older)
+        for name, older in (
+            ("hidden_size", "n_embd"),
+            ("num_hidden_layers", "n_layer"),
+            ("num_attention_heads", "n_head"),
+        )
+    )
+    if not (hidden and layers and heads and values.get("vocab_size")):
+        return None
+    shared = (values.get("num_key_value_heads") or heads) / heads
+    inner = values.get("intermediate_size") or values.get("n_inner") or 4 * hidden
+    block = hidden * hidden * (2 + 2 * shared) + 3 * hidden * inner
+    embeddings = values["vocab_size"] * hidden * (1 if values.get("tie_word_embeddings") else 2)
+    return ModelShape(int(layers * block + embeddings), layers, hidden, values["vocab_size"])
+
+
+def _characters_per_token(agent: Agent, directory: Path) -> tuple[float, bool]:
+    """The base model's own ratio on the agent's newest answers, and whether it could be measured."""
+    file = directory / "tokenizer.json"
+    texts = list(agent.traces.exclude(response="").values_list("response", flat=True)[:SAMPLE])
+    if not file.is_file() or not texts:
+        return CHARACTERS_PER_TOKEN, False
+    from tokenizers import Tokenizer  # a machine without the training packages can still plan
+
+    tokens = sum(len(encoding.ids) for encoding in Tokenizer.from_file(str(file)).encode_batch(texts))
+    return (sum(map(len, texts)) / tokens, True) if tokens else (CHARACTERS_PER_TOKEN, False)
+
+
+def _tokens(survey: Survey, ratio: float, config: TrainingConfig) -> float:
+    """Of a prompt with an answer, by the median lengths."""
+    prompt, answer = survey.prompt_lengths, survey.answer_lengths
+    assert prompt is not None  # noqa: S101  there is a row, else NotEnoughData was raised
+    return _row_tokens(prompt.median + (answer.median if answer else 0), ratio, config, answer is not None)
+
+
+def _row_tokens(characters: float, ratio: float, config: TrainingConfig, with_answer: bool) -> float:
+    """Answers that are still to be generated may be as long as is allowed."""
+    generated = 0 if with_answer else getattr(config, "max_new_tokens", 0)
+    return characters / ratio + TEMPLATE_TOKENS + generated
+
+
+def _estimated(hardware: HardwareConfig, run: TrainingRun, characters: float) -> float | None:
+    """Seconds that would be estimated for a past run, before anything was learned."""
+    assert run.version is not None  # noqa: S101  it succeeded
+    assert run.training_set is not None  # noqa: S101
+    directory = local_directory(run.version.base_model)
+    config, shape = config_class(run.method)(**run.config), model_shape(directory)
+    if shape is None:
+        return None
+    ratio, _ = _characters_per_token(run.agent, directory)
+    tokens = _row_tokens(characters, ratio, config, row_kind(run.method, config) not in ("prompts", "agent"))
+    return estimate(run.training_set.train_rows, tokens, shape, config, hardware, run.method).seconds
+
+
+def _in_tokens(lengths: Lengths | None, ratio: float) -> dict[str, int]:
+    return {name: round(value / ratio) for name, value in asdict(lengths).items()} if lengths else {}
+
+
+def _tables(survey: Survey, tokens: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    how = "measured" if tokens["measured"] else "assumed"
+    return {
+        "Data": {
+            "ratings read": survey.ratings_read,
+            "ratings in rows": survey.ratings_usable,
+            "rows to train on": survey.train_rows,
+            "rows held out": survey.heldout_rows,
+            **_scores(survey),
+            "prompts (train / held out)": f"{survey.train_prompts:,} / {survey.heldout_prompts:,}",
+            "contradictions": survey.contradictions,
+            "duplicates": survey.duplicates,
+        },
+        "Left out": dict(survey.skipped.most_common()) or {"nothing": 0},
+        f"Tokens (about; {tokens['characters_per_token']:.1f} characters a token, {how})": {
+            what: ", ".join(f"{name} {value:,}" for name, value in tokens[what].items())
+            for what in ("prompt", "answer")
+        },
+    }
+
+
+def _cost_title(learned: Experience | None) -> str:
+    if learned is None:
+        return "Cost here (an estimate, right within a factor of 2 to 3)"
+    runs = f"{learned.runs} run{'s' if learned.runs > 1 else ''}"
+    error = f", which were off by a factor of {learned.error:.1f}" if learned.error else ""
+    return f"Cost here (an estimate; the time learned from the last {runs} on this machine{error})"
+
+
+def _scores(survey: Survey) -> dict[str, str]:
+    if survey.score_mean is None:
+        return {}
+    return {"score (mean, standard deviation)": f"{survey.score_mean:.2f}, {survey.score_std:.2f}"}
+
+
+def _trained(config: TrainingConfig) -> str:
+    return "all weights, in float32" if config.full else f"an adapter of rank {config.lora_r:.0f}"
+
+
+def _cost_rows(cost: TrainingEstimate | None, hardware: HardwareConfig) -> dict[str, Any]:
+    device = hardware.gpus[0].name if hardware.gpus else f"{hardware.cpu}, {hardware.usable_cores} cores"
+    if cost is None:
+        return {
+            "device": device,
+            "not known": "the base model is not on this machine yet, or its config.json does not tell its size",
+        }
+    return {
+        "device": device,
+        "optimiser steps": cost.steps,
+        "time": f"{cost.seconds / 60:,.1f} minutes",
+        "memory": f"{cost.peak_memory_bytes / GIB:.1f} GiB",
+    }

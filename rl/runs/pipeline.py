@@ -1,0 +1,164 @@
+"""Training in one call: ``RLTrainer`` from rows to an adapter, ``TrainingPipeline`` from feedback to a model in use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rl import dataset_builder
+from rl.base.errors import NotEnoughData
+from rl.base.records import Report, Scorer, TrainingJob, TrainingResult, silent
+from rl.config import TrainingConfig, config_class
+from rl.config.authority import Owner
+from rl.dataset_builder.advice import Advice
+from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun
+from rl.runs import choosing, supervisor
+from rl.runs import run as runs
+from rl.runs.dry_run import Plan, dry_run
+from rl.runs.ladder import train_within_memory
+from rl.scoring import stored as rewarding
+from rl.training import METHODS, method, method_path
+
+BY_REWARDS = ("grpo",)
+"""Methods whose stored rows have rewards."""
+
+
+class RLTrainer:
+    """One method on rows that you have, without agent, versions or gate.
+
+    ``base_model``: a hub id or directory. ``output_dir``: gets ``adapter/`` and checkpoints. Raises UsageError for an
+    unknown method, or a configuration of another one.
+    """
+
+    def __init__(
+        self,
+        method_name: str,
+        base_model: str,
+        output_dir: Path | str,
+        config: TrainingConfig | None = None,
+        *,
+        scorer: Scorer | None = None,
+    ) -> None:
+        method_path(method_name)
+        self.method = method_name
+        self.base_model = base_model
+        self.output_dir = Path(output_dir)
+        self.config = config_class(method_name)().with_overrides(config.as_dict() if config else {})
+        self.scorer = scorer
+
+    def train(self, rows: Path | str, *, resume: bool = False, report: Report = silent) -> TrainingResult:
+        """``rows``: JSON lines of the method. Raises what the method raises."""
+        job = TrainingJob(
+            train_rows=Path(rows),
+            base_model=self.base_model,
+            config=self.config,
+            output_dir=self.output_dir,
+            resume=resume,
+            scorer=self.scorer,
+        )
+        return train_within_memory(method(self.method).train, job, report, self.method)
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineResult:
+    run: TrainingRun
+    version: ModelVersion
+    evaluation: Evaluation
+    artifacts: dict[str, str]
+    """Kind to path of what was exported; empty unless the gate promoted the version."""
+    deployment: Deployment | None
+    """The champion, where that is this version."""
+
+
+class TrainingPipeline:
+    """An agent's data, training, evaluation, export and deployment.
+
+    ``method``: one of METHODS, or empty for the one that the training plan advises. ``base_model``: empty for the agent's.
+    Raises UsageError for an unknown agent or method.
+    """
+
+    def __init__(self, agent_name: Agent | str, base_model: str = "", method: str = "") -> None:
+        self.agent = agent_name if isinstance(agent_name, Agent) else Agent.named(agent_name)
+        self.base_model = base_model
+        if method:
+            method_path(method)
+        self.method = method
+
+    def run_full_pipeline(
+        self,
+        *,
+        deploy_ollama: bool = False,
+        model_name: str = "",
+        quantization: str = "q8_0",
+        overrides: Mapping[str, Any] | None = None,
+        data: Mapping[str, Any] | None = None,
+        report: Report = silent,
+    ) -> PipelineResult:
+        """``overrides``: hyper-parameters; ``data``: of DataOptions. What the gate does not promote is neither exported nor
+        deployed. Raises NotEnoughData before anything is trained, RunConflict, and what a run raises."""
+        name = self.choose(report)
+        config, options = self.settings(name, overrides, data)
+        options = replace(
+            options,
+            export=True,
+            quantization=quantization,
+            model_name=model_name,
+            deploy="ollama" if deploy_ollama else "",
+        )
+        run = runs.create(self.agent, method_name=name, config=config, options=options, by=Owner.OPERATOR)
+        run = supervisor.claim_stopped(run)
+        return self._result(run, runs.execute(run, report))
+
+    def plan(self, overrides: Mapping[str, Any] | None = None, data: Mapping[str, Any] | None = None) -> Plan:
+        """What would be trained, by the rewards that are known now; writes nothing. Raises NotEnoughData and UsageError."""
+        name = self.method or self.advised().method
+        return dry_run(self.agent, *self.settings(name, overrides, data), name)
+
+    def choose(self, report: Report = silent) -> str:
+        """The method; first computes the rewards that wait, which the advice and some methods need. Raises NotEnoughData."""
+        if not self.method or self.method in BY_REWARDS:
+            rewarding.calculate(self.agent, report=report)
+        if self.method:
+            return self.method
+        advice = self.advised()
+        report("log", {"text": f"training with {advice.method}: {advice.reason}"})
+        return advice.method
+
+    def advised(self) -> Advice:
+        """Raises NotEnoughData."""
+        advice = dataset_builder.training_plan(self.agent).advice
+        if advice.method not in METHODS:
+            raise NotEnoughData(f"{self.agent.name}: {advice.reason}")
+        return advice
+
+    def settings(
+        self, method_name: str, overrides: Mapping[str, Any] | None, data: Mapping[str, Any] | None
+    ) -> tuple[TrainingConfig, runs.RunOptions]:
+        """The operator's: any hyper-parameter."""
+        chosen = choosing.choose(self.agent, method_name, self.advised_settings(method_name))
+        return chosen.config.with_overrides(overrides or {}), self.options(data, chosen)
+
+    def chosen_settings(
+        self, method_name: str, given: Mapping[str, Any], base_model: str, data: Mapping[str, Any]
+    ) -> tuple[TrainingConfig, runs.RunOptions]:
+        """A trainer's; ``base_model``: a registered name. Raises UsageError for what only the operator may set."""
+        given = {**self.advised_settings(method_name), **given}
+        chosen = choosing.choose(self.agent, method_name, given, base_model=base_model)
+        return chosen.config, self.options(data, chosen)
+
+    def advised_settings(self, method_name: str) -> dict[str, Any]:
+        """The advice to take GRPO rests on the answers that are stored with their rewards."""
+        return {"rollouts": "offline"} if method_name == "grpo" and not self.method else {}
+
+    def options(self, data: Mapping[str, Any] | None, chosen: choosing.Choice) -> runs.RunOptions:
+        options = dataset_builder.DataOptions(**{"pair_type": self.agent.pair_type, **(data or {})})
+        return runs.RunOptions(data=options, **{"base_model": self.base_model, **chosen.options})
+
+    def _result(self, run: TrainingRun, evaluation: Evaluation) -> PipelineResult:
+        version = run.version
+        assert version is not None  # noqa: S101  a run that ends well has made one
+        champion = Deployment.objects.filter(version=version, alias=Deployment.Alias.CHAMPION).first()
+        artifacts = {artifact.kind: artifact.path for artifact in version.artifacts.all()}
+        return PipelineResult(run, version, evaluation, artifacts, champion)

@@ -1,0 +1,220 @@
+"""Training in several processes, here or on several machines: starts the launcher, follows it, and brings back its result.
+
+The worker (``worker.py``) reads the job from a file, tells of its progress by JSON lines, and writes the result to a file.
+To stop, a file appears beside the job: the first process looks for it at each report, and all stop at the same step.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from queue import Empty, Queue
+from typing import IO, Any
+
+from django.conf import settings
+
+from rl.base import errors
+from rl.base.errors import Interrupted, RatchetError, TrainingFailed, UsageError
+from rl.base.files import write_text
+from rl.base.records import Report, Scorer, TrainingJob
+from rl.base.training_result import TrainingResult
+from rl.runs import child_environment
+from rl.runs.processes.launch import Launch, environment
+
+FOLDER = "launch"
+JOB, RESULT, FAILURE, STOP = "job.json", "result.json", "failure.json", "stop"
+END_SECONDS = 60.0
+"""For the processes to end by themselves after they were told to stop, or after their last sign of life since."""
+_LAST_LINES = 400
+"""Of what the processes print, the launcher's own summary at the end among them."""
+_ERROR = re.compile(r"(?!torch\.distributed\.elastic)[\w.]*(Error|Exception|Interrupt): ")
+_LOST = re.compile(r"(closed|reset) by peer|remote process exited|Broken pipe")
+_KILLED = re.compile(r"\s*traceback : (Signal (?!15 )\d+ \(\w+\))")
+"""Of the launcher's summary; by 15 it ends those that are left."""
+
+
+def train(method: str, launch: Launch, job: TrainingJob, report: Report) -> TrainingResult:
+    """As the method's ``train``. What the first process raises is raised here; TrainingFailed when a process breaks."""
+    folder = job.output_dir / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (RESULT, FAILURE, STOP):
+        (folder / name).unlink(missing_ok=True)
+    command = launch.command(folder)
+    write_text(folder / JOB, json.dumps(_document(method, launch, job)))
+    report("stage", {"name": "starting the processes"})
+    if launch.machines > 1:
+        report(
+            "log",
+            {"text": f"waits for {launch.machines - 1} more to come: python -m rl.runs.processes.join {folder} FILE"},
+        )
+    last: deque[str] = deque(maxlen=_LAST_LINES)
+    try:
+        with _environment(folder, job) as variables, _started(command, last, variables) as process:
+            stopped = _follow(process, folder, report)
+            if stopped:
+                raise stopped
+            process.wait()
+    finally:
+        (folder / JOB).unlink(missing_ok=True)  # nobody can join any more
+    return _result(folder, process.returncode, last)
+
+
+def _document(method: str, launch: Launch, job: TrainingJob) -> dict[str, Any]:
+    return {
+        "method": method,
+        "processes": launch.expected,
+        "job": {
+            "train_rows": str(job.train_rows),
+            "heldout_rows": str(job.heldout_rows) if job.heldout_rows else None,
+            "base_model": job.base_model,
+            "output_dir": str(job.output_dir),
+            "resume": job.resume,
+            "reward_model": str(job.reward_model) if job.reward_model else None,
+            "config": asdict(job.config),
+        },
+        "scorer": _described(job.scorer),
+    }
+
+
+def _described(scorer: Scorer | None) -> dict[str, Any] | None:
+    """From which the worker makes the same: a dataclass, with JSON in its fields."""
+    if scorer is None:
+        return None
+    if not is_dataclass(scorer) or isinstance(scorer, type):
+        raise UsageError(f"{scorer!r} cannot reward answers in other processes: it must be an instance of a dataclass")
+    kind = type(scorer)
+    return {"module": kind.__module__, "name": kind.__qualname__, "values": asdict(scorer)}
+
+
+@contextmanager
+def _environment(folder: Path, job: TrainingJob) -> Iterator[dict[str, str]]:
+    """All of ours where there is no site, whose secrets the workers need not know."""
+    if not settings.configured:
+        yield environment(os.environ)
+        return
+    with child_environment.of_workers(folder, needs_database=job.scorer is not None) as variables:
+        yield environment(variables)
+
+
+@contextmanager
+def _started(command: list[str], last: deque[str], variables: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """Ended when the block is left, whatever happened."""
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=variables,
+        start_new_session=True,
+    )  # fmt: skip
+    assert process.stderr is not None  # noqa: S101
+    reader = threading.Thread(target=_keep, args=(process.stderr, last), daemon=True)
+    reader.start()
+    try:
+        yield process
+    finally:
+        _end(process)
+        reader.join(1)
+
+
+def _follow(process: subprocess.Popen[str], folder: Path, report: Report) -> Interrupted | None:
+    """Passes the reports on; what interrupted them, after the processes were told to stop. Processes that wait for others
+    say nothing and hear nothing: they get END_SECONDS, and those that report get as long again from each report on."""
+    stopped, deadline = None, math.inf
+    for line in _lines(process):
+        event = ("waiting", {}) if line is None else _event(line)
+        if time.monotonic() > deadline:
+            break
+        if event is None:
+            continue
+        try:
+            report(*event)
+        except Interrupted as stop:
+            if stopped is None:
+                stopped, deadline = stop, time.monotonic() + END_SECONDS
+                (folder / STOP).write_text(str(stop), encoding="utf-8")
+        if stopped and line is not None:
+            deadline = time.monotonic() + END_SECONDS
+    return stopped
+
+
+def _lines(process: subprocess.Popen[str]) -> Iterator[str | None]:
+    """Up to the end of the output, or of the process: its output stays open as long as any that it left behind has it.
+    None after each second without a line."""
+    lines: Queue[str] = Queue()
+
+    def read(stream: IO[str]) -> None:
+        for line in stream:
+            lines.put(line)
+        lines.put("")
+
+    threading.Thread(target=read, args=(process.stdout,), daemon=True).start()
+    while True:
+        try:
+            line = lines.get(timeout=1)
+        except Empty:
+            if process.poll() is not None:
+                return
+            yield None
+            continue
+        if not line:
+            return
+        yield line
+
+
+def _event(line: str) -> tuple[str, dict[str, Any]] | None:
+    """None for what libraries print."""
+    with suppress(ValueError):
+        found = json.loads(line)
+        if isinstance(found, dict) and isinstance(found.get("event"), str):
+            return found["event"], found["values"]
+    return None
+
+
+def _keep(stream: IO[str], last: deque[str]) -> None:
+    for line in stream:
+        if line.strip():
+            last.append(line.rstrip()[:500])
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    if process.poll() is None:
+        process.terminate()  # the launcher ends its processes
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(END_SECONDS)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, 9)
+
+
+def _result(folder: Path, code: int, last: deque[str]) -> TrainingResult:
+    if (folder / FAILURE).exists():
+        failure = json.loads((folder / FAILURE).read_text(encoding="utf-8"))
+        raise _made(getattr(errors, failure["type"], TrainingFailed), failure["text"])
+    if not (folder / RESULT).exists():
+        raise TrainingFailed(f"a training process ended with exit code {code}: {_cause(last)}")
+    return TrainingResult.load(folder / RESULT)
+
+
+def _cause(last: Iterable[str]) -> str:
+    """The first to fail makes the others fail, which lose it; one that was killed is only in the launcher's summary."""
+    lines = list(last)
+    errors = [line for line in lines if _ERROR.match(line)]
+    own = [line for line in errors if not _LOST.search(line)]
+    killed = [match[1] for line in lines if (match := _KILLED.match(line))]
+    if killed and killed[0].startswith("Signal 9 "):
+        killed[0] += " ended it, as the system does when memory runs out"
+    return next(iter((*own, *killed, *errors, *lines[-1:])), "it said nothing")
+
+
+def _made(kind: type[RatchetError], text: str) -> RatchetError:
+    """Some errors are made of more than a text."""
+    try:
+        return kind(text)
+    except TypeError:
+        return TrainingFailed(text)

@@ -1,0 +1,61 @@
+"""What a run is told beside its hyper-parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from rl import dataset_builder
+from rl.runs.processes.launch import Launch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """Where a run's data comes from, and what happens after training."""
+
+    data: dataset_builder.DataOptions
+    source: str = "db"
+    """db, or file: a Command Center export that is not imported."""
+    data_file: str = ""
+    ratings_file: str = ""
+    base_model: str = ""
+    """Overrides the agent's."""
+    output_dir: str = ""
+    """A copy of the adapter, or of the model, goes here too."""
+    export: bool = False
+    """GGUF, if the gate promotes the version."""
+    quantization: str = "q8_0"
+    model_name: str = ""
+    deploy: str = ""
+    """The target that serves the version, if the gate promotes it: ollama or llama_cpp."""
+    rewards: str = ""
+    """Names, with commas between: what rewards answers that are generated while training. Empty: all of the agent's."""
+    reward_model: str = ""
+    """A directory or a version: what rewards them instead."""
+    report_to: str = ""
+    """Experiment trackers, with commas between."""
+    dataset_dir: str = ""
+    """Of tasks, for agents with tools; empty: those of the demo."""
+    train_split: str = "train"
+    eval_split: str = "eval"
+    """Of the tasks that are held out; empty: none."""
+    num_processes: int = 1
+    accelerate_config: str = ""
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """Who set what only the operator may set: field of these or of the hyper-parameters to ``operator``, ``agent``, or the
+    registered name that it was chosen by."""
+
+    @property
+    def launch(self) -> Launch:
+        """Raises UsageError."""
+        return Launch(self.num_processes, self.accelerate_config)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> RunOptions:
+        known = {each.name for each in fields(cls)}
+        rest = {name: value for name, value in values.items() if name in known and name != "data"}
+        return cls(data=dataset_builder.DataOptions(**values["data"]), **rest)

@@ -1,0 +1,143 @@
+"""Methods that generate single answers while they train: which they are, what they start from, and who rewards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from rl.base.errors import NotEnoughData, UsageError
+from rl.base.leaves import leaf
+from rl.base.records import AnswerScore, Scorer, TraceRecord
+from rl.collect.trace_records import trace_record
+from rl.config import TrainingConfig
+from rl.data_formatter.fresh import fresh_trace
+from rl.models import Agent, Trace
+from rl.rewards.base import RewardResult
+from rl.rewards.engine import RewardEngine
+from rl.scoring.stored import engine_for
+from rl.versions import reward_models
+
+REWARD_MODEL = "rl.training.reward_scoring"
+PROBED = 20
+"""Stored answers that are looked at to see whether a reward applies."""
+
+
+def generates(method: str, config: TrainingConfig) -> bool:
+    return method == "ppo" or (method == "grpo" and getattr(config, "rollouts", "") == "online")
+
+
+def row_kind(method: str, config: TrainingConfig) -> str:
+    """Of the training set: a key of ROW_BUILDERS."""
+    return "prompts" if generates(method, config) else method
+
+
+@dataclass(frozen=True)
+class AgentScorer:
+    """The agent's rewards; only what can judge fresh answers. Other processes make the same one from its fields.
+
+    Raises UsageError, when it is called first, for a name that is not known, or whose reward cannot judge fresh answers
+    or is switched off.
+    """
+
+    agent: str
+    names: str = ""
+    """Those of the rewards that count, with commas between; empty: all."""
+
+    def __call__(self, trace: TraceRecord) -> AnswerScore:
+        results = self._engine.compute_all(replace(trace, agent=self.agent))
+        components = {result.name: result.value for result in results if result.value is not None}
+        return AnswerScore(self._engine.combine(results), components)
+
+    @cached_property
+    def _engine(self) -> RewardEngine:
+        return _engine(Agent.objects.get(name=self.agent), self.names)
+
+
+def check_rollouts(agent: Agent, method: str, config: TrainingConfig, rewards: str, reward_model: str) -> None:
+    """Raises UsageError for rewards and generators that cannot be used, before there is a run."""
+    if method == "agent" and not getattr(config, "environment", None):
+        raise UsageError("agents with tools learn from tasks in an environment: use train_agent --config FILE")
+    if (getattr(config, "vllm", False) or getattr(config, "vllm_server", "")) and not find_spec("vllm"):
+        raise UsageError("the package vllm is not installed here: install it, or leave out --vllm and --vllm-server")
+    if not generates(method, config):
+        if rewards or reward_model:
+            what = "--rewards" if rewards else "--reward-model"
+            raise UsageError(f"{what} is for answers that are generated while training, and none are here")
+        return
+    if config.sft_epochs:
+        raise UsageError(
+            f"--sft-first imitates stored answers, and {method} makes its own: leave it out"
+            + (", or use --rollouts offline" if method == "grpo" else "")
+        )
+    if rewards and reward_model:
+        raise UsageError("--rewards and --reward-model are two ways to reward an answer: choose one")
+    if rewards:
+        _engine(agent, rewards)
+    if reward_model:
+        reward_models.find(agent, reward_model)
+
+
+def scorer_of_run(agent: Agent, options: Mapping[str, Any]) -> Scorer:
+    """As it rewarded the answers that the run learned from; ``options``: of the run."""
+    if options.get("reward_model"):
+        load: Callable[[Path], Scorer] = leaf(REWARD_MODEL).load
+        return load(reward_models.find(agent, options["reward_model"]))
+    return AgentScorer(agent.name, options.get("rewards", ""))
+
+
+def require_rewards(agent: Agent, names: str = "") -> None:
+    """Raises NotEnoughData where no fresh answer would get a reward, UsageError as ``AgentScorer``."""
+    engine = _engine(agent, names)
+    evidence = [name for name, weight in engine.weights.items() if weight and not engine.rewards[name].supporting]
+    if not evidence:
+        raise NotEnoughData(
+            f"no reward of {agent.name} that is switched on can judge an answer that was just generated: give one of these "
+            f"a weight, {', '.join(_of_fresh_answers(engine))}, or score by --reward-model"
+        )
+    reasons = ""
+    newest = list(agent.traces.order_by("-created_at", "id")[:PROBED])
+    for trace in newest:
+        results = engine.compute_all(_as_fresh(trace))
+        if engine.combine(results) is not None:
+            return
+        reasons = reasons or _reasons(results)
+    if newest:
+        raise NotEnoughData(
+            f"no reward applies to any of the {len(newest)} newest answers of {agent.name}, so none would to fresh ones "
+            f"({reasons}): set the agent's answer format, give tests with the prompts, add a reward of your own, label "
+            "answers and let auto_label learn from them, or score by --reward-model"
+        )
+
+
+def _engine(agent: Agent, names: str) -> RewardEngine:
+    """With weight 0 for what is not named, and for what cannot judge fresh answers."""
+    engine = engine_for(agent)
+    fresh = _of_fresh_answers(engine)
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    if unknown := [name for name in wanted if name not in engine.rewards]:
+        raise UsageError(f"there is no reward {unknown[0]!r}; known: {', '.join(engine.rewards)}")
+    if stored := [name for name in wanted if name not in fresh]:
+        raise UsageError(f"the reward {stored[0]} needs a stored answer; fresh ones can have: {', '.join(fresh)}")
+    if off := [name for name in wanted if not engine.weights[name]]:
+        raise UsageError(f"the reward {off[0]} is switched off: its weight for {agent.name} is 0")
+    used = wanted or fresh
+    engine.weights = {name: weight if name in used else 0.0 for name, weight in engine.weights.items()}
+    return engine
+
+
+def _of_fresh_answers(engine: RewardEngine) -> list[str]:
+    return [name for name, reward in engine.rewards.items() if reward.fresh]
+
+
+def _as_fresh(trace: Trace) -> TraceRecord:
+    record = trace_record(trace)
+    row = {"prompt": record.prompt, "prompt_key": record.prompt_key, "details": record.details}
+    return replace(fresh_trace(row, record.response), agent=record.agent)
+
+
+def _reasons(results: list[RewardResult]) -> str:
+    return "; ".join(f"{result.name}: {result.reason}" for result in results if result.value is None)

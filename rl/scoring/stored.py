@@ -1,0 +1,271 @@
+"""Computes the rewards of stored traces and writes every component.
+
+A trace waits (``reward_pending``) from its arrival, and again after everything that is said about it. Rewards are computed
+outside of any transaction and written in short ones, only onto traces that still are what the rewards saw: what is said
+meanwhile is never lost, its trace goes on waiting. A trace whose reward breaks is reported and does not wait any more.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.utils import timezone
+
+from rl import auto_labels
+from rl.base.errors import BadFile, RewardFailed, RunConflict, UsageError
+from rl.base.locks import device_lock
+from rl.base.records import Report, TraceRecord, silent
+from rl.collect.storable import unstorable
+from rl.collect.trace_records import trace_record, with_feedback
+from rl.config.reward_weights import check_decision_weights
+from rl.models import Agent, Trace
+from rl.rewards.base import RewardResult
+from rl.rewards.custom import load_rewards
+from rl.rewards.decision import DecisionReward
+from rl.rewards.engine import RewardEngine
+from rl.rewards.format_compliance import FormatComplianceReward
+from rl.rewards.learned import LearnedReward
+from rl.rewards.report import Failures, RewardReport
+
+CHUNK = 100
+"""Traces in memory, and in one transaction."""
+FLUSH_SECONDS = 2.0
+"""Work that an interruption may lose: rewards that run code take seconds each."""
+DELIVERY_SECONDS = 30.0
+"""What the queue computes in one go; longer, and supervising runs would have to wait."""
+
+
+def engine_for(agent: Agent) -> RewardEngine:
+    """With the agent's weights and threshold. Raises UsageError where these, or CUSTOM_REWARDS, are wrong, and BadFile."""
+    check_decision_weights(agent.decision_weights)
+    rewards = [
+        DecisionReward(agent.decision_weights),
+        FormatComplianceReward(agent.answer_format),
+        _learned_reward(agent),
+        *load_rewards(settings.CUSTOM_REWARDS),
+    ]
+    return RewardEngine(agent.reward_weights, rewards=rewards, label_threshold=agent.label_threshold)
+
+
+def _learned_reward(agent: Agent) -> LearnedReward:
+    """Abstains where scikit-learn is missing; raises BadFile for damaged weights."""
+    try:
+        return LearnedReward(auto_labels.predictor(agent))
+    except UsageError as error:
+        return LearnedReward(None, str(error))
+
+
+def calculate(
+    agent: Agent | None = None,
+    *,
+    pending: bool = True,
+    limit: int | None = None,
+    dry_run: bool = False,
+    seconds: float | None = None,
+    report: Report = silent,
+) -> RewardReport:
+    """The oldest first. ``pending``: only traces that wait; ``limit``: so many at most; ``seconds``: stop after these.
+
+    Raises UsageError where CUSTOM_REWARDS, or the settings of the one agent that was asked for, are wrong. Safe to interrupt
+    and to run beside itself.
+    """
+    load_rewards(settings.CUSTOM_REWARDS)  # else every agent would be reported
+    report("stage", {"name": "rewards"})
+    traces = _traces(pending)
+    agents = [agent] if agent else list(Agent.objects.filter(Exists(traces.filter(agent=OuterRef("pk")))))
+    total = sum(traces.filter(agent=each).count() for each in agents)  # the index needs the agent
+    ends = None if seconds is None else time.monotonic() + seconds
+    work = _Work(dry_run, ends, report, total if limit is None else min(limit, total))
+    for each in agents:
+        try:
+            engine = engine_for(each)
+        except (BadFile, UsageError) as error:
+            if agent:
+                raise
+            work.found.unusable[each.name] = str(error)
+            continue
+        left = None if limit is None else limit - work.found.read
+        work.do(engine, islice(_walk(traces.filter(agent=each)), left))
+        if not work.found.finished:
+            break
+    return work.found
+
+
+def waiting(agent_id: int | None = None) -> int:
+    """Traces that wait for their reward, of all agents or of one."""
+    traces = Trace.objects.filter(reward_pending=True)
+    return (traces if agent_id is None else traces.filter(agent=agent_id)).count()
+
+
+# --- the queue --------------------------------------------------------------------------------------------------------
+
+
+def enqueue() -> None:
+    """Has the queue compute the rewards of all traces that wait, once this transaction is committed."""
+    from django_q.tasks import async_task  # reads the queue's settings when imported
+
+    transaction.on_commit(lambda: async_task("rl.tasks.calculate_rewards"))
+
+
+def deliver() -> RewardReport | None:
+    """Some seconds of work; the rest goes to the end of the queue. None: another worker is at it already.
+
+    A delivery that wrote something is always followed by one more: it finds what came in meanwhile.
+    """
+    try:
+        with device_lock(settings.DATA_DIR / "locks", "rewards", _refuse_to_wait):
+            found = calculate(seconds=DELIVERY_SECONDS)
+    except RunConflict:
+        return None
+    if found.written:
+        enqueue()
+    return found
+
+
+def _refuse_to_wait() -> None:
+    raise RunConflict("rewards are being calculated already")
+
+
+# --- one calculation --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    record: TraceRecord
+    results: list[RewardResult | RewardFailed]
+    combined: float | None
+    label: bool | None
+
+    @property
+    def failed(self) -> list[RewardFailed]:
+        return [result for result in self.results if isinstance(result, RewardFailed)]
+
+
+@dataclass(slots=True)
+class _Work:
+    dry_run: bool
+    ends: float | None
+    """Of ``time.monotonic``."""
+    report: Report
+    total: int
+    found: RewardReport = field(default_factory=RewardReport)
+
+    def do(self, engine: RewardEngine, traces: Iterable[Trace]) -> None:
+        scored: list[_Scored] = []
+        flushed = time.monotonic()
+        for trace in traces:
+            try:
+                record = trace_record(trace)
+            except Exception as error:  # what another program stored, or a disk lost, must not keep the others waiting
+                self._set_aside(trace, f"cannot be read: {type(error).__name__}: {error}"[:500])
+                continue
+            scored.append(_score(engine, record))
+            now = time.monotonic()
+            if len(scored) == CHUNK or now - flushed > FLUSH_SECONDS:
+                self._flush(engine, scored)
+                scored, flushed = [], time.monotonic()
+                if self.ends is not None and now > self.ends:
+                    self.found.finished = False
+                    return
+        self._flush(engine, scored)
+
+    def _flush(self, engine: RewardEngine, scored: Sequence[_Scored]) -> None:
+        written = scored if self.dry_run else _store(engine, scored)
+        self.found.read += len(scored)
+        self.found.changed += len(scored) - len(written)
+        for one in written:
+            self._count(one)
+        if scored:
+            self.report("step", {"step": self.found.read, "total_steps": max(self.total, self.found.read)})
+
+    def _set_aside(self, trace: Trace, reason: str) -> None:
+        """It has no reward, and does not wait any more."""
+        self.found.read += 1
+        self.found.broken += 1
+        self.found.failures.setdefault("(stored trace)", Failures()).add(str(trace.pk), reason)
+        if not self.dry_run:
+            Trace.objects.filter(pk=trace.pk).update(
+                reward=None, rewards={}, rewarded_at=timezone.now(), reward_pending=False
+            )
+
+    def _count(self, one: _Scored) -> None:
+        self.found.summary.add(one.results, one.combined, one.label)
+        for failed in one.failed:
+            self.found.failures.setdefault(failed.reward, Failures()).add(one.record.id, str(failed))
+        if one.failed:
+            self.found.broken += 1
+        elif one.combined is None:
+            self.found.nothing_applies += 1
+        else:
+            self.found.rewarded += 1
+
+
+def _traces(pending: bool) -> QuerySet[Trace]:
+    """Those that arrive later are for the next time: else a busy site would never be done."""
+    traces = Trace.objects.filter(created_at__lte=timezone.now()).order_by()
+    return traces.filter(reward_pending=True) if pending else traces
+
+
+def _walk(traces: QuerySet[Trace]) -> Iterator[Trace]:
+    """The oldest first, some at a time, along the index on agent and creation."""
+    ordered = with_feedback(traces).order_by("created_at", "id")
+    after = Q()
+    while chunk := list(ordered.filter(after)[:CHUNK]):
+        yield from chunk
+        last = chunk[-1]
+        after = Q(created_at__gte=last.created_at) & ~Q(created_at=last.created_at, id__lte=last.pk)
+
+
+def _score(engine: RewardEngine, record: TraceRecord) -> _Scored:
+    results = [_storable(result) for result in engine.attempt_all(record)]
+    return _Scored(record, results, *engine.verdict(record, results))
+
+
+def _storable(result: RewardResult | RewardFailed) -> RewardResult | RewardFailed:
+    if isinstance(result, RewardFailed):
+        return result
+    try:
+        problem = unstorable(json.loads(json.dumps(result.as_dict(), allow_nan=False)))
+    except (TypeError, ValueError, RecursionError) as error:
+        problem = f"is no JSON: {error}"
+    return RewardFailed(result.name, f"what it tells cannot be stored, it {problem}") if problem else result
+
+
+def _store(engine: RewardEngine, scored: Sequence[_Scored]) -> list[_Scored]:
+    """Writes the rewards of the traces that nobody changed meanwhile, and returns these."""
+    if not scored:
+        return []
+    with transaction.atomic():
+        # Whoever writes feedback locks the trace too: either it is seen here, or its writer waits and sets the flag again.
+        rows = Trace.objects.filter(pk__in=[one.record.id for one in scored]).order_by("pk")
+        locked = with_feedback(rows).select_for_update(of=("self",), no_key=True)
+        now = {str(trace.pk): trace_record(trace) for trace in locked}
+        same = [one for one in scored if now.get(one.record.id) == one.record]
+        for one in same:
+            Trace.objects.filter(pk=one.record.id).update(
+                reward=one.combined,
+                rewards=_components(engine, one.results),
+                rewarded_at=timezone.now(),
+                reward_pending=False,
+            )
+    return same
+
+
+def _components(engine: RewardEngine, results: Iterable[RewardResult | RewardFailed]) -> dict[str, Any]:
+    """As ``Trace.rewards`` keeps them; a reward that broke has no value, and its failure as the reason."""
+    return {each.name: each.as_dict() for each in (_shown(engine, result) for result in results)}
+
+
+def _shown(engine: RewardEngine, result: RewardResult | RewardFailed) -> RewardResult:
+    if isinstance(result, RewardResult):
+        return result
+    reason = f"broke: {result}".replace("\x00", "").encode("utf-8", "replace").decode()
+    return RewardResult(result.reward, None, engine.weights[result.reward], reason, {"broken": True})

@@ -1,0 +1,141 @@
+"""Episodes of a policy, many at once: in every turn one batch is generated, then all environments move.
+
+What the model said is never rendered again: an episode is one growing list of token ids, and what the environment adds in
+between is marked, so that a loss can leave it out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rl.environments.crew import Crew, Move, Opening
+from rl.environments.episode import Episode, Turn
+from rl.lm.chat.format import ChatFormat
+from rl.lm.lengths import Limits
+
+Ids = list[int]
+Speak = Callable[["Sequence[Play]"], list[Ids]]
+"""The next turn of each, up to its end token or the most tokens of a turn."""
+
+
+@dataclass(slots=True)
+class Play:
+    """An episode under way."""
+
+    place: int
+    """In the crew."""
+    task: Mapping[str, Any]
+    opening: Opening
+    prompt_ids: Ids = field(default_factory=list)
+    ids: Ids = field(default_factory=list)
+    """All that follows the prompt."""
+    own: list[int] = field(default_factory=list)
+    """1 where the model said it, 0 where the environment did; as long as ``ids``."""
+    log_probs: list[float] = field(default_factory=list)
+    """As long as ``ids``, where the generator tells them; else empty."""
+    turns: list[Turn] = field(default_factory=list)
+    last: Ids = field(default_factory=list)
+    """The newest turn."""
+    done: bool = False
+    reward: float | None = None
+    success: bool = False
+    reason: str = ""
+    info: Mapping[str, Any] = field(default_factory=dict)
+    started: float = field(default_factory=time.monotonic)
+    seconds: float = 0.0
+
+    @property
+    def context(self) -> Ids:
+        return self.prompt_ids + self.ids
+
+    def say(self, ids: Ids) -> None:
+        self.last = ids
+        self.ids += ids
+        self.own += [1] * len(ids)
+
+    def hear(self, ids: Ids) -> None:
+        self.ids += ids
+        self.own += [0] * len(ids)
+        if self.log_probs:
+            self.log_probs += [0.0] * len(ids)
+
+    def end(self, reason: str, reward: float | None, success: bool = False) -> None:
+        self.done, self.reason, self.reward, self.success = True, reason, reward, success
+        self.seconds = time.monotonic() - self.started
+
+    def episode(self, environment: str, **where: Any) -> Episode:
+        """``where``: split, step and sample."""
+        return Episode(
+            task_id=str(self.task["task_id"]),
+            task=self.task,
+            environment=environment,
+            prompt=self.opening.messages,
+            turns=tuple(self.turns),
+            reward=self.reward,
+            success=self.success,
+            reason=self.reason,
+            info=self.info,
+            tokens_in=len(self.prompt_ids),
+            seconds=self.seconds,
+            **where,
+        )
+
+
+class Stage:
+    """Where episodes are played."""
+
+    def __init__(self, crew: Crew, chat: ChatFormat, limits: Limits, failure_penalty: float = 0.0) -> None:
+        """``limits.answer``: most tokens of a turn. ``failure_penalty``: reward of an episode that does not fit."""
+        self.crew, self.chat, self.limits, self._penalty = crew, chat, limits, failure_penalty
+
+    def play(self, tasks: Sequence[Mapping[str, Any]], speak: Speak) -> list[Play]:
+        """One episode of each task, to its end. Raises what ``speak`` and the crew raise; a world that breaks is the end of
+        its episode, without a reward."""
+        plays = [
+            Play(place, task, opening)
+            for place, (task, opening) in enumerate(zip(tasks, self.crew.begin(tasks), strict=True))
+        ]
+        for play in plays:
+            self._open(play)
+        while active := [play for play in plays if not play.done]:
+            self._turn(active, speak)
+        return plays
+
+    def _open(self, play: Play) -> None:
+        if play.opening.broken:
+            play.end(play.opening.broken, None)
+            return
+        play.prompt_ids = self.chat.prompt_ids(play.opening.messages, play.opening.tools)
+        self._require_room(play)
+
+    def _turn(self, active: Sequence[Play], speak: Speak) -> None:
+        for play, ids in zip(active, speak(active), strict=True):
+            play.say(ids)
+        actions = {play.place: self.chat.action(play.last, play.opening.tools) for play in active}
+        moves = self.crew.act(actions)
+        for play in active:
+            self._see(play, moves[play.place])
+
+    def _see(self, play: Play, move: Move) -> None:
+        said = self.chat.said(play.last)
+        play.turns.append(Turn(said, move.calls, move.observation, len(play.last)))
+        play.info = move.info
+        if move.broken:
+            play.end(move.broken, None)
+        elif move.done:
+            play.end(str(move.info.get("reason", "")), move.reward, bool(move.info.get("success")))
+        else:
+            play.hear(self.chat.observation_ids(move.observation, play.last))
+            self._require_room(play)
+
+    def _require_room(self, play: Play) -> None:
+        """For another turn. What the environment said last is taken back where there is none."""
+        needed = len(play.prompt_ids) + len(play.ids) + self.limits.answer
+        if needed > self.limits.most_tokens:
+            play.end(f"no room for another turn in {self.limits.most_tokens} tokens (max_length)", self._penalty)
+            while play.own and not play.own[-1]:
+                for column in (play.ids, play.own, play.log_probs):
+                    del column[-1:]

@@ -1,0 +1,168 @@
+"""The episodes that an agent learns from, step by step, and those that measure it on held-out tasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from statistics import fmean
+from typing import Any
+
+import torch
+from datasets import Dataset
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from trl import GRPOTrainer
+from trl.models import unwrap_model_for_generation
+
+from rl.base.errors import Interrupted, TrainingFailed
+from rl.base.records import Report
+from rl.config import AgentConfig
+from rl.environments.episode import Episode
+from rl.lm import processes
+from rl.lm.generating import likeliest
+from rl.training.agent.episodes import Ids, Play, Stage
+from rl.training.callbacks import COMPONENT
+
+REWARD = "reward_of_episode"
+MOST_BROKEN = 3
+"""Steps in a row of which no episode could be played, before the training gives up."""
+TOGETHER = 32
+"""Held-out episodes at once."""
+HELD_OUT = "heldout_success"
+"""Metric: share of the held-out tasks that were solved, of those whose world did not break."""
+
+
+class Rollouts:
+    """TRL's ``rollout_func``: an episode for each prompt, which is the number of a row."""
+
+    def __init__(self, stage: Stage, rows: Dataset, config: AgentConfig, report: Report) -> None:
+        """``rows``: as ``task_rows`` leaves them."""
+        self._stage, self._rows, self._report = stage, rows, report
+        self._size, self._environment = int(config.num_generations), str(config.environment.get("type", ""))
+        self._broken = 0
+
+    def __call__(self, prompts: Sequence[str], trainer: GRPOTrainer) -> dict[str, Any]:
+        rows = [self._rows[int(prompt)] for prompt in prompts]
+        plays = self._stage.play([json.loads(row["task"]) for row in rows], partial(_speak, trainer))
+        first = trainer.accelerator.process_index * len(prompts)  # a group may lie in several processes
+        step = trainer.state.global_step
+        self._tell(
+            [
+                play.episode(self._environment, split="train", step=step, sample=place % self._size)
+                for place, play in enumerate(plays, start=first)
+            ]
+        )
+        return self._as_trl_wants(plays, [row["prompt_ids"] for row in rows], trainer.processing_class.eos_token_id)
+
+    def _tell(self, episodes: Sequence[Episode]) -> None:
+        """Those of all processes. Raises TrainingFailed where the world is broken for good."""
+        whole = processes.gathered([episode.as_document() for episode in episodes])
+        tell(self._report, whole)
+        self._broken = self._broken + 1 if all(one["reward"] is None for one in whole) else 0
+        if self._broken >= MOST_BROKEN:
+            raise TrainingFailed(
+                f"no episode of the last {MOST_BROKEN} steps could be played; the last one: {whole[-1]['reason']}"
+            )
+
+    def _as_trl_wants(self, plays: Sequence[Play], prompts: Sequence[Ids], end: int) -> dict[str, Any]:
+        for play, prompt in zip(plays, prompts, strict=True):
+            play.prompt_ids = play.prompt_ids or prompt
+            if not play.ids:  # it broke before its first turn, and TRL needs a token
+                play.say([end])
+                play.log_probs = [0.0]
+        known = all(len(play.log_probs) == len(play.ids) for play in plays)
+        return {
+            "prompt_ids": [play.prompt_ids for play in plays],
+            "completion_ids": [play.ids for play in plays],
+            "env_mask": [play.own if play.reward is not None else [0] * len(play.ids) for play in plays],
+            "logprobs": [play.log_probs for play in plays] if known else None,
+            REWARD: [play.reward for play in plays],
+            "solved": [float(play.success) for play in plays],
+            "turns": [float(len(play.turns)) for play in plays],
+        }
+
+
+def _speak(trainer: GRPOTrainer, plays: Sequence[Play]) -> list[Ids]:
+    said, log_probs = trainer._generate_single_turn([play.context for play in plays], None, {}, 1)
+    for play, found in zip(plays, log_probs or (), strict=False):
+        play.log_probs += found
+    return list(said)
+
+
+def episode_reward(
+    reward_of_episode: Sequence[float | None],
+    solved: Sequence[float],
+    turns: Sequence[float],
+    log_metric: Callable[[str, float], None],
+    **others: Any,
+) -> list[float | None]:
+    """As TRL calls it."""
+    whole = [place for place, reward in enumerate(reward_of_episode) if reward is not None]
+    if whole:
+        log_metric(f"{COMPONENT}success", fmean(solved[place] for place in whole))
+        log_metric(f"{COMPONENT}turns", fmean(turns[place] for place in whole))
+    return list(reward_of_episode)
+
+
+class HeldOutTasks(TrainerCallback):
+    """Before the first step, every ``eval_interval`` steps and after the last one: the same held-out tasks in the same
+    order, by the likeliest tokens."""
+
+    def __init__(
+        self,
+        trainer: GRPOTrainer,
+        stage: Stage,
+        tasks: Sequence[Mapping[str, Any]],
+        config: AgentConfig,
+        report: Report,
+    ) -> None:
+        self._trainer, self._stage, self._tasks, self._report = trainer, stage, tasks, report
+        self._every, self._most = int(config.eval_interval), int(config.max_new_tokens)
+        self._environment = str(config.environment.get("type", ""))
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        if state.global_step == 0 and (measured := self._measured(state)):
+            with suppress(Interrupted):
+                self._report("step", {"step": 0, "total_steps": state.max_steps, "metrics": measured})
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        if state.global_step % self._every == 0 or state.global_step == state.max_steps:
+            for name, value in self._measured(state).items():
+                self._trainer._metrics["train"][f"{COMPONENT}{name}"].append(value)
+
+    def _measured(self, state: TrainerState) -> dict[str, float]:
+        """In the first process, while the others wait. Empty where no task could be played."""
+        solved = processes.gathered(self._play(state.global_step) if processes.is_first() else [])
+        return {HELD_OUT: fmean(solved)} if solved else {}
+
+    def _play(self, step: int) -> list[float]:
+        solved: list[float] = []
+        with self._policy() as speak:
+            for start in range(0, len(self._tasks), TOGETHER):
+                part = self._tasks[start : start + TOGETHER]
+                plays = self._stage.play(part, speak)
+                where = {"split": "eval", "step": step}
+                tell(self._report, [play.episode(self._environment, **where).as_document() for play in plays])
+                solved += [float(play.success) for play in plays if play.reward is not None]
+        return solved
+
+    @contextmanager
+    def _policy(self) -> Iterator[Callable[[Sequence[Play]], list[Ids]]]:
+        trainer = self._trainer
+        trainer.model.eval()
+        try:
+            with torch.no_grad(), unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model:
+                yield lambda plays: likeliest(
+                    model, trainer.processing_class, [play.context for play in plays], self._most
+                )
+        finally:
+            trainer.model.train()
+
+
+def tell(report: Report, episodes: Sequence[Mapping[str, Any]]) -> None:
+    """Who interrupts is heard at the end of the step: a checkpoint within it would not resume to the same numbers."""
+    with suppress(Interrupted):
+        report("episodes", {"episodes": list(episodes)})

@@ -1,0 +1,101 @@
+"""Multi-turn GRPO (Shao et al., 2024) of an agent that calls tools, by TRL's GRPOTrainer.
+
+A group is several episodes of one task. The reward of an episode is its environment's; its advantage is (its reward - the
+mean of its group) / the standard deviation of the group. TRL's ``rollout_func`` hands in the episodes (agent_rollouts.py):
+its own support for environments would call the tools of a batch one after the other. The loss is on the tokens that the
+model said; what the environment added is masked. An episode whose world broke has no reward, and is left out of its group.
+
+As in grpo.py a step holds whole groups and begins with fresh episodes, so every step is on policy, and resumes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from transformers import PreTrainedTokenizerBase
+
+from rl.base.errors import TrainingFailed, UsageError
+from rl.base.records import Report, TrainingJob, TrainingResult
+from rl.config import AgentConfig
+from rl.data_formatter import read_training_rows
+from rl.environments.crew import Crew, crew
+from rl.environments.settings import EnvironmentSettings
+from rl.lm import loading, processes
+from rl.lm.chat.format import ChatFormat
+from rl.lm.generating import stop_at
+from rl.lm.lengths import Limits
+from rl.training import fitting
+from rl.training.agent.episodes import Stage
+from rl.training.agent.rollouts import HeldOutTasks, Rollouts, episode_reward
+from rl.training.agent.rows import demonstrated, task_rows
+from rl.training.alive import Alive
+from rl.training.grpo import require_gpu_of_vllm, trainer_of, whole_groups
+from rl.training.preparing import Start, prepared
+from rl.training.warm_up import warmed_up
+
+
+def train(job: TrainingJob, report: Report) -> TrainingResult:
+    """As grpo's. Raises UsageError for an environment that cannot be made, and TrainingFailed when no episode can be
+    played any more; NotEnoughData where solutions are to be imitated and none works."""
+    started = time.monotonic()
+    config = job.config
+    assert isinstance(config, AgentConfig)  # noqa: S101  the method's own
+    loading.use_device(config.device)
+    _require_possible(config)
+    alive = Alive(report)
+    with prepared(job, report) as start, _stage(start, config, alive) as stage:
+        rows, lengths = task_rows(start, stage)
+        config = whole_groups(config, len(rows), report)
+        model = warmed_up(start, demonstrated(rows, stage, settings_of(config), report))
+        stop_at(model, stage.chat.end_ids)
+        rollouts = Rollouts(stage, rows, config, processes.reporter(report))
+        trainer = trainer_of(
+            start,
+            config,
+            model,
+            rows.select_columns("prompt"),
+            shuffled=not config.curriculum,
+            reward_funcs=episode_reward,
+            rollout_func=rollouts,
+        )
+        if config.eval_interval and job.heldout_rows:
+            trainer.add_callback(HeldOutTasks(trainer, stage, _held_out(job, config), config, report))
+        alive.watch(trainer)
+        fitting.fit(trainer, job, start.checkpoint, report)
+        weights = fitting.publish(trainer, start)
+    return fitting.result(trainer, weights, lengths, time.monotonic() - started)
+
+
+def settings_of(config: AgentConfig) -> EnvironmentSettings:
+    return EnvironmentSettings(**config.environment)
+
+
+@contextmanager
+def _stage(start: Start, config: AgentConfig, alive: Alive) -> Iterator[Stage]:
+    settings = settings_of(config)
+    with crew(settings, int(config.async_rollout_workers), alive) as world:
+        yield stage_in(world, start.tokenizer, replace(start.limits, answer=int(config.max_new_tokens)), config)
+
+
+def stage_in(world: Crew, tokenizer: PreTrainedTokenizerBase, limits: Limits, config: AgentConfig) -> Stage:
+    penalty = float(config.environment.get("options", {}).get("failure_penalty", 0.0))
+    return Stage(world, ChatFormat(tokenizer, config.policy_type), limits, penalty)
+
+
+def _held_out(job: TrainingJob, config: AgentConfig) -> list[Mapping[str, Any]]:
+    assert job.heldout_rows is not None  # noqa: S101
+    rows = islice(read_training_rows(job.heldout_rows, "agent"), int(config.eval_tasks))
+    return [row["task"] for row in rows]
+
+
+def _require_possible(config: AgentConfig) -> None:
+    require_gpu_of_vllm(config)
+    if processes.cuts_models():
+        raise TrainingFailed("episodes need the whole model in every process: train without FSDP and DeepSpeed")
+    if config.vllm_server and processes.count() > 1:
+        raise UsageError("episodes by a vLLM server are for one process: leave out --vllm-server or --num-processes")

@@ -1,0 +1,137 @@
+"""The three networks of PPO over one set of base weights, so that the memory is that of one model and two adapters.
+
+- the policy: the base model with LoRA adapter ``default``
+- the reference: the base model with no adapter
+- the value: the base model with LoRA adapter ``value``, and a linear head that starts at 0
+
+Where all weights are trained the policy is a model of its own, and the other two share a frozen copy of it.
+
+A head on the policy's own hidden states would save a forward pass, but then the value's loss would pull at the policy;
+with an adapter of its own it cannot. Dropout is off everywhere: else the ratio of new to old probabilities would differ
+from 1 before anything has been learned.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from peft import PeftModel, get_peft_model
+from torch import Tensor
+from torch.nn import Linear, Parameter
+from transformers import PreTrainedModel
+from trl.trainer.utils import disable_dropout_in_model
+
+from rl.config import TrainingConfig
+from rl.lm import loading
+from rl.training import fitting
+
+POLICY, VALUE = "default", "value"
+
+
+@dataclass(frozen=True, slots=True)
+class Sequences:
+    """Prompts with an answer each: P tokens of prompt, padded on the left, then T tokens of answer, padded on the right."""
+
+    ids: Tensor
+    """(B, P + T)"""
+    attention: Tensor
+    """(B, P + T), 1 at tokens."""
+    mask: Tensor
+    """(B, T), float: 1 at tokens of the answer."""
+
+    @property
+    def answers(self) -> Tensor:
+        """(B, T) token ids."""
+        return self.ids[:, -self.mask.shape[1] :]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, rows: Tensor) -> Sequences:
+        return Sequences(self.ids[rows], self.attention[rows], self.mask[rows])
+
+    def inputs(self) -> dict[str, Any]:
+        positions = (self.attention.cumsum(dim=1) - 1).clamp(min=0)
+        return {
+            "input_ids": self.ids,
+            "attention_mask": self.attention,
+            "position_ids": positions,
+            "use_cache": False,
+        }
+
+
+class Networks:
+    def __init__(self, base: PreTrainedModel, config: TrainingConfig) -> None:
+        disable_dropout_in_model(base)
+        if config.activation_checkpointing:
+            base.gradient_checkpointing_enable()
+        without_dropout = replace(config, lora_dropout=0.0)
+        frozen = deepcopy(base) if config.full else base
+        self.shared: PeftModel = get_peft_model(frozen, fitting.lora(without_dropout), adapter_name=VALUE)
+        if not config.full:
+            self.shared.add_adapter(POLICY, fitting.lora(without_dropout))
+        self.policy: PreTrainedModel | PeftModel = base if config.full else self.shared
+        self.head = Linear(base.config.get_text_config().hidden_size, 1, device=base.device)
+        torch.nn.init.zeros_(self.head.weight)
+        torch.nn.init.zeros_(self.head.bias)
+        self._autocast = loading.autocast_dtype(config.precision)
+
+    def train(self, mode: bool = True) -> None:
+        for model in (self.policy, self.shared):
+            model.train(mode)
+
+    def policy_weights(self) -> list[Parameter]:
+        return self._weights_of(POLICY) if self.policy is self.shared else list(self.policy.parameters())
+
+    def value_weights(self) -> list[Parameter]:
+        return [*self._weights_of(VALUE), *self.head.parameters()]
+
+    def logits(self, sequences: Sequences, temperature: float) -> Tensor:
+        """(B, T, vocabulary) of the policy, at the answers' tokens."""
+        self._use(POLICY)
+        return self._logits(self.policy, sequences, temperature)
+
+    def reference_logits(self, sequences: Sequences, temperature: float) -> Tensor:
+        with self.shared.disable_adapter():
+            return self._logits(self.shared, sequences, temperature)
+
+    def _logits(self, model: torch.nn.Module, sequences: Sequences, temperature: float) -> Tensor:
+        with self._cast():
+            output = model(**sequences.inputs(), logits_to_keep=sequences.mask.shape[1] + 1)
+        return output.logits[:, :-1].float() / temperature
+
+    def values(self, sequences: Sequences) -> Tensor:
+        """(B, T): what is to be had from before each token of the answer on."""
+        tokens = sequences.mask.shape[1]
+        self._use(VALUE)
+        with self._cast():
+            hidden = self.shared.get_base_model().base_model(**sequences.inputs()).last_hidden_state
+        return self.head(hidden[:, -tokens - 1 : -1].float()).squeeze(-1) * sequences.mask
+
+    @torch.no_grad()
+    def generate(self, **options: Any) -> Tensor:
+        self._use(POLICY)
+        with self._cast():
+            return self.policy.generate(**options)
+
+    def _use(self, adapter: str) -> None:
+        """PEFT lets only the active adapter have gradients: a backward pass belongs before the next forward pass."""
+        if adapter in self.shared.peft_config and self.shared.active_adapter != adapter:
+            self.shared.set_adapter(adapter)
+
+    def _cast(self) -> Any:
+        device = self.head.weight.device.type
+        return torch.autocast(device, dtype=self._autocast) if self._autocast else nullcontext()
+
+    def _weights_of(self, adapter: str) -> list[Parameter]:
+        return [weight for name, weight in self.shared.named_parameters() if f".{adapter}." in name and "lora_" in name]
+
+
+def token_log_probs(logits: Tensor, tokens: Tensor) -> Tensor:
+    """(B, T) of logits (B, T, vocabulary)."""
+    chosen = logits.gather(dim=-1, index=tokens.unsqueeze(-1)).squeeze(-1)
+    return chosen - torch.logsumexp(logits, dim=-1)

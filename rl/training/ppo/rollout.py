@@ -1,0 +1,185 @@
+"""What PPO learns from in one batch: answers of the policy, their rewards, and what all three networks say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase, StoppingCriteria, StoppingCriteriaList
+
+from rl.base.errors import TrainingFailed
+from rl.base.records import AnswerScore, Scorer
+from rl.config.methods import PPOConfig
+from rl.data_formatter.fresh import fresh_trace
+from rl.lm import processes
+from rl.training.ppo import math as ppo_math
+from rl.training.ppo.networks import Networks, Sequences, token_log_probs
+
+Beat = Callable[[], None]
+"""Says that the work goes on; raises Interrupted when it should not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    sequences: Sequences
+    log_probs: Tensor
+    """(B, T) of the policy that answered."""
+    values: Tensor
+    """(B, T)"""
+    advantages: Tensor
+    """(B, T), whitened."""
+    returns: Tensor
+    """(B, T)"""
+    metrics: Mapping[str, float]
+
+
+class Generator:
+    """Samples answers of the policy."""
+
+    def __init__(self, networks: Networks, tokenizer: PreTrainedTokenizerBase, config: PPOConfig) -> None:
+        self._networks, self._tokenizer, self._config = networks, tokenizer, config
+        of_model = networks.policy.generation_config.eos_token_id
+        ends = {tokenizer.eos_token_id, *([of_model] if isinstance(of_model, int) else of_model or [])}
+        self._ends = sorted(number for number in ends if number is not None)
+
+    def __call__(self, prompts: Sequence[list[int]], width: int, beat: Beat) -> Sequences:
+        """``width``: tokens that the prompts are padded to."""
+        ids, attention = self._padded(prompts, width)
+        self._networks.train(False)
+        whole = self._networks.generate(
+            input_ids=ids,
+            attention_mask=attention,
+            max_new_tokens=int(self._config.max_new_tokens),
+            do_sample=True,
+            temperature=self._config.temperature,
+            top_k=int(self._config.top_k),
+            top_p=self._config.top_p,
+            eos_token_id=self._ends,
+            pad_token_id=self._tokenizer.pad_token_id,
+            stopping_criteria=StoppingCriteriaList([_BeatAtEachToken(beat)]),
+        )
+        mask = self._until_the_end(whole[:, ids.shape[1] :])
+        return Sequences(whole, torch.cat([attention, mask], dim=1), mask.float())
+
+    def texts(self, sequences: Sequences) -> list[str]:
+        answers = zip(sequences.answers, sequences.mask.bool(), strict=True)
+        return [self._tokenizer.decode(ids[kept], skip_special_tokens=True) for ids, kept in answers]
+
+    def is_unfinished(self, sequences: Sequences) -> Tensor:
+        """(B,) bool: no end-of-turn token before the length ran out."""
+        return ~(self._is_end(sequences.answers) & sequences.mask.bool()).any(dim=1)
+
+    def of_all_processes(self, own: Sequences) -> Sequences:
+        stacked, pad = processes.stacked, self._tokenizer.pad_token_id
+        return Sequences(stacked(own.ids, pad), stacked(own.attention), stacked(own.mask))
+
+    def _padded(self, prompts: Sequence[list[int]], width: int) -> tuple[Tensor, Tensor]:
+        pad = self._tokenizer.pad_token_id
+        ids = torch.tensor([[pad] * (width - len(prompt)) + prompt for prompt in prompts])
+        attention = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+        device = self._networks.head.weight.device
+        return ids.to(device), attention.to(device)
+
+    def _until_the_end(self, answers: Tensor) -> Tensor:
+        """(B, T): 1 up to the first end-of-turn token and at it."""
+        ended = self._is_end(answers).long().cumsum(dim=1)
+        return (ended - self._is_end(answers).long() == 0).long()
+
+    def _is_end(self, answers: Tensor) -> Tensor:
+        return torch.isin(answers, torch.tensor(self._ends, device=answers.device))
+
+
+class _BeatAtEachToken(StoppingCriteria):
+    def __init__(self, beat: Beat) -> None:
+        self._beat = beat
+
+    def __call__(self, input_ids: Tensor, scores: Tensor, **kwargs: Any) -> Tensor:
+        self._beat()
+        return torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device)
+
+
+class Collector:
+    """Makes rollouts of batches of rows. Each process answers, rewards and judges its part; then all have the whole."""
+
+    def __init__(self, networks: Networks, generator: Generator, scorer: Scorer, config: PPOConfig) -> None:
+        self._networks, self._generator, self._scorer, self._config = networks, generator, scorer, config
+
+    def __call__(self, rows: Sequence[Mapping[str, Any]], coefficient: float, beat: Beat) -> Rollout:
+        width = max(len(row["prompt_ids"]) for row in rows)
+        rows = [rows[number] for number in processes.own_part(len(rows))]
+        own = self._generator([row["prompt_ids"] for row in rows], width, beat)
+        found = processes.gathered(self._scored(rows, own, beat))
+        log_probs, reference, values = (processes.stacked(of) for of in self._judged(own, beat))
+        sequences = self._generator.of_all_processes(own)
+        scores = torch.tensor(_values(found), device=values.device)
+        unfinished = self._generator.is_unfinished(sequences)
+        kl = ppo_math.token_kl(log_probs, reference, sequences.mask)
+        penalised = scores - self._config.missing_eos_penalty * unfinished.float()
+        rewards = ppo_math.token_rewards(penalised, kl, sequences.mask, coefficient)
+        advantages, returns = ppo_math.generalised_advantages(
+            rewards, values, sequences.mask, self._config.gamma, self._config.lam
+        )
+        return Rollout(
+            sequences=sequences,
+            log_probs=log_probs,
+            values=values,
+            advantages=ppo_math.whitened(advantages, sequences.mask),
+            returns=returns,
+            metrics={
+                **_means(found),
+                "reward": float(scores.mean()),
+                "reward_std": float(scores.std(correction=0)),
+                "kl": float(kl.sum(dim=1).mean()),
+                "kl_coef": coefficient,
+                "explained_variance": ppo_math.explained_variance(values, returns, sequences.mask),
+                "completion_length": float(sequences.mask.sum(dim=1).mean()),
+                "cut_completions": float(unfinished.float().mean()),
+            },
+        )
+
+    def _scored(self, rows: Sequence[Mapping[str, Any]], sequences: Sequences, beat: Beat) -> list[AnswerScore]:
+        texts, lengths = self._generator.texts(sequences), sequences.mask.sum(dim=1).int().tolist()
+        return [self._score(*one, beat) for one in zip(rows, texts, lengths, strict=True)]
+
+    def _score(self, row: Mapping[str, Any], answer: str, tokens: int, beat: Beat) -> AnswerScore:
+        """An empty answer earns nothing."""
+        beat()
+        if not answer.strip():
+            return AnswerScore(0.0)
+        return self._scorer(fresh_trace(row, answer, len(row["prompt_ids"]), tokens))
+
+    @torch.no_grad()
+    def _judged(self, sequences: Sequences, beat: Beat) -> tuple[Tensor, Tensor, Tensor]:
+        """Log-probabilities under the policy and the reference, and values: (B, T) each."""
+        parts: list[tuple[Tensor, Tensor, Tensor]] = []
+        for rows in torch.arange(len(sequences)).split(processes.share(self._config.rows_a_pass)):
+            beat()
+            part = sequences[rows.to(sequences.ids.device)]
+            logits = (network(part, self._config.temperature) for network in self._policies())
+            policy, reference = (token_log_probs(of, part.answers) * part.mask for of in logits)
+            parts.append((policy, reference, self._networks.values(part)))
+        policies, references, values = zip(*parts, strict=True)
+        return torch.cat(policies), torch.cat(references), torch.cat(values)
+
+    def _policies(self) -> tuple[Callable[[Sequences, float], Tensor], ...]:
+        return self._networks.logits, self._networks.reference_logits
+
+
+def _values(scores: Sequence[AnswerScore]) -> list[float]:
+    """An answer that no reward applies to counts as the mean of the others."""
+    known = [score.value for score in scores if score.value is not None]
+    if not known:
+        raise TrainingFailed(
+            f"no reward applies to any of {len(scores)} answers: PPO has nothing to learn from; "
+            "choose rewards that judge an answer by itself, or give a reward model"
+        )
+    return [fmean(known) if score.value is None else score.value for score in scores]
+
+
+def _means(scores: Sequence[AnswerScore]) -> dict[str, float]:
+    names = {name for score in scores for name in score.components}
+    return {name: fmean(score.components[name] for score in scores if name in score.components) for name in names}

@@ -1,0 +1,223 @@
+"""Proximal policy optimisation (Schulman et al., 2017; Ziegler et al., 2019) of a language model: answer, reward, learn.
+
+Rows are of the kind "prompts". Each batch: the policy answers ``batch_size`` prompts; the agent's rewards or a reward
+model score the answers, less a penalty at each token for moving away from the base model; generalised advantage
+estimation says which tokens did better than the value network expected; some passes in mini-batches follow. The
+penalty's weight adapts to the divergence. Several processes share the answers of each batch and the rows of each
+mini-batch, each with whole copies of the networks.
+
+The state of a training is what it is between two batches: a checkpoint holds that, and a stop while answers are made or
+rewarded goes back to it. All processes stop at the same place.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from rl.base.errors import Interrupted, TrainingFailed, UsageError
+from rl.base.records import Report, Scorer, TrainingJob, TrainingResult
+from rl.config.methods import PPOConfig
+from rl.lm import checkpoints, processes
+from rl.lm.lengths import LengthCount
+from rl.training import fitting
+from rl.training.fresh_prompts import scorer_of, tokenised_prompts
+from rl.training.ppo.checkpoint import Checkpoints, Progress
+from rl.training.ppo.math import KLController
+from rl.training.ppo.networks import Networks
+from rl.training.ppo.prompts import Prompts
+from rl.training.ppo.rollout import Collector, Generator, Rollout
+from rl.training.ppo.update import Updater
+from rl.training.preparing import prepared
+
+KL_LIMIT = 10
+"""Times ``target_kl``: a divergence beyond it is no learning any more. Without a target MOST_KL is the limit."""
+PATIENCE = 3
+"""Batches in a row beyond the limit that end the training."""
+
+
+def train(job: TrainingJob, report: Report) -> TrainingResult:
+    """Trains, or goes on from the newest checkpoint; ``output_dir/adapter`` or ``output_dir/model``, the policy's,
+    appears whole.
+
+    Raises Interrupted after a checkpoint when ``report`` does; TrainingFailed, NotEnoughData, BadFile or UsageError
+    otherwise.
+    """
+    started = time.monotonic()
+    config = job.config
+    assert isinstance(config, PPOConfig)  # noqa: S101  the method's own
+    _require_whole_copies(config)
+    with prepared(job, report) as start:
+        rows, lengths = tokenised_prompts(start, config.max_new_tokens)
+        prompts = Prompts(rows, start.tokenizer, int(config.seed))
+        parts = _Parts(config, start.tokenizer, start.model(), scorer_of(job), prompts)
+        loop = _Loop.build(parts, job.output_dir, start.scratch, processes.reporter(report))
+        if start.checkpoint:
+            loop.checkpoints.load(start.checkpoint, loop.progress)
+        report("stage", {"name": "training"})
+        loop.run()
+        weights = fitting.publish_weights(loop.networks.policy, start)
+    return _result(loop, weights, lengths, time.monotonic() - started)
+
+
+def _require_whole_copies(config: PPOConfig) -> None:
+    """Of the networks, in each process, with equally many answers."""
+    if processes.cuts_models():
+        raise UsageError(
+            "ppo keeps whole copies of its networks: use a configuration of accelerate without FSDP, DeepSpeed"
+        )
+    if config.batch_size % processes.count():
+        raise UsageError(f"batch_size {config.batch_size} cannot be shared by {processes.count()} processes")
+
+
+class _Parts(NamedTuple):
+    config: PPOConfig
+    tokenizer: PreTrainedTokenizerBase
+    model: PreTrainedModel
+    scorer: Scorer
+    prompts: Prompts
+
+
+@dataclass(slots=True)
+class _Loop:
+    config: PPOConfig
+    report: Report
+    prompts: Prompts
+    networks: Networks
+    collect: Collector
+    update: Updater
+    checkpoints: Checkpoints
+    progress: Progress
+    steps: int
+
+    @classmethod
+    def build(cls, parts: _Parts, output_dir: Path, scratch: Path, report: Report) -> _Loop:
+        config = parts.config
+        torch.manual_seed(int(config.seed))
+        networks = Networks(parts.model, config)
+        update = Updater(networks, config)
+        return cls(
+            config=config,
+            report=report,
+            prompts=parts.prompts,
+            networks=networks,
+            collect=Collector(networks, Generator(networks, parts.tokenizer, config), parts.scorer, config),
+            update=update,
+            checkpoints=Checkpoints(networks, update.optimizer, output_dir, scratch),
+            progress=Progress(KLController(config.init_kl_coef, config.target_kl, config.kl_horizon)),
+            steps=config.steps(len(parts.prompts)),
+        )
+
+    def run(self) -> None:
+        while self.progress.step < self.steps:
+            metrics, stopped = self._batch()
+            self._check(metrics)
+            self.progress.step += 1
+            self.progress.log.append(metrics)
+            stopped = processes.stopped_anywhere(stopped or self._told(metrics))
+            if stopped or self._is_time_to_save():
+                self.checkpoints.save(self.progress)
+            if stopped:
+                raise stopped
+
+    def _batch(self) -> tuple[dict[str, float], Interrupted | None]:
+        """What was measured, and whether it was asked to stop while it learned: then it is too late to go back."""
+        rollout = self._rollout()
+        heart = _Heart(self._beat)
+        self._seed("order")
+        rate = _learning_rate(self.config, self.progress.step, self.steps)
+        learned = self.update(rollout, rate, heart)
+        self.progress.controller.update(rollout.metrics["kl"], len(rollout.sequences))
+        epoch = (self.progress.step + 1) * self.config.batch_size / len(self.prompts)
+        return {**learned, **rollout.metrics, "epoch": epoch}, heart.stopped
+
+    def _rollout(self) -> Rollout:
+        rows = self.prompts.batch(self.progress.step, int(self.config.batch_size))
+        heart = _Heart(self._beat, at_once=processes.count() == 1)
+        self._seed(f"answers of process {processes.rank()}")
+        try:
+            rollout = self.collect(rows, self.progress.controller.coefficient, heart)
+            if stopped := processes.stopped_anywhere(heart.stopped):
+                raise stopped
+        except Interrupted:
+            if self.progress.step:
+                self.checkpoints.save(self.progress)
+            raise
+        return rollout
+
+    def _seed(self, of: str) -> None:
+        """The same in each attempt at this batch."""
+        torch.manual_seed(random.Random(f"{self.config.seed} {self.progress.step} {of}").getrandbits(63))  # noqa: S311
+
+    def _beat(self) -> None:
+        known = self.progress.log[-1] if self.progress.log else {}
+        self.report("step", {"step": self.progress.step, "total_steps": self.steps, "metrics": known})
+
+    def _told(self, metrics: Mapping[str, float]) -> Interrupted | None:
+        try:
+            self.report("step", {"step": self.progress.step, "total_steps": self.steps, "metrics": metrics})
+        except Interrupted as stop:
+            return stop
+        return None
+
+    def _is_time_to_save(self) -> bool:
+        """A policy that is running away is not worth going on from."""
+        return self.progress.step % int(self.config.save_steps) == 0 and not self.progress.diverging
+
+    def _check(self, metrics: Mapping[str, float]) -> None:
+        step = self.progress.step + 1
+        for name in ("loss", "grad_norm", "kl", "reward"):
+            if not math.isfinite(metrics[name]):
+                raise TrainingFailed(
+                    f"the {name} became {metrics[name]} in batch {step}: lower learning_rate or max_grad_norm, "
+                    f"or train with precision fp32; {self._kept()}"
+                )
+        limit = KL_LIMIT * self.config.target_kl or self.config.MOST_KL
+        self.progress.diverging = self.progress.diverging + 1 if limit < metrics["kl"] else 0
+        if self.progress.diverging >= PATIENCE:
+            raise TrainingFailed(
+                f"the policy ran away from the base model: {metrics['kl']:.0f} nats an answer in batch {step}, more than "
+                f"{limit:g} in {PATIENCE} batches in a row; lower learning_rate or raise init_kl_coef; {self._kept()}"
+            )
+
+    def _kept(self) -> str:
+        newest = checkpoints.newest_complete(self.checkpoints.output_dir)
+        return f"the last good checkpoint is {newest}" if newest else "there is no checkpoint yet"
+
+
+class _Heart:
+    """Beats on, and remembers that it was asked to stop; one that stops at once would leave other processes waiting."""
+
+    def __init__(self, beat: Callable[[], None], at_once: bool = False) -> None:
+        self._beat, self._at_once = beat, at_once
+        self.stopped: Interrupted | None = None
+
+    def __call__(self) -> None:
+        try:
+            self._beat()
+        except Interrupted as stop:
+            if self._at_once:
+                raise
+            self.stopped = stop
+
+
+def _learning_rate(config: PPOConfig, step: int, steps: int) -> float:
+    """Rises to its peak, then falls as a cosine; never 0, because each batch has cost its answers."""
+    warmup = config.warmup_ratio * steps
+    if step + 1 <= warmup:
+        return config.learning_rate * (step + 1) / warmup
+    return config.learning_rate * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1.0, steps - warmup)))
+
+
+def _result(loop: _Loop, weights: Path, lengths: LengthCount, seconds: float) -> TrainingResult:
+    trainable = sum(weight.numel() for weight in loop.networks.policy_weights())
+    counts = {"trainable_parameters": trainable, "dropped_rows": lengths.dropped}
+    return fitting.summary(weights, loop.progress.step, loop.progress.log, counts, seconds)

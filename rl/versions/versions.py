@@ -1,0 +1,121 @@
+"""Turning what a run produced into a ModelVersion with a name and a place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+
+from rl.base.errors import RunConflict, UsageError
+from rl.base.files import publish_directory, remove, staged_directory
+from rl.base.records import TrainingResult, silent
+from rl.lm import base_models, checkpoints
+from rl.lm.model_path import ADAPTER, ADAPTER_CONFIG, MODEL, MODEL_CONFIG
+from rl.models import REWARD_MODEL, Artifact, Deployment, ModelVersion, TrainingRun
+from rl.versions.checksums import artifact_fields
+
+_CONFIGS = {ADAPTER: ADAPTER_CONFIG, MODEL: MODEL_CONFIG}
+"""Folder to the file that makes it one; the folders are named as the kinds of Artifact."""
+
+
+def register(run: TrainingRun, result: TrainingResult) -> ModelVersion:
+    """Names the version ``v{feedback items}``, ``reward-v…`` where it scores answers, or ``tasks-v{tasks}`` where it learned
+    from tasks, and ties it to the run, in one transaction.
+
+    Raises RunConflict when the run has been taken over: two attempts must not make two versions.
+    """
+    number = 1
+    while True:
+        try:
+            return _register(run, "" if number == 1 else f".{number}")
+        except IntegrityError:
+            number += 1
+
+
+def _register(run: TrainingRun, suffix: str) -> ModelVersion:
+    assert run.training_set is not None  # noqa: S101  frozen before training
+    scores = run.method == REWARD_MODEL
+    count = run.training_set.feedback_count
+    name = f"tasks-v{run.training_set.train_rows}" if run.method == "agent" else f"{'reward-' * scores}v{count}"
+    base = run.options.get("base_model") or run.agent.base_model
+    with transaction.atomic():
+        version = ModelVersion.objects.create(
+            agent=run.agent,
+            name=f"{name}{suffix}",
+            parent=None if scores else Deployment.champion(run.agent),
+            base_model=base_models.resolve(base, silent),
+            feedback_count=count,
+        )
+        mine = TrainingRun.objects.filter(pk=run.pk, attempt=run.attempt, state=TrainingRun.State.RUNNING)
+        if not mine.update(version=version):
+            raise RunConflict(f"run {run.pk} was taken over before its version was registered")
+    run.version = version
+    return version
+
+
+def version_directory(version: ModelVersion) -> Path:
+    return settings.DATA_DIR / "models" / version.agent.name / version.name
+
+
+def place_weights(run: TrainingRun, version: ModelVersion) -> None:
+    """Moves the finished adapter or model from the run to its version; does nothing when an earlier attempt has. The
+    run's checkpoints go: those of a whole model are many times its size.
+
+    What another database has left behind under the same name gives way.
+    """
+    folder = version_directory(version)
+    if source := _weights_in(run.directory):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in _CONFIGS.keys() - {source.name}:
+            remove(folder / name)
+        publish_directory(source, folder / source.name)
+    target = weights_directory(version)
+    checkpoints.remove_all(run.directory)
+    Artifact.objects.get_or_create(version=version, kind=target.name, quantization="", defaults=artifact_fields(target))
+
+
+def weights_directory(version: ModelVersion) -> Path:
+    """The version's adapter, or its model where all weights were trained. Raises UsageError when it is gone."""
+    folder = version_directory(version)
+    if found := _weights_in(folder):
+        return found
+    raise UsageError(f"the weights of {version} are not in {folder}")
+
+
+def _weights_in(folder: Path) -> Path | None:
+    return next((folder / name for name, file in _CONFIGS.items() if (folder / name / file).exists()), None)
+
+
+def check_output_dir(output_dir: str) -> None:
+    """For asking before hours of training that end there. Raises UsageError as ``copy_weights`` would."""
+    targets = [Path(output_dir).expanduser() / name for name in _CONFIGS]
+    if taken := next((target for target in targets if target.exists()), None):
+        raise _taken(taken)
+    folder = next(path for path in targets[0].absolute().parents if path.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"--output-dir {output_dir} cannot be written: {folder} is no folder that you may write to")
+
+
+def copy_weights(version: ModelVersion, output_dir: str) -> Path:
+    """Does nothing when an earlier attempt has. Raises UsageError when other weights are there, or when they cannot be
+    written."""
+    source = weights_directory(version)
+    target = Path(output_dir).expanduser() / source.name
+    if target.exists():
+        if artifact_fields(target)["sha256"] != artifact_fields(source)["sha256"]:
+            raise _taken(target)
+        return target
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with staged_directory(target) as partial:
+            shutil.copytree(source, partial, dirs_exist_ok=True)
+    except (OSError, shutil.Error) as error:
+        raise UsageError(f"--output-dir {output_dir} cannot be written: {error}") from error
+    return target
+
+
+def _taken(target: Path) -> UsageError:
+    return UsageError(f"{target} exists already; give another --output-dir")

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import os
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from rl.base.files import publish_directory, remove, scratch_directory, staged_directory, staged_file, write_text
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def break_off(staged: AbstractContextManager[Path], error: Exception) -> None:
+    with staged as partial:
+        (partial / "half" if partial.is_dir() else partial).write_bytes(b"half")
+        raise error
+
+
+def folder(path: Path, file: str) -> Path:
+    path.mkdir()
+    (path / file).write_text(file)
+    return path
+
+
+def test_a_file_is_not_there_before_it_is_whole(tmp_path: Path):
+    final = tmp_path / "model.gguf"
+    with staged_file(final) as partial:
+        partial.write_bytes(b"weights")
+        assert not final.exists()
+    assert final.read_bytes() == b"weights"
+    assert names(tmp_path) == ["model.gguf"]
+
+
+def test_a_text_replaces_the_earlier_one(tmp_path: Path):
+    for text in ("earlier", "Größe\n"):
+        write_text(tmp_path / "report.json", text)
+    assert (tmp_path / "report.json").read_bytes() == "Größe\n".encode()
+    assert names(tmp_path) == ["report.json"]
+
+
+def test_after_a_failure_the_earlier_file_is_there_and_nothing_else(tmp_path: Path):
+    final = tmp_path / "pairs.jsonl"
+    final.write_bytes(b"earlier")
+    with pytest.raises(KeyError, match="a bug"):
+        break_off(staged_file(final), KeyError("a bug"))
+    assert final.read_bytes() == b"earlier"
+    assert names(tmp_path) == ["pairs.jsonl"]
+
+
+def test_a_folder_replaces_the_earlier_one_whole(tmp_path: Path):
+    final = folder(tmp_path / "merged", "old")
+    with staged_directory(final) as partial:
+        (partial / "new").write_text("new")
+        assert names(final) == ["old"]
+    assert names(final) == ["new"]
+    assert names(tmp_path) == ["merged"]
+
+
+def test_a_folder_half_written_is_gone_after_a_failure(tmp_path: Path):
+    final = folder(tmp_path / "merged", "old")
+    with pytest.raises(KeyError, match="a bug"):
+        break_off(staged_directory(final), KeyError("a bug"))
+    assert names(final) == ["old"]
+    assert names(tmp_path) == ["merged"]
+
+
+def test_a_scratch_folder_stays_only_where_it_was_published(tmp_path: Path):
+    for kept in ("kept", None):
+        with scratch_directory(tmp_path / "set") as partial:
+            (partial / "rows").write_text("row")
+            if kept:
+                publish_directory(partial, tmp_path / kept)
+    assert names(tmp_path) == ["kept"]
+    assert names(tmp_path / "kept") == ["rows"]
+
+
+def test_an_earlier_folder_comes_back_when_the_new_one_cannot_take_its_place(tmp_path: Path, monkeypatch):
+    source, target = folder(tmp_path / "source", "new"), folder(tmp_path / "target", "old")
+    replace = Path.replace
+
+    def refuse_the_new_one(path: Path, to: Path) -> Path:
+        if path == source:
+            raise OSError("refused")
+        return replace(path, to)
+
+    monkeypatch.setattr(Path, "replace", refuse_the_new_one)
+    with pytest.raises(OSError, match="refused"):
+        publish_directory(source, target)
+    assert names(target) == ["old"]
+    assert names(tmp_path) == ["source", "target"]
+
+
+def test_what_a_killed_process_left_a_day_ago_is_removed_and_nothing_else(tmp_path: Path):
+    abandoned, fresh = f".merged.{'0' * 32}.partial", f".model.gguf.{'f' * 32}.partial"
+    kept = [fresh, ".mine.partial", "download.partial", f"merged.{'0' * 32}.partial"]
+    folder(tmp_path / abandoned, "half")
+    for name in kept:
+        (tmp_path / name).write_bytes(b"somebody's")
+    for name in (abandoned, *kept[1:]):
+        os.utime(tmp_path / name, (time.time() - 2 * 86400,) * 2)
+    write_text(tmp_path / "report.json", "{}")
+    assert names(tmp_path) == sorted([*kept, "report.json"])
+
+
+def test_removing_takes_a_folder_a_file_a_link_or_nothing(tmp_path: Path):
+    kept = folder(tmp_path / "kept", "file")
+    folder(tmp_path / "folder", "file")
+    (tmp_path / "file").write_text("text")
+    (tmp_path / "link").symlink_to(kept)
+    for name in ("folder", "file", "link", "nothing"):
+        remove(tmp_path / name)
+    assert names(tmp_path) == ["kept"]
+    assert names(kept) == ["file"]

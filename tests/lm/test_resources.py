@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import resource
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from rl.base.errors import TrainingFailed
+from rl.base.records import silent
+from rl.lm import checkpoints
+from rl.lm.resources import resource_advice
+from rl.training import dpo
+from tests.training.conftest import job
+
+
+@pytest.fixture
+def small_files() -> Iterator[None]:
+    """No file of this process may grow beyond 100 kB: to a writer that looks like a full disk."""
+    limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes"),
+    ],
+)
+def test_running_out_of_memory_becomes_advice(error: Exception) -> None:
+    with pytest.raises(TrainingFailed, match="halve batch_size"), resource_advice():
+        raise error
+
+
+def test_other_errors_pass() -> None:
+    with pytest.raises(RuntimeError, match="shape mismatch"), resource_advice():
+        raise RuntimeError("shape mismatch")
+
+
+@pytest.mark.usefixtures("small_files")
+def test_a_full_disk_is_one_clear_error_and_leaves_no_checkpoint(tiny_base: Path, tmp_path: Path) -> None:
+    with pytest.raises(TrainingFailed, match="disk is full"):
+        dpo.train(job(tiny_base, tmp_path, save_steps=1), silent)
+    assert checkpoints.newest_complete(tmp_path / "run") is None
+    assert list((tmp_path / "run").iterdir()) == []

@@ -1,0 +1,94 @@
+"""Experiment trackers hear what a run's page shows, and cannot break a run that has begun."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from accelerate.tracking import LOGGER_TYPE_TO_CLASS, GeneralTracker
+
+from rl.base.errors import TrainingFailed
+from rl.runs.report import trackers
+from rl.training import dpo
+from tests.training.conftest import job
+
+
+class Book(GeneralTracker):
+    """A tracker that keeps all it is told."""
+
+    name = "mlflow"
+    requires_logging_directory = False
+    kept: list[Book]
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(_blank=True)
+        self.arguments, self.told, self.settings, self.ended = arguments, {}, {}, False
+        Book.kept.append(self)
+
+    def start(self) -> None:
+        pass
+
+    def store_init_configuration(self, values: dict[str, Any]) -> None:
+        self.settings = values
+
+    def log(self, values: dict[str, float], step: int | None = None, **kwargs: Any) -> None:
+        self.told[step] = values
+
+    def finish(self) -> None:
+        self.ended = True
+
+
+@pytest.fixture
+def book(monkeypatch) -> type[Book]:
+    Book.kept = []
+    monkeypatch.setitem(LOGGER_TYPE_TO_CLASS, "mlflow", Book)
+    return Book
+
+
+def step(number: int, **metrics: float) -> dict[str, Any]:
+    return {"step": number, "total_steps": 9, "metrics": metrics}
+
+
+def test_a_training_is_followed_step_by_step(tiny_base, tmp_path, book):
+    work = job(tiny_base, tmp_path)
+    with trackers.following(["mlflow"], tmp_path, "support-dpo-4", work.config.as_dict()) as tell:
+        result = dpo.train(work, tell)
+    (kept,) = book.kept
+    assert list(kept.told) == [1, 2, 3, 4, 5, 6]
+    assert [told["loss"] for told in kept.told.values()] == result.loss_history
+    assert kept.settings["learning_rate"] == 1e-3
+    assert kept.arguments == {"experiment_name": "ratchet", "run_name": "support-dpo-4"}
+    assert kept.ended
+
+
+def test_a_step_is_told_once_and_without_what_is_not_finite(tmp_path, book):
+    with trackers.following(["mlflow"], tmp_path, "t", {}) as tell:
+        tell("step", step(0))
+        tell("step", step(1, loss=1.0, kl=float("nan")))
+        tell("step", step(1, loss=1.0))
+        tell("log", {"text": "x"})
+    assert book.kept[0].told == {1: {"loss": 1.0}}
+
+
+def test_a_tracker_that_cannot_start_fails_the_run_at_its_first_step(tmp_path, book, monkeypatch):
+    def refuse(self):
+        raise ConnectionError("no server at http://localhost:5000")
+
+    monkeypatch.setattr(Book, "start", refuse)
+    with trackers.following(["mlflow"], tmp_path, "t", {}) as tell, pytest.raises(TrainingFailed, match="no server"):
+        tell("step", step(1, loss=1.0))
+
+
+def test_a_tracker_that_breaks_on_the_way_is_let_go(tmp_path, book, monkeypatch):
+    with trackers.following(["mlflow"], tmp_path, "t", {}) as tell:
+        tell("step", step(1, loss=1.0))
+        monkeypatch.setattr(Book, "log", lambda *a, **k: 1 / 0)
+        tell("step", step(2, loss=1.0))
+        tell("step", step(3, loss=1.0))
+    assert list(book.kept[0].told) == [1]
+
+
+def test_no_names_follow_nothing(tmp_path, book):
+    with trackers.following([], tmp_path, "t", {}) as tell:
+        tell("step", step(1, loss=1.0))
+    assert book.kept == []

@@ -1,0 +1,144 @@
+"""What past runs say about the next one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from rl.config import TrainingConfig
+from rl.dataset_builder import DataOptions
+from rl.models import Agent, ModelVersion, TrainingRun, TrainingSet
+from rl.runs import past_runs
+from rl.runs.dry_run import dry_run
+from rl.runs.past_runs import experience, row_characters
+from rl.runs.run import RunOptions
+from tests.dataset_builder.ratings import rate_prompts
+from tests.hardware.machines import LAPTOP, SERVER
+
+pytestmark = pytest.mark.django_db
+LLAMA = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100}
+
+
+@pytest.fixture
+def rows(agent: Agent, data_dir) -> TrainingSet:
+    made = TrainingSet.objects.create(
+        agent=agent, method="dpo", content_hash="x", train_rows=10, heldout_rows=0, feedback_count=1, val_split=0
+    )
+    made.directory.mkdir(parents=True)
+    said = [{"role": "user", "content": "x" * 30}]
+    row = {"prompt": said, "chosen": said, "rejected": [{"role": "assistant", "content": "x" * 10}]}
+    (made.directory / "train.jsonl").write_text(json.dumps(row) + "\n")
+    return made
+
+
+@pytest.fixture
+def past(agent: Agent, rows: TrainingSet, tmp_path):
+    """Makes a run that took so many seconds; each one is newer than those before it."""
+    base = tmp_path / "model"
+    base.mkdir()
+    (base / "config.json").write_text(json.dumps(LLAMA))
+    (base / "model.safetensors").write_bytes(b"weights")
+    (base / "vocab.json").write_text("{}")
+    made: list[TrainingRun] = []
+
+    def took(seconds: float, **changes) -> TrainingRun:
+        started = timezone.now() + timedelta(hours=len(made))
+        base_model = changes.pop("base_model", str(base))
+        version = ModelVersion.objects.create(
+            agent=agent, name=f"v{len(made)}", base_model=base_model, feedback_count=1
+        )
+        values = {
+            "method": "dpo",
+            "state": TrainingRun.State.SUCCEEDED,
+            "attempt": 1,
+            "config": TrainingConfig().as_dict(),
+            "hardware": asdict(LAPTOP),
+            "training_set": rows,
+            "version": version,
+            "started_at": started,
+            "finished_at": started + timedelta(seconds=seconds),
+            **changes,
+        }
+        made.append(TrainingRun.objects.create(agent=agent, **values))
+        return made[-1]
+
+    return took
+
+
+@pytest.fixture
+def learned(tmp_path):
+    return lambda: experience("dpo", str(tmp_path / "model"), LAPTOP, lambda run, characters: 10.0)
+
+
+def test_without_runs_nothing_is_learned(agent, learned):
+    assert learned() is None
+
+
+def test_one_run_gives_a_ratio_and_no_error(past, learned):
+    past(20)
+    assert (learned().runs, learned().ratio, learned().error) == (1, 2.0, None)
+
+
+def test_the_error_is_what_the_runs_before_would_have_said(past, learned):
+    for seconds in (20, 40, 40):  # after 2.0: 4.0 is off by 2; after a median of 3.0: 4.0 is off by 4/3
+        past(seconds)
+    assert learned().ratio == 4.0
+    assert learned().error == pytest.approx((2 * 4 / 3) ** 0.5)
+
+
+def test_only_the_newest_runs_count(past, learned):
+    for seconds in (1000, 1000, *[20] * past_runs.RUNS):
+        past(seconds)
+    assert (learned().runs, learned().ratio, learned().error) == (past_runs.RUNS, 2.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"method": "kto"},
+        {"base_model": "/models/larger"},
+        {"attempt": 2},
+        {"state": TrainingRun.State.FAILED},
+        {"version": None},
+        {"training_set": None},
+        {"hardware": {}},
+        {"options": {"num_processes": 2}},
+        {"hardware": asdict(SERVER)},
+        {"hardware": asdict(replace(LAPTOP, usable_cores=4))},
+    ],
+)
+def test_runs_that_say_nothing_about_this_one_do_not_count(past, learned, changes):
+    past(20, **changes)
+    assert learned() is None
+
+
+def test_a_run_whose_rows_were_tidied_up_does_not_count(past, learned, rows):
+    past(20)
+    (rows.directory / "train.jsonl").unlink()
+    assert learned() is None
+
+
+def test_the_length_of_a_row_is_a_prompt_with_a_mean_answer(rows):
+    assert row_characters(rows) == 30 + (30 + 10) / 2
+    assert row_characters(None) == 0
+
+
+def test_a_dry_run_says_what_it_learned(agent, past, monkeypatch, tmp_path):
+    monkeypatch.setattr("rl.runs.dry_run.detect_hardware", lambda path: LAPTOP)
+    rate_prompts(agent, 3)
+    options = RunOptions(data=DataOptions(min_samples=1, val_split=0), base_model=str(tmp_path / "model"))
+    before = dry_run(agent, TrainingConfig(), options)
+    assert before.document["experience"] is None
+    assert "Cost here (an estimate, right within a factor of 2 to 3)" in before.tables
+    past(100)
+    past(100)
+    after = dry_run(agent, TrainingConfig(), options)
+    ratio = after.document["experience"]["ratio"]
+    assert after.document["estimate"]["seconds"] == pytest.approx(before.document["estimate"]["seconds"] * ratio)
+    assert ratio > 1000
+    title = list(after.tables)[-1]
+    assert "learned from the last 2 runs on this machine, which were off by a factor of 1.0" in title

@@ -1,0 +1,90 @@
+"""What becomes of answers that end at once, in time, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rl.base.records import AnswerScore, TraceRecord
+from rl.config import PPOConfig
+
+TOKENS = 6
+ROW = {"prompt": [{"role": "user", "content": "Question?"}], "details": {"city": "Bonn"}, "prompt_ids": [5, 6]}
+
+
+class Made:
+    """A collector whose policy gave three answers: nothing, "Thank you", and one that goes on and on."""
+
+    def __init__(self, base: Path, **overrides: Any) -> None:
+        import torch
+
+        from rl.lm import loading
+        from rl.training.ppo.networks import Networks
+        from rl.training.ppo.rollout import Collector, Generator
+
+        config = PPOConfig(max_new_tokens=TOKENS, lora_r=4, mini_batch_size=2, init_kl_coef=0.0, **overrides)
+        tokenizer = loading.load_tokenizer(str(base))
+        torch.manual_seed(1)
+        networks = Networks(loading.load_base(str(base)), config)
+        self.generator = Generator(networks, tokenizer, config)
+        thanks, end = tokenizer.encode("Thank you"), tokenizer.eos_token_id
+        self.answers = [[end], [*thanks, end], [thanks[0]] * TOKENS]
+        self.asked: list[TraceRecord] = []
+        networks.generate = self._generate  # type: ignore[method-assign]
+        self.pad = tokenizer.pad_token_id
+        self.rollout = Collector(networks, self.generator, self._score, config)([ROW] * 3, 0.0, lambda: None)
+
+    def _generate(self, input_ids: Any, **options: Any) -> Any:
+        import torch
+
+        padded = [[*answer, *[self.pad] * (TOKENS - len(answer))] for answer in self.answers]
+        return torch.cat([input_ids, torch.tensor(padded)], dim=1)
+
+    def _score(self, trace: TraceRecord) -> AnswerScore:
+        self.asked.append(trace)
+        return AnswerScore(0.5, {"polite": 0.25 * len(self.asked)})
+
+
+@pytest.fixture(scope="module")
+def made(tiny_base: Path) -> Made:
+    return Made(tiny_base, missing_eos_penalty=0.4)
+
+
+def lengths(made: Made) -> Sequence[float]:
+    return made.rollout.sequences.mask.sum(dim=1).tolist()
+
+
+def test_an_answer_counts_up_to_its_end_and_the_end_itself(made: Made) -> None:
+    assert lengths(made) == [1, len(made.answers[1]), TOKENS]
+    assert made.generator.texts(made.rollout.sequences)[:2] == ["", "Thank you"]
+
+
+def test_an_empty_answer_earns_nothing_and_no_reward_is_asked(made: Made) -> None:
+    assert [trace.response for trace in made.asked][0] == "Thank you"
+    assert len(made.asked) == 2
+    assert made.asked[0].details == {"city": "Bonn"}
+    assert (made.asked[0].tokens_in, made.asked[0].tokens_out) == (2, len(made.answers[1]))
+    assert made.rollout.metrics["reward"] == pytest.approx((0 + 0.5 + 0.5) / 3)
+
+
+def test_an_answer_that_does_not_end_pays_for_it(made: Made) -> None:
+    assert made.rollout.metrics["cut_completions"] == pytest.approx(1 / 3)
+    ends = made.rollout.returns[range(3), [int(length) - 1 for length in lengths(made)]]
+    assert ends.tolist() == pytest.approx([0, 0.5, 0.1]), "the values start at 0, so a return is what was earned"
+
+
+def test_nothing_is_learned_at_padding(made: Made) -> None:
+    outside = made.rollout.sequences.mask == 0
+    for tensor in (made.rollout.advantages, made.rollout.returns, made.rollout.values, made.rollout.log_probs):
+        assert not tensor[outside].any()
+
+
+def test_before_it_has_learned_the_policy_is_the_reference(made: Made) -> None:
+    assert made.rollout.metrics["kl"] == 0
+
+
+def test_each_reward_is_told_apart(made: Made) -> None:
+    assert made.rollout.metrics["polite"] == pytest.approx((0.25 + 0.5) / 2)

@@ -1,0 +1,87 @@
+"""How what a run produced gets its name and its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rl.base.errors import UsageError
+from rl.models import Agent, Artifact, ModelVersion, TrainingRun
+from rl.versions import versions
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def run(agent: Agent, data_dir: Path) -> TrainingRun:
+    """A run whose adapter is finished and not placed yet."""
+    version = ModelVersion.objects.create(agent=agent, name="v15", base_model="tiny", feedback_count=15)
+    run = TrainingRun.objects.create(agent=agent, method="dpo", version=version)
+    write_adapter(run.directory / "adapter", "of this run")
+    return run
+
+
+def write_adapter(folder: Path, text: str) -> None:
+    folder.mkdir(parents=True)
+    (folder / "adapter_config.json").write_text(text)
+
+
+def placed(version: ModelVersion) -> str:
+    return (versions.weights_directory(version) / "adapter_config.json").read_text()
+
+
+def test_the_adapter_moves_to_its_version(run):
+    versions.place_weights(run, run.version)
+    assert placed(run.version) == "of this run"
+    assert not (run.directory / "adapter").exists()
+    assert Artifact.objects.get().path == "models/support-chat/v15/adapter"
+
+
+def test_what_only_going_on_would_need_goes_when_the_version_is_placed(run):
+    for name in ("checkpoint-2", "checkpoint-4", "warm-up"):
+        (run.directory / name).mkdir()
+    versions.place_weights(run, run.version)
+    assert list(run.directory.iterdir()) == []
+
+
+def test_placing_again_changes_nothing(run):
+    for _ in range(2):
+        versions.place_weights(run, run.version)
+    assert placed(run.version) == "of this run"
+    assert Artifact.objects.count() == 1
+
+
+def test_a_folder_that_another_database_left_behind_is_not_taken_for_the_new_adapter(run):
+    write_adapter(versions.version_directory(run.version) / "adapter", "of a forgotten version")
+    versions.place_weights(run, run.version)
+    assert placed(run.version) == "of this run"
+
+
+def test_a_whole_model_moves_to_its_version_and_is_recorded_as_one(run):
+    write_adapter(versions.version_directory(run.version) / "adapter", "of a forgotten version")
+    (run.directory / "adapter" / "adapter_config.json").rename(run.directory / "adapter" / "config.json")
+    (run.directory / "adapter").rename(run.directory / "model")
+    versions.place_weights(run, run.version)
+    assert versions.weights_directory(run.version) == versions.version_directory(run.version) / "model"
+    artifact = Artifact.objects.get()
+    assert (artifact.path, artifact.get_kind_display()) == ("models/support-chat/v15/model", "whole model")
+
+
+def test_weights_that_are_gone_are_one_clear_error(run):
+    with pytest.raises(UsageError, match="the weights of support-chat v15 are not in "):
+        versions.weights_directory(run.version)
+
+
+@pytest.mark.parametrize("name", ["adapter", "model"])
+def test_a_place_for_the_copy_that_is_taken_is_refused_before_the_training(tmp_path, name):
+    (tmp_path / name).mkdir()
+    with pytest.raises(UsageError, match="exists already; give another --output-dir"):
+        versions.check_output_dir(str(tmp_path))
+    versions.check_output_dir(str(tmp_path / "new" / "folder"))
+
+
+def test_a_place_for_the_copy_that_is_no_folder_is_refused_before_the_training(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot be written"):
+        versions.check_output_dir(str(tmp_path / "file"))
