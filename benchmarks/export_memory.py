@@ -97,8 +97,8 @@ def peak_gigabytes() -> float:
 
 
 def export(folder: Path, format_name: str, level: str, report: Any) -> None:
+    from rl.base.export_records import ExportJob
     from rl.export import gguf, merge
-    from rl.export.records import ExportJob
 
     job = ExportJob(str(folder / "base"), folder / "adapter", folder / "out", "benchmark", level)
     {"gguf": gguf, "merged": merge}[format_name].export(job, report)

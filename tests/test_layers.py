@@ -81,7 +81,7 @@ TORCH_LEAVES = (
 BASE = (
     "rl.base.errors", "rl.base.records", "rl.base.training_result", "rl.config", "rl.hardware", "rl.base.slugs", "rl.base.files", "rl.base.disk_space",
     "rl.sandbox",
-    "rl.config.levels", "rl.export.records",
+    "rl.config.levels", "rl.base.export_records",
     "rl.config.reward_weights", "rl.config.guard_limits", "rl.base.find_process", "rl.base.logs",
 )  # fmt: skip
 # Pure: records in, records out; no Django.

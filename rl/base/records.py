@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from rl.base.training_result import TrainingResult as TrainingResult
-from rl.config import TrainingConfig
 
 
 class Message(TypedDict):
@@ -226,26 +224,6 @@ class AnswerScore:
 
 Scorer = Callable[[TraceRecord], AnswerScore]
 """The rewards of an agent. Raises RewardFailed, which names the reward that breaks."""
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingJob:
-    """All that a training method may know. The rows are JSON lines: ``rl.data_formatter.read_training_rows``."""
-
-    train_rows: Path
-    base_model: str
-    """A directory, or a hub id."""
-    config: TrainingConfig
-    output_dir: Path
-    """``checkpoint-N/`` folders and the finished ``adapter/`` or ``model/`` are written here, each by rename."""
-    resume: bool = False
-    """Go on from the newest complete checkpoint in ``output_dir``, if there is one."""
-    scorer: Scorer | None = None
-    """For methods that generate answers while training."""
-    reward_model: Path | None = None
-    """The directory of a reward model that scores instead."""
-    heldout_rows: Path | None = None
-    """For methods that measure themselves."""
 
 
 @dataclass(frozen=True, slots=True)

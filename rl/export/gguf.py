@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rl.base.export_records import ExportJob, ExportResult
 from rl.base.records import Report
 from rl.base.slugs import check_slug
 from rl.config.levels import check_level
@@ -9,7 +10,6 @@ from rl.export.gguf_check import self_check
 from rl.export.gguf_making import make, plan_making
 from rl.export.loading import load_config
 from rl.export.merge import write_merged
-from rl.export.records import ExportJob, ExportResult
 from rl.export.staging import scratch_directory, staged_file
 
 

@@ -10,6 +10,7 @@ import gguf
 import numpy as np
 
 from rl.base.errors import ExportFailed
+from rl.base.export_records import ExportJob, ExportResult
 from rl.base.records import Report, silent
 from rl.base.slugs import check_slug
 from rl.export.adapter import Adapter, Update
@@ -21,7 +22,6 @@ from rl.export.llama_process import is_available
 from rl.export.loading import load_config
 from rl.export.lora import open_adapter
 from rl.export.merge import write_merged
-from rl.export.records import ExportJob, ExportResult
 from rl.export.staging import require_space, scratch_directory, staged_file
 from rl.lm.loading import quiet
 from rl.lm.model_path import ADAPTER_WEIGHTS

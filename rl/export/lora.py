@@ -6,11 +6,11 @@ import json
 import shutil
 
 from rl.base.errors import ExportFailed, UsageError
+from rl.base.export_records import ExportJob, ExportResult
 from rl.base.records import Report
 from rl.base.slugs import check_slug
 from rl.export.adapter import Adapter
 from rl.export.loading import load_config, skeleton
-from rl.export.records import ExportJob, ExportResult
 from rl.export.staging import require_space, staged_directory
 from rl.lm.loading import quiet
 from rl.lm.model_path import ADAPTER_CONFIG, ADAPTER_WEIGHTS

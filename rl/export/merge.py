@@ -10,12 +10,12 @@ import torch
 from transformers import GenerationConfig, PreTrainedModel
 
 from rl.base.errors import ExportFailed
+from rl.base.export_records import ExportJob, ExportResult
 from rl.base.records import Report
 from rl.base.slugs import check_slug
 from rl.export.base_weights import BaseWeights
 from rl.export.loading import load_config, load_merged, load_tokenizer, require_own_matrices
 from rl.export.merged_weights import MergedWeights
-from rl.export.records import ExportJob, ExportResult
 from rl.export.safetensors_writer import write_shards
 from rl.export.staging import require_space, staged_directory
 from rl.lm.loading import SHARD, quiet, told_as

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 from huggingface_hub import ModelCard, ModelCardData, try_to_load_from_cache
 
-from rl.export.records import DataFacts, EvaluationFacts, ExportedFile, ExportJob, ExportResult, Provenance
+from rl.base.export_records import DataFacts, EvaluationFacts, ExportedFile, ExportJob, ExportResult, Provenance
 from rl.lm.model_path import ADAPTER_CONFIG
 
 README = "README.md"

@@ -20,10 +20,10 @@ import torch
 from transformers.exporters import OnnxConfig, OnnxExporter
 
 from rl.base.errors import ExportFailed
+from rl.base.export_records import ExportJob, ExportResult
 from rl.base.records import Report
 from rl.base.slugs import check_slug
 from rl.export.loading import load_merged, load_tokenizer
-from rl.export.records import ExportJob, ExportResult
 from rl.export.staging import require_space, staged_directory
 from rl.lm.loading import quiet, told_as
 

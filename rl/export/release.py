@@ -12,12 +12,12 @@ from django.db import transaction
 
 from rl.base import files
 from rl.base.errors import ExportFailed, UsageError
+from rl.base.export_records import ExportJob, ExportResult, Provenance
 from rl.base.leaves import leaf
 from rl.base.records import Report
 from rl.base.slugs import check_slug
 from rl.config.levels import check_level
 from rl.export import EXPORTERS, provenance
-from rl.export.records import ExportJob, ExportResult, Provenance
 from rl.lm import base_models
 from rl.lm.model_path import base_of, check_weights, is_adapter, is_reward_model
 from rl.models import Agent, Artifact, ModelVersion

@@ -16,8 +16,9 @@ from typing import Any
 from rl.base.errors import OutOfMemory, TrainingFailed
 from rl.base.files import write_text
 from rl.base.leaves import leaf
-from rl.base.records import Report, TrainingJob, TrainingResult
+from rl.base.records import Report, TrainingResult
 from rl.config import TrainingConfig
+from rl.config.training_job import TrainingJob
 
 RESOURCES = "rl.lm.resources"
 LEAST_ROWS = {"kto": 2}

@@ -9,9 +9,10 @@ from typing import Any
 
 from rl import dataset_builder
 from rl.base.errors import NotEnoughData
-from rl.base.records import Report, Scorer, TrainingJob, TrainingResult, silent
+from rl.base.records import Report, Scorer, TrainingResult, silent
 from rl.config import TrainingConfig, config_class
 from rl.config.authority import Owner
+from rl.config.training_job import TrainingJob
 from rl.dataset_builder.advice import Advice
 from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun
 from rl.runs import choosing, supervisor

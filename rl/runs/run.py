@@ -24,9 +24,10 @@ from rl.base.errors import Interrupted, RatchetError, RunConflict
 from rl.base.files import remove
 from rl.base.leaves import leaf
 from rl.base.locks import device_lock
-from rl.base.records import Report, TrainingJob, TrainingResult
+from rl.base.records import Report, TrainingResult
 from rl.config import AgentConfig, TrainingConfig, config_class
 from rl.config.authority import Owner
+from rl.config.training_job import TrainingJob
 from rl.environments.settings import EnvironmentSettings
 from rl.evaluation.evaluate import evaluate
 from rl.hardware import HardwareConfig, detect_hardware

@@ -16,7 +16,8 @@ from peft import PeftModel
 from transformers import PreTrainedModel
 from trl import DPOConfig, DPOTrainer
 
-from rl.base.records import Report, TrainingJob, TrainingResult
+from rl.base.records import Report, TrainingResult
+from rl.config.training_job import TrainingJob
 from rl.lm.log_probs import StoredAnswers
 from rl.training import fitting
 from rl.training.preparing import Start, encoded_rows, prepared

@@ -15,8 +15,9 @@ from trl.trainer.utils import use_adapter
 
 from rl.base.errors import UsageError
 from rl.base.files import publish_directory, write_json
-from rl.base.records import Report, TrainingJob, TrainingResult
+from rl.base.records import Report, TrainingResult
 from rl.config import TrainingConfig
+from rl.config.training_job import TrainingJob
 from rl.lm import loading, processes
 from rl.lm.lengths import LengthCount
 from rl.lm.log_probs import StoredAnswers, answer_log_probs

@@ -15,7 +15,8 @@ from transformers import PreTrainedTokenizerBase
 
 from rl.base.errors import NotEnoughData, UsageError
 from rl.base.leaves import leaf
-from rl.base.records import Report, Scorer, TrainingJob
+from rl.base.records import Report, Scorer
+from rl.config.training_job import TrainingJob
 from rl.data_formatter import read_training_rows
 from rl.data_formatter.fresh import fresh_trace
 from rl.lm.encoding import count_rows, encode

@@ -31,8 +31,9 @@ from trl import GRPOTrainer
 from trl.trainer.utils import RepeatSampler
 
 from rl.base.errors import NotEnoughData, UsageError
-from rl.base.records import Report, TrainingJob, TrainingResult
+from rl.base.records import Report, TrainingResult
 from rl.config import GRPOConfig
+from rl.config.training_job import TrainingJob
 from rl.lm import loading, processes
 from rl.training import fitting
 from rl.training.alive import Alive

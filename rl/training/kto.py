@@ -19,8 +19,9 @@ from transformers import PreTrainedModel
 from trl import KTOConfig, KTOTrainer
 
 from rl.base.errors import NotEnoughData
-from rl.base.records import Report, TrainingJob, TrainingResult
+from rl.base.records import Report, TrainingResult
 from rl.config import TrainingConfig
+from rl.config.training_job import TrainingJob
 from rl.lm import processes
 from rl.training import fitting
 from rl.training.preparing import Start, encoded_rows, prepared

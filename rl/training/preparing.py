@@ -13,7 +13,8 @@ from datasets.arrow_writer import ArrowWriter
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rl.base.errors import NotEnoughData, TrainingFailed
-from rl.base.records import Report, TrainingJob
+from rl.base.records import Report
+from rl.config.training_job import TrainingJob
 from rl.data_formatter import read_training_rows
 from rl.lm import checkpoints, loading, processes
 from rl.lm.encoding import PAIR, SINGLE, count_rows, encode

@@ -20,8 +20,9 @@ from transformers import PreTrainedModel
 from trl import RewardConfig, RewardTrainer
 from trl.trainer.utils import disable_dropout_in_model
 
-from rl.base.records import Report, TrainingJob, TrainingResult
+from rl.base.records import Report, TrainingResult
 from rl.config import RewardModelConfig, TrainingConfig
+from rl.config.training_job import TrainingJob
 from rl.data_formatter import read_training_rows
 from rl.lm.model_path import SCORES
 from rl.training import fitting

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.conf import settings
 
-from rl.export.records import ExportedFile
+from rl.base.export_records import ExportedFile
 
 
 def artifact_fields(path: Path, files: Sequence[ExportedFile] = ()) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from statistics import fmean
 import pytest
 from transformers import AutoTokenizer
 
+from rl.base.export_records import ExportJob
 from rl.base.records import silent
 from rl.config import TrainingConfig
 from rl.config.guard_limits import GUARD_LIMITS
@@ -19,7 +20,6 @@ from rl.dataset_builder import is_held_out
 from rl.evaluation.evaluate import evaluate, evaluate_checkpoint
 from rl.evaluation.scoring import score_pairs
 from rl.export import merge
-from rl.export.records import ExportJob
 from rl.models import Agent, Deployment, ModelVersion, TrainingRun, TrainingSet
 from rl.versions import versions
 from tests.evaluation.conftest import PAIRS, TOO_LONG, Row

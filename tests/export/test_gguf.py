@@ -18,12 +18,12 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer, Phi3Config
 
 from rl.base.errors import ExportFailed, Interrupted, UsageError
+from rl.base.export_records import ExportJob, ExportResult
 from rl.base.records import Report, silent
 from rl.config.levels import K_LEVELS, LEVELS
 from rl.export import gguf, merge
 from rl.export.gguf import export
 from rl.export.llama_process import greedy_tokens
-from rl.export.records import ExportJob, ExportResult
 from rl.lm.tiny_model import build as build_embedded_model
 from tests.export.tiny_models import FAMILIES, build_model
 
@@ -205,7 +205,7 @@ import resource, sys
 from pathlib import Path
 from rl.base.errors import ExportFailed
 from rl.export import gguf, merge
-from rl.export.records import ExportJob
+from rl.base.export_records import ExportJob
 from rl.base.records import silent
 base, *places = sys.argv[1:]
 for place in places:

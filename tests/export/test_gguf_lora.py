@@ -15,12 +15,12 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 from rl.base.errors import ExportFailed, UsageError
+from rl.base.export_records import ExportJob, ExportResult
 from rl.base.records import silent
 from rl.export import gguf_lora
 from rl.export.adapter import Adapter
 from rl.export.gguf_convert import convert
 from rl.export.llama_process import greedy_tokens
-from rl.export.records import ExportJob, ExportResult
 from tests.export.tiny_models import build_adapter
 
 Build = Callable[[str], Path]

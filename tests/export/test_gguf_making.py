@@ -13,6 +13,7 @@ from gguf import GGUFReader
 from transformers import Phi3Config
 
 from rl.base.errors import ExportFailed
+from rl.base.export_records import ExportJob, ExportResult
 from rl.base.records import silent
 from rl.export.gguf import export
 from rl.export.gguf_architectures import ARCHITECTURES
@@ -20,7 +21,6 @@ from rl.export.gguf_convert import convert
 from rl.export.gguf_making import plan_making
 from rl.export.gguf_requantize import requantize
 from rl.export.loading import load_config
-from rl.export.records import ExportJob, ExportResult
 from tests.export.llama_cpp_doubles import checkout, handing_out, program
 
 Build = Callable[[str], Path]

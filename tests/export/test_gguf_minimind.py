@@ -10,9 +10,9 @@ from gguf import GGUFReader
 from safetensors.torch import save_file
 from transformers import AutoTokenizer
 
+from rl.base.export_records import ExportJob
 from rl.base.records import silent
 from rl.export import gguf, gguf_lora
-from rl.export.records import ExportJob
 from tests.export.tiny_models import build_adapter, byte_level_tokenizer
 from tests.training.minimind_reference import CONFIG, random_weights
 

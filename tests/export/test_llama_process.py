@@ -13,11 +13,11 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
 from rl.base.errors import ExportFailed, Interrupted
+from rl.base.export_records import ExportJob
 from rl.base.records import silent
 from rl.export import gguf_lora, llama_process
 from rl.export.gguf_convert import convert
 from rl.export.llama_process import ask, greedy_tokens, token_log_probs
-from rl.export.records import ExportJob
 from tests.export.tiny_models import FAMILIES
 
 PROMPT, OTHER = list(range(40, 70)), list(range(90, 100))

@@ -12,9 +12,9 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rl.base.errors import ExportFailed, UsageError
+from rl.base.export_records import ExportJob
 from rl.base.records import silent
 from rl.export.merge import export
-from rl.export.records import ExportJob
 from tests.export.tiny_models import build_adapter
 
 Build = Callable[[str], Path]

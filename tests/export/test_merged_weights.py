@@ -13,12 +13,12 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rl.base.errors import ExportFailed
+from rl.base.export_records import ExportJob
 from rl.base.records import silent
 from rl.export import merge
 from rl.export.base_weights import BaseWeights
 from rl.export.loading import load_config, load_merged
 from rl.export.merged_weights import MergedWeights
-from rl.export.records import ExportJob
 from tests.export.tiny_models import build_adapter
 
 Build = Callable[[str], Path]

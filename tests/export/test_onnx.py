@@ -11,10 +11,10 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from rl.base.errors import ExportFailed
+from rl.base.export_records import ExportJob
 from rl.base.records import silent
 from rl.export import onnx
 from rl.export.loading import load_merged
-from rl.export.records import ExportJob
 
 Build = Callable[[str], Path]
 pytestmark = pytest.mark.slow

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from rl.base.errors import UsageError
+from rl.base.export_records import ExportJob, ExportResult
 from rl.base.records import Report, silent
 from rl.base.slugs import check_slug
 from rl.export import EXPORTERS, release
-from rl.export.records import ExportJob, ExportResult
 from rl.export.release import default_name
 from rl.lm import base_models
 from rl.models import Agent, ModelVersion

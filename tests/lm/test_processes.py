@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from rl.base.errors import Interrupted, UsageError
-from rl.base.records import TrainingJob, TrainingResult, silent
+from rl.base.records import TrainingResult, silent
 from rl.config import RewardModelConfig, TrainingConfig
+from rl.config.training_job import TrainingJob
 from rl.lm import checkpoints, processes
 from rl.training import dpo, fitting, grpo, kto, reward_model
 from rl.training.agent import train as agent

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rl.base.errors import ExportFailed, Interrupted, UsageError
+from rl.base.export_records import ExportResult
 from rl.base.locks import device_lock
 from rl.export import release
-from rl.export.records import ExportResult
 from rl.hardware import detect_hardware
 from rl.models import Agent, Artifact, Deployment, ModelVersion
 from rl.serving.deploy import deploy as deploy_version

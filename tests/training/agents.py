@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rl.base.records import TrainingJob, TrainingResult
+from rl.base.records import TrainingResult
 from rl.config import AgentConfig
+from rl.config.training_job import TrainingJob
 from tests.training.conftest import SMALL, Listener, Row, message, write_rows
 
 Run = tuple[TrainingResult, Listener]

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from rl.base.errors import Interrupted
-from rl.base.records import Report, TrainingJob, TrainingResult
+from rl.base.records import Report, TrainingResult
 from rl.config import TrainingConfig
+from rl.config.training_job import TrainingJob
 from tests.forkserver import SERVER
 
 Row = dict[str, Any]

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from rl.base.errors import BadFile, Interrupted, NotEnoughData, RewardFailed, UsageError
-from rl.base.records import AnswerScore, Scorer, TraceRecord, TrainingJob, TrainingResult, silent
+from rl.base.records import AnswerScore, Scorer, TraceRecord, TrainingResult, silent
 from rl.config import GRPOConfig
+from rl.config.training_job import TrainingJob
 from rl.lm import checkpoints
 from rl.training import grpo
 from tests.training import answering

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from rl.base.errors import Interrupted, UsageError
-from rl.base.records import TrainingJob, TrainingResult, silent
+from rl.base.records import TrainingResult, silent
 from rl.config import RewardModelConfig
+from rl.config.training_job import TrainingJob
 from rl.lm import checkpoints
 from rl.training import reward_model, reward_scoring
 from tests.training.conftest import (

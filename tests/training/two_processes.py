@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from rl.base.errors import Interrupted
-from rl.base.records import TrainingJob, TrainingResult
+from rl.base.records import TrainingResult
+from rl.config.training_job import TrainingJob
 from tests.forkserver import SERVER
 from tests.training.conftest import Listener
 

@@ -6,9 +6,9 @@ from django.core.management.base import CommandError
 from rich.table import Table
 from rich.text import Text
 
+from rl.doctor.doctor import Examined, examine, is_healthy
+from rl.doctor.symptom import Severity
 from rl.management.base import RatchetCommand
-from rl.operations.doctor import Examined, examine, is_healthy
-from rl.operations.symptoms.symptom import Severity
 
 COLOURS = {Severity.FINE: "green", Severity.WARNING: "yellow", Severity.PROBLEM: "red"}
 

@@ -26,8 +26,9 @@ from django.conf import settings
 from rl.base import errors
 from rl.base.errors import Interrupted, RatchetError, TrainingFailed, UsageError
 from rl.base.files import write_text
-from rl.base.records import Report, Scorer, TrainingJob
+from rl.base.records import Report, Scorer
 from rl.base.training_result import TrainingResult
+from rl.config.training_job import TrainingJob
 from rl.runs import child_environment
 from rl.runs.processes.launch import Launch, environment
 

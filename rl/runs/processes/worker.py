@@ -12,8 +12,9 @@ import django
 from rl.base.errors import Interrupted, RatchetError, UsageError
 from rl.base.files import write_text
 from rl.base.leaves import leaf
-from rl.base.records import Report, Scorer, TrainingJob, silent
+from rl.base.records import Report, Scorer, silent
 from rl.config import config_class
+from rl.config.training_job import TrainingJob
 from rl.lm import processes
 from rl.runs.processes.follow import FAILURE, JOB, RESULT, STOP
 from rl.training import method

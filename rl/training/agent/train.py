@@ -20,8 +20,9 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from rl.base.errors import TrainingFailed, UsageError
-from rl.base.records import Report, TrainingJob, TrainingResult
+from rl.base.records import Report, TrainingResult
 from rl.config import AgentConfig
+from rl.config.training_job import TrainingJob
 from rl.data_formatter import read_training_rows
 from rl.environments.crew import Crew, crew
 from rl.environments.settings import EnvironmentSettings

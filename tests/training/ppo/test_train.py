@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from rl.base.errors import Interrupted, TrainingFailed, UsageError
-from rl.base.records import AnswerScore, Scorer, TraceRecord, TrainingJob, TrainingResult, silent
+from rl.base.records import AnswerScore, Scorer, TraceRecord, TrainingResult, silent
 from rl.config import PPOConfig
+from rl.config.training_job import TrainingJob
 from rl.lm import checkpoints
 from rl.training.ppo import train as ppo
 from tests.training.conftest import Listener, killed, message, picture, same_weights, weights, write_rows

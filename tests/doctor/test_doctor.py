@@ -21,10 +21,9 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 from django_q.models import Failure, Success
 
+from rl.doctor import data, doctor, machine, models, site
+from rl.doctor.symptom import Severity, Symptom
 from rl.models import Agent, ApiKey, Deployment, Trace, TrainingRun
-from rl.operations import doctor
-from rl.operations.symptoms import data, machine, models, site
-from rl.operations.symptoms.symptom import Severity, Symptom
 from tests.conftest import make_trace
 
 pytestmark = pytest.mark.django_db

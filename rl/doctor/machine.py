@@ -17,8 +17,8 @@ from django.db import connection
 from django.utils import timezone
 
 from rl.base.disk_space import shortage
+from rl.doctor.symptom import Symptom, fine, problem, warning
 from rl.models import Feedback, Trace, TrainingRun
-from rl.operations.symptoms.symptom import Symptom, fine, problem, warning
 
 _PIN = re.compile(r"^([A-Za-z0-9][\w.-]*)(?:\[[^]]*\])?==([^\s;]+)", re.MULTILINE)
 _CLOCK_SECONDS = 60

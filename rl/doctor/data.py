@@ -12,10 +12,10 @@ from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
 from rl.base.errors import BackupFailed
+from rl.doctor.symptom import Symptom, fine, problem, warning
 from rl.models import ApiKey, TrainingRun
 from rl.operations import dumps, postgresql_dump
 from rl.operations.backup import backups
-from rl.operations.symptoms.symptom import Symptom, fine, problem, warning
 
 _LEAST_POSTGRESQL = 14
 _QUEUE_MINUTES = 5

@@ -8,8 +8,8 @@ from django.conf import settings
 from django.db.models import Q
 
 from rl.base.errors import RatchetError, UsageError
+from rl.doctor.symptom import Symptom, fine, problem, warning
 from rl.models import Agent, Deployment
-from rl.operations.symptoms.symptom import Symptom, fine, problem, warning
 from rl.runs.dry_run import local_directory
 from rl.serving import llama_server, on_ollama
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from django.db import DatabaseError
 
 from rl.base.errors import BackupFailed
-from rl.operations.symptoms import data, machine, models, site
-from rl.operations.symptoms.symptom import Severity, Symptom, problem
+from rl.doctor import data, machine, models, site
+from rl.doctor.symptom import Severity, Symptom, problem
 
 Check = Callable[[], Iterator[Symptom]]
 DATABASE = "database"

@@ -1,0 +1,29 @@
+"""What a method is given to train on and with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rl.base.records import Scorer
+from rl.config.base import TrainingConfig
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingJob:
+    """All that a training method may know. The rows are JSON lines: ``rl.data_formatter.read_training_rows``."""
+
+    train_rows: Path
+    base_model: str
+    """A directory, or a hub id."""
+    config: TrainingConfig
+    output_dir: Path
+    """``checkpoint-N/`` folders and the finished ``adapter/`` or ``model/`` are written here, each by rename."""
+    resume: bool = False
+    """Go on from the newest complete checkpoint in ``output_dir``, if there is one."""
+    scorer: Scorer | None = None
+    """For methods that generate answers while training."""
+    reward_model: Path | None = None
+    """The directory of a reward model that scores instead."""
+    heldout_rows: Path | None = None
+    """For methods that measure themselves."""
