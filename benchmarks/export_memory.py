@@ -98,14 +98,15 @@ def peak_gigabytes() -> float:
 
 def export(folder: Path, format_name: str, level: str, report: Any) -> None:
     from rl.base.export_records import ExportJob
-    from rl.export import gguf, merge
+    from rl.export.gguf import export as gguf
+    from rl.export.hf import merge
 
     job = ExportJob(str(folder / "base"), folder / "adapter", folder / "out", "benchmark", level)
     {"gguf": gguf, "merged": merge}[format_name].export(job, report)
 
 
 def merge_with_peft(folder: Path) -> None:
-    from rl.export.loading import load_merged
+    from rl.export.hf.loading import load_merged
     from rl.lm.loading import SHARD
 
     load_merged(str(folder / "base"), folder / "adapter").save_pretrained(folder / "out", max_shard_size=SHARD)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 SCORERS: dict[str, str] = {
-    "preference": "rl.evaluation.scoring",
-    "reward": "rl.evaluation.answering",
-    "success": "rl.evaluation.solving",
+    "preference": "rl.evaluation.torch.scoring",
+    "reward": "rl.evaluation.torch.answering",
+    "success": "rl.evaluation.torch.solving",
     "reward_model": "rl.training.reward_scoring",
 }
 """Measure to the module that runs the models, imported on first use because it brings torch along."""

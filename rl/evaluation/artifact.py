@@ -22,9 +22,9 @@ from rl.evaluation.choosing import TRIED, never_learned
 from rl.evaluation.contest import MODELS
 from rl.evaluation.evaluate import evaluate
 from rl.evaluation.gate import decide
-from rl.evaluation.pairs import Row, accuracy_of, figures, sample
-from rl.evaluation.statistics import counts_of, paired_difference, prompt_changes
-from rl.export import llama_process
+from rl.evaluation.measures.preference import Row, accuracy_of, figures, sample
+from rl.evaluation.stats.intervals import counts_of, paired_difference, prompt_changes
+from rl.export.llama_cpp import process as llama_process
 from rl.export.release import artifact_path
 from rl.models import Artifact, Evaluation, ModelVersion, TrainingSet
 from rl.operations.webhooks.events import version_judged

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rl.base.records import PairScore
-from rl.evaluation.statistics import prompt_accuracy
+from rl.evaluation.stats.intervals import prompt_accuracy
 from rl.models import Feedback
 
 MOST_GROUPS = 20

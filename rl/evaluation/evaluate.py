@@ -12,12 +12,16 @@ from django.db import transaction
 
 from rl.base.records import Report
 from rl.config import AgentConfig, config_class
-from rl.evaluation import guarding, lm_eval, pairs, rewarded, solved
 from rl.evaluation.choosing import HeldOut, latest_training_set, never_learned
 from rl.evaluation.contest import Contest
 from rl.evaluation.gate import REWARD, SUCCESS, Verdict, decide
-from rl.evaluation.guarding import Guards, Watch, skipped
-from rl.evaluation.lm_eval_results import TaskScores
+from rl.evaluation.guards import measure as guarding
+from rl.evaluation.guards.measure import Guards, Watch, skipped
+from rl.evaluation.lm_eval import run as lm_eval
+from rl.evaluation.lm_eval.results import TaskScores
+from rl.evaluation.measures import preference as pairs
+from rl.evaluation.measures import reward as rewarded
+from rl.evaluation.measures import success as solved
 from rl.lm.model_path import base_of, is_reward_model
 from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun, TrainingSet
 from rl.operations.webhooks.events import version_judged

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rl.evaluation.bootstrap import bootstrap_interval
-from rl.evaluation.mcnemar import mcnemar
-from rl.evaluation.sample_size import POWER, prompts_for_power_of_counts, prompts_for_power_of_means
-from rl.evaluation.statistics import counts_of
+from rl.evaluation.stats.bootstrap import bootstrap_interval
+from rl.evaluation.stats.intervals import counts_of
+from rl.evaluation.stats.mcnemar import mcnemar
+from rl.evaluation.stats.sample_size import POWER, prompts_for_power_of_counts, prompts_for_power_of_means
 
 
 def of_shares(changes: Sequence[float], margin: float) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from rl.base.records import Interval, PairScore
-from rl.evaluation.sample_size import needed_prompts
-from rl.evaluation.statistics import PairedCounts, difference_interval, mean_interval, paired_counts
+from rl.evaluation.stats.intervals import PairedCounts, difference_interval, mean_interval, paired_counts
+from rl.evaluation.stats.sample_size import needed_prompts
 
 FEWEST_PROMPTS = 8
 """With fewer held-out prompts nothing is decided, whatever they say."""

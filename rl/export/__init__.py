@@ -11,16 +11,16 @@ from importlib import import_module
 from typing import Any, Final
 
 EXPORTERS: Final[dict[str, str]] = {
-    "merged": "rl.export.merge",
-    "lora": "rl.export.lora",
-    "gguf": "rl.export.gguf",
-    "gguf-lora": "rl.export.gguf_lora",
-    "onnx": "rl.export.onnx",
+    "merged": "rl.export.hf.merge",
+    "lora": "rl.export.hf.lora",
+    "gguf": "rl.export.gguf.export",
+    "gguf-lora": "rl.export.gguf.lora",
+    "onnx": "rl.export.hf.onnx",
 }
 _FRONT_DOOR: Final[dict[str, str]] = {
     "GGUFExporter": "rl.runs.exporter",
     "export_to_ollama": "rl.runs.exporter",
-    "OllamaDeployer": "rl.export.ollama",
+    "OllamaDeployer": "rl.export.ollama.deployer",
     "OllamaHostingProfile": "rl.serving.hosting",
 }
 

@@ -11,7 +11,7 @@ from rl.base.errors import UsageError
 from rl.base.export_records import ExportResult
 from rl.base.leaves import leaf
 from rl.base.records import Report, silent
-from rl.export.ollama import OllamaDeployer
+from rl.export.ollama.deployer import OllamaDeployer
 from rl.export.release import export_checkpoint
 from rl.models import Deployment
 from rl.serving.deploy import file_name, require_target

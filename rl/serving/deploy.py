@@ -16,7 +16,7 @@ from rl.base.locks import device_lock
 from rl.base.records import Report, silent
 from rl.base.slugs import VARIABLE, check_slug
 from rl.config.levels import check_level
-from rl.export.ollama import check_address, check_model_name
+from rl.export.ollama.deployer import check_address, check_model_name
 from rl.models import Agent, Deployment, ModelVersion, version_name
 from rl.operations import audit
 from rl.operations.audit import Action

@@ -21,7 +21,7 @@ from rl.base.errors import ExportFailed, RunConflict
 from rl.base.find_process import find_process
 from rl.base.locks import device_lock
 from rl.base.records import Report, silent
-from rl.export.llama_process import is_available
+from rl.export.llama_cpp.process import is_available
 from rl.models import Deployment, TrainingRun
 from rl.serving.llama_server_process import Server, cause_of_death, end, servers_folder, spawn
 

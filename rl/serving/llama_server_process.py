@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import psutil
 from django.conf import settings
 
-from rl.export.llama_process import cause_in
+from rl.export.llama_cpp.process import cause_in
 from rl.models import Deployment
 from rl.serving.upstreams import server_key
 

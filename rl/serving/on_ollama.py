@@ -10,12 +10,12 @@ from rl.base import files
 from rl.base.errors import ExportFailed
 from rl.base.leaves import leaf
 from rl.base.records import Report
-from rl.export.ollama import OllamaDeployer, full_name
+from rl.export.ollama.deployer import OllamaDeployer, full_name
 from rl.models import Agent, Deployment
 from rl.serving.hosting import OllamaHostingProfile
 from rl.serving.model_file import ModelFile
 
-CHAT_FORMAT: Final = "rl.export.ollama_template"
+CHAT_FORMAT: Final = "rl.export.ollama.template"
 """Reads GGUF files with NumPy; imported on first use."""
 MODELFILE, ENV_FILE = "Modelfile", "ollama.env"
 

@@ -11,7 +11,7 @@ from django.db.models import Q
 from rl.base.errors import ExportFailed, UsageError
 from rl.config.levels import check_level
 from rl.evaluation.choosing import find_version
-from rl.export.ollama import full_name
+from rl.export.ollama.deployer import full_name
 from rl.models import BASE, REWARD_MODEL, Agent, Deployment, Evaluation, ModelVersion, version_name
 from rl.serving import llama_server, on_ollama
 from rl.serving.deploy import Place, default_name

@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 
 from rl.base.export_records import ExportJob
 from rl.base.records import silent
-from rl.export import gguf
+from rl.export.gguf import export as gguf
 from rl.models import Agent, Artifact, Evaluation, ModelVersion
 from tests.evaluation.conftest import PAIRS, adapter
 from tests.evaluation.pair_sets import pair_set, version_on

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rl.export.llama_process import greedy_tokens
+from rl.export.llama_cpp.process import greedy_tokens
 from tests.commands.site import Site
 from tests.export.ollama_double import OllamaDouble, ollama_double
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rl.export.llama_process import greedy_tokens
+from rl.export.llama_cpp.process import greedy_tokens
 from tests.commands.site import MANAGE, Site
 
 

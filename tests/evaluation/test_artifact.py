@@ -11,9 +11,9 @@ from rl.base.export_records import ExportJob
 from rl.base.records import PairScore, silent
 from rl.evaluation import artifact
 from rl.evaluation.evaluate import evaluate
-from rl.evaluation.pairs import SAMPLED, sample
-from rl.export import gguf as gguf_export
-from rl.export import llama_process
+from rl.evaluation.measures.preference import SAMPLED, sample
+from rl.export.gguf import export as gguf_export
+from rl.export.llama_cpp import process as llama_process
 from rl.models import Agent, Artifact, Evaluation, ModelVersion, TrainingSet
 from tests.evaluation.conftest import PAIRS, TOO_LONG, pair
 from tests.evaluation.pair_sets import pair_set, version_on

@@ -18,8 +18,8 @@ from rl.config import TrainingConfig
 from rl.config.guard_limits import GUARD_LIMITS
 from rl.dataset_builder import is_held_out
 from rl.evaluation.evaluate import evaluate, evaluate_checkpoint
-from rl.evaluation.scoring import score_pairs
-from rl.export import merge
+from rl.evaluation.torch.scoring import score_pairs
+from rl.export.hf import merge
 from rl.models import Agent, Deployment, ModelVersion, TrainingRun, TrainingSet
 from rl.versions import versions
 from tests.evaluation.conftest import PAIRS, TOO_LONG, Row

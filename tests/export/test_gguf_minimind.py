@@ -12,7 +12,8 @@ from transformers import AutoTokenizer
 
 from rl.base.export_records import ExportJob
 from rl.base.records import silent
-from rl.export import gguf, gguf_lora
+from rl.export.gguf import export as gguf
+from rl.export.gguf import lora as gguf_lora
 from tests.export.tiny_models import build_adapter, byte_level_tokenizer
 from tests.training.minimind_reference import CONFIG, random_weights
 

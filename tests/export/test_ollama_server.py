@@ -12,8 +12,8 @@ import pytest
 
 from rl.base.errors import ExportFailed
 from rl.base.records import silent
-from rl.export.gguf_convert import convert
-from rl.export.ollama import OllamaDeployer
+from rl.export.gguf.convert import convert
+from rl.export.ollama.deployer import OllamaDeployer
 from tests.export.ollama_double import ollama_double
 
 TEMPLATE = "{{ range .Messages }}{{ .Content }}{{ end }}"

@@ -16,9 +16,9 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rl.base.records import silent
-from rl.export.gguf_check import PROBE_TEXT
-from rl.export.gguf_convert import convert
-from rl.export.llama_process import LogitsWanted, ask
+from rl.export.gguf.check import PROBE_TEXT
+from rl.export.gguf.convert import convert
+from rl.export.llama_cpp.process import LogitsWanted, ask
 from tests.export.tiny_models import FAMILIES
 
 pytestmark = pytest.mark.slow

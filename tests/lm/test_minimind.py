@@ -84,7 +84,7 @@ def test_an_adapter_of_it_is_trained_saved_and_merged(base: Path, tmp_path: Path
     import torch
     from peft import LoraConfig, get_peft_model
 
-    from rl.export.loading import load_merged
+    from rl.export.hf.loading import load_merged
     from rl.lm import loading
 
     torch.manual_seed(1)

@@ -216,7 +216,7 @@ def test_good_answers_to_new_questions_become_likelier_than_bad_ones(tiny_base: 
 
 def mean_gain(base: Path, folder: Path, rows: list[Any]) -> float:
     """Nats that the good answer to a new question gained on the bad one."""
-    from rl.evaluation.scoring import score_versions
+    from rl.evaluation.torch.scoring import score_versions
 
     result = dpo.train(job(base, folder, rows, seed=1, epochs=2.0), silent)
     adapters = {"base": None, "tuned": result.weights_dir}
@@ -234,7 +234,7 @@ def test_bf16_learns_too(tiny_base: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_demo_teaches_the_tiny_model_what_its_raters_like(tiny_base: Path, tmp_path: Path) -> None:
-    from rl.evaluation.scoring import score_versions
+    from rl.evaluation.torch.scoring import score_versions
 
     rows = []
     for question in demo_answers(seed=1):

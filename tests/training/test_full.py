@@ -15,8 +15,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rl.base.errors import Interrupted, TrainingFailed
 from rl.base.records import TrainingResult, silent
-from rl.evaluation.answering import answer_versions
-from rl.evaluation.scoring import score_versions
+from rl.evaluation.torch.answering import answer_versions
+from rl.evaluation.torch.scoring import score_versions
 from rl.lm import checkpoints, loading
 from rl.lm.model_path import base_of, is_reward_model
 from rl.training import dpo, grpo, kto, reward_model, reward_scoring

@@ -77,7 +77,7 @@ def job(
 
 def gain(base: Path, result: TrainingResult) -> float:
     """Nats by which thanking gained on waiting, on average over questions that were not trained on."""
-    from rl.evaluation.scoring import score_versions
+    from rl.evaluation.torch.scoring import score_versions
 
     adapters = {"base": None, "tuned": result.weights_dir}
     scores = score_versions(str(base), adapters, polite_rows(20)[12:], max_length=128, report=silent)

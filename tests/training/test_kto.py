@@ -44,7 +44,7 @@ def test_it_says_how_much_the_rarer_label_counts(uninterrupted: Run) -> None:
 
 def test_good_answers_to_new_questions_become_likelier_than_bad_ones(tiny_base: Path, tmp_path: Path):
     """Measured with seeds 1 to 3."""
-    from rl.evaluation.scoring import score_versions
+    from rl.evaluation.torch.scoring import score_versions
 
     rows = labelled_rows(48)
     random.Random(1).shuffle(rows)

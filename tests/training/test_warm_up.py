@@ -8,7 +8,7 @@ import pytest
 
 from rl.base.errors import Interrupted
 from rl.base.records import silent
-from rl.evaluation.scoring import score_pairs
+from rl.evaluation.torch.scoring import score_pairs
 from rl.training import dpo, kto
 from tests.training.conftest import Listener, job, polite_rows, same_weights
 from tests.training.test_kto import labelled_rows

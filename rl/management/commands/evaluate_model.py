@@ -7,8 +7,10 @@ from django.core.management.base import CommandParser
 from rich.table import Table
 
 from rl.base.errors import GateRejected, NotEnoughData, UsageError
-from rl.evaluation import artifact, choosing, lm_eval_results, lm_eval_task
+from rl.evaluation import artifact, choosing
 from rl.evaluation import evaluate as evaluation
+from rl.evaluation.lm_eval import results as lm_eval_results
+from rl.evaluation.lm_eval import task as lm_eval_task
 from rl.evaluation.own_pairs import read_pairs
 from rl.management.base import RatchetCommand
 from rl.management.output import require_writable, write_document

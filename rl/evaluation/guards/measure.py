@@ -1,0 +1,159 @@
+"""The guard rails of one evaluation: which prompts are asked, who answers them, and what the report says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from statistics import fmean
+from typing import Any
+
+from rl.base.errors import BadFile, RewardFailed, UsageError
+from rl.base.leaves import leaf
+from rl.base.records import GeneratedAnswer, Report, Scorer
+from rl.config.guard_limits import guard_limits
+from rl.data_formatter.fresh import fresh_trace
+from rl.data_formatter.pairing import stable_hash
+from rl.evaluation.gate import Verdict
+from rl.evaluation.guards.answer_errors import KINDS, asks_for_format, kinds_of
+from rl.evaluation.guards.rails import Said, broken_reason, rails, task_loss
+from rl.evaluation.lm_eval.results import TaskScores
+from rl.models import Agent
+
+PROMPTS = 16
+"""Asked of each model: every training pays for them."""
+SAMPLES = 10
+MODELS = ("new", "base", "current")
+SPEAKING = "rl.evaluation.torch.speaking"
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """What is told in the report, and why the version may not be used; the reason is empty when all is well."""
+
+    report: dict[str, Any]
+    reason: str = ""
+
+    def over(self, verdict: Verdict) -> Verdict:
+        """A broken guard rail rejects, whatever the pairs say."""
+        if not self.reason:
+            return verdict
+        reason = f"{self.reason} Without it: {verdict.reason}"
+        return replace(verdict, decision="reject", ratings_needed=None, reason=reason)
+
+
+def skipped(reason: str, agent: Agent, task: TaskScores | None) -> Guards:
+    """Where no answers are looked at: the guard rail of the task stands alone."""
+    limit = guard_limits(agent.guard_limits).get("task_loss")
+    return Guards({"skipped": reason}, broken_reason([task_loss(task, limit)]) if limit else "")
+
+
+@dataclass(slots=True)
+class Watch:
+    """Waits for the models to be loaded for their scores: ``speaker`` is handed to whoever loads them."""
+
+    agent: Agent
+    rows: list[Row]
+    speaker: Any
+    """None where there is no prompt to ask."""
+    report: Report
+    scorer: Callable[[], Scorer]
+    """Gives the agent's rewards."""
+    task: TaskScores | None
+    _score: Scorer | None = field(default=None, init=False)
+    _rewards_broke: str = field(default="", init=False)
+
+    def guards(self) -> Guards:
+        """Once all models have answered."""
+        if self.speaker is None:
+            return skipped("no prompts are held out", self.agent, self.task)
+        answers = self.speaker.answers
+        whole = [place for place in range(len(self.rows)) if all(each[place] is not None for each in answers.values())]
+        if not whole:
+            return skipped("the held-out prompts leave no room for an answer", self.agent, self.task)
+        rows = [self.rows[place] for place in whole]
+        said = {
+            name: self._said([each[place] for place in whole], rows, self.speaker.most[name])
+            for name, each in answers.items()
+        }
+        said.setdefault("current", said["base"])
+        return self._judged(rows, said)
+
+    def _said(self, answers: Sequence[GeneratedAnswer], rows: Sequence[Row], most: int) -> Said:
+        both = list(zip(answers, rows, strict=True))
+        return Said(
+            texts=[answer.text for answer in answers],
+            errors=[kinds_of(answer, most, row, self.agent.answer_format) for answer, row in both],
+            rewards=[self._reward(answer, row) for answer, row in both],
+        )
+
+    def _reward(self, answer: GeneratedAnswer, row: Row) -> float | None:
+        """A reward that breaks says nothing about the version: the report tells of it, and the rewards are left out."""
+        if self._rewards_broke:
+            return None
+        try:
+            self._score = self._score or self.scorer()
+            return self._score(fresh_trace(row, answer.text, answer.tokens_in, answer.tokens_out)).value
+        except (RewardFailed, BadFile, UsageError) as error:
+            self._rewards_broke = str(error)
+            self.report("log", {"text": f"guard rails: left out the rewards: {error}"})
+            return None
+
+    def _judged(self, rows: Sequence[Row], said: Mapping[str, Said]) -> Guards:
+        preferred = [len(row["chosen"][-1]["content"].strip()) for row in rows if "chosen" in row]
+        has_format = any(asks_for_format(row, self.agent.answer_format) for row in rows)
+        limits = guard_limits(self.agent.guard_limits)
+        kl = self.speaker.divergence
+        found = rails(said["new"], said["current"], preferred, kl, limits, has_format, self.task)
+        report = {
+            "prompts": len(rows),
+            "rails": [asdict(rail) for rail in found],
+            "models": {name: _figures(said[name]) for name in MODELS},
+            "samples": _samples(rows, said["new"]),
+            **({"rewards_broke": self._rewards_broke} if self._rewards_broke else {}),
+        }
+        return Guards(report, broken_reason(found))
+
+
+def watch(
+    agent: Agent,
+    rows: Sequence[Row],
+    scorer: Callable[[], Scorer],
+    *,
+    max_length: int,
+    most_tokens: int,
+    report: Report,
+    task: TaskScores | None = None,
+) -> Watch:
+    """Of the held-out ``rows``, PROMPTS prompts by a hash; ``most_tokens``: of an answer. Loads torch if there are any."""
+    by_prompt = {row["prompt_key"]: row for row in reversed(rows)}
+    keys = sorted(by_prompt, key=stable_hash)[:PROMPTS]
+    asked = _with_details(agent, [by_prompt[key] for key in keys])
+    speaker = leaf(SPEAKING).Speaker(asked, max_length, most_tokens, report) if asked else None
+    return Watch(agent, asked, speaker, report, scorer, task)
+
+
+def _with_details(agent: Agent, rows: Sequence[Row]) -> list[Row]:
+    """For rewards and formats to read: of pairs, what was stored with the newest answer to their prompt."""
+    stored = agent.traces.filter(prompt_key__in=[row["prompt_key"] for row in rows]).order_by("created_at", "id")
+    details = {key: found for key, found in stored.values_list("prompt_key", "details") if isinstance(found, dict)}
+    return [row if "details" in row else {**row, "details": details.get(row["prompt_key"], {})} for row in rows]
+
+
+def _figures(said: Said) -> dict[str, Any]:
+    rewards = [reward for reward in said.rewards if reward is not None]
+    return {
+        "characters": said.length,
+        "reward": fmean(rewards) if rewards else None,
+        "rewarded": len(rewards),
+        "errors": {kind: said.rate((kind,)) for kind in KINDS},
+    }
+
+
+def _samples(rows: Sequence[Row], said: Said) -> list[dict[str, Any]]:
+    """Answers of the new version with an error first."""
+    ranked = sorted(range(len(rows)), key=lambda place: not said.errors[place])
+    return [
+        {"prompt": rows[place]["prompt"][-1]["content"], "answer": said.texts[place], "errors": said.errors[place]}
+        for place in ranked[:SAMPLES]
+    ]

@@ -1,0 +1,133 @@
+"""Preference accuracy: how three models rank held-out pairs, and what the report says of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rl.base.leaves import leaf
+from rl.base.records import Interval, PairScore, Report
+from rl.evaluation import SCORERS, evidence
+from rl.evaluation.breakdown import breakdown
+from rl.evaluation.choosing import HeldOut
+from rl.evaluation.contest import MODELS, Contest, of_each
+from rl.evaluation.gate import Verdict
+from rl.evaluation.stats.intervals import mean_interval, prompt_accuracy, prompt_changes
+
+WORST_EXAMPLES = 10
+NEAR_TIE = 0.5
+"""Nats. In bf16 the log-probability of an answer is uncertain by about this much."""
+SAMPLED = 200
+"""Pairs, of a report that keeps each of their margins."""
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The held-out pairs that three models could score, as each of them sees them: four lists in the same order."""
+
+    rows: list[Row]
+    new: list[PairScore]
+    base: list[PairScore]
+    current: list[PairScore]
+    """Of the version in use; the base model's when none is."""
+    unscored: int
+    """Pairs whose prompt is too long for at least one of the models; they are in none of the lists."""
+
+
+def compare(
+    contest: Contest, held_out: HeldOut, report: Report, measure: str = "preference", also: Any = None
+) -> Comparison:
+    """Loads each base model once, and calls ``also`` for each model while it is loaded; there may be no held-out rows."""
+    rows = held_out.rows
+    if not rows:
+        return Comparison([], [], [], [], 0)
+    score = leaf(SCORERS[measure]).score_versions
+    options = {"max_length": contest.max_length, "report": report, "relative": held_out.relative}
+    if also:
+        options["also"] = also
+    scores = of_each(contest, lambda base, compared: score(base, compared, rows, **options))
+    return _scored_by_all(rows, scores["new"], scores["base"], scores.get("current", scores["base"]))
+
+
+def _scored_by_all(rows: Sequence[Row], *models: Sequence[PairScore | None]) -> Comparison:
+    """``models``: the new version, the base model, the version in use. Another base model may cut the same text to
+    another number of tokens, so a prompt can be too long for one of them only."""
+    whole = [(row, *scores) for row, *scores in zip(rows, *models, strict=True) if None not in scores]
+    kept, new, base, current = (list(column) for column in zip(*whole, strict=True)) if whole else ([], [], [], [])
+    return Comparison(kept, new, base, current, unscored=len(rows) - len(whole))
+
+
+def accuracy_of(scores: Sequence[PairScore]) -> Interval:
+    """0.5 within [0, 1] when nothing is held out: nothing is known."""
+    return prompt_accuracy(scores) if scores else Interval(0.5, 0.0, 1.0)
+
+
+def describe(scores: Comparison, verdict: Verdict, margin: float) -> dict[str, Any]:
+    """What the report page and ``--output`` show."""
+    of_models = {name: getattr(scores, name) for name in MODELS}
+    return {
+        "reason": verdict.reason,
+        "difference": asdict(verdict.difference),
+        **evidence.of_shares(prompt_changes(scores.new, scores.current), margin),
+        "models": {name: figures(each) for name, each in of_models.items()},
+        "unscored": scores.unscored,
+        **breakdown(scores.rows, of_models),
+        "worst": _worst(scores.new, scores.rows),
+        "sampled": _sampled(scores),
+    }
+
+
+def sample(rows: Sequence[Row]) -> dict[str, Row]:
+    """At most SAMPLED of them by a hash, each under a key of its own."""
+    keyed = {_key(row): row for row in rows}
+    return {key: keyed[key] for key in sorted(keyed)[:SAMPLED]}
+
+
+def _key(row: Row) -> str:
+    text = json.dumps([row["prompt"], row["chosen"], row["rejected"]], ensure_ascii=False, sort_keys=True)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def _sampled(scores: Comparison) -> dict[str, list[float | None]]:
+    """Key of a pair to the margins of MODELS: what an exported file is compared with later."""
+    places = {_key(row): place for place, row in enumerate(scores.rows)}
+    return {
+        key: [_finite(getattr(scores, name)[places[key]].margin, None) for name in MODELS]
+        for key in sample(scores.rows)
+    }
+
+
+def figures(scores: Sequence[PairScore]) -> dict[str, Any]:
+    margins: dict[str, list[float]] = {}
+    for score in scores:
+        margins.setdefault(score.prompt_key, []).append(score.margin)
+    interval = mean_interval(margins)
+    return {
+        "accuracy": asdict(accuracy_of(scores)),
+        "margin": asdict(interval) if interval else None,
+        "near_ties": sum(abs(score.margin) < NEAR_TIE for score in scores),
+    }
+
+
+def _worst(scores: Sequence[PairScore], rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The pairs that the model gets most wrong; a margin that is no number comes first and is null."""
+    ranked = sorted(zip(scores, rows, strict=True), key=lambda pair: _finite(pair[0].margin, -math.inf))
+    return [
+        {
+            "margin": _finite(score.margin, None),
+            "prompt": row["prompt"][-1]["content"],
+            **({"rejected_prompt": row["rejected_prompt"][-1]["content"]} if "rejected_prompt" in row else {}),
+            "chosen": row["chosen"][-1]["content"],
+            "rejected": row["rejected"][-1]["content"],
+        }
+        for score, row in ranked[:WORST_EXAMPLES]
+    ]
+
+
+def _finite(value: float, otherwise: Any) -> Any:
+    return value if math.isfinite(value) else otherwise

@@ -1,0 +1,69 @@
+"""What each model answers to held-out prompts: one answer each, always the likeliest token, so that it is the same again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from rl.base.records import GeneratedAnswer, Report
+from rl.evaluation.torch.speaking import WhileLoaded
+from rl.lm import loading
+from rl.lm.encoding import encode
+from rl.lm.generating import Ids, likeliest
+from rl.lm.resources import resource_advice
+
+BATCH = 8
+"""Prompts at once."""
+
+
+def answer_versions(
+    base_model: str,
+    adapters: Mapping[str, Path | None],
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    max_length: int,
+    max_new_tokens: int,
+    report: Report,
+    precision: str = "auto",
+    also: WhileLoaded | None = None,
+) -> dict[str, list[GeneratedAnswer | None]]:
+    """Answers to the same prompts under each adapter or whole model, None being the base model, which is loaded once.
+
+    A row has a ``prompt``, a list of messages; each list has one place for each row, in their order, with None where the
+    prompt leaves no room for ``max_new_tokens``. ``also`` is called for each model while it is loaded. Raises UsageError for
+    a base model that is none, and TrainingFailed for a model or an adapter that cannot be loaded.
+    """
+    loading.quiet()
+    loading.leave_a_core_free()
+    report("stage", {"name": "loading the base model"})
+    tokenizer, model = loading.load_tokenizer(base_model), loading.load_base(base_model, precision).eval()
+    room = min(max_length, loading.context_length(model.config)) - max_new_tokens
+    prompts = [row["prompt_ids"] for row in encode(tokenizer, rows, len(rows), report, ())]
+    fitting = [number for number, ids in enumerate(prompts) if len(ids) <= room]
+    if lost := len(prompts) - len(fitting):
+        report("log", {"text": f"{lost} of {len(prompts)} held-out prompts leave no room for an answer; not asked"})
+    found: dict[str, list[GeneratedAnswer | None]] = {}
+    for name, adapter in adapters.items():
+        report("stage", {"name": f"answering as {name}"})
+        found[name] = [None] * len(prompts)
+        with resource_advice(), loading.adapted(model, adapter) as adapted:
+            answers = _answers(adapted, tokenizer, [prompts[number] for number in fitting], max_new_tokens, report)
+            for number, answer in zip(fitting, answers, strict=True):
+                found[name][number] = answer
+            if also:
+                also(name, tokenizer, model, adapted)
+    return found
+
+
+def _answers(
+    model: torch.nn.Module, tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Ids], most: int, report: Report
+) -> Iterator[GeneratedAnswer]:
+    for start in range(0, len(prompts), BATCH):
+        batch = prompts[start : start + BATCH]
+        for prompt, ids in zip(batch, likeliest(model, tokenizer, batch, most), strict=True):
+            yield GeneratedAnswer(tokenizer.decode(ids, skip_special_tokens=True), len(prompt), len(ids))
+        report("step", {"step": start + len(batch), "total_steps": len(prompts), "metrics": {}})

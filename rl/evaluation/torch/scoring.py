@@ -1,0 +1,137 @@
+"""How likely each model finds both answers of held-out pairs: the raw material of preference accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from trl.trainer.utils import add_fused_lm_head
+
+from rl.base.errors import TrainingFailed
+from rl.base.records import PairScore, Report
+from rl.evaluation.torch.speaking import WhileLoaded
+from rl.lm import loading
+from rl.lm.encoding import SINGLE, encode
+from rl.lm.lengths import EncodedRow, LengthCount
+from rl.lm.log_probs import PromptAndAnswer, answer_log_probs, use_compact_head
+from rl.lm.resources import resource_advice
+
+
+def score_pairs(
+    base_model: str,
+    adapter_dir: Path | None,
+    pairs: Sequence[Mapping[str, Any]],
+    *,
+    max_length: int,
+    report: Report,
+    precision: str = "auto",
+) -> list[PairScore | None]:
+    """``score_versions`` of one model; without an adapter, of the base model itself."""
+    adapters = {"only": adapter_dir}
+    return score_versions(base_model, adapters, pairs, max_length=max_length, report=report, precision=precision)[
+        "only"
+    ]
+
+
+def score_versions(
+    base_model: str,
+    adapters: Mapping[str, Path | None],
+    pairs: Sequence[Mapping[str, Any]],
+    *,
+    max_length: int,
+    report: Report,
+    precision: str = "auto",
+    relative: bool = False,
+    also: WhileLoaded | None = None,
+) -> dict[str, list[PairScore | None]]:
+    """Scores the same pairs under each adapter or whole model, None being the base model, which is loaded once.
+
+    A pair is a mapping with ``prompt``, ``chosen``, ``rejected`` (lists of messages) and ``prompt_key``, and with
+    ``rejected_prompt`` where the rejected answer is one to another prompt; each list has one place for each pair, in their
+    order. ``relative``: less what the base model gives each answer, without which answers to two prompts say nothing.
+    Answers are cut at ``max_length`` tokens as in training, and a pair with a prompt that is that long alone has None for a
+    score. ``also`` is called for each model while it is loaded. Raises UsageError for a base model that is none, and
+    TrainingFailed for a model or an adapter that cannot be loaded.
+    """
+    loading.quiet()
+    loading.leave_a_core_free()
+    use_compact_head()
+    report("stage", {"name": "loading the base model"})
+    tokenizer, model = loading.load_tokenizer(base_model), loading.load_base(base_model, precision).eval()
+    add_fused_lm_head(model)
+    answers = _answers(tokenizer, pairs, min(max_length, loading.context_length(model.config)), report)
+    autocast = loading.autocast_dtype(precision)
+    scores: dict[str, list[float | None]] = {}
+    for name, adapter in ({_BASE: None, **adapters} if relative else adapters).items():
+        report("stage", {"name": f"scoring {name}"})
+        with resource_advice(), loading.adapted(model, adapter) as adapted:
+            if adapted is not model and isinstance(adapted, PreTrainedModel):
+                add_fused_lm_head(adapted)
+            scores[name] = _log_probs(adapted, answers, autocast, report)
+            if also and name in adapters:
+                also(name, tokenizer, model, adapted)
+    if relative:
+        base = scores.pop(_BASE)
+        scores = {name: [_less(*both) for both in zip(of, base, strict=True)] for name, of in scores.items()}
+    return {name: _paired(pairs, of) for name, of in scores.items()}
+
+
+def encoded_pairs(
+    base_model: str, pairs: Sequence[Mapping[str, Any]], *, max_length: int, report: Report
+) -> list[tuple[PromptAndAnswer, PromptAndAnswer] | None]:
+    """The token ids that ``score_versions`` scores: the chosen and the rejected answer, each with its prompt; None where the
+    prompt leaves no room. Loads no model."""
+    loading.quiet()
+    context = loading.context_length(loading.read_config(base_model, TrainingFailed))
+    rows = _answers(loading.load_tokenizer(base_model), pairs, min(max_length, context), report)
+    return [
+        None if chosen is None or rejected is None else (_sequence(chosen), _sequence(rejected))
+        for chosen, rejected in zip(rows[: len(pairs)], rows[len(pairs) :], strict=True)
+    ]
+
+
+def _sequence(row: EncodedRow) -> PromptAndAnswer:
+    return row["prompt_ids"], row["completion_ids"]
+
+
+_BASE = "the base model"
+
+
+def _answers(
+    tokenizer: PreTrainedTokenizerBase, pairs: Sequence[Mapping[str, Any]], most_tokens: int, report: Report
+) -> list[EncodedRow | None]:
+    """First all chosen ones, then all rejected ones; None where the prompt leaves no room."""
+    singles = [{"prompt": pair["prompt"], "completion": pair["chosen"]} for pair in pairs]
+    singles += [
+        {"prompt": pair.get("rejected_prompt", pair["prompt"]), "completion": pair["rejected"]} for pair in pairs
+    ]
+    lengths = LengthCount()
+    rows = encode(tokenizer, singles, len(singles), report, SINGLE, most_tokens)
+    encoded = [lengths.fit(row, most_tokens) for row in rows]
+    lost = sum(None in both for both in zip(encoded[: len(pairs)], encoded[len(pairs) :], strict=True))
+    if lost:
+        report("log", {"text": f"{lost} of {len(pairs)} held-out pairs have too long a prompt; not scored"})
+    return encoded
+
+
+def _log_probs(
+    model: torch.nn.Module, answers: Sequence[EncodedRow | None], autocast: torch.dtype | None, report: Report
+) -> list[float | None]:
+    fitting = [_sequence(row) for row in answers if row is not None]
+    values = iter(answer_log_probs(model, fitting, autocast, report))
+    return [None if row is None else next(values) for row in answers]
+
+
+def _less(value: float | None, base: float | None) -> float | None:
+    return None if value is None or base is None else value - base
+
+
+def _paired(pairs: Sequence[Mapping[str, Any]], values: Sequence[float | None]) -> list[PairScore | None]:
+    sides = zip(values[: len(pairs)], values[len(pairs) :], strict=True)
+    return [
+        None if chosen is None or rejected is None else PairScore(pair["prompt_key"], chosen, rejected)
+        for pair, (chosen, rejected) in zip(pairs, sides, strict=True)
+    ]

@@ -1,0 +1,73 @@
+"""What models say to a few prompts while they are loaded to be scored, and how far the new one has moved from its base."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from rl.base.records import GeneratedAnswer, Report
+from rl.evaluation.torch.divergence import divergence
+from rl.lm import loading
+from rl.lm.encoding import PAIR, encode
+from rl.lm.generating import Ids, likeliest
+from rl.lm.log_probs import TOKENS_PER_BATCH, batches
+
+WhileLoaded = Callable[[str, PreTrainedTokenizerBase, PreTrainedModel, torch.nn.Module], None]
+"""Gets a model's name, the tokenizer, the base model, and the model itself: with an adapter in place, another whole model,
+or the base model again."""
+FEWEST_TOKENS = 16
+TIMES = 1.5
+"""An answer may be so many times as long as the longest stored one, which is far more than twice as long as most are."""
+
+
+class Speaker:
+    """Asks each model once, for its likeliest tokens."""
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]], max_length: int, most: int, report: Report) -> None:
+        """``rows``: with a ``prompt``, and ``chosen`` and ``rejected`` where answers are stored; ``most``: tokens."""
+        self.answers: dict[str, list[GeneratedAnswer | None]] = {}
+        """Of each model, one for each row; None where the prompt leaves no room."""
+        self.most: dict[str, int] = {}
+        """Tokens that each model was given for an answer."""
+        self.divergence: float | None = None
+        """Of the model "new" from its base, in nats a token; None while it has not answered, and without an answer."""
+        self._rows, self._max_length, self._most, self._report = rows, max_length, most, report
+
+    def __call__(
+        self, name: str, tokenizer: PreTrainedTokenizerBase, base: PreTrainedModel, model: torch.nn.Module
+    ) -> None:
+        self._report("stage", {"name": f"guard rails: {name}"})
+        stored = PAIR if all(column in self._rows[0] for column in PAIR) else ()
+        encoded = list(encode(tokenizer, self._rows, len(self._rows), self._report, stored))
+        most = self._room_for_an_answer([len(row[f"{column}_ids"]) for row in encoded for column in stored])
+        fits = min(self._max_length, loading.context_length(base.config)) - most
+        prompts = {place: row["prompt_ids"] for place, row in enumerate(encoded) if len(row["prompt_ids"]) <= fits}
+        said = self._answered(model, tokenizer, prompts, most)
+        texts = {place: tokenizer.decode(ids, skip_special_tokens=True) for place, ids in said.items()}
+        self.most[name] = most
+        self.answers[name] = [
+            GeneratedAnswer(texts[place], len(prompts[place]), len(said[place])) if place in said else None
+            for place in range(len(encoded))
+        ]
+        if name == "new":
+            self.divergence = divergence(base, model, [(prompts[place], ids) for place, ids in said.items()])
+
+    def _room_for_an_answer(self, stored: Sequence[int]) -> int:
+        """As long as the agent's answers may be, but no longer than answers to these prompts have any reason to be."""
+        return min(self._most, max(FEWEST_TOKENS, round(TIMES * max(stored)))) if stored else self._most
+
+    def _answered(
+        self, model: torch.nn.Module, tokenizer: PreTrainedTokenizerBase, prompts: Mapping[int, Ids], most: int
+    ) -> dict[int, Ids]:
+        places = list(prompts)
+        lengths = [len(prompts[place]) + most for place in places]
+        found: dict[int, Ids] = {}
+        for batch in batches(lengths, TOKENS_PER_BATCH[loading.device().type]):
+            asked = [places[number] for number in batch]
+            answers = likeliest(model, tokenizer, [prompts[place] for place in asked], most)
+            found |= dict(zip(asked, answers, strict=True))
+            self._report("step", {"step": len(found), "total_steps": len(places), "metrics": {}})
+        return found

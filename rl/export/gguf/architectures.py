@@ -1,0 +1,180 @@
+"""What each supported architecture needs in GGUF: metadata, tensor names, and the tensors that must be rearranged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import gguf
+import numpy as np
+
+from rl.base.errors import ExportFailed
+from rl.export.gguf.gemma import GEMMA2, GEMMA3, SHIFTED_NORMS, GemmaVariant, check_gemma, write_gemma
+from rl.export.gguf.rope import llama3_factors, write_rope
+from rl.export.gguf.weights import Array, Checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    arch: gguf.MODEL_ARCH
+    assumed: Mapping[str, Any] = field(default_factory=dict)
+    """Config values that llama.cpp's graph takes for granted (a tuple where there are several); others are refused."""
+    interleaved_rope: bool = False
+    """Query and key rows are reordered: llama.cpp rotates neighbouring pairs here, transformers the two halves."""
+    conv1d: bool = False
+    """Linear layers are stored as (in, out)."""
+    gemma: GemmaVariant | None = None
+
+    @property
+    def name(self) -> str:
+        return gguf.MODEL_ARCH_NAMES[self.arch]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTensor:
+    """A tensor of the GGUF file; ``load`` reads and rearranges it when its turn comes."""
+
+    name: str
+    shape: tuple[int, ...]
+    load: Callable[[], Array]
+
+
+_LLAMA_LIKE = {"hidden_act": "silu"}
+_LLAMA = Architecture(gguf.MODEL_ARCH.LLAMA, _LLAMA_LIKE, interleaved_rope=True)
+_GPT2_ASSUMED = {
+    "activation_function": "gelu_new",
+    "scale_attn_weights": True,
+    "scale_attn_by_inverse_layer_idx": False,
+    "add_cross_attention": False,
+}
+_GEMMA_LIKE = {
+    "hidden_activation": "gelu_pytorch_tanh",
+    "attention_bias": False,
+    "use_bidirectional_attention": (None, False),
+    "tie_word_embeddings": True,
+}
+ARCHITECTURES: dict[str, Architecture] = {
+    "LlamaForCausalLM": _LLAMA,
+    "MistralForCausalLM": _LLAMA,
+    "Qwen2ForCausalLM": Architecture(gguf.MODEL_ARCH.QWEN2, _LLAMA_LIKE),
+    "Qwen3ForCausalLM": Architecture(gguf.MODEL_ARCH.QWEN3, _LLAMA_LIKE | {"attention_bias": False}),
+    "Gemma2ForCausalLM": Architecture(gguf.MODEL_ARCH.GEMMA2, _GEMMA_LIKE, gemma=GEMMA2),
+    "Gemma3ForCausalLM": Architecture(gguf.MODEL_ARCH.GEMMA3, _GEMMA_LIKE, gemma=GEMMA3),
+    "GPT2LMHeadModel": Architecture(gguf.MODEL_ARCH.GPT2, _GPT2_ASSUMED, conv1d=True),
+}
+_CONV1D_WEIGHTS = ("attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight")
+_BUFFERS = (".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq")
+"""Constants that old checkpoints stored beside the weights."""
+
+
+def find_architecture(config: Any) -> Architecture:
+    """Raises ExportFailed for an architecture, or a variant of one, that llama.cpp would run wrongly or not at all."""
+    name = (config.architectures or ["none named"])[0]
+    if name not in ARCHITECTURES:
+        raise ExportFailed(f"no GGUF export for the architecture {name}; supported: {', '.join(ARCHITECTURES)}")
+    architecture = ARCHITECTURES[name]
+    for key, expected in architecture.assumed.items():
+        allowed = expected if isinstance(expected, tuple) else (expected,)
+        if getattr(config, key, allowed[0]) not in allowed:
+            raise ExportFailed(
+                f"no GGUF export for {name} with {key}={getattr(config, key)!r}; only {allowed[-1]!r} works"
+            )
+    if architecture.gemma:
+        check_gemma(config, architecture.gemma)
+    return architecture
+
+
+def head_dim(config: Any) -> int:
+    return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
+
+
+def kv_heads(config: Any) -> int:
+    return int(getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
+
+
+def write_hyperparameters(writer: gguf.GGUFWriter, config: Any, architecture: Architecture) -> None:
+    writer.add_context_length(_context_length(config, architecture))
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_head_count(config.num_attention_heads)
+    if architecture.arch is gguf.MODEL_ARCH.GPT2:
+        writer.add_feed_forward_length(config.n_inner or 4 * config.hidden_size)
+        writer.add_layer_norm_eps(config.layer_norm_epsilon)
+        return
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_vocab_size(config.vocab_size)
+    writer.add_head_count_kv(kv_heads(config))
+    writer.add_key_length(head_dim(config))
+    writer.add_value_length(head_dim(config))
+    write_rope(writer, config, head_dim(config))
+    if architecture.gemma:
+        write_gemma(writer, config)
+
+
+def gguf_name(architecture: Architecture, config: Any, source: str) -> str:
+    """``model.layers.0.mlp.up_proj.weight`` to ``blk.0.ffn_up.weight``. Raises ExportFailed for an unknown tensor."""
+    names = _tensor_names(architecture.arch, config.num_hidden_layers)
+    if (found := names.get_name(source, try_suffixes=(".weight", ".bias"))) is None:
+        raise ExportFailed(f"the tensor {source} has no counterpart in a GGUF file of the kind {architecture.name}")
+    return str(found)
+
+
+@cache
+def _tensor_names(arch: gguf.MODEL_ARCH, layers: int) -> gguf.TensorNameMap:
+    return gguf.get_tensor_name_map(arch, layers)
+
+
+def rearranged(values: Array, source: str, architecture: Architecture, config: Any) -> Array:
+    """The tensor ``source`` (or the output side of an adapter on it) as llama.cpp wants it."""
+    if architecture.conv1d and source.endswith(_CONV1D_WEIGHTS):
+        return np.ascontiguousarray(values.T)
+    if architecture.gemma and source.endswith("norm.weight"):
+        return values + np.float32(SHIFTED_NORMS)
+    return reordered_rows(values, source, architecture, config)
+
+
+def reordered_rows(values: Array, source: str, architecture: Architecture, config: Any) -> Array:
+    """Query and key rows from the two halves of each head to interleaved pairs, where the architecture needs it."""
+    module = source.rsplit(".", 2)[-2]
+    if not architecture.interleaved_rope or module not in ("q_proj", "k_proj"):
+        return values
+    heads = config.num_attention_heads if module == "q_proj" else kv_heads(config)
+    split = values.reshape(heads, 2, head_dim(config) // 2, *values.shape[1:])
+    return np.ascontiguousarray(split.swapaxes(1, 2)).reshape(values.shape)
+
+
+def plan_tensors(checkpoint: Checkpoint, architecture: Architecture, config: Any) -> list[PlannedTensor]:
+    """Every tensor of the file, in the order of the layers."""
+    tied = bool(config.tie_word_embeddings)
+    planned = [
+        _planned(checkpoint, source, architecture, config)
+        for source in checkpoint.shapes
+        if not source.endswith(_BUFFERS) and not (tied and source == "lm_head.weight")
+    ]
+    planned.sort(key=lambda tensor: _natural(tensor.name))
+    if (factors := llama3_factors(config, head_dim(config))) is not None:
+        planned.insert(0, PlannedTensor("rope_freqs.weight", factors.shape, lambda: factors))
+    return planned
+
+
+def _planned(checkpoint: Checkpoint, source: str, architecture: Architecture, config: Any) -> PlannedTensor:
+    shape = checkpoint.shapes[source]
+    if architecture.conv1d and source.endswith(_CONV1D_WEIGHTS):
+        shape = shape[::-1]
+    name = gguf_name(architecture, config, source)
+    return PlannedTensor(name, shape, lambda: rearranged(checkpoint.read(source), source, architecture, config))
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in name.split(".")]
+
+
+def _context_length(config: Any, architecture: Architecture) -> int:
+    """Outside of Gemma llama.cpp attends to everything, which equals a sliding window only within the window."""
+    window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
+    if architecture.gemma or not window:
+        return int(config.max_position_embeddings)
+    return int(min(config.max_position_embeddings, window))

@@ -1,0 +1,158 @@
+"""Compares a fresh GGUF file, run by llama.cpp, with the model it was made from, run by transformers."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from rl.base.errors import ExportFailed
+from rl.export.gguf.tokenizer import render_chat
+from rl.export.hf.loading import load_config
+from rl.export.llama_cpp.process import LlamaAnswer, LogitsWanted, ask, is_available
+
+POSITIONS = 96
+"""At most so many next-token distributions are compared: each is as wide as the vocabulary."""
+PROBE_TEXT = (
+    "The pump's pressure isn't 12.5 bar, it's 1234567890!  Two  spaces,\ttab;\n\n\nnew lines.\r\n"
+    "def f(x): return x**2 # café, naïve, Größe, Ωμέγα, привет, 你好世界, こんにちは, 🙂👍🏽 €5 – “quoted” WE'LL"
+)
+_CHAT = [{"role": "user", "content": "Which widget should show the temperature of pump 7?"}]
+_MOST_LOST = {
+    "f32": 1e-4, "f16": 2e-3, "bf16": 2e-2, "q8_0": 5e-2, "q6_k": 0.2, "q5_k_m": 0.4, "q4_k_m": 0.6, "q4_k_s": 0.6,
+    "q3_k_l": 1.2, "q3_k_m": 1.2, "q3_k_s": 1.2, "q2_k": 1.7,
+}  # fmt: skip
+"""Divergence from the model as a share of the model's own divergence from knowing nothing. About ten times what random
+weights lose to rounding, and thousands of times what trained ones lose, at the exact levels; a file with wrong positions
+comes to between 1.4 and 2. The k-levels fail only when they are of no use at all."""
+RESIDENT = 1 << 30
+"""Bytes of a model that stay in memory; one layer more is loaded at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """What is asked of both, and what the model's own tokenizer makes of it."""
+
+    chat: list[dict[str, str]] | str
+    text: str
+    """The chat as a prompt, BOS included."""
+    chat_tokens: list[int]
+    probe_tokens: list[int]
+    most_tokens: int
+
+    @property
+    def tokens(self) -> list[int]:
+        """The chat, and some of the probe text if there is room."""
+        return (self.chat_tokens + self.probe_tokens)[: min(max(POSITIONS, len(self.chat_tokens)), self.most_tokens)]
+
+    @property
+    def first(self) -> int:
+        return max(0, len(self.tokens) - POSITIONS)
+
+
+def self_check(gguf_path: Path, model_dir: Path, level: str) -> dict[str, Any]:
+    """Figures for a person: what was compared, and how far the next-token distributions are apart (natural logarithms;
+    ``top3_max_difference`` is over the three likeliest tokens of the model at every position).
+
+    Raises ExportFailed with the first difference when llama.cpp cannot load the file, splits text or renders a chat
+    differently from transformers, or predicts something that the rounding of the level does not explain.
+    """
+    if not is_available():
+        return {"skipped": "the package xllamacpp is not installed (pip install xllamacpp), so the file was not run"}
+    tokenizer = AutoTokenizer.from_pretrained(model_dir)
+    probe = _probe(tokenizer, model_dir)
+    with tempfile.TemporaryDirectory() as folder:
+        wanted = LogitsWanted(probe.tokens, probe.first, Path(folder) / "logits.f32")
+        answer = ask(gguf_path, texts=[PROBE_TEXT, probe.text], chat=probe.chat, logits=wanted)
+        made = numpy.fromfile(wanted.file, numpy.float32).reshape(-1, answer.vocabulary)
+    _check_tokens(answer, probe, tokenizer, gguf_path.name)
+    reference = _reference(model_dir, probe)
+    return {
+        "tokens_equal": len(probe.probe_tokens) + len(probe.chat_tokens),
+        "chat_template": "equal" if tokenizer.chat_template else "none",
+        "positions": len(made),
+        **_compare(reference, made, _MOST_LOST[level], probe.tokens[probe.first :], tokenizer, level),
+    }
+
+
+def _probe(tokenizer: Any, model_dir: Path) -> _Probe:
+    has_template = bool(tokenizer.chat_template)
+    plain = _CHAT[0]["content"]
+    text = render_chat(tokenizer, _CHAT) if has_template else plain
+    return _Probe(
+        chat=_CHAT if has_template else plain,
+        text=text,
+        chat_tokens=tokenizer(text, add_special_tokens=not has_template)["input_ids"],
+        probe_tokens=tokenizer(PROBE_TEXT, add_special_tokens=False)["input_ids"],
+        most_tokens=getattr(load_config(str(model_dir)), "max_position_embeddings", None) or POSITIONS,
+    )
+
+
+def _check_tokens(answer: LlamaAnswer, probe: _Probe, tokenizer: Any, name: str) -> None:
+    expected = [probe.probe_tokens, tokenizer(probe.text, add_special_tokens=False)["input_ids"]]
+    for made, right in zip(answer.tokens, expected, strict=True):
+        _same(made, right, tokenizer, f"llama.cpp splits text differently from the model's tokenizer in {name}")
+    if answer.rendered is None:
+        raise ExportFailed(f"llama.cpp cannot render the model's chat template in {name}; export merged instead")
+    what = f"llama.cpp does not turn a chat into the tokens that the model was trained on in {name}"
+    _same(answer.chat_tokens, probe.chat_tokens, tokenizer, what)
+
+
+def _same(made: list[int], right: list[int], tokenizer: Any, what: str) -> None:
+    for number, (ours, theirs) in enumerate(zip_longest(made, right)):
+        if ours != theirs:
+            told = [_told(token, tokenizer) for token in (ours, theirs)]
+            raise ExportFailed(f"{what}: token {number} is {told[0]} instead of {told[1]}; export merged instead")
+
+
+def _told(token: int | None, tokenizer: Any) -> str:
+    return "missing" if token is None else f"{token} {tokenizer.decode([token])!r}"
+
+
+@torch.inference_mode()
+def _reference(model_dir: Path, probe: _Probe) -> torch.Tensor:
+    """Logits (positions, vocabulary) by transformers in 32 bits. What of a large model does not fit is read from its files
+    layer by layer, when its turn comes."""
+    logging.getLogger("accelerate.big_modeling").setLevel(logging.ERROR)  # it would warn of that
+    with tempfile.TemporaryDirectory() as folder:
+        model = AutoModelForCausalLM.from_pretrained(
+            model_dir, dtype=torch.float32, device_map="auto", max_memory={"cpu": RESIDENT}, offload_folder=folder
+        ).eval()
+        kept = len(probe.tokens) - probe.first
+        logits: torch.Tensor = model(input_ids=torch.tensor([probe.tokens]), logits_to_keep=kept).logits[0]
+    return logits
+
+
+def _compare(
+    reference: torch.Tensor, made: numpy.ndarray, most_lost: float, tokens: list[int], tokenizer: Any, level: str
+) -> dict[str, Any]:
+    """``reference`` and ``made``: (positions, vocabulary). Divergence is Kullback-Leibler, of the file from the model."""
+    kl, knows, same, apart = [], [], [], []
+    for right, ours in zip(reference, torch.from_numpy(made), strict=True):
+        p, q = right.double().log_softmax(-1), ours.double().log_softmax(-1)
+        best = p.topk(3).indices
+        kl.append(float((p.exp() * (p - q)).sum()))
+        knows.append(float((p.exp() * p).sum()) + float(numpy.log(len(p))))
+        same.append(bool(best[0] == q.argmax()))
+        apart.append(float((p[best] - q[best]).abs().max()))
+    limit = most_lost * sum(knows) / len(knows)
+    mean = sum(kl) / len(kl)
+    if not mean <= limit:  # nor for logits that are no numbers
+        place = next(number for number, one in enumerate(kl) if not one <= limit)
+        after = tokenizer.decode(tokens[: place + 1])[-40:]
+        raise ExportFailed(
+            f"the {level} file does not behave like the model: its predictions diverge by {mean:.3g} (at most {limit:.3g} "
+            f"is rounding), first after {after!r}, where log-probabilities are up to {apart[place]:.3g} apart"
+        )
+    return {
+        "mean_kl": float(f"{mean:.3g}"),
+        "top1_agreement": round(sum(same) / len(same), 4),
+        "top3_max_difference": float(f"{max(apart):.3g}"),
+    }

@@ -1,0 +1,122 @@
+"""Exports the adapter alone as GGUF, which llama.cpp and Ollama load on top of a GGUF of the same base model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+
+from rl.base.errors import ExportFailed
+from rl.base.export_records import ExportJob, ExportResult
+from rl.base.records import Report, silent
+from rl.base.slugs import check_slug
+from rl.export.gguf.architectures import Architecture, find_architecture, gguf_name, reordered_rows
+from rl.export.gguf.convert import convert
+from rl.export.gguf.lora_check import check_in_llama_cpp
+from rl.export.gguf.weights import Array
+from rl.export.hf.adapter import Adapter, Update
+from rl.export.hf.loading import load_config
+from rl.export.hf.lora import open_adapter
+from rl.export.hf.merge import write_merged
+from rl.export.llama_cpp.process import is_available
+from rl.export.staging import require_space, scratch_directory, staged_file
+from rl.lm.loading import quiet
+from rl.lm.model_path import ADAPTER_WEIGHTS
+
+_LEVEL = "f16"
+
+
+def export(job: ExportJob, report: Report) -> ExportResult:
+    """Writes ``<output_dir>/gguf/<name>-lora-f16.gguf`` after comparing it with PEFT; ``job.quantization`` does not apply.
+
+    Raises UsageError without an adapter, and ExportFailed for one that is unfinished, does not belong to the base model,
+    or cannot be expressed as a GGUF adapter.
+    """
+    quiet()
+    final = job.output_dir / "gguf" / f"{check_slug(job.name, 'export name')}-lora-{_LEVEL}.gguf"
+    config = load_config(job.base_model)
+    architecture = find_architecture(config)
+    adapter = open_adapter(job, "merged or gguf")
+    _require_expressible(adapter, config)
+    with (
+        scratch_directory(final.parent, "base") as base_dir,
+        scratch_directory(final.parent, "file") as spare,
+        staged_file(final) as partial,
+    ):
+        report("stage", {"name": "convert"})
+        count = convert_adapter(adapter, partial, config, architecture, job.name)
+        report("stage", {"name": "check"})
+        figures = _check(job, adapter, partial, base_dir, spare / "base.gguf")
+        size = partial.stat().st_size
+    details = {"tensor_types": {"F16": count}, "self_check": figures, "size_bytes": size}
+    return ExportResult(path=final, quantization=_LEVEL, details=details)
+
+
+def convert_adapter(adapter: Adapter, destination: Path, config: Any, architecture: Architecture, name: str) -> int:
+    """Writes the adapter and returns the number of its tensors. ``config`` is the base model's."""
+    require_space(destination.parent, (adapter.directory / ADAPTER_WEIGHTS).stat().st_size)
+    writer = gguf.GGUFWriter(destination, architecture.name)
+    try:
+        _write_metadata(writer, float(adapter.config["lora_alpha"]), name)
+        for update in adapter.updates.values():
+            target = gguf_name(architecture, config, update.weight)
+            for side in "AB":
+                values = _converted(adapter, update, side, architecture, config)
+                writer.add_tensor(f"{target}.lora_{side.lower()}", values)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+    finally:
+        writer.close()
+    return 2 * len(adapter.updates)
+
+
+def _write_metadata(writer: gguf.GGUFWriter, alpha: float, name: str) -> None:
+    writer.add_type(gguf.GGUFType.ADAPTER)
+    writer.add_string(gguf.Keys.Adapter.TYPE, "lora")
+    writer.add_float32(gguf.Keys.Adapter.LORA_ALPHA, alpha)
+    writer.add_name(name)
+    writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
+    writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
+
+
+def _converted(adapter: Adapter, update: Update, side: str, architecture: Architecture, config: Any) -> Any:
+    """A stays; B takes the row order of its layer, and what the update's scale is beyond llama.cpp's own ``alpha / r``.
+
+    Layers stored as (in, out) need no transposition: PEFT keeps A as (r, in) and B as (out, r) for them too.
+    """
+    values = adapter.weights.read(adapter.key(update, side))
+    if side == "B":
+        values = reordered_rows(values, update.weight, architecture, config)
+        values = values * np.float32(update.scale / (adapter.config["lora_alpha"] / values.shape[1]))
+    return _as_f16(values, adapter.key(update, side))
+
+
+def _as_f16(values: Array, key: str) -> Any:
+    with np.errstate(over="ignore"):
+        halves = values.astype(np.float16)
+    if not np.isfinite(halves).all():
+        raise ExportFailed(f"the adapter weight {key} is beyond the range of float16: export merged or gguf instead")
+    return halves
+
+
+def _require_expressible(adapter: Adapter, config: Any) -> None:
+    why = adapter.special
+    if not why and not adapter.config.get("lora_alpha"):
+        why = f"lora_alpha is {adapter.config.get('lora_alpha')!r}"
+    if not why and config.tie_word_embeddings and "lm_head.weight" in adapter.updates:
+        why = "it trains lm_head, which this base model shares with its embeddings"
+    if why:
+        raise ExportFailed(f"this adapter cannot be a GGUF adapter, because {why}: export merged or gguf instead")
+
+
+def _check(job: ExportJob, adapter: Adapter, adapter_file: Path, base_dir: Path, base_file: Path) -> dict[str, Any]:
+    """On a GGUF of the base model, made for this and thrown away."""
+    if not is_available():
+        return {"skipped": "the package xllamacpp is not installed (pip install xllamacpp), so the file was not run"}
+    dtype = write_merged(replace(job, adapter_dir=None), base_dir, silent)
+    convert(base_dir, base_file, "bf16" if dtype == "bfloat16" else "f16", job.name, silent)
+    return check_in_llama_cpp(adapter_file, base_file, base_dir, adapter.directory)

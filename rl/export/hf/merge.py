@@ -1,0 +1,93 @@
+"""Exports a merged model: a directory of safetensors, tokenizer, chat template and generation config."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import GenerationConfig, PreTrainedModel
+
+from rl.base.errors import ExportFailed
+from rl.base.export_records import ExportJob, ExportResult
+from rl.base.records import Report
+from rl.base.slugs import check_slug
+from rl.export.hf.base_weights import BaseWeights
+from rl.export.hf.loading import load_config, load_merged, load_tokenizer, require_own_matrices
+from rl.export.hf.merged_weights import MergedWeights
+from rl.export.hf.safetensors_writer import write_shards
+from rl.export.staging import require_space, staged_directory
+from rl.lm.loading import SHARD, quiet, told_as
+from rl.lm.model_path import MODEL_CONFIG, check_adapter, check_model_path
+
+
+def export(job: ExportJob, report: Report) -> ExportResult:
+    """Writes ``<output_dir>/merged``; ``job.quantization`` does not apply.
+
+    Raises UsageError (no such model) or ExportFailed (an adapter that does not fit, a full disk).
+    """
+    check_slug(job.name, "export name")
+    final = job.output_dir / "merged"
+    with staged_directory(final) as directory:
+        dtype = write_merged(job, directory, report)
+    size = sum(path.stat().st_size for path in final.rglob("*") if path.is_file())
+    return ExportResult(path=final, quantization=dtype, details={"size_bytes": size})
+
+
+def write_merged(job: ExportJob, directory: Path, report: Report) -> str:
+    """Fills ``directory`` with the merged model; returns the name of its weights' dtype.
+
+    One parameter at a time is in memory. Where that cannot be done, all of them are, and the log says why.
+    """
+    quiet()
+    report("stage", {"name": "merge"})
+    tokenizer = load_tokenizer(job.base_model, job.adapter_dir)
+    config = load_config(job.base_model)
+    if job.adapter_dir is not None:
+        require_own_matrices(config, check_adapter(job.adapter_dir, ExportFailed), job.base_model)
+    weights = MergedWeights(BaseWeights(job.base_model, config), job.adapter_dir)
+    try:
+        if weights.obstacle:
+            report("log", {"text": f"merged in memory, which takes that of the whole model; {weights.obstacle}"})
+            _write_at_once(job, directory)
+        else:
+            _write_one_by_one(weights, job.base_model, directory)
+        tokenizer.save_pretrained(directory)
+    except ValueError as error:
+        raise ExportFailed(f"cannot save the merged model: {str(error).splitlines()[0]}") from error
+    return str(weights.dtype).removeprefix("torch.")
+
+
+def _write_at_once(job: ExportJob, directory: Path) -> None:
+    model = load_merged(job.base_model, job.adapter_dir)
+    require_space(directory.parent, sum(weight.nbytes for weight in model.parameters()))
+    model.save_pretrained(directory, max_shard_size=SHARD)
+
+
+def _write_one_by_one(weights: MergedWeights, base_model: str, directory: Path) -> None:
+    size = sum(math.prod(shape) for shape in weights.shapes.values()) * weights.dtype.itemsize
+    require_space(directory.parent, size)
+    _write_configuration(weights.base.model, weights.dtype, base_model, directory)
+    write_shards(directory, weights.shapes, weights.dtype, weights.tensor, SHARD)
+
+
+def _write_configuration(model: PreTrainedModel, dtype: torch.dtype, base_model: str, directory: Path) -> None:
+    """What ``save_pretrained`` of the model would write beside its weights."""
+    config: Any = model.config
+    config.dtype = str(dtype).removeprefix("torch.")
+    config.architectures = [type(model).__name__]
+    config.save_pretrained(directory)
+    if model.can_generate():
+        _generation_config(base_model).save_pretrained(directory)
+
+
+def _generation_config(base_model: str) -> GenerationConfig:
+    """The base model's own, else what its configuration says about generation, as transformers reads it."""
+    source = check_model_path(base_model)
+    with told_as(ExportFailed, f"cannot read the generation config of {base_model}"):
+        try:
+            found: GenerationConfig = GenerationConfig.from_pretrained(source)
+        except OSError:
+            found = GenerationConfig.from_pretrained(source, config_file_name=MODEL_CONFIG, _from_model_config=True)
+    return found

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from rl.base.records import GeneratedAnswer
+from rl.evaluation.guards.answer_errors import KINDS, asks_for_format, kinds_of
+
+ROW = {"prompt": [{"role": "user", "content": "?"}], "prompt_key": "q", "details": {}}
+CALL = '<tool_call>{"name": "look", "arguments": {}}</tool_call>'
+
+
+def kinds(text: str, asked: str = "", details: dict | None = None, tokens: int = 3) -> list[str]:
+    return kinds_of(GeneratedAnswer(text, 5, tokens), 8, {**ROW, "details": details or {}}, asked)
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "expected"),
+    [
+        ("Fine.", "", []),
+        (" \n", "json", ["empty"]),
+        ("I cannot do that.", "", ["refusal"]),
+        ('{"a": 1}', "json", []),
+        ("not at all", "json", ["parse"]),
+        ("no code", "code", ["parse"]),
+        (CALL, "tool_call", []),
+        (CALL + "<tool_call>{", "tool_call", ["tool"]),
+        ("# Heading", "markdown", []),
+    ],
+)
+def test_each_kind_has_its_sign(text, asked, expected):
+    assert kinds(text, asked) == expected
+    assert set(expected) <= KINDS.keys()
+
+
+def test_an_answer_that_did_not_end_is_too_long():
+    assert kinds("on and on", tokens=8) == ["too_long"]
+    assert kinds("", tokens=8) == ["too_long", "empty"]
+
+
+def test_the_prompt_may_ask_for_a_format_of_its_own():
+    details = {"format": {"type": "json", "keys": ["a", "b", "c"]}}
+    assert kinds('{"a": 1}', details=details) == ["format"]
+    assert asks_for_format({"details": details}, "")
+    assert not asks_for_format(ROW, "")

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from rl.base.errors import ExportFailed
+from rl.export.llama_cpp import tools as llama_cpp_tools
+from rl.export.llama_cpp.tools import checkout, convert_script, quantize_program, run_program, run_script
+from tests.export.llama_cpp_doubles import program
+
+
+@pytest.fixture(autouse=True)
+def nothing_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.delenv("LLAMA_CPP_DIR", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "no-programs"))
+
+
+def test_without_the_variable_there_is_no_checkout():
+    assert checkout() is convert_script() is quantize_program() is None
+
+
+@pytest.mark.parametrize("value", ["/no/such/folder", __file__])
+def test_a_variable_that_names_no_folder_is_told(value: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LLAMA_CPP_DIR", value)
+    with pytest.raises(ExportFailed, match="LLAMA_CPP_DIR is .*, which is no folder"):
+        checkout()
+
+
+def test_a_folder_without_the_script_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LLAMA_CPP_DIR", str(tmp_path))
+    with pytest.raises(ExportFailed, match=r"has no convert_hf_to_gguf.py: set it to a checkout"):
+        convert_script()
+
+
+def test_the_program_on_the_path_comes_before_the_one_built_in_the_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("LLAMA_CPP_DIR", str(tmp_path))
+    built = program(tmp_path / "build" / "bin", "llama-quantize", "")
+    assert quantize_program() == str(built)
+    on_path = program(tmp_path / "path", "llama-quantize", "")
+    monkeypatch.setenv("PATH", str(on_path.parent))
+    assert quantize_program() == str(on_path)
+
+
+def test_it_gets_its_arguments_and_none_of_our_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SECRET_KEY", "do not tell")
+    code = "json.dump([sys.argv[1:], sorted(os.environ), os.getcwd()], open(sys.argv[2], 'w'))"
+    path = program(tmp_path, "llama-quantize", code)
+    source, destination = tmp_path / "in.gguf", tmp_path / "out.gguf"
+    source.write_bytes(b"GGUF")
+    run_program(str(path), source, destination, "q4_k_m", 2)
+    arguments, variables, folder = json.loads(destination.read_text())
+    assert arguments == [str(source), str(destination), "Q4_K_M", "2"]
+    assert "PATH" in variables
+    assert "SECRET_KEY" not in variables
+    assert folder == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [
+        ("print('reading'); print('no such type'); sys.exit(3)", r"llama-quantize failed \(3\): no such type"),
+        ("os.kill(os.getpid(), 9)", r"llama-quantize failed \(-9\): it said nothing"),
+        ("print('all done')", r"llama-quantize failed \(0\): all done"),
+    ],
+)
+def test_a_program_that_fails_is_told_by_its_last_line(code: str, what: str, tmp_path: Path):
+    path = program(tmp_path, "llama-quantize", code)
+    (tmp_path / "in.gguf").touch()
+    with pytest.raises(ExportFailed, match=what):
+        run_program(str(path), tmp_path / "in.gguf", tmp_path / "out.gguf", "q4_k_m", 2)
+
+
+def test_a_program_that_cannot_be_started_is_told(tmp_path: Path):
+    (tmp_path / "in.gguf").touch()
+    with pytest.raises(ExportFailed, match="cannot start /no/such/program: No such file"):
+        run_program("/no/such/program", tmp_path / "in.gguf", tmp_path / "out.gguf", "q4_k_m", 2)
+
+
+def test_a_program_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(llama_cpp_tools, "_BASE_SECONDS", 0.5)
+    path = program(tmp_path, "llama-quantize", "import time; time.sleep(60)")
+    (tmp_path / "in.gguf").touch()
+    with pytest.raises(ExportFailed, match="llama-quantize was not done within 0 s"):
+        run_program(str(path), tmp_path / "in.gguf", tmp_path / "out.gguf", "q4_k_m", 2)
+
+
+def test_the_script_runs_in_our_python(tmp_path: Path):
+    script = tmp_path / "convert_hf_to_gguf.py"
+    script.write_text("import sys\nopen(sys.argv[3], 'w').write(' '.join([sys.executable, *sys.argv[1:]]))\n")
+    run_script(script, tmp_path / "model", tmp_path / "out.gguf", "bf16", "tiny")
+    assert (tmp_path / "out.gguf").read_text().split() == [
+        sys.executable,
+        str(tmp_path / "model"),
+        "--outfile",
+        str(tmp_path / "out.gguf"),
+        "--outtype",
+        "bf16",
+        "--model-name",
+        "tiny",
+    ]
