@@ -31,7 +31,7 @@ def supervise_runs() -> dict[str, int]:
 
 def consider_retraining() -> list[int]:
     """Once a minute: queues a run for each agent that is due."""
-    from rl.runs import online_learner
+    from rl import online_learner
 
     return [run.pk for run in online_learner.tick()]
 
@@ -74,7 +74,7 @@ def calculate_rewards() -> dict[str, int]:
 
 def forget_pending_spans() -> int:
     """Once a day: gives up on spans whose answer did not come."""
-    from rl.collect import spans
+    from rl.collect.traces import spans
 
     return spans.forget_pending()
 

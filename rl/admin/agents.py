@@ -17,7 +17,7 @@ from rl.admin.weights import AgentForm, decision_defaults, reward_defaults
 from rl.base.errors import RatchetError
 from rl.config.authority import AGENT, Owner, owner
 from rl.models import Agent, Deployment, Feedback, ModelVersion, Trace, TrainingRun, TrainingSet
-from rl.runs.online_learner import OnlineLearner
+from rl.online_learner import OnlineLearner
 from rl.serving.promotion import roll_back
 
 RETRAIN = "rl.add_trainingrun"

@@ -6,7 +6,7 @@ from typing import Any
 
 from rl.admin.markup import NOTHING, badge, change_link, joined
 from rl.models import Agent, TrainingRun
-from rl.runs.online_learner import LearnerStatus, OnlineLearner, how_to_enable
+from rl.online_learner import LearnerStatus, OnlineLearner, how_to_enable
 
 
 def learner_context(agent: Agent) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from django.db.models import Avg
 from rl.base.errors import NotEnoughData
 from rl.base.leaves import leaf
 from rl.base.records import Report, TraceRecord, silent
-from rl.collect.trace_records import trace_record, with_feedback
+from rl.collect.traces.records import trace_record, with_feedback
 from rl.dataset_builder import is_held_out
 from rl.models import Agent, Feedback, LabelModel, Trace, prompt_key
 

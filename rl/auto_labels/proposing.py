@@ -11,7 +11,7 @@ from rl.auto_labels.learning import LEAF, Learned
 from rl.base.errors import NotEnoughData
 from rl.base.leaves import leaf
 from rl.base.records import Report, silent
-from rl.collect.trace_records import trace_record, with_feedback
+from rl.collect.traces.records import trace_record, with_feedback
 from rl.models import Feedback, LabelModel, LabelProposal, Trace
 
 CHUNK = 500

@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from rl.base.errors import BadFile
 from rl.base.records import Message, RatedAnswer, WidgetChoice
-from rl.collect.imported import Rejected
 from rl.collect.json_stream import JsonReader, reading
 from rl.collect.storable import unstorable
+from rl.collect.traces.imported import Rejected
 from rl.data_formatter.widgets import SIZES
 
 LONGEST_NAME = 200

@@ -16,8 +16,8 @@ from typing import Any
 from rl.base.errors import UsageError
 from rl.base.records import Message
 from rl.base.slugs import check_slug
-from rl.collect.imported import ImportedFeedback, ImportedTrace, Rejected
 from rl.collect.storable import unstorable
+from rl.collect.traces.imported import ImportedFeedback, ImportedTrace, Rejected
 
 SCORES: Mapping[str, float] = {"CONFIRMED": 1.0, "CORRECTED": 0.0, "OVERRIDDEN": 0.0, "IGNORED": 0.5}
 """What a person did with the decision, as a rating from 0 to 1."""

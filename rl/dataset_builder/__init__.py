@@ -13,17 +13,17 @@
 
 from __future__ import annotations
 
-from rl.dataset_builder.agent_tasks import task_source
-from rl.dataset_builder.freezing import freeze, freeze_files, freeze_tasks
-from rl.dataset_builder.marking import mark, reclaim, release
+from rl.dataset_builder.frozen.freezing import freeze, freeze_files, freeze_tasks
+from rl.dataset_builder.frozen.marking import mark, reclaim, release
+from rl.dataset_builder.frozen.splitting import is_held_out
 from rl.dataset_builder.options import PAIR_TYPES, DataOptions
 from rl.dataset_builder.pipeline import DatasetPipeline
-from rl.dataset_builder.plan import training_plan
+from rl.dataset_builder.plan.plan import training_plan
+from rl.dataset_builder.plan.stats import get_training_stats
+from rl.dataset_builder.plan.survey import Lengths, Survey, survey, survey_files, survey_tasks
 from rl.dataset_builder.preparing import prepare_training_dataset
-from rl.dataset_builder.splitting import is_held_out
-from rl.dataset_builder.stats import get_training_stats
-from rl.dataset_builder.surveying import Lengths, Survey, survey, survey_files, survey_tasks
-from rl.dataset_builder.task_rows import TaskSource
+from rl.dataset_builder.read.agent_tasks import task_source
+from rl.dataset_builder.rows.tasks import TaskSource
 
 __all__ = [
     "PAIR_TYPES",

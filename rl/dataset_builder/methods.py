@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from rl.base.errors import UsageError
-from rl.dataset_builder.groups import PromptRows, Source, Tally
-from rl.dataset_builder.judged_rows import GroupRows, LabelledRows, RewardRows
 from rl.dataset_builder.options import DataOptions
-from rl.dataset_builder.pair_rows import PairRows
-from rl.dataset_builder.prompt_rows import PromptsOnly
-from rl.dataset_builder.reward_pairs import RewardPairs
-from rl.dataset_builder.task_rows import TaskRows
+from rl.dataset_builder.read.groups import PromptRows, Source, Tally
+from rl.dataset_builder.rows.judged import GroupRows, LabelledRows, RewardRows
+from rl.dataset_builder.rows.pairs import PairRows
+from rl.dataset_builder.rows.prompts import PromptsOnly
+from rl.dataset_builder.rows.rewards import RewardPairs
+from rl.dataset_builder.rows.tasks import TaskRows
 from rl.models import Agent
 
 

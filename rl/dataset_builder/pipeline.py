@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rl.dataset_builder.freezing import freeze
+from rl.dataset_builder.frozen.freezing import freeze
 from rl.dataset_builder.options import DataOptions
-from rl.dataset_builder.plan import TrainingPlan, training_plan
+from rl.dataset_builder.plan.plan import TrainingPlan, training_plan
 from rl.models import Agent, TrainingSet
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rl.base.errors import UsageError
-from rl.dataset_builder.freezing import freeze, freeze_files
+from rl.dataset_builder.frozen.freezing import freeze, freeze_files
 from rl.dataset_builder.options import DataOptions
 from rl.models import Agent, TrainingSet
 

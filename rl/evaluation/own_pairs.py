@@ -10,7 +10,7 @@ from rl.base.errors import BadFile
 from rl.base.records import Message
 from rl.data_formatter import read_training_rows
 from rl.data_formatter.jsonl import json_lines
-from rl.dataset_builder.rows import TRAIN
+from rl.dataset_builder.frozen.files import TRAIN
 from rl.evaluation.choosing import HeldOut
 from rl.models import ModelVersion, TrainingSet, prompt_key
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from rl.base.export_records import DataFacts, EvaluationFacts, Provenance
 from rl.base.records import Interval
-from rl.dataset_builder.rows import FEEDBACK, read_feedback_ids
+from rl.dataset_builder.frozen.files import FEEDBACK, read_feedback_ids
 from rl.models import Evaluation, Feedback, ModelVersion, TrainingSet
 
 _MOST_EVALUATIONS = 5

@@ -12,7 +12,7 @@ from rl.base.errors import NotEnoughData, UsageError
 from rl.base.records import Message, silent
 from rl.config import TrainingConfig
 from rl.dataset_builder import Survey
-from rl.dataset_builder.surveying import answers_of
+from rl.dataset_builder.plan.survey import answers_of
 from rl.lm.lengths import UNKNOWN_CONTEXT, LengthCount, Limits
 from rl.models import Agent
 from rl.runs.run import RunOptions, tasks_of

@@ -16,7 +16,7 @@ from django.db import transaction
 
 from rl.base.errors import Interrupted, RunConflict
 from rl.base.records import Report
-from rl.collect.episodes import store_episodes
+from rl.collect.traces.episodes import store_episodes
 from rl.environments.episode import Episode
 from rl.models import MetricPoint, TrainingRun
 from rl.serving import machine

@@ -13,7 +13,7 @@ from rl.base.records import Report, Scorer, TrainingResult, silent
 from rl.config import TrainingConfig, config_class
 from rl.config.authority import Owner
 from rl.config.training_job import TrainingJob
-from rl.dataset_builder.advice import Advice
+from rl.dataset_builder.plan.advice import Advice
 from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun
 from rl.runs import choosing, supervisor
 from rl.runs import run as runs

@@ -12,7 +12,7 @@ from typing import Any
 from rl.base.errors import NotEnoughData, UsageError
 from rl.base.leaves import leaf
 from rl.base.records import AnswerScore, Scorer, TraceRecord
-from rl.collect.trace_records import trace_record
+from rl.collect.traces.records import trace_record
 from rl.config import TrainingConfig
 from rl.data_formatter.fresh import fresh_trace
 from rl.models import Agent, Trace

@@ -24,7 +24,7 @@ from rl.base.errors import BadFile, RewardFailed, RunConflict, UsageError
 from rl.base.locks import device_lock
 from rl.base.records import Report, TraceRecord, silent
 from rl.collect.storable import unstorable
-from rl.collect.trace_records import trace_record, with_feedback
+from rl.collect.traces.records import trace_record, with_feedback
 from rl.config.reward_weights import check_decision_weights
 from rl.models import Agent, Trace
 from rl.rewards.base import RewardResult

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rl.base.records import ToolCall
-from rl.collect import trace_records
+from rl.collect.traces import records as trace_records
 from rl.environments.markup import read_action
 from rl.models import Episode, Trace
 from rl.web.excerpt import Excerpt

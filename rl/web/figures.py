@@ -11,7 +11,7 @@ from django.db.models.functions import Cast, Coalesce, Substr
 from django.utils import timezone
 
 from rl.models import Agent, Deployment, Evaluation, Experiment, Feedback, ModelVersion, TrainingRun
-from rl.runs.online_learner import how_to_enable
+from rl.online_learner import how_to_enable
 
 DAYS = 30
 AGENTS = 50

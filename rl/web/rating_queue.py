@@ -17,7 +17,7 @@ from typing import Any
 
 from django.db.models import Exists, F, OuterRef, QuerySet
 
-from rl.collect.episodes import SOURCE as EPISODE
+from rl.collect.traces.episodes import SOURCE as EPISODE
 from rl.models import Agent, Feedback, Trace
 
 COUNTED = 1000

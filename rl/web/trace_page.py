@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from rl.base.records import TaskEvent, ToolCall
-from rl.collect import trace_records
+from rl.collect.traces import records as trace_records
 from rl.models import Feedback, Trace, TrainingSet
 from rl.web.episode_page import episode_context
 from rl.web.excerpt import Excerpt

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from statistics import fmean
 from typing import Any
 
-from rl.collect import trace_records
+from rl.collect.traces import records as trace_records
 from rl.dataset_builder import get_training_stats
 from rl.models import Agent
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django_q.models import OrmQ
 
 from rl.models import Agent, Feedback, TrainingRun
-from rl.runs.online_learner import OnlineLearner
+from rl.online_learner import OnlineLearner
 from tests.admin.records import make_run
 from tests.conftest import make_trace
 

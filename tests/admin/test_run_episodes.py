@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from rl.admin.episodes import SPARK_HEIGHT, SPARK_WIDTH, run_episodes
-from rl.collect.episodes import store_episodes
+from rl.collect.traces.episodes import store_episodes
 from rl.models import Agent, TrainingRun
 from tests.admin.records import make_run
 from tests.collect.made_episodes import trained

@@ -6,8 +6,8 @@ import pytest
 
 from rl import auto_labels
 from rl.base.errors import BadFile, NotEnoughData
-from rl.collect import feedback
-from rl.collect.trace_records import trace_record
+from rl.collect.feedback import write as feedback
+from rl.collect.traces.records import trace_record
 from rl.dataset_builder import is_held_out
 from rl.models import Agent, LabelModel, prompt_key
 from tests.auto_labels.labelled import make_labelled

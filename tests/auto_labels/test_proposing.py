@@ -4,7 +4,7 @@ import pytest
 
 from rl import auto_labels
 from rl.auto_labels import proposing
-from rl.collect import feedback
+from rl.collect.feedback import write as feedback
 from rl.models import Agent, LabelProposal
 from tests.auto_labels.labelled import make_labelled
 

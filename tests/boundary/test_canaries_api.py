@@ -15,7 +15,7 @@ from drf_spectacular.generators import SchemaGenerator
 from rest_framework.serializers import Serializer
 
 from rl import registered
-from rl.collect import feedback
+from rl.collect.feedback import write as feedback
 from rl.config import CONFIGS, authority
 from rl.config.authority import DATA_OPTIONS, HYPER_PARAMETERS, RUN_OPTIONS
 from rl.models import Agent, TrainingRun

@@ -14,12 +14,11 @@ from django.test import Client
 from django_q.models import Failure, OrmQ, Schedule, Success
 from django_q.signing import SignedPackage
 
-from rl import registered
+from rl import online_learner, registered
 from rl.base.errors import UsageError
 from rl.base.records import silent
 from rl.lm.tiny_model import build
 from rl.models import Agent, TrainingRun
-from rl.runs import online_learner
 from rl.runs import run as runs
 from tests.admin.test_editing import AGENT
 from tests.web.api.conftest import Caller, assert_problem

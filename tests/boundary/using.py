@@ -12,8 +12,8 @@ from rl import policies, tasks
 from rl.base.errors import RatchetError
 from rl.base.records import silent
 from rl.models import Agent, TrainingRun
+from rl.online_learner import OnlineLearner
 from rl.runs import run as runs
-from rl.runs.online_learner import OnlineLearner
 from rl.scoring import stored as rewarding
 from rl.training import METHODS
 from tests.boundary.watching import Watch

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from playwright.sync_api import BrowserContext, Page, Response, expect
 
 from rl.base.records import Message, ToolCall
-from rl.collect.episodes import store_episodes
+from rl.collect.traces.episodes import store_episodes
 from rl.environments.contract import ToolRequest
 from rl.environments.episode import Episode, Turn
 from rl.environments.markup import write_calls

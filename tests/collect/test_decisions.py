@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rl.collect.checking import problem
 from rl.collect.decisions import canonical, outcomes, read_decision, unmeasured, user_feedback
-from rl.collect.imported import ImportedTrace, Rejected
+from rl.collect.traces.checks import problem
+from rl.collect.traces.imported import ImportedTrace, Rejected
 
 DECISION = {
     "id": "d1",

@@ -11,7 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from rl.base.errors import BadFile, UsageError
-from rl.collect import feedback
+from rl.collect.feedback import write as feedback
 from rl.collect.importers import IMPORTERS, importer
 from rl.collect.importers import command_center as module
 from rl.collect.importers.command_center import NO_ENTRY, OLDER, OTHER_ANSWER, OTHER_QUESTION, RATED_TWICE, run

@@ -14,7 +14,7 @@ CONFIG = {
     "data": {"dataset_dir": "tasks", "eval_split": ""},
 }
 MEASURED = """
-from rl.collect.episodes import store_episodes
+from rl.collect.traces.episodes import store_episodes
 from rl.models import Agent
 from tests.collect.made_episodes import episode
 from rl.environments.episode import Turn

@@ -21,7 +21,7 @@ REPLAYED = (
     "WHERE environment = 'replay' AND split = 'train'"
 )
 STORED = """
-from rl.collect.episodes import store_episodes
+from rl.collect.traces.episodes import store_episodes
 from rl.environments.episode import Turn
 from rl.models import Agent
 from rl.base.records import Message, ToolCall

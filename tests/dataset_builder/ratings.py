@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rl.collect import feedback
+from rl.collect.feedback import write as feedback
 from rl.dataset_builder import is_held_out
 from rl.models import Agent, Feedback, Trace, TrainingSet
 from tests.conftest import make_trace

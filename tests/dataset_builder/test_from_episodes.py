@@ -6,7 +6,7 @@ import pytest
 
 from rl.base.errors import NotEnoughData
 from rl.base.records import Message
-from rl.collect.episodes import store_episodes
+from rl.collect.traces.episodes import store_episodes
 from rl.dataset_builder import DatasetPipeline
 from rl.environments.episode import Turn
 from rl.models import Agent

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from rl.base.records import FeedbackRecord
 from rl.collect.decisions import read_decision
-from rl.collect.imported import ImportedTrace
+from rl.collect.traces.imported import ImportedTrace
 from rl.rewards import DecisionReward, RewardResult
 from rl.rewards.decision import FEEDBACK
 from tests.rewards.records import record

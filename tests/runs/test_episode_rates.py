@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from rl.collect.episodes import store_episodes
+from rl.collect.traces.episodes import store_episodes
 from rl.models import Agent, TrainingRun
 from rl.runs.episode_rates import number_of_tasks, series, success_rates, task_rates
 from tests.collect.made_episodes import trained

@@ -12,8 +12,8 @@ from django_q.models import OrmQ
 from rl import auto_labels, tasks
 from rl.base.errors import Interrupted, UsageError
 from rl.base.locks import device_lock
-from rl.collect import feedback
-from rl.collect.trace_records import trace_record
+from rl.collect.feedback import write as feedback
+from rl.collect.traces.records import trace_record
 from rl.models import Agent, Trace
 from rl.rewards import BaseReward, RewardResult
 from rl.rewards.report import EXAMPLES

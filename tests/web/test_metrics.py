@@ -10,7 +10,7 @@ from django_q.models import OrmQ, Task
 from prometheus_client.parser import text_string_to_metric_families
 from rest_framework.settings import api_settings
 
-from rl.collect import feedback
+from rl.collect.feedback import write as feedback
 from rl.models import Agent, Trace, TrainingRun
 from tests.admin.records import make_loop
 

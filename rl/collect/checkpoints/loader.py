@@ -14,7 +14,7 @@ from rl.collect.checkpoints.lenient import moment, printable
 from rl.collect.checkpoints.overlap import Checkpoint, Found, combined
 from rl.collect.checkpoints.process import told
 from rl.collect.checkpoints.statistics import training_statistics
-from rl.collect.imported import Rejected
+from rl.collect.traces.imported import Rejected
 
 logger = logging.getLogger(__name__)
 

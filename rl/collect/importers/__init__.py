@@ -1,6 +1,6 @@
 """Files of other systems, one module for each format.
 
-A module reads (``read(path)``), and ``rl.collect.importing`` stores what it yields; one whose files belong together has a
+A module reads (``read(path)``), and ``rl.collect.ingest.importing`` stores what it yields; one whose files belong together has a
 ``run`` of its own.
 """
 

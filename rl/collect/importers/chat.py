@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rl.base.records import Message, ReasoningStep, ToolCall
-from rl.collect.imported import ImportedFeedback, ImportedTrace
 from rl.collect.importers.fields import Refused, content_hash, from_text
+from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
 
 RATER = "import"
 """Of what a file says without saying who said it."""

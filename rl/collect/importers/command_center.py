@@ -20,8 +20,6 @@ from django.utils import timezone
 
 from rl.base.errors import UsageError
 from rl.base.records import Report, silent
-from rl.collect import events as checked
-from rl.collect import feedback
 from rl.collect.command_center import (
     Entry,
     Rating,
@@ -34,6 +32,8 @@ from rl.collect.command_center import (
     read_ratings,
     read_run,
 )
+from rl.collect.feedback import events as checked
+from rl.collect.feedback import write as feedback
 from rl.collect.importers.report import ImportCount, ImportReport
 from rl.collect.json_stream import reading
 from rl.models import Agent, Feedback, Trace

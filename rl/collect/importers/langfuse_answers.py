@@ -6,11 +6,11 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from rl.collect.imported import ImportedFeedback, ImportedTrace
 from rl.collect.importers import chat
 from rl.collect.importers.fields import Refused, count, identity, moment, number, others, required, text
 from rl.collect.importers.langfuse_values import is_scores
 from rl.collect.limits import MAX_WHOLE_NUMBER
+from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
 
 _KNOWN = (
     "id", "input", "output", "timestamp", "startTime", "endTime", "createdAt", "updatedAt", "projectId", "sessionId",

@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rl.collect.imported import ImportedRemark, Rejected
 from rl.collect.importers.fields import NotForUs, Refused, identity
 from rl.collect.importers.langfuse_answers import answer
 from rl.collect.importers.langfuse_values import Range, feedback, flattened, is_scores, ranges
 from rl.collect.importers.rows import TABLES as SUFFIXES
 from rl.collect.importers.rows import Record, records, rows
+from rl.collect.traces.imported import ImportedRemark, Rejected
 
 __all__ = ["SUFFIXES", "read"]
 _LISTS = ("data",)

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-from rl.collect.imported import ImportedFeedback
 from rl.collect.importers.fields import NotForUs, Refused, moment, notes, number, required, tags, text
 from rl.collect.limits import MAX_METRIC_LENGTH, MAX_RATER_LENGTH
+from rl.collect.traces.imported import ImportedFeedback
 
 RATINGS = frozenset({
     "feedback", "userfeedback", "humanfeedback", "rating", "userrating", "thumb", "thumbs", "thumbsup", "like", "liked",

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from rl.base.records import Message
-from rl.collect.imported import ImportedFeedback, ImportedTrace
 from rl.collect.importers.fields import Refused, content_hash, identity, moment, notes, number, required, text
 from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
+from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
 
 __all__ = ["RATER", "SUFFIXES", "read", "scored_answer"]
 RATER = "n3"

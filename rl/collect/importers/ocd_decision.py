@@ -14,9 +14,9 @@ from typing import Any
 
 from rl.base.records import Message
 from rl.collect.decisions import read_decision
-from rl.collect.imported import ImportedTrace
 from rl.collect.importers.fields import Refused, obj, others, required
 from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
+from rl.collect.traces.imported import ImportedTrace
 
 __all__ = ["SUFFIXES", "read"]
 _ROW = ("prompt", "completion", "metadata")

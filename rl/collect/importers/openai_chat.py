@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rl.collect.imported import ImportedTrace
 from rl.collect.importers import chat
 from rl.collect.importers.fields import Refused, from_text, others
 from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
+from rl.collect.traces.imported import ImportedTrace
 
 __all__ = ["SUFFIXES", "read"]
 

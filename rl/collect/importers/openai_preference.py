@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rl.collect.imported import ImportedTrace
 from rl.collect.importers import chat
 from rl.collect.importers.fields import Refused, obj, others
 from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
+from rl.collect.traces.imported import ImportedTrace
 
 __all__ = ["SUFFIXES", "read"]
 _BETTER, _WORSE = "preferred_output", "non_preferred_output"

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from rl.base.records import Message
-from rl.collect.imported import ImportedFeedback, ImportedTrace
 from rl.collect.importers.fields import NotForUs, Refused, count, identity, moment, notes, obj, tags, text
 from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
+from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
 
 __all__ = ["SUFFIXES", "read"]
 LONGEST_CHAT = 500

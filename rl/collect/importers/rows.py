@@ -18,11 +18,11 @@ from typing import Any, BinaryIO, cast
 
 from rl.base.errors import BadFile
 from rl.base.leaves import leaf
-from rl.collect.imported import ImportedRemark, ImportedTrace, Rejected
 from rl.collect.importers.fields import NotForUs, Refused
 from rl.collect.importers.inflating import Inflated
 from rl.collect.json_stream import LONGEST, JsonReader
 from rl.collect.storable import place_of_unstorable, unstorable
+from rl.collect.traces.imported import ImportedRemark, ImportedTrace, Rejected
 
 PACKED = ".gz"
 _PLAIN = (".jsonl", ".ndjson", ".json")

@@ -10,9 +10,9 @@ from rl.collect.checkpoints.folders import SUFFIX, named_file
 from rl.collect.checkpoints.lenient import printable
 from rl.collect.checkpoints.loader import CheckpointLoader, read_checkpoint
 from rl.collect.checkpoints.overlap import Found, combined
-from rl.collect.imported import ImportedTrace, Rejected
 from rl.collect.importers.fields import Refused
 from rl.collect.importers.toolbox_trace import trace
+from rl.collect.traces.imported import ImportedTrace, Rejected
 
 ESTIMATED = {"estimated": ["tokens_in", "tokens_out", "cost", "llm_calls"]}
 """A checkpoint knows the agent's totals only, so each conversation got an even share."""

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from rl.base.records import ReasoningStep
-from rl.collect.imported import ImportedFeedback, ImportedTrace
 from rl.collect.importers import chat
 from rl.collect.importers.chat import RATER, Talk
 from rl.collect.importers.fields import Refused, number, others
 from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
+from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
 
 __all__ = ["SUFFIXES", "read"]
 _SYSTEM = "system:import"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rl.collect.imported import ImportedFeedback
 from rl.collect.limits import MAX_METRIC_LENGTH, MAX_NOTES_LENGTH, MAX_RATER_LENGTH, MAX_TAG_LENGTH
 from rl.collect.otlp.spans import Span, moment
 from rl.collect.otlp.values import text
+from rl.collect.traces.imported import ImportedFeedback
 
 NAME = "gen_ai.evaluation.result"
 VERDICTS: Mapping[str, float] = {

@@ -10,13 +10,13 @@ from typing import Any, Literal
 from rl.base.errors import UsageError
 from rl.base.records import ReasoningStep, ToolCall
 from rl.base.slugs import check_slug
-from rl.collect.imported import ImportedFeedback, ImportedTrace, Rejected
 from rl.collect.limits import MAX_ID_LENGTH
 from rl.collect.otlp import gen_ai, openinference
 from rl.collect.otlp.evaluations import evaluations
 from rl.collect.otlp.spans import Answer, Span, ToolRun, moment
 from rl.collect.otlp.values import bounded, kept, text
 from rl.collect.storable import unstorable
+from rl.collect.traces.imported import ImportedFeedback, ImportedTrace, Rejected
 
 NO_AGENT = "nothing says whose answer it is: set OTEL_SERVICE_NAME to the name of the agent"
 NO_CONTENT = (

@@ -20,9 +20,9 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as WireSpan
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from rl.base.errors import UsageError
-from rl.collect.imported import Rejected
 from rl.collect.otlp.counting import has_more_spans
 from rl.collect.otlp.spans import Span, SpanEvent
+from rl.collect.traces.imported import Rejected
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 MOST_SPANS = 10_000

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from rl.base.records import JudgedAnswer
-from rl.dataset_builder.groups import Tally
+from rl.dataset_builder.frozen.splitting import is_held_out
 from rl.dataset_builder.options import DataOptions
-from rl.dataset_builder.splitting import is_held_out
+from rl.dataset_builder.read.groups import Tally
 from rl.models import Agent
 
 Column = Literal["text", "number", "true or false", "messages", "lists of messages", "numbers", "chat", "turns", "json"]

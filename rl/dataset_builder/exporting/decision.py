@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from rl.base.records import TraceRecord
 from rl.collect.decisions import canonical
-from rl.collect.trace_records import trace_record, with_feedback
+from rl.collect.traces.records import trace_record, with_feedback
 from rl.data_formatter.scored import NO_REWARD
 from rl.dataset_builder.exporting.base import BELOW, SILENT, Column, ExportedRow, RowFormat
 from rl.models import Trace, prompt_key

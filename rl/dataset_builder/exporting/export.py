@@ -13,8 +13,8 @@ from rl.base.records import Report
 from rl.dataset_builder.exporting import row_format
 from rl.dataset_builder.exporting.base import Filters, RowFormat
 from rl.dataset_builder.exporting.writers import write
-from rl.dataset_builder.groups import Tally
-from rl.dataset_builder.shortage import counted, listed
+from rl.dataset_builder.plan.shortage import counted, listed
+from rl.dataset_builder.read.groups import Tally
 from rl.models import Agent
 
 SPLITS = ("train", "heldout", "all")

@@ -14,8 +14,8 @@ from rl.data_formatter.labelled import LabelRule, label_of
 from rl.data_formatter.merging import merged
 from rl.data_formatter.pairing import EMPTY_ANSWER
 from rl.dataset_builder.exporting.base import ExportedRow, RowFormat
-from rl.dataset_builder.judged import Wanted, judged_answers
-from rl.dataset_builder.judged_rows import label_rule
+from rl.dataset_builder.read.judged import Wanted, judged_answers
+from rl.dataset_builder.rows.judged import label_rule
 
 BAD = "labelled bad"
 

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from rl.base.errors import UsageError
 from rl.dataset_builder.exporting.base import Column, ExportedRow, RowFormat
-from rl.dataset_builder.groups import PromptRows
-from rl.dataset_builder.judged_rows import GroupRows, JudgedRows, LabelledRows, RewardRows
-from rl.dataset_builder.pair_rows import PairRows
-from rl.dataset_builder.selection import DatabaseSource
+from rl.dataset_builder.read.groups import PromptRows
+from rl.dataset_builder.read.ratings import DatabaseSource
+from rl.dataset_builder.rows.judged import GroupRows, JudgedRows, LabelledRows, RewardRows
+from rl.dataset_builder.rows.pairs import PairRows
 
 
 class _MethodRows(RowFormat):

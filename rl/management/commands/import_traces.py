@@ -6,7 +6,7 @@ from django.core.management.base import CommandParser
 
 from rl.base.errors import UsageError
 from rl.collect.importers import BY_ITSELF, IMPORTERS, ImportReport, importer, reader
-from rl.collect.importing import import_files
+from rl.collect.ingest.importing import import_files
 from rl.management.base import RatchetCommand
 from rl.management.import_tables import import_table, skipped_lines
 from rl.models import Agent

@@ -5,10 +5,10 @@ from typing import Any
 from django.core.management.base import CommandParser
 from rich.table import Table
 
+from rl import online_learner
 from rl.base.errors import UsageError
 from rl.management.base import RatchetCommand
 from rl.models import Agent
-from rl.runs import online_learner
 
 YES_NO = {True: "yes", False: "no"}
 

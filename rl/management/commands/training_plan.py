@@ -6,7 +6,7 @@ from django.core.management.base import CommandParser
 from rich.table import Table
 
 from rl.base.errors import UsageError
-from rl.dataset_builder.plan import TrainingPlan, training_plan
+from rl.dataset_builder.plan.plan import TrainingPlan, training_plan
 from rl.management.base import RatchetCommand
 from rl.models import Agent
 

@@ -13,9 +13,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from rl.base.errors import UsageError
-from rl.collect import decisions, events, feedback
-from rl.collect.imported import ImportedFeedback
+from rl.collect import decisions
+from rl.collect.feedback import events
+from rl.collect.feedback import write as feedback
 from rl.collect.storable import unstorable
+from rl.collect.traces.imported import ImportedFeedback
 from rl.models import Feedback, Trace
 from rl.web.api.auth import INGEST, visible_to
 from rl.web.api.base import ApiView, success

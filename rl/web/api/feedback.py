@@ -9,7 +9,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from rl.collect import feedback as events
+from rl.collect.feedback import write as events
 from rl.models import ApiKey, Feedback
 from rl.web.api.auth import INGEST, RATE, READ, ApiKeyAuthentication, rater_for
 from rl.web.api.base import ApiView, success

@@ -11,8 +11,8 @@ from rest_framework.exceptions import APIException, ParseError
 from rest_framework.parsers import BaseParser
 
 from rl.base.errors import UsageError
-from rl.collect.events import UnreadTrace, rating
-from rl.collect.feedback import CHUNK, Rated, UnknownTrace, record_each
+from rl.collect.feedback.events import UnreadTrace, rating
+from rl.collect.feedback.write import CHUNK, Rated, UnknownTrace, record_each
 from rl.models import ApiKey, Feedback
 from rl.web.api.base import success
 from rl.web.api.feedback_writing import checked_kind, common, stored

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from rest_framework.exceptions import NotFound, PermissionDenied, ValidationError
 
-from rl.collect import feedback as events
-from rl.collect.events import UnreadTrace
+from rl.collect.feedback import write as events
+from rl.collect.feedback.events import UnreadTrace
 from rl.models import ApiKey, Trace
 from rl.serving.gateway import pending
 from rl.web.api.auth import rater_for, visible_to

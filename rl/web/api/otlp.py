@@ -21,9 +21,9 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from rl.base.errors import RunConflict
-from rl.collect import spans
-from rl.collect.imported import Rejected
 from rl.collect.otlp import JSON, NO_CONTENT, PROTOBUF, Mapped, decode, map_spans, slug
+from rl.collect.traces import spans
+from rl.collect.traces.imported import Rejected
 from rl.faults import fault_of
 from rl.models import Agent, ApiKey
 from rl.serving.gateway import pending

@@ -16,12 +16,12 @@ from rest_framework.response import Response
 
 from rl import policies
 from rl.base.errors import NotEnoughData
-from rl.collect import feedback
-from rl.collect.checking import problem
+from rl.collect.feedback import write as feedback
 from rl.collect.importers.n3 import RATER, scored_answer
 from rl.collect.lookups import agents_named
 from rl.collect.storable import unstorable
-from rl.collect.storing import TOO_MANY_AGENTS, TraceStore
+from rl.collect.traces.checks import problem
+from rl.collect.traces.write import TOO_MANY_AGENTS, TraceStore
 from rl.models import Agent, ApiKey, ModelVersion, TrainingRun
 from rl.web.api.auth import INGEST, READ, TRAIN
 from rl.web.api.base import ApiView, success

@@ -10,8 +10,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from rl.base.errors import UsageError
-from rl.collect.events import rating
-from rl.collect.feedback import CHUNK, Rated, record
+from rl.collect.feedback.events import rating
+from rl.collect.feedback.write import CHUNK, Rated, record
 from rl.models import ApiKey, Feedback, Trace
 from rl.serving.gateway import pending
 from rl.web.api.auth import DEVICE, RATE, visible_to

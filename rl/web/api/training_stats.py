@@ -11,9 +11,9 @@ from rest_framework.exceptions import NotFound, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from rl.collect import trace_records
 from rl.collect.lookups import agents_named
 from rl.collect.storable import unstorable
+from rl.collect.traces import records as trace_records
 from rl.dataset_builder import get_training_stats
 from rl.models import Agent, ApiKey, Trace
 from rl.web.api.auth import READ

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from rl.base.errors import RatchetError, UsageError
-from rl.collect import feedback
+from rl.collect.feedback import write as feedback
 from rl.models import Agent, Feedback, Trace
 from rl.web import rating_queue
 from rl.web.pages.rating_form import TAGS, RatingForm

@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from rl.base.errors import RatchetError, UsageError
-from rl.collect import feedback
+from rl.collect.feedback import write as feedback
 from rl.models import Agent, Feedback, Trace
 from rl.web import trace_lists
 from rl.web.pages.rating_form import TAGS, RatingForm

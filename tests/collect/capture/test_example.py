@@ -13,7 +13,7 @@ from django.conf import settings
 from django.core.management import call_command
 
 from rl.collect import TraceCollector, hook_into_agent
-from rl.collect.trace_records import trace_record
+from rl.collect.traces.records import trace_record
 from rl.models import Agent, Trace
 
 SCRIPT = Path(settings.BASE_DIR) / "docs/examples/hook_an_agent.py"

@@ -13,8 +13,8 @@ from rl.collect import ExecutionTrace, TraceCollector
 from rl.collect.capture.payload import body, payload
 from rl.collect.capture.trace_files import document
 from rl.collect.importers.toolbox_trace import trace
-from rl.collect.importing import import_files
-from rl.collect.trace_records import stored
+from rl.collect.ingest.importing import import_files
+from rl.collect.traces.records import stored
 from rl.models import Agent, Trace
 from tests.collect.capture.conftest import only
 from tests.collect.importers.test_any_record import anything, texts

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from rl.collect.imported import ImportedTrace, Rejected
+from rl.collect.traces.imported import ImportedTrace, Rejected
 
 
 def lines(folder: Path, *rows: Any, name: str = "file.jsonl") -> Path:

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rl.base.errors import BadFile
-from rl.collect.imported import ImportedRemark, ImportedTrace, Rejected
 from rl.collect.importers import IMPORTERS
-from rl.collect.storing import TraceStore
+from rl.collect.traces.imported import ImportedRemark, ImportedTrace, Rejected
+from rl.collect.traces.write import TraceStore
 from rl.models import Agent
 from tests.collect.importers import test_n3, test_ocd_decision, test_openwebui_feedback, test_toolbox_trace
 from tests.collect.importers.reading import said

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from rl.collect.imported import ImportedRemark, Rejected
 from rl.collect.importers import langfuse_score
+from rl.collect.traces.imported import ImportedRemark, Rejected
 from tests.collect.importers.reading import document, lines, one, reason, said, taken
 
 TRACE = {

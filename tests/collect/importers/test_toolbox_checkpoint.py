@@ -12,8 +12,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from rl.base.errors import BadFile
-from rl.collect.imported import ImportedTrace, Rejected
 from rl.collect.importers.toolbox_checkpoint import read
+from rl.collect.traces.imported import ImportedTrace, Rejected
 from rl.models import Agent, Trace
 from tests.collect.checkpoints.make_checkpoints import write_checkpoints
 

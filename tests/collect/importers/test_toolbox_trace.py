@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rl.base.errors import BadFile
-from rl.collect.imported import ImportedTrace, Rejected
 from rl.collect.importers.toolbox_trace import read
-from rl.collect.importing import import_files
+from rl.collect.ingest.importing import import_files
+from rl.collect.traces.imported import ImportedTrace, Rejected
 from rl.models import Agent, Feedback, Trace
 
 SHELL = {

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from rl.collect.imported import ImportedFeedback
 from rl.collect.otlp import PROTOBUF, decode
 from rl.collect.otlp.evaluations import NAME, evaluations
+from rl.collect.traces.imported import ImportedFeedback
 from tests.collect.otlp.make_spans import body, evaluation, span
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as WireSpan
 
-from rl.collect.checking import problem
 from rl.collect.otlp import PROTOBUF, Mapped, decode, map_spans, slug
 from rl.collect.otlp.mapping import by_span
+from rl.collect.traces.checks import problem
 from tests.collect.otlp.make_spans import body, chat, evaluation, inference, span, tool
 
 

@@ -91,7 +91,7 @@ def test_a_file_that_breaks_off_leaves_the_older_one(agent, tmp_path, suffix, mo
             raise OSError(28, "No space left on device")
         return original(*arguments)
 
-    from rl.dataset_builder import judged_rows
+    from rl.dataset_builder.rows import judged as judged_rows
 
     original = judged_rows.labelled_row
     monkeypatch.setattr(judged_rows, "labelled_row", labelled_row)

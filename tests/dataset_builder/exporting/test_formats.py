@@ -7,9 +7,9 @@ import json
 import pytest
 
 from rl.base.errors import UsageError
-from rl.collect import feedback
 from rl.collect.decisions import read_decision
-from rl.collect.storing import TraceStore
+from rl.collect.feedback import write as feedback
+from rl.collect.traces.write import TraceStore
 from rl.dataset_builder.exporting import FORMATS, row_format
 from rl.models import Agent
 from rl.scoring import stored as rewarding

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from rl.base.records import silent
 from rl.collect.decisions import SCORES, canonical, read_decision
-from rl.collect.imported import ImportedTrace
 from rl.collect.importers import reader
-from rl.collect.storing import TraceStore
+from rl.collect.traces.imported import ImportedTrace
+from rl.collect.traces.write import TraceStore
 from rl.dataset_builder.exporting import FORMATS, parquet, row_format
 from rl.dataset_builder.exporting.base import Filters
 from rl.dataset_builder.exporting.export import ExportRequest, export
-from rl.dataset_builder.groups import Tally
 from rl.dataset_builder.options import DataOptions
+from rl.dataset_builder.read.groups import Tally
 from rl.models import Agent, Feedback, Trace
 
 READERS = {

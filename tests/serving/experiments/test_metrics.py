@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from rl.collect import feedback
+from rl.collect.feedback import write as feedback
 from rl.models import Agent, Arm, Experiment, Trace
 from rl.serving.experiments import metrics
 from tests.serving.experiments.experimenting import answers, arms_of, make_experiment, rate, use

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from rl.collect import feedback
+from rl.collect.feedback import write as feedback
 from rl.models import Feedback, Trace
 from rl.web.api.serializers.feedback import FeedbackOut
 from tests.conftest import make_trace

@@ -5,7 +5,7 @@ import threading
 import pytest
 from django.db import connection
 
-from rl.collect.feedback import CHUNK
+from rl.collect.feedback.write import CHUNK
 from rl.models import Agent, Feedback, Trace
 from tests.web.api.conftest import Caller, assert_problem, entry_of, run_together
 

@@ -20,7 +20,7 @@ from django.db import close_old_connections
 from drf_spectacular.generators import SchemaGenerator
 from hypothesis import HealthCheck, settings
 
-from rl.collect import feedback
+from rl.collect.feedback import write as feedback
 from rl.models import Agent, Feedback, ModelVersion, TrainingRun
 from tests.conftest import make_trace
 

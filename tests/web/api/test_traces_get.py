@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from rl.collect import feedback
+from rl.collect.feedback import write as feedback
 from rl.models import Agent, ModelVersion, Trace
 from tests.conftest import make_trace
 from tests.web.api.conftest import Caller, assert_problem

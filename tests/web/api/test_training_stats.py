@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rl.collect import feedback
+from rl.collect.feedback import write as feedback
 from rl.models import Agent, Trace
 from tests.conftest import make_trace
 from tests.web.api.conftest import Caller, assert_problem, key_for

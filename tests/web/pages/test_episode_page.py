@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from rl.base.records import Message, ToolCall
-from rl.collect.episodes import store_episodes
+from rl.collect.traces.episodes import store_episodes
 from rl.environments.episode import Episode as Record
 from rl.environments.episode import Turn
 from rl.models import Agent, Trace, TrainingRun

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from rl.collect import feedback
+from rl.collect.feedback import write as feedback
 from rl.models import Agent, Feedback, Trace
 from tests.conftest import make_trace
 

@@ -4,8 +4,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from rl.collect import feedback
-from rl.collect.episodes import store_episodes
+from rl.collect.feedback import write as feedback
+from rl.collect.traces.episodes import store_episodes
 from rl.models import Agent, Trace
 from rl.web import rating_queue
 from rl.web.rating_queue import Place, last_decisions, next_trace, progress, unrated

@@ -10,7 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from rl.collect.episodes import store_episodes
+from rl.collect.traces.episodes import store_episodes
 from rl.models import Agent, MetricPoint, TrainingRun
 from rl.web.pages.runs import LOG_BYTES, eta_seconds, log_tail
 from tests.admin.records import make_run

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from rl.collect import feedback
+from rl.collect.feedback import write as feedback
 from rl.models import Agent, Feedback, LabelModel, LabelProposal, Trace, TrainingSetTrace
 from rl.web import trace_lists
 from tests.admin.records import make_training_set

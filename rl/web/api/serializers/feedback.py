@@ -9,7 +9,7 @@ from typing import Any
 from rest_framework import serializers
 
 from rl.base.errors import UsageError
-from rl.collect.events import normalise
+from rl.collect.feedback.events import normalise
 from rl.collect.limits import MAX_METRIC_LENGTH, MAX_RATER_LENGTH
 from rl.models import Feedback
 from rl.web.api.auth import DEVICE

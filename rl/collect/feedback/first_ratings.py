@@ -1,0 +1,76 @@
+"""First ratings of somebody about a trace, as most are, in one statement instead of five: on PostgreSQL each is a trip to
+the server. (On SQLite, where none is, the five cost less.)
+
+What the statement leaves out (the trace is not there, the rater spoke before, somebody was faster) is for the caller to
+write step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import cache
+
+from django.db import connection, models, transaction
+
+from rl.collect.feedback.rating_rows import COLUMNS, fetch, is_stored, places, stored_values, target_of
+from rl.models import Feedback
+
+_SAME_IN_ALL = {
+    "kind": "'rating'", "is_current": "TRUE", "choice": "''", "text": "''", "metric": "''",
+    "other_trace_id": "NULL", "training_set_id": "NULL", "retracts_id": "NULL",
+}  # fmt: skip
+"""What no rating says: fewer values to write out and to read."""
+_GIVEN = [column for column in COLUMNS if column.column not in _SAME_IN_ALL]
+
+
+def insert_first(ratings: Sequence[Feedback]) -> None:
+    """Writes those of ``ratings`` (of different targets, made by ``events.rating``) that are the first of their rater on a
+    trace that is there; they get their numbers and agents. Writes none where the database is not a server. Raises
+    IntegrityError or DataError because of some of them, and has written none then."""
+    if connection.vendor != "postgresql" or not ratings:
+        return
+    with transaction.atomic() if connection.in_atomic_block else nullcontext():
+        rows = fetch(_statement(len(ratings)), stored_values(ratings, _GIVEN))
+    written = {(trace, rater): (number, agent) for trace, rater, number, agent in rows}
+    for event in ratings:
+        if row := written.get(target_of(event)):
+            number, event.agent_id = row
+            is_stored(event, number)
+
+
+@cache
+def _statement(count: int) -> str:
+    """A trace is locked as it is once whoever held it is done, so ``reward_pending`` is what it is by then. Earlier ratings
+    are seen as they were when the statement began; the unique index stops what came meanwhile."""
+    names = [str(column.column) for column in _GIVEN]
+    written = ["trace.agent_id" if name == "agent_id" else f"given.{name}" for name in names]
+    rows = ", ".join([f"({places(_GIVEN)})"] * count)
+    return f"""
+        WITH given AS (SELECT {", ".join(map(_typed, _GIVEN))} FROM (VALUES {rows}) AS given ({", ".join(names)})),
+        trace AS MATERIALIZED (
+            SELECT id, agent_id, reward_pending FROM rl_trace WHERE id IN (SELECT trace_id FROM given)
+            ORDER BY id FOR NO KEY UPDATE
+        ),
+        written AS (
+            INSERT INTO rl_feedback ({", ".join([*names, *_SAME_IN_ALL])})
+            SELECT {", ".join([*written, *_SAME_IN_ALL.values()])} FROM given JOIN trace
+                ON trace.id = given.trace_id AND (given.agent_id IS NULL OR given.agent_id = trace.agent_id)
+            WHERE NOT EXISTS (
+                SELECT 1 FROM rl_feedback AS earlier WHERE earlier.kind = 'rating'
+                AND earlier.trace_id = given.trace_id AND earlier.rater = given.rater
+            )
+            ON CONFLICT DO NOTHING RETURNING trace_id, rater, id, agent_id
+        ),
+        awaited AS (
+            UPDATE rl_trace SET reward_pending = TRUE FROM trace
+            WHERE rl_trace.id = trace.id AND NOT trace.reward_pending AND trace.id IN (SELECT trace_id FROM written)
+        )
+        SELECT trace_id, rater, id, agent_id FROM written"""  # noqa: S608 (names of columns, places for values)
+
+
+def _typed(column: models.Field) -> str:
+    """A NULL alone has no type. Texts keep theirs: a cast to varchar(16) would cut them."""
+    if isinstance(column, (models.CharField, models.TextField)):
+        return str(column.column)
+    return f"{column.column}::{column.db_type(connection)}"

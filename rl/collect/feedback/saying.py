@@ -1,0 +1,152 @@
+"""What imported records say about their answers becomes feedback events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rl.base.errors import UsageError
+from rl.collect.feedback import events
+from rl.collect.feedback import write as feedback
+from rl.collect.importers.report import ImportCount
+from rl.collect.lookups import agents_named
+from rl.collect.traces.checks import feedback_problem
+from rl.collect.traces.imported import ImportedFeedback, ImportedRemark, ImportedTrace
+from rl.models import Agent, Feedback, Trace
+
+NOT_TAKEN = "its answer was not taken"
+NOT_HERE = "its answer is not here; import the answers first"
+NO_OTHER = "the other answer of the comparison is not here"
+OLDER = "older than the rating that is here"
+TAKEN_BACK = "the same rater says something else of the same moment further on"
+_Key = tuple[int, str]
+_Said = tuple[str, Feedback]
+"""Where it was said, and what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    record: ImportedTrace | ImportedRemark
+    trace: Trace | None
+    """None: the answer was refused or is not here, and its feedback with it."""
+
+
+def say(judged: Sequence[Judged], source: str, count: ImportCount) -> None:
+    """Stores the feedback of some hundred answers and counts what became of it. Raises RunConflict."""
+    others = _others(judged)
+    found: dict[bool, list[_Said]] = {True: [], False: []}
+    for one in judged:
+        for said in one.record.feedback:
+            count.read += 1
+            try:
+                event = _event(one, said, others, source)
+            except UsageError as refused:
+                count.skip(one.record.where, str(refused))
+            else:
+                found[event.kind == Feedback.Kind.RATING].append((one.record.where, event))
+    _store(_last_words(found[True], count), feedback.record, count)
+    _store(found[False], feedback.append, count)
+
+
+def about(records: Iterable[object], own: Agent | None) -> list[Judged]:
+    """The remarks among the records, with the answers that are here."""
+    remarks = [one for one in records if isinstance(one, ImportedRemark)]
+    owners = [remark.agent or (own.name if own else "") for remark in remarks]
+    agents = agents_named(owners)
+    wanted: dict[int, set[str]] = {}
+    for remark, owner in zip(remarks, owners, strict=True):
+        if agent := agents.get(owner.lower()):
+            wanted.setdefault(agent.pk, set()).update(remark.external_ids)
+    here = _stored(wanted)
+    found = []
+    for remark, owner in zip(remarks, owners, strict=True):
+        agent = agents.get(owner.lower())
+        keys = [(agent.pk, external_id) for external_id in remark.external_ids] if agent else []
+        found.append(Judged(remark, next((here[key] for key in keys if key in here), None)))
+    return found
+
+
+def count_again(record: ImportedTrace, verdict: str, count: ImportCount) -> None:
+    """The feedback of an answer that a dry run has seen: of the same record it is known, beside new facts it is new."""
+    count.read += len(record.feedback)
+    for _ in record.feedback:
+        if verdict == "other":
+            count.skip(record.where, NOT_TAKEN)
+        else:
+            count.unchanged += verdict == "unchanged"
+            count.imported += verdict == "updated"
+
+
+def _others(judged: Iterable[Judged]) -> dict[_Key, Trace]:
+    """The right sides of the comparisons, stored now or earlier, by agent and external id."""
+    here = {(trace.agent_id, trace.external_id or ""): trace for one in judged if (trace := one.trace)}
+    missing: dict[int, set[str]] = {}
+    for one in judged:
+        for said in one.record.feedback:
+            if one.trace and said.other_external_id and (one.trace.agent_id, said.other_external_id) not in here:
+                missing.setdefault(one.trace.agent_id, set()).add(said.other_external_id)
+    return here | _stored(missing)
+
+
+def _stored(wanted: dict[int, set[str]]) -> dict[_Key, Trace]:
+    """By agent and external id."""
+    found: dict[_Key, Trace] = {}
+    for agent_id, external_ids in wanted.items():
+        traces = Trace.objects.filter(agent=agent_id, external_id__in=external_ids).order_by()
+        found |= {(agent_id, trace.external_id or ""): trace for trace in traces}
+    return found
+
+
+def _event(judged: Judged, said: ImportedFeedback, others: dict[_Key, Trace], source: str) -> Feedback:
+    trace = judged.trace
+    if trace is None:
+        raise UsageError(NOT_TAKEN if isinstance(judged.record, ImportedTrace) else NOT_HERE)
+    if reason := feedback_problem(said):
+        raise UsageError(reason)
+    common: dict[str, Any] = {
+        "rater": said.rater,
+        "source": source,
+        "tags": said.tags,
+        "notes": said.notes,
+        "rated_at": said.rated_at or trace.occurred_at,
+    }
+    if said.kind == "rating":
+        return events.rating(trace, scale=said.scale, value=said.value, **common)  # type: ignore[arg-type]
+    if said.kind == "correction":
+        return events.correction(trace, text=said.text, **common)
+    if said.kind == "outcome":
+        return events.observation(trace, metric=said.metric, value=said.value, **common)  # type: ignore[arg-type]
+    other = others.get((trace.agent_id, said.other_external_id))
+    if other is None:
+        raise UsageError(NO_OTHER)
+    return events.comparison(trace, other, choice=said.choice, **common)
+
+
+def _store(found: Sequence[_Said], write: Callable[[list[Feedback]], list[feedback.Rated]], count: ImportCount) -> None:
+    recorded = write([event for _, event in found])
+    for (where, event), rated in zip(found, recorded, strict=True):
+        if rated.changed:
+            count.imported += rated.created
+            count.updated += not rated.created
+        elif _content(event) == _content(rated.event):
+            count.unchanged += 1
+        else:
+            count.skip(where, OLDER)
+
+
+def _last_words(found: Sequence[_Said], count: ImportCount) -> list[_Said]:
+    """Of ratings of one moment that contradict each other the last, so that the same file again changes nothing."""
+    last = {(event.trace_id, event.rater, event.rated_at): event for _, event in found}
+    kept = []
+    for where, event in found:
+        final = last[event.trace_id, event.rater, event.rated_at]
+        if event is final or _content(event) == _content(final):
+            kept.append((where, event))
+        else:
+            count.skip(where, TAKEN_BACK)
+    return kept
+
+
+def _content(event: Feedback) -> tuple[Any, ...]:
+    return event.choice, event.text, event.metric, event.raw_value, list(event.tags), event.notes

@@ -1,0 +1,285 @@
+"""The one place that writes feedback events; the API, the rating page and the importers call it.
+
+Every function is safe to repeat: an event that says nothing new is not stored twice. All raise UsageError for what they
+refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import DataError, IntegrityError, transaction
+
+from rl.base.errors import RunConflict, UsageError
+from rl.collect.feedback.events import UnreadTrace, comparison, correction, observation, rating
+from rl.collect.feedback.events import event as checked_event
+from rl.collect.feedback.first_ratings import insert_first
+from rl.collect.feedback.group_commit import GroupCommit
+from rl.collect.feedback.rating_rows import (
+    RatedTrace,
+    Target,
+    await_reward,
+    insert,
+    lock_traces,
+    newest_ratings,
+    supersede,
+    target_of,
+)
+from rl.models import ApiKey, Feedback, Trace
+
+CHUNK = 200
+"""Ratings per transaction: a long write would keep every other rater waiting."""
+ATTEMPTS = 5
+
+_CONTENT = ("other_trace_id", "choice", "text", "metric", "scale", "raw_value", "tags", "notes")
+"""What an event says, whatever its kind; two events that agree in all of it are the same event sent twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rated:
+    event: Feedback
+    """The event that counts now: the new one, or the earlier one that made it superfluous."""
+    created: bool
+    """True when the rater had said nothing before (nothing that is current)."""
+    changed: bool
+    """False when nothing was written: a repeat, or a rating older than the current one."""
+
+
+class UnknownTrace(UsageError):
+    def __init__(self, trace_id: UUID) -> None:
+        self.trace_id = trace_id
+        super().__init__(f"there is no trace {trace_id}; it may have been deleted meanwhile")
+
+
+# --- ratings -----------------------------------------------------------------------------------------------------------
+
+
+def rate(
+    trace: Trace | UnreadTrace,
+    *,
+    rater: str,
+    scale: str,
+    value: float,
+    tags: Sequence[str] = (),
+    notes: str = "",
+    rated_at: datetime | None = None,
+    source: str,
+    user: AbstractBaseUser | None = None,
+    api_key: ApiKey | None = None,
+) -> Rated:
+    """One rating; see ``record``. Ratings that come at the same time share a commit.
+
+    Raises UnknownTrace where no trace of this agent has this id.
+    """
+    event = rating(
+        trace, rater=rater, scale=scale, value=value, tags=tags, notes=notes, rated_at=rated_at,
+        source=source, user=user, api_key=api_key,
+    )  # fmt: skip
+    return _RATINGS.submit(event)
+
+
+def record(ratings: Iterable[Feedback]) -> list[Rated]:
+    """Stores ratings in short transactions; each supersedes the current rating of its rater on its trace.
+
+    The latest ``rated_at`` wins, in whatever order they arrive. Raises RunConflict when others keep winning the race for
+    the same rating, and UnknownTrace where a trace was deleted.
+    """
+    return [known(outcome) for chunk in _chunks(ratings) for outcome in _record_chunk(chunk)]
+
+
+def record_each(ratings: Sequence[Feedback]) -> list[Rated | Exception]:
+    """Like ``record``, with the outcome of each: a bad one fails alone. They share a transaction where none fails."""
+    return [outcome for chunk in _chunks(ratings) for outcome in _record_together(chunk)]
+
+
+def known(outcome: Rated | Exception) -> Rated:
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+def current_rating(trace: Trace, rater: str) -> Feedback | None:
+    return Feedback.objects.filter(trace=trace, rater=rater, kind=Feedback.Kind.RATING, is_current=True).first()
+
+
+def _chunks(ratings: Iterable[Feedback]) -> Iterator[list[Feedback]]:
+    """Lists of at most CHUNK in which nobody rates a trace twice: the second rating must see the first."""
+    chunk: dict[Target, Feedback] = {}
+    for event in ratings:
+        if len(chunk) == CHUNK or target_of(event) in chunk:
+            yield list(chunk.values())
+            chunk = {}
+        chunk[target_of(event)] = event
+    if chunk:
+        yield list(chunk.values())
+
+
+def _record_together(ratings: Sequence[Feedback]) -> list[Rated | Exception]:
+    _record_first(ratings)
+    left = [event for event in ratings if event.pk is None]
+    recorded = dict(zip(map(id, left), _record_others(left), strict=True))
+    return [recorded.get(id(event)) or Rated(event, created=True, changed=True) for event in ratings]
+
+
+def _record_first(ratings: Sequence[Feedback]) -> None:
+    """Those that it writes get their numbers."""
+    with suppress(IntegrityError, DataError):  # because of some of them
+        insert_first(list({target_of(event): event for event in reversed(ratings)}.values()))
+
+
+def _record_others(ratings: Sequence[Feedback]) -> list[Rated | Exception]:
+    if len(ratings) > 1:
+        try:
+            with transaction.atomic():
+                return [outcome for chunk in _chunks(ratings) for outcome in _supersede(chunk)]
+        except (IntegrityError, DataError):  # because of some of them; foreign keys are checked by the commit alone
+            pass
+    return [_record_alone(event) for event in ratings]
+
+
+def _record_alone(event: Feedback) -> Rated | Exception:
+    try:
+        return _record_chunk([event])[0]
+    except (IntegrityError, DataError, RunConflict) as error:
+        return error
+
+
+def _record_chunk(ratings: list[Feedback]) -> list[Rated | Exception]:
+    lost: IntegrityError | None = None
+    for _ in range(ATTEMPTS):
+        try:
+            with transaction.atomic():
+                return _supersede(ratings)
+        except IntegrityError as error:  # feedback_one_current_rating: somebody was faster, so look again
+            lost = error
+    raise RunConflict("the rating was changed by others at the same time; try again") from lost
+
+
+def _supersede(ratings: list[Feedback]) -> list[Rated | Exception]:
+    """``ratings`` of different targets."""
+    traces = lock_traces({event.trace_id for event in ratings})
+    there = [event for event in ratings if _is_there(event, traces)]
+    last = newest_ratings([target_of(event) for event in there]) if there else {}
+    decided = {target_of(event): _decide(event, last.get(target_of(event))) for event in there}
+    written = [rated for rated in decided.values() if rated.changed]
+    supersede([last[target_of(rated.event)].pk for rated in written if not rated.created])
+    insert([rated.event for rated in written])
+    await_reward({rated.event.trace_id for rated in written if not traces[rated.event.trace_id].reward_pending})
+    return [decided.get(target_of(event)) or UnknownTrace(event.trace_id) for event in ratings]
+
+
+def _is_there(event: Feedback, traces: dict[UUID, RatedTrace]) -> bool:
+    """Takes the agent from the trace where the rating leaves it open."""
+    found = traces.get(event.trace_id)
+    if found is None or event.agent_id not in (None, found.agent_id):
+        return False
+    event.agent_id = found.agent_id
+    return True
+
+
+def _decide(event: Feedback, last: Feedback | None) -> Rated:
+    if last is None:
+        return Rated(event, created=True, changed=True)
+    if not last.is_current:  # retracted; what was sent before that and arrives late must not bring it back
+        newer = event.rated_at > last.rated_at
+        return Rated(event if newer else last, created=newer, changed=newer)
+    if event.rated_at < last.rated_at or _content(event) == _content(last):
+        return Rated(last, created=False, changed=False)
+    return Rated(event, created=False, changed=True)
+
+
+# --- the other events --------------------------------------------------------------------------------------------------
+
+
+def compare(left: Trace, right: Trace, *, choice: str, **common: Any) -> Rated:
+    """A side-by-side pick between two answers to one prompt; ``common`` as for ``rate``."""
+    return append([comparison(left, right, choice=choice, **common)])[0]
+
+
+def correct(trace: Trace, *, text: str, **common: Any) -> Rated:
+    """What the answer should have been; ``common`` as for ``rate``."""
+    return append([correction(trace, text=text, **common)])[0]
+
+
+def outcome(trace: Trace, *, metric: str, value: float, **common: Any) -> Rated:
+    """A named number that was observed later, on a scale of its own; ``common`` as for ``rate``."""
+    return append([observation(trace, metric=metric, value=value, **common)])[0]
+
+
+def append(events: Sequence[Feedback]) -> list[Rated]:
+    """Stores comparisons, corrections and outcomes in short transactions; they stand beside each other."""
+    return [said for at in range(0, len(events), CHUNK) for said in _append_chunk(events[at : at + CHUNK])]
+
+
+def retract(
+    event: Feedback,
+    *,
+    rater: str,
+    source: str,
+    notes: str = "",
+    user: AbstractBaseUser | None = None,
+    api_key: ApiKey | None = None,
+) -> bool:
+    """Withdraws an event and keeps both in the history; False when it was not current any more."""
+    retraction = checked_event(
+        event.trace, Feedback.Kind.RETRACTION, rater=rater, source=source, notes=notes, user=user, api_key=api_key,
+        retracts=event, is_current=False,
+    )  # fmt: skip
+    with transaction.atomic():
+        lock_traces([event.trace_id])
+        if not Feedback.objects.filter(pk=event.pk, is_current=True).update(is_current=False):
+            return False
+        retraction.save(force_insert=True)
+        await_reward([event.trace_id])
+    event.is_current = False
+    return True
+
+
+def _append_chunk(events: Sequence[Feedback]) -> list[Rated]:
+    traces = {pk for event in events for pk in (event.trace_id, event.other_trace_id) if pk is not None}
+    with transaction.atomic():
+        there = lock_traces(traces)  # so that a request and its retry cannot both find that nothing was said yet
+        if gone := traces - there.keys():
+            raise UnknownTrace(gone.pop())
+        said = _said(events)
+        recorded = [_unless_said(event, said) for event in events]
+        new = [one.event for one in recorded if one.changed]
+        Feedback.objects.bulk_create(new)
+        await_reward({event.trace_id for event in new if not there[event.trace_id].reward_pending})
+    return recorded
+
+
+def _said(events: Sequence[Feedback]) -> dict[tuple[Any, ...], Feedback]:
+    """What these raters said about these traces, by what it says; retracted where it does not stand any more."""
+    history = Feedback.objects.filter(
+        trace__in={event.trace_id for event in events},
+        rater__in={event.rater for event in events},
+        kind__in={event.kind for event in events},
+    )
+    return {_statement(event): event for event in history.order_by("is_current", "rated_at")}
+
+
+def _unless_said(event: Feedback, said: dict[tuple[Any, ...], Feedback]) -> Rated:
+    first = said.get(_statement(event))
+    # What was retracted stays so, until it is said anew: importing the file again is nothing new.
+    if first is not None and (first.is_current or event.rated_at <= first.rated_at):
+        return Rated(first, created=False, changed=False)
+    said[_statement(event)] = event
+    return Rated(event, created=True, changed=True)
+
+
+_RATINGS: GroupCommit[Feedback, Rated] = GroupCommit(_record_together, most=CHUNK)
+
+
+def _statement(event: Feedback) -> tuple[Any, ...]:
+    return event.trace_id, event.rater, event.kind, *_content(event)
+
+
+def _content(event: Feedback) -> tuple[Any, ...]:
+    return tuple(tuple(value) if isinstance(value := getattr(event, name), list) else value for name in _CONTENT)

@@ -1,0 +1,111 @@
+"""Imports files and folders of one format.
+
+Everything is read to its end before anything is written, so a damaged file leaves the database as it was. Then it is read
+again and stored in short transactions: an import that is stopped has stored its first part, and the next one goes on there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from types import ModuleType
+
+from django.db import reset_queries
+
+from rl.base.errors import BadFile, Interrupted, UsageError
+from rl.base.records import Report, silent
+from rl.base.slugs import inside
+from rl.collect.importers import ImportReport, reader
+from rl.collect.json_stream import refuse_pipe
+from rl.collect.traces.imported import Rejected
+from rl.collect.traces.write import CHUNK, Record, TraceStore
+from rl.models import Agent
+
+
+def import_files(
+    format_name: str,
+    paths: Iterable[Path | str],
+    *,
+    agent: Agent | None = None,
+    dry_run: bool = False,
+    report: Report = silent,
+) -> ImportReport:
+    """``agent`` owns the records that name none; it may be new. Raises BadFile, UsageError, RunConflict, Interrupted."""
+    module = reader(format_name)
+    if agent is not None and agent.pk is None:
+        agent.full_clean()
+    files = [file for path in paths for file in _files(module, Path(path))]
+    report("stage", {"name": f"checking {files[0].name if len(files) == 1 else f'{len(files):,} files'}"})
+    total = _read_through(_records(module, files), agent)
+    report("stage", {"name": "comparing with the database" if dry_run else "writing"})
+    store = TraceStore(format_name, agent=agent, dry_run=dry_run)
+    done = 0
+    try:
+        for chunk in _chunks(_records(module, files)):
+            store.take(chunk)
+            done += len(chunk)
+            reset_queries()  # with DEBUG=1 Django remembers every statement, and each holds hundreds of answers
+            report("step", {"step": done, "total_steps": total})
+    except KeyboardInterrupt:
+        kept = "" if dry_run else "; what was stored stays, and the same command goes on from there"
+        raise Interrupted(f"interrupted after {done:,} of {total:,} records{kept}") from None
+    return store.report
+
+
+def _read_through(records: Iterable[Record], agent: Agent | None) -> int:
+    """How many there are. Raises BadFile, and UsageError where nobody says whose answers these are."""
+    total = 0
+    for record in records:
+        total += 1
+        if agent is None and not isinstance(record, Rejected) and not record.agent:
+            raise UsageError(f"{record.where} names no agent; say with --agent whose answers these are")
+    return total
+
+
+def _records(module: ModuleType, files: Sequence[Path]) -> Iterator[Record]:
+    for file in files:
+        for record in module.read(file):
+            yield replace(record, where=f"{file.name}, {record.where}") if len(files) > 1 else record
+
+
+def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
+    iterator = iter(records)
+    while chunk := list(islice(iterator, CHUNK)):
+        yield chunk
+
+
+# --- files -------------------------------------------------------------------------------------------------------------
+
+
+def _files(module: ModuleType, path: Path) -> list[Path]:
+    """The path itself, or what the folder holds. Raises BadFile."""
+    suffixes = getattr(module, "SUFFIXES", None)
+    if not path.exists():
+        raise BadFile(path, "there is no such file or folder")
+    refuse_pipe(path)
+    if suffixes is None or not path.is_dir():
+        return [path]
+    if not (found := list(_below(path, tuple(suffixes)))):
+        raise BadFile(path, f"the folder holds no file that ends in {', '.join(suffixes)}")
+    return found
+
+
+def _below(folder: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
+    """In the order of their names. What is hidden is left out, and links are followed no further than the folder."""
+    for here, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            path = Path(here, name)
+            if name.lower().endswith(suffixes) and not name.startswith(".") and path.is_file() and _stays(folder, path):
+                yield path
+
+
+def _stays(folder: Path, path: Path) -> bool:
+    try:
+        inside(folder, path.absolute())
+    except UsageError:
+        return False
+    return True

@@ -1,0 +1,188 @@
+"""Finished episodes as traces, so that people can rate them and every method can learn from them.
+
+A trace has the first messages as its prompt and the last thing that was said as its response; ``details["episode"]`` has
+the turns between. Texts of any size and kind come: they are cut and cleaned, and no episode is refused for its words.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any, NamedTuple
+
+from django.db import transaction
+
+from rl.base.errors import UsageError
+from rl.base.records import Message, ToolCall
+from rl.collect.capture.cleaning import NAME, TEXT, Cleaner, finite, whole
+from rl.collect.capture.troubles import Troubles
+from rl.collect.traces.batches import Batch
+from rl.collect.traces.imported import ImportedTrace
+from rl.collect.traces.write import take_turns
+from rl.environments.episode import Episode as Record
+from rl.environments.episode import Turn
+from rl.models import Agent, Episode, ModelVersion, Trace, TrainingRun
+
+SOURCE = "episode"
+CHUNK = 200
+"""Episodes in one transaction; a longer one would keep people's ratings waiting."""
+REPLAY = "replay"
+_RECORDED = ("recorded", "solution", "tools")
+"""Of a replayed task: the traces that it was made from have these, and each of its episodes would have them again."""
+_CLEANER = Cleaner(None, Troubles())
+
+
+class _Place(NamedTuple):
+    """Of an episode in its run."""
+
+    split: str
+    step: int
+    task_id: str
+    sample: int
+
+
+def store_episodes(
+    agent: Agent, episodes: Iterable[Record], run: TrainingRun | None = None, model_version: ModelVersion | None = None
+) -> int:
+    """How many were stored. The same episode again changes nothing; another one in its place in the run replaces it."""
+    stored = 0
+    coming = iter(episodes)
+    while some := list(islice(coming, CHUNK)):
+        with transaction.atomic():
+            stored += _store(agent, some, run, model_version)
+    return stored
+
+
+def _store(agent: Agent, episodes: Sequence[Record], run: TrainingRun | None, version: ModelVersion | None) -> int:
+    take_turns([agent.pk])
+    pairs: dict[object, tuple[Episode, ImportedTrace]] = {}
+    for each in episodes:
+        row = _row(each, agent, run)
+        answer = _answer(each, row, version)
+        pairs[_place(row) if run else answer.external_id] = row, answer  # of two in one place the later one
+    batch = Batch([(answer, agent) for _, answer in pairs.values()], SOURCE)
+    for row, answer in pairs.values():
+        taken = batch.decide(answer, agent)
+        if taken.trace is None:
+            raise UsageError(f"the episode of task {row.task_id} cannot be stored: {taken.how}")
+        row.trace = taken.trace
+    batch.save()
+    rows = [row for row, _ in pairs.values()]
+    _make_room(rows, run)
+    Episode.objects.bulk_create(rows)
+    return len(rows)
+
+
+# --- what was in their place -------------------------------------------------------------------------------------------
+
+
+def _make_room(rows: Sequence[Episode], run: TrainingRun | None) -> None:
+    Episode.objects.filter(trace__in=[row.trace_id for row in rows]).delete()
+    if run is None:
+        return
+    places = {_place(row) for row in rows}
+    here = run.episodes.filter(step__in={row.step for row in rows}, task_id__in={row.task_id for row in rows})
+    replaced = [row for row in here.only("trace", *_Place._fields) if _place(row) in places]
+    Episode.objects.filter(pk__in=[row.pk for row in replaced]).delete()
+    # People's words outlive what they are about, also those that are being written now.
+    old = Trace.objects.filter(pk__in=[row.trace_id for row in replaced])
+    list(old.select_for_update().order_by("pk").values_list("pk"))
+    old.filter(feedback=None, compared=None, memberships=None).delete()
+
+
+def _place(row: Episode) -> _Place:
+    return _Place(*(getattr(row, name) for name in _Place._fields))
+
+
+# --- rows --------------------------------------------------------------------------------------------------------------
+
+
+def _row(episode: Record, agent: Agent, run: TrainingRun | None) -> Episode:
+    return Episode(
+        agent=agent,
+        run=run,
+        split=episode.split,
+        step=whole(episode.step),
+        task_id=stored_task_id(episode.task_id),
+        sample=whole(episode.sample),
+        environment=_text(episode.environment, NAME),
+        reward=finite(episode.reward),
+        success=episode.success,
+        turns=len(episode.turns),
+        reason=_text(episode.reason),
+    )
+
+
+def _answer(episode: Record, row: Episode, version: ModelVersion | None) -> ImportedTrace:
+    prompt = tuple(Message(role=each["role"], content=_text(each["content"])) for each in episode.prompt)
+    turns = _turns(episode.turns)
+    tokens = [turn.tokens for turn in episode.turns if turn.tokens is not None]
+    return ImportedTrace(
+        where=row.task_id,
+        external_id=_external_id(row, version, prompt, turns),
+        prompt=prompt,
+        response=turns[-1]["said"] if turns else "",
+        session_id=f"run-{row.run_id}" if row.run_id else "",
+        model_version=version.name if version else "",
+        tool_calls=tuple(_tool_call(call) for call in episode.tool_calls),
+        tokens_in=None if episode.tokens_in is None else whole(episode.tokens_in),
+        tokens_out=whole(sum(tokens)) if tokens else None,
+        llm_calls=len(turns),
+        duration_ms=None if episode.seconds is None else whole(episode.seconds * 1000),
+        details={"episode": _details(episode, row, turns)},
+    )
+
+
+def _external_id(
+    row: Episode, version: ModelVersion | None, prompt: Sequence[Message], turns: Sequence[dict[str, Any]]
+) -> str:
+    """The same words in the same place have the same one; other words are another answer, which people judge anew."""
+    said = [[turn["said"], turn["observation"]] for turn in turns]
+    identity = [row.run_id, version and version.pk, _place(row), prompt, said]
+    return "episode-" + hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
+
+
+def _details(episode: Record, row: Episode, turns: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    columns = {name: getattr(row, name) for name in ("task_id", "environment", "reward", "success", "reason")}
+    task = {name: part for name, part in episode.task.items() if episode.environment != REPLAY or name not in _RECORDED}
+    return {**columns, "task": _json(task), "turns": turns, "info": _json(episode.info)}
+
+
+def _turns(turns: Sequence[Turn]) -> list[dict[str, Any]]:
+    """``calls``: where the turn's calls are in the trace's ``tool_calls``."""
+    found, called = [], 0
+    for turn in turns:
+        calls = list(range(called, called := called + len(turn.calls)))
+        found.append({"said": _text(turn.said), "calls": calls, "observation": _text(turn.observation)})
+    return found
+
+
+def _tool_call(call: ToolCall) -> ToolCall:
+    return replace(
+        call,
+        tool_name=_text(call.tool_name, NAME),
+        arguments=_json(call.arguments),
+        result=_json(call.result),
+        duration_ms=finite(call.duration_ms),
+        error=_text(call.error),
+        timestamp=_text(call.timestamp, NAME),
+    )
+
+
+def stored_task_id(task_id: str) -> str:
+    """One that is too long keeps its beginning, and is still told from others."""
+    task_id = _text(task_id)
+    if len(task_id) <= NAME:
+        return task_id
+    return f"{task_id[: NAME - 17]}-{hashlib.sha256(task_id.encode()).hexdigest()[:16]}"
+
+
+def _text(text: str, limit: int = TEXT) -> str:
+    return _CLEANER.text(text, limit, "")
+
+
+def _json(value: Any) -> Any:
+    return _CLEANER.value(value, TEXT, "")

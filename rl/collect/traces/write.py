@@ -1,0 +1,201 @@
+"""Stores what importers, OpenTelemetry and the decisions API bring: answers, and what was said about them.
+
+An answer is known by its agent and its external id. The same one again changes nothing. New facts about it (tool calls,
+figures, details) are added, and what the newcomer does not mention stays. Other words under the same id are refused, because
+people may have judged the first ones. Transactions are short: whatever was taken stays when a long import stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from copy import copy
+from functools import cached_property
+
+from django.db import IntegrityError, transaction
+
+from rl.base.errors import RunConflict, UsageError
+from rl.base.slugs import check_slug
+from rl.collect.feedback.saying import Judged, about, count_again, say
+from rl.collect.importers.report import ImportReport
+from rl.collect.ingest.dry_run import Rehearsal
+from rl.collect.lookups import agents_named
+from rl.collect.traces.batches import OTHER_ANSWER, Batch, Taken
+from rl.collect.traces.checks import problem
+from rl.collect.traces.imported import ImportedRemark, ImportedTrace, Rejected
+from rl.models import Agent, Trace, prompt_key
+
+CHUNK = 500
+"""Answers per transaction; a longer one would keep people's ratings waiting."""
+ATTEMPTS = 5
+MOST_NEW_AGENTS = 200
+"""Made by one import. A file that names more has something else where the agent should be."""
+NO_AGENT = "names no agent; say whose answers these are"
+TOO_MANY_AGENTS = f"one import makes at most {MOST_NEW_AGENTS} agents"
+
+Record = ImportedTrace | ImportedRemark | Rejected
+
+
+class TraceStore:
+    """Takes records as they come and counts in ``report`` what became of them.
+
+    ``agent`` owns the records that name none; a new one is saved with its first answer, and so are agents that only records
+    name. A dry run does the same work and takes every transaction back.
+    """
+
+    def __init__(self, source: str, *, agent: Agent | None = None, dry_run: bool = False) -> None:
+        self.report = ImportReport()
+        self._source, self._agent, self._dry_run = source, agent, dry_run
+        self._made_names: set[str] = set()
+
+    def take(self, records: Sequence[Record]) -> list[Trace | None]:
+        """The trace of each record, None where there is none. Raises RunConflict when others keep storing the same."""
+        return [trace for at in range(0, len(records), CHUNK) for trace in self._chunk(records[at : at + CHUNK])]
+
+    def _chunk(self, records: Sequence[Record]) -> list[Trace | None]:
+        taken = self._rehearse(records) if self._dry_run else self._take(records)
+        return [one.trace if one else None for one in taken]
+
+    def _take(self, records: Sequence[Record]) -> list[Taken | Judged | None]:
+        written = iter(self._written([one for one in records if isinstance(one, ImportedTrace) and not problem(one)]))
+        remarks = iter(about(records, self._agent))
+        taken = [self._taken(one, written, remarks) for one in records]
+        said = [one if isinstance(one, Judged) else Judged(one.record, one.trace) for one in taken if one]
+        say(said, self._source, self.report.feedback)
+        return taken
+
+    def _taken(self, record: Record, written: Iterator[Taken], remarks: Iterator[Judged]) -> Taken | Judged | None:
+        if isinstance(record, ImportedRemark):
+            return next(remarks)
+        reason = record.reason if isinstance(record, Rejected) else problem(record)
+        taken = None if reason else next(written)
+        self._count(record.where, taken.how if taken else reason)
+        return taken
+
+    def _count(self, where: str, how: str) -> None:
+        count = self.report.traces
+        count.read += 1
+        if how in ("imported", "updated", "unchanged"):
+            setattr(count, how, getattr(count, how) + 1)
+        else:
+            count.skip(where, how)
+
+    # --- dry runs ----------------------------------------------------------------------------------------------------
+
+    def _rehearse(self, records: Sequence[Record]) -> list[Taken | Judged | None]:
+        with transaction.atomic():
+            fresh = [one for one in records if not (isinstance(one, ImportedTrace) and self._seen_before(one))]
+            self._stand_ins([one for one in fresh if not isinstance(one, Rejected)])
+            taken = self._take(fresh)
+            transaction.set_rollback(True)
+        for one in taken:
+            if isinstance(one, Taken) and one.how in ("imported", "updated"):
+                self._rehearsal.remember(self._owner(one.record), one.record)
+        found = {id(one.record): one for one in taken if one}
+        return [found.get(id(record)) for record in records]
+
+    def _seen_before(self, record: ImportedTrace) -> bool:
+        """Counts a record whose answer an earlier chunk would have stored."""
+        verdict = self._rehearsal.verdict(self._owner(record), record)
+        if verdict:
+            self._count(record.where, OTHER_ANSWER if verdict == "other" else verdict)
+            count_again(record, verdict, self.report.feedback)
+        return bool(verdict)
+
+    def _stand_ins(self, records: Sequence[ImportedTrace | ImportedRemark]) -> None:
+        """For this transaction only: the answers that these records mention and an earlier chunk would have stored."""
+        seen = {
+            (record.agent, external_id): key
+            for record in records
+            for external_id, key in _mentioned(record)
+            if self._rehearsal.knows(self._owner(record), external_id)
+        }
+        agents = self._agents({name for name, _ in seen})
+        traces = [
+            Trace(agent=agent, external_id=external_id, prompt=[], prompt_key=key)
+            for (name, external_id), key in seen.items()
+            if isinstance(agent := agents[name], Agent)
+        ]
+        Trace.objects.bulk_create(traces, ignore_conflicts=True)
+
+    @cached_property
+    def _rehearsal(self) -> Rehearsal:
+        return Rehearsal()
+
+    def _owner(self, record: ImportedTrace | ImportedRemark) -> str:
+        return (record.agent or (self._agent.name if self._agent else "")).lower()
+
+    # --- agents ------------------------------------------------------------------------------------------------------
+
+    def _agents(self, names: Collection[str]) -> dict[str, Agent | str]:
+        """By the name in the records: the agent, or the reason why there is none."""
+        here = agents_named(names)
+        return {name: here.get(name.lower()) or self._made(name) for name in sorted(names)}
+
+    def _made(self, name: str) -> Agent | str:
+        if not name or (self._agent and self._agent.name.lower() == name.lower()):
+            return self._own() or NO_AGENT
+        try:
+            check_slug(name, "agent name")
+        except UsageError as error:
+            return str(error)
+        if name.lower() not in self._made_names and len(self._made_names) >= MOST_NEW_AGENTS:
+            return TOO_MANY_AGENTS
+        self._made_names.add(name.lower())
+        return _saved(Agent(name=name))
+
+    def _own(self) -> Agent | None:
+        if self._agent is None or self._agent.pk is not None:
+            return self._agent
+        saved = _saved(copy(self._agent))
+        if not self._dry_run:  # else its row is about to be taken back
+            self._agent = saved
+        return saved
+
+    # --- answers -----------------------------------------------------------------------------------------------------
+
+    def _written(self, records: Sequence[ImportedTrace]) -> list[Taken]:
+        lost: IntegrityError | None = None
+        for _ in range(ATTEMPTS):
+            agents = self._agents({record.agent for record in records})
+            try:
+                with transaction.atomic():
+                    return self._write(records, agents)
+            except IntegrityError as error:  # the same id was stored meanwhile, or an agent deleted: look again
+                lost = error
+        raise RunConflict("the same answers are being stored by others; try again") from lost
+
+    def _write(self, records: Sequence[ImportedTrace], agents: dict[str, Agent | str]) -> list[Taken]:
+        owned = [(record, agent) for record in records if isinstance(agent := agents[record.agent], Agent)]
+        take_turns({agent.pk for _, agent in owned})
+        batch = Batch(owned, self._source)
+        taken = []
+        for record in records:
+            agent = agents[record.agent]
+            taken.append(Taken(record, None, agent) if isinstance(agent, str) else batch.decide(record, agent))
+        batch.save()
+        return taken
+
+
+def _mentioned(record: ImportedTrace | ImportedRemark) -> Iterator[tuple[str, str]]:
+    """Other answers, and the key of their prompt as far as it matters."""
+    if isinstance(record, ImportedRemark):
+        yield from ((external_id, "") for external_id in record.external_ids)
+        return
+    key = record.prompt_key or prompt_key(record.prompt)
+    yield from ((said.other_external_id, key) for said in record.feedback if said.other_external_id)
+
+
+def take_turns(agent_ids: Iterable[int]) -> None:
+    """Two imports into one agent follow each other; people's ratings do not wait."""
+    list(Agent.objects.select_for_update(no_key=True).filter(pk__in=agent_ids).order_by("pk").values_list("pk"))
+
+
+def _saved(agent: Agent) -> Agent:
+    """The agent of this name, which somebody else may have made at this moment."""
+    agent.full_clean(validate_unique=False, validate_constraints=False)
+    try:
+        with transaction.atomic():
+            agent.save()
+        return agent
+    except IntegrityError:
+        return Agent.named(agent.name)

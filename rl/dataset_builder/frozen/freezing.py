@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+
+from rl.base.errors import NotEnoughData
+from rl.base.files import publish_directory, remove
+from rl.dataset_builder.frozen import files as rows
+from rl.dataset_builder.frozen.marking import mark
+from rl.dataset_builder.frozen.membership import Members, enroll
+from rl.dataset_builder.methods import RowBuilder, row_builder
+from rl.dataset_builder.options import DataOptions
+from rl.dataset_builder.read.files import FileSource
+from rl.dataset_builder.read.groups import Source, Tally
+from rl.dataset_builder.read.ratings import DatabaseSource
+from rl.dataset_builder.read.scores import score_figures
+from rl.dataset_builder.rows.tasks import TaskSource
+from rl.models import Agent, TrainingSet
+
+
+def freeze(agent: Agent, options: DataOptions, *, method: str = "dpo") -> TrainingSet:
+    """Writes what the agent's answers and the feedback on them teach as rows that never change, and takes note that the
+    feedback has been read. ``method`` says which rows: dpo, kto, grpo,
+    reward or prompts.
+
+    An equal set that exists already is returned instead. Its ``feedback_count`` is the number of current feedback items that
+    took part in at least one row, train or held-out. All feedback that was read, used or not, stops waiting for the next
+    run; what arrives meanwhile keeps waiting. The answers whose text is in a row become members of the set.
+    Raises NotEnoughData, and then leaves nothing behind.
+    """
+    return _freeze(agent, DatabaseSource(agent), options, method)
+
+
+def freeze_files(
+    agent: Agent, data_path: str | Path, ratings_path: str | Path | None, options: DataOptions, *, method: str = "dpo"
+) -> TrainingSet:
+    """The same from Command Center's files, which are not imported: no feedback in the database is touched.
+
+    Raises BadFile for a file that cannot be read, and UsageError for a method other than dpo.
+    """
+    return _freeze(agent, FileSource(data_path, ratings_path), options, method)
+
+
+def freeze_tasks(agent: Agent, source: TaskSource, options: DataOptions) -> TrainingSet:
+    """The same from tasks of an environment."""
+    return _freeze(agent, source, replace(options, val_split=source.held_out_share), "agent")
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    train_rows: int
+    heldout_rows: int
+    content_hash: str
+    members: Members
+
+
+def _freeze(agent: Agent, source: Source, options: DataOptions, method: str) -> TrainingSet:
+    tally = Tally()
+    builder = row_builder(method)(agent, source, options, tally)
+    identifier = uuid.uuid4()
+    final = settings.DATA_DIR / "training_sets" / str(identifier)
+    with rows.staged(final) as folder:
+        written = _write_rows(folder, builder, tally)
+        frozen = _existing(agent, method, written.content_hash)
+        if frozen is None:
+            frozen = _new(identifier, agent, method, source, options, tally, written)
+            _describe(folder, frozen, tally)
+            frozen = _keep(folder, frozen)
+        elif not frozen.directory.exists():  # somebody tidied up; these are the same bytes
+            _describe(folder, frozen, tally)
+            publish_directory(folder, frozen.directory)
+    enroll(frozen, written.members)
+    mark(frozen, tally.ids)
+    return frozen
+
+
+def _write_rows(folder: Path, builder: RowBuilder, tally: Tally) -> _Written:
+    members = Members()
+    with (folder / rows.TRAIN).open("wb") as train_file, (folder / rows.HELD_OUT).open("wb") as heldout_file:
+        train, held_out = rows.RowWriter(train_file), rows.RowWriter(heldout_file)
+        for found in builder.prompts():
+            members.add(found.trace_ids)
+            for row in found.rows:
+                (held_out if found.held_out else train).write(row)
+    if problem := builder.problem(train.rows, held_out.rows):
+        raise NotEnoughData(problem)
+    about = json.dumps(tally.details, sort_keys=True).encode() if tally.details else b""
+    digest = hashlib.sha256(train.digest() + held_out.digest() + about).hexdigest()
+    return _Written(train.rows, held_out.rows, digest, members)
+
+
+def _existing(agent: Agent, method: str, content_hash: str) -> TrainingSet | None:
+    return TrainingSet.objects.filter(agent=agent, method=method, content_hash=content_hash).first()
+
+
+def _new(
+    identifier: uuid.UUID,
+    agent: Agent,
+    method: str,
+    source: Source,
+    options: DataOptions,
+    tally: Tally,
+    written: _Written,
+) -> TrainingSet:
+    return TrainingSet(
+        id=identifier,
+        agent=agent,
+        method=method,
+        pair_type=options.pair_type if method == "dpo" else "",
+        source=source.name,
+        content_hash=written.content_hash,
+        train_rows=written.train_rows,
+        heldout_rows=written.heldout_rows,
+        feedback_count=tally.usable,
+        val_split=options.val_split,
+        stats={
+            "options": options.as_dict(),
+            **tally.as_dict(),
+            "scores": score_figures(tally.ids),
+            "held_out_is_empty": written.heldout_rows == 0,
+        },
+    )
+
+
+def _describe(folder: Path, frozen: TrainingSet, tally: Tally) -> None:
+    manifest: dict[str, Any] = {
+        "agent": frozen.agent.name,
+        "method": frozen.method,
+        "source": frozen.source,
+        "content_hash": frozen.content_hash,
+        "train_rows": frozen.train_rows,
+        "heldout_rows": frozen.heldout_rows,
+        "feedback_count": frozen.feedback_count,
+        **frozen.stats,
+    }
+    rows.write_manifest(folder, manifest)
+    rows.write_feedback_ids(folder, tally.ids)
+
+
+def _keep(folder: Path, frozen: TrainingSet) -> TrainingSet:
+    """The files come first: a folder without a row is litter, a row without its files is a lie."""
+    publish_directory(folder, frozen.directory)
+    try:
+        with transaction.atomic():
+            frozen.save(force_insert=True)
+    except IntegrityError:  # somebody froze the same rows at the same time
+        remove(frozen.directory)
+        twin = _existing(frozen.agent, frozen.method, frozen.content_hash)
+        if twin is None:
+            raise
+        return twin
+    except BaseException:
+        remove(frozen.directory)
+        raise
+    return frozen

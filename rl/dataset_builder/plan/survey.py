@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean, pstdev
+from typing import Any
+
+from rl.base.records import Message
+from rl.data_formatter.pairing import CONTRADICTION, DUPLICATE, SAME_TEXT
+from rl.dataset_builder.methods import row_builder
+from rl.dataset_builder.options import DataOptions
+from rl.dataset_builder.read.files import FileSource
+from rl.dataset_builder.read.groups import Source, Tally
+from rl.dataset_builder.read.ratings import DatabaseSource
+from rl.dataset_builder.read.scores import score_figures
+from rl.dataset_builder.rows.tasks import TaskSource
+from rl.models import Agent
+
+See = Callable[[Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Characters."""
+
+    min: int
+    median: int
+    p95: int
+    max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What ``freeze`` would write now. Nothing has been written."""
+
+    ratings_read: int
+    """All current feedback items, side-by-side picks and edited answers included."""
+    ratings_usable: int
+    """Those that take part in a row."""
+    prompts_read: int
+    prompts: int
+    """Those that give a row."""
+    train_rows: int
+    heldout_rows: int
+    train_prompts: int
+    heldout_prompts: int
+    skipped: Counter[str]
+    """Reason to how often."""
+    prompt_lengths: Lengths | None
+    """None when there is no row."""
+    answer_lengths: Lengths | None
+    score_mean: float | None
+    """Of labels (1 is good) or rewards; of rows that have none, of the ratings that were read; None without any."""
+    score_std: float | None
+    contradictions: int
+    """Answers that some raters liked and others did not, and texts preferred to each other both ways."""
+    duplicates: int
+    """Answers and preferences that say again what others said, and preferences between equal texts."""
+    shortage: str
+    """Why this is too little to train on; empty when it is enough."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"skipped": dict(self.skipped.most_common())}
+
+
+def survey(agent: Agent, options: DataOptions, *, method: str = "dpo", see: See | None = None) -> Survey:
+    """``see``: is shown each row to train on."""
+    return _survey(agent, DatabaseSource(agent), options, method, see)
+
+
+def survey_files(
+    agent: Agent,
+    data_path: str | Path,
+    ratings_path: str | Path | None,
+    options: DataOptions,
+    *,
+    method: str = "dpo",
+    see: See | None = None,
+) -> Survey:
+    """The same of Command Center's files. Raises BadFile for one that cannot be read."""
+    return _survey(agent, FileSource(data_path, ratings_path), options, method, see)
+
+
+def survey_tasks(agent: Agent, source: TaskSource, options: DataOptions, *, see: See | None = None) -> Survey:
+    """The same of tasks of an environment."""
+    return _survey(agent, source, options, "agent", see)
+
+
+def _survey(agent: Agent, source: Source, options: DataOptions, method: str, see: See | None) -> Survey:
+    tally = Tally()
+    builder = row_builder(method)(agent, source, options, tally)
+    rows_on: Counter[bool] = Counter()
+    prompts_on: dict[bool, set[str]] = {True: set(), False: set()}
+    prompt_lengths, answer_lengths, scores = array("q"), array("q"), array("d")
+    for found in builder.prompts():
+        rows_on[found.held_out] += len(found.rows)
+        for row in found.rows:
+            if see and not found.held_out:
+                see(row)
+            prompts_on[found.held_out].add(row["prompt_key"])
+            prompt_lengths.append(_length(row["prompt"]))
+            answer_lengths.extend(map(_length, answers_of(row)))
+            scores.extend(_scores(row))
+    skipped = tally.skipped
+    figures = _figures(scores, source, tally)
+    return Survey(
+        ratings_read=tally.read,
+        ratings_usable=tally.usable,
+        prompts_read=tally.prompts_read,
+        prompts=tally.prompts,
+        train_rows=rows_on[False],
+        heldout_rows=rows_on[True],
+        train_prompts=len(prompts_on[False]),
+        heldout_prompts=len(prompts_on[True]),
+        skipped=skipped,
+        prompt_lengths=_lengths(prompt_lengths),
+        answer_lengths=_lengths(answer_lengths),
+        score_mean=figures.get("mean"),
+        score_std=figures.get("std"),
+        contradictions=tally.disputed + skipped[CONTRADICTION],
+        duplicates=skipped[DUPLICATE] + skipped[SAME_TEXT],
+        shortage=builder.problem(rows_on[False], rows_on[True]),
+    )
+
+
+def _figures(scores: Sequence[float], source: Source, tally: Tally) -> dict[str, float]:
+    if scores:
+        return {"mean": fmean(scores), "std": pstdev(scores)}
+    return score_figures(tally.ids) if source.has_ids else {}
+
+
+def answers_of(row: Mapping[str, Any]) -> list[list[Message]]:
+    answers: list[list[Message]] = [row[name] for name in ("chosen", "rejected", "completion") if name in row]
+    return [*answers, *row.get("completions", [])]
+
+
+def _scores(row: dict[str, Any]) -> list[float]:
+    return row["rewards"] if "rewards" in row else [float(row[name]) for name in ("label", "reward") if name in row]
+
+
+def _length(messages: list[Message]) -> int:
+    return sum(len(message["content"]) for message in messages)
+
+
+def _lengths(values: array[int]) -> Lengths | None:
+    if not values:
+        return None
+    ranked = sorted(values)
+    last = len(ranked) - 1
+    return Lengths(ranked[0], ranked[last // 2], ranked[round(last * 0.95)], ranked[last])

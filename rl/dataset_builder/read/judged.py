@@ -1,0 +1,177 @@
+"""An agent's answers with all that tells how good they are, prompt by prompt, in one pass over one query.
+
+As in ``selection``: one statement sees one moment, and the rows come through a cursor, so that one answer is in memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, groupby
+from operator import attrgetter
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db.models import (
+    BooleanField,
+    Exists,
+    F,
+    FilteredRelation,
+    FloatField,
+    Func,
+    OuterRef,
+    Q,
+    QuerySet,
+    TextField,
+    Value,
+)
+from django.db.models.functions import Cast
+
+from rl.base.records import JudgedAnswer, Message
+from rl.collect.traces.records import tool_calls
+from rl.dataset_builder.read.groups import Tally
+from rl.dataset_builder.read.ratings import CHUNK, plan_for_all_rows
+from rl.models import Agent, Feedback, Trace, prompt_key
+
+_SPACE = " \t\n\r\f\v"
+_KINDS = (Feedback.Kind.RATING, Feedback.Kind.COMPARISON, Feedback.Kind.CORRECTION, Feedback.Kind.OUTCOME)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which answers, and what of them."""
+
+    everything: bool = False
+    """Answers that nobody and nothing judged as well."""
+    proposals: bool = False
+    """Answers with nothing but a proposed label as well."""
+    tool_calls: bool = False
+
+
+class _Row(NamedTuple):
+    """One answer with one event, if it has one. The JSON columns come as text: they are parsed once for each answer."""
+
+    trace: Any
+    key: str
+    prompt: str
+    response: str
+    reward: float | None
+    good: bool | None
+    sure: float | None
+    event: int | None
+    kind: str | None
+    value: float | None
+    choice: str | None
+    text: str | None
+    tool_calls: str | None
+
+
+def judged_answers(agent: Agent, tally: Tally, wanted: Wanted) -> Iterator[JudgedAnswer]:
+    """By prompt key, then by text, then by id. The current feedback that was read goes into the tally."""
+    plan_for_all_rows()
+    both_bad = _other_sides_of_both_bad(agent)
+    rows = map(_Row._make, _query(agent, wanted, bool(both_bad)).iterator(chunk_size=CHUNK))
+    prompts = _Prompts()
+    for _, of_one_trace in groupby(rows, key=attrgetter("trace")):
+        yield _answer(of_one_trace, prompts, both_bad, tally)
+
+
+def _both_bad(agent: Agent) -> QuerySet[Feedback]:
+    picks = Feedback.objects.filter(agent=agent, kind=Feedback.Kind.COMPARISON, choice=Feedback.Choice.BOTH_BAD)
+    return picks.filter(is_current=True).order_by()
+
+
+def _other_sides_of_both_bad(agent: Agent) -> dict[UUID | None, list[int]]:
+    """Trace to the picks that it stands at the right of: the query finds an event at its left trace only."""
+    found: defaultdict[UUID | None, list[int]] = defaultdict(list)
+    for pk, trace in _both_bad(agent).order_by("pk").values_list("pk", "other_trace_id"):
+        found[trace].append(pk)
+    return dict(found)
+
+
+def _query(agent: Agent, wanted: Wanted, both_bad: bool) -> QuerySet[Trace, tuple[Any, ...]]:
+    """The columns of ``_Row``, in its order."""
+    current = Q(feedback__is_current=True, feedback__kind__in=_KINDS)
+    answers = Trace.objects.filter(agent=agent).annotate(event=FilteredRelation("feedback", condition=current))
+    if wanted.proposals:
+        answers = answers.annotate(good=F("label_proposal__good"), sure=F("label_proposal__confidence"))
+    else:
+        answers = answers.annotate(good=Value(None, BooleanField()), sure=Value(None, FloatField()))
+    if not wanted.everything:
+        judged = Q(event__id__isnull=False) | Q(reward__isnull=False)
+        if both_bad:
+            judged |= Q(Exists(_both_bad(agent).filter(other_trace=OuterRef("pk"))))
+        answers = answers.filter(judged | Q(sure__isnull=False) if wanted.proposals else judged)
+    calls = Cast("tool_calls", TextField()) if wanted.tool_calls else Value(None, TextField())
+    text = Func("response", Value(_SPACE), function="TRIM", output_field=TextField())
+    return answers.order_by("prompt_key", text, "id", "event__id").values_list(
+        "id", "prompt_key", Cast("prompt", TextField()), "response", "reward", "good", "sure",
+        "event__id", "event__kind", "event__value", "event__choice", "event__text", calls,
+    )  # fmt: skip
+
+
+class _Prompts:
+    """Answers to one prompt follow each other: its text is parsed and hashed once."""
+
+    def __init__(self) -> None:
+        self._text: str | None = None
+        self._parsed: tuple[tuple[Message, ...], str] = ((), "")
+
+    def read(self, text: str) -> tuple[tuple[Message, ...], str]:
+        """The messages, and the hash of their words."""
+        if text != self._text:
+            messages: tuple[Message, ...] = tuple(json.loads(text))
+            self._text, self._parsed = text, (messages, prompt_key(messages))
+        return self._parsed
+
+
+def _answer(
+    rows: Iterator[_Row], prompts: _Prompts, both_bad: Mapping[UUID | None, Sequence[int]], tally: Tally
+) -> JudgedAnswer:
+    """``rows``: at least one."""
+    row = next(rows)
+    prompt, split_key = prompts.read(row.prompt)
+    events = _events(chain((row,), rows), tally)
+    return JudgedAnswer(
+        trace_ids=(str(row.trace),),
+        prompt_key=row.key,
+        split_key=split_key,
+        prompt=prompt,
+        response=row.response,
+        ratings=(*events.ratings, *((pk, 0.0) for pk in both_bad.get(row.trace, ()))),
+        outcomes=tuple(events.outcomes),
+        preferences=tuple(events.preferences),
+        corrections=(events.correction,) if events.correction.strip() else (),
+        proposed=None if row.good is None or row.sure is None else (row.good, row.sure),
+        reward=row.reward,
+        tool_calls=tuple(tool_calls(json.loads(row.tool_calls))) if row.tool_calls else (),
+    )
+
+
+@dataclass(slots=True)
+class _Events:
+    ratings: list[tuple[int, float]] = field(default_factory=list)
+    outcomes: list[int] = field(default_factory=list)
+    preferences: list[int] = field(default_factory=list)
+    correction: str = ""
+
+
+def _events(rows: Iterable[_Row], tally: Tally) -> _Events:
+    """Of one answer; its one row has no event when nobody said anything."""
+    found = _Events()
+    for row in rows:
+        if row.event is None:
+            break
+        tally.saw(row.event)
+        if row.kind == Feedback.Kind.RATING and row.value is not None:
+            found.ratings.append((row.event, row.value))
+        elif row.choice == Feedback.Choice.BOTH_BAD:
+            found.ratings.append((row.event, 0.0))
+        elif row.kind == Feedback.Kind.OUTCOME:
+            found.outcomes.append(row.event)
+        else:
+            found.preferences.append(row.event)
+            found.correction = row.text or found.correction
+    return found

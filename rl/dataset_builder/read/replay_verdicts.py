@@ -1,0 +1,133 @@
+"""What tells how good the answer to a replayed prompt is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rl.base.errors import UsageError
+from rl.collect.capture.cleaning import MOST_CHARACTERS, MOST_ITEMS
+from rl.collect.traces.episodes import REPLAY
+from rl.dataset_builder.read.groups import Tally
+from rl.dataset_builder.read.ratings import DatabaseSource
+from rl.dataset_builder.read.replay_traces import RecordedTrace
+from rl.environments import environment_class
+from rl.environments.options import option_types
+from rl.environments.tasks.replay_fields import is_schema
+from rl.environments.tools.recorded import key_of
+from rl.models import Agent
+
+UNJUDGED = "prompt: no episode, liked answer, correction or won comparison tells what is right"
+GONE = "prompt: the environment of its episodes cannot be made any more"
+NOT_WHOLE = "prompt: the task of its episodes was too large to be stored whole"
+Verdict = dict[str, Any]
+"""Fields of a task for replays."""
+
+
+class Verdicts:
+    def __init__(self, agent: Agent) -> None:
+        self._accepted = accepted_answers(agent)
+        self._settings = {
+            run: settings
+            for run, settings in agent.runs.filter(method="agent").values_list("pk", "config__environment")
+            if isinstance(settings, dict)
+        }
+        self._tools: dict[str, list[dict[str, Any]]] = {}
+
+    def of(self, words: str, traces: Sequence[RecordedTrace]) -> Verdict | str:
+        """The environment judges where there is an episode, else what people said; or why nobody can. ``traces``: of the
+        prompt with this hash, the oldest first."""
+        episodes = [trace for trace in traces if trace.environment]
+        found = self._of_environment(episodes) if episodes else UNJUDGED
+        if isinstance(found, str) and words in self._accepted:
+            return _of_people(self._accepted[words], traces)
+        return found
+
+    def _of_environment(self, episodes: Sequence[RecordedTrace]) -> Verdict | str:
+        newest = episodes[-1]
+        name, told = str(newest.environment), newest.facts.get("episode") or {}
+        task, options = told.get("task"), self._options(newest)
+        try:
+            kind = environment_class(name)
+            tools = self._schemas(name, options)
+        except (UsageError, TypeError):
+            return GONE
+        if not _is_whole(task) or any(kind.tasks.problems(task)):
+            return NOT_WHOLE
+        solved = (script for each in episodes if each.success and (script := _turns(each)))
+        solution = min(solved, key=len, default=None)
+        found = {"environment": name, "task": task, "options": options, "tools": tools, "solution": solution}
+        return {"task_id": f"{newest.task_id}-", **{name: value for name, value in found.items() if value}}
+
+    def _options(self, trace: RecordedTrace) -> dict[str, Any]:
+        """Those by which the environment judges. Of those that the replay has too, such as the number of turns, its own
+        count."""
+        settings = self._settings.get(trace.run or 0, {})
+        given = settings.get("options") if settings.get("type") == trace.environment else None
+        own = option_types(environment_class(REPLAY))
+        return {name: value for name, value in (given or {}).items() if name not in own}
+
+    def _schemas(self, name: str, options: Mapping[str, Any]) -> list[dict[str, Any]]:
+        key = json.dumps([name, options], sort_keys=True)
+        if key not in self._tools:
+            self._tools[key] = environment_class(name)(**options).tools.schemas
+        return self._tools[key]
+
+
+def accepted_answers(agent: Agent) -> dict[str, list[str]]:
+    """The hash of a prompt's words to the answers that more people like than not, or wrote, or preferred to another; not
+    those that more people dislike."""
+    found: dict[str, list[str]] = {}
+    for group in DatabaseSource(agent).groups(Tally()):
+        disliked = {answer.response for answer in group.answers if answer.verdict == "down"}
+        liked = [answer.response for answer in group.answers if answer.verdict == "up"]
+        texts = dict.fromkeys([*liked, *(direct.chosen for direct in group.direct)])
+        if kept := [text for text in texts if text.strip() and text not in disliked]:
+            found.setdefault(group.split_key, []).extend(kept)
+    return found
+
+
+def _of_people(accepted: Sequence[str], traces: Sequence[RecordedTrace]) -> Verdict:
+    known = ([*([call] for call in trace.tool_calls), trace.response] for trace in traces if trace.response in accepted)
+    solution = min((script for script in known if _is_readable(script)), key=len, default=None)
+    tools = next((found for trace in reversed(traces) if (found := _offered(trace))), None)
+    verdict = {"accepted": list(accepted), "tools": tools, "solution": solution}
+    return {name: value for name, value in verdict.items() if value}
+
+
+def _offered(trace: RecordedTrace) -> list[dict[str, Any]]:
+    """Schemas of tools, as OpenAI's chats keep them."""
+    tools = trace.facts.get("tools")
+    return tools if isinstance(tools, list) and all(map(is_schema, tools)) else []
+
+
+def _turns(trace: RecordedTrace) -> list[Any] | None:
+    """Of an episode: its calls turn by turn, and last what it answered; None where a call cannot be read."""
+    calls = trace.tool_calls
+    turns = (trace.facts.get("episode") or {}).get("turns") or []
+    script = [[calls[number] for number in turn["calls"]] for turn in turns if turn["calls"]]
+    found = [*script, trace.response]
+    return found if _is_readable(found) else None
+
+
+def _is_readable(script: Iterable[Any]) -> bool:
+    *turns, answer = script
+    return bool(answer.strip()) and all(key_of(call) for calls in turns for call in calls)
+
+
+def _is_whole(task: Any) -> bool:
+    """Whether nothing was left out when it was stored: then it is smaller than what is kept at most."""
+    characters, items = _size(task)
+    return characters < MOST_CHARACTERS and items < MOST_ITEMS
+
+
+def _size(value: Any) -> tuple[int, int]:
+    """Characters, and values of any kind."""
+    if isinstance(value, str):
+        return len(value), 1
+    parts: list[Any] = (
+        [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
+    )
+    sizes = [_size(part) for part in parts]
+    return sum(size for size, _ in sizes), 1 + sum(count for _, count in sizes)

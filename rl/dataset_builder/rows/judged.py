@@ -1,0 +1,198 @@
+"""Rows of stored answers by their labels and rewards: KTO, GRPO, reward models."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+from rl.base.errors import UsageError
+from rl.base.records import JudgedAnswer
+from rl.data_formatter.grouped import EQUAL_REWARDS, ONE_ANSWER, RewardGroup
+from rl.data_formatter.labelled import LabelRule, labelled_row
+from rl.data_formatter.merging import merged
+from rl.data_formatter.pairing import EMPTY_ANSWER
+from rl.data_formatter.scored import NO_REWARD, scored_row
+from rl.dataset_builder.frozen.splitting import is_held_out
+from rl.dataset_builder.options import DataOptions
+from rl.dataset_builder.plan.shortage import counted, listed, no_answers
+from rl.dataset_builder.read.groups import DIRECT, PromptRows, Source, Tally
+from rl.dataset_builder.read.judged import Wanted, judged_answers
+from rl.models import Agent
+
+Keep = Callable[[JudgedAnswer], bool]
+FILES = "rows for {} come from the database: bring the files in with import_traces first"
+
+
+def everything(answer: JudgedAnswer) -> bool:
+    return True
+
+
+def label_rule(agent: Agent, min_confidence: float = 0.5) -> LabelRule:
+    return LabelRule(
+        reward_threshold=agent.label_threshold,
+        proposal_threshold=agent.auto_label_threshold,
+        min_confidence=min_confidence,
+    )
+
+
+class JudgedRows:
+    """Subclasses say what becomes of the answers to one prompt, and what is missing when it is too little."""
+
+    method = ""
+
+    def __init__(
+        self, agent: Agent, source: Source, options: DataOptions, tally: Tally, keep: Keep = everything
+    ) -> None:
+        if not source.has_ids:
+            raise UsageError(FILES.format(self.method))
+        self._agent, self._options, self._tally, self._keep = agent, options, tally, keep
+
+    def prompts(self) -> Iterator[PromptRows]:
+        wanted = Wanted(proposals=self._agent.auto_label_threshold is not None)
+        stored = judged_answers(self._agent, self._tally, wanted)
+        answers = filter(self._keep, merged(stored, self._tally.skipped))
+        for _, of_one_prompt in groupby(answers, key=attrgetter("prompt_key")):
+            self._tally.prompts_read += 1
+            gave = False
+            used: set[int] = set()
+            for found in self._rows(of_one_prompt):
+                gave = True
+                used.update(number for row in found.rows for number in row["feedback"])
+                yield found
+            self._tally.prompts += gave
+            self._tally.usable += len(used)
+
+    def problem(self, train: int, held_out: int) -> str:
+        """Why these numbers of rows are too few to train on; empty when they are enough."""
+        if train + held_out < self._options.min_samples:
+            return no_answers(self._agent, self._options) or ". ".join(self._why_too_few(train + held_out))
+        if not train:
+            return (
+                f"all {counted(held_out, 'row')} of {counted(self._tally.prompts, 'prompt')} are held out for testing, "
+                "none is left to train on: answer other prompts, or lower the held-out share"
+            )
+        return ""
+
+    def _rows(self, answers: Iterable[JudgedAnswer]) -> Iterator[PromptRows]:
+        raise NotImplementedError
+
+    def _too_few(self, rows: int) -> Iterator[str]:
+        """Sentences."""
+        raise NotImplementedError
+
+    def _why_too_few(self, rows: int) -> Iterator[str]:
+        yield from self._too_few(rows)
+        if number := self._tally.skipped[EMPTY_ANSWER]:
+            yield f"{counted(number, 'answer')} {'is' if number == 1 else 'are'} empty: collect answers with text"
+        if self._tally.skipped:
+            yield f"left out: {listed(self._tally.skipped.most_common(5))}"
+
+    def _is_held_out(self, split_key: str) -> bool:
+        return is_held_out(self._agent.name, split_key, self._options.val_split)
+
+    def _needs(self, what: str) -> str:
+        return f"{what}, and {self._options.min_samples:,} are needed"
+
+    def _unrewarded(self) -> Iterator[str]:
+        if number := self._tally.skipped[NO_REWARD]:
+            yield f"{counted(number, 'answer')} without a reward: {self._how_to_reward()}"
+        elif not self._tally.prompts_read:
+            yield f"no answer has a reward: {self._how_to_reward()}"
+
+    @property
+    def _rewards_wait(self) -> bool:
+        return self._agent.traces.filter(reward_pending=True).exists()
+
+    def _how_to_reward(self) -> str:
+        if not self._rewards_wait:
+            return "no reward applies: set the agent's answer format or reward weights, or rate answers"
+        return f"'manage.py calculate_rewards --agent {self._agent.name}' computes them"
+
+
+class LabelledRows(JudgedRows):
+    """KTO: one row for each answer that is known to be good or bad."""
+
+    method = "kto"
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._rule = label_rule(self._agent, self._options.min_confidence)
+        self._train: Counter[bool] = Counter()
+
+    def problem(self, train: int, held_out: int) -> str:
+        if problem := super().problem(train, held_out):
+            return problem
+        if len(self._train) == 2:
+            return ""
+        [only] = self._train
+        return (
+            f"all {counted(train, 'labelled answer')} to train on {'is' if train == 1 else 'are'} "
+            f"{'good' if only else 'bad'}, and KTO learns from the difference: "
+            f"rate some {'bad answers down' if only else 'good answers up'}"
+        )
+
+    def _rows(self, answers: Iterable[JudgedAnswer]) -> Iterator[PromptRows]:
+        for answer in answers:
+            self._note(answer)
+            if row := labelled_row(answer, self._rule, self._tally.skipped):
+                held_out = self._is_held_out(answer.split_key)
+                self._train.update([] if held_out else [row["label"]])
+                yield PromptRows(held_out, [row], frozenset(answer.trace_ids))
+
+    def _note(self, answer: JudgedAnswer) -> None:
+        if answer.preferences:
+            self._tally.skipped[DIRECT] += len(answer.preferences)
+        values = [value for _, value in answer.ratings]
+        self._tally.disputed += bool(values) and min(values) < 0.5 < max(values)
+
+    def _too_few(self, rows: int) -> Iterator[str]:
+        missing = self._options.min_samples - rows
+        yield self._needs(
+            f"{counted(self._tally.read, 'rating')} of {counted(self._tally.prompts_read, 'prompt')} "
+            f"and the rewards give {counted(rows, 'labelled answer')}"
+        )
+        rewards = f", or let rewards label them: {self._how_to_reward()}" if self._rewards_wait else ""
+        yield f"rate {counted(missing, 'more answer')}, up or down{rewards}"
+
+
+class RewardRows(JudgedRows):
+    """Reward models: one row for each answer with a reward."""
+
+    method = "reward"
+
+    def _rows(self, answers: Iterable[JudgedAnswer]) -> Iterator[PromptRows]:
+        for answer in answers:
+            if row := scored_row(answer, self._tally.skipped):
+                yield PromptRows(self._is_held_out(answer.split_key), [row], frozenset(answer.trace_ids))
+
+    def _too_few(self, rows: int) -> Iterator[str]:
+        yield self._needs(f"{counted(rows, 'answer')} {'has' if rows == 1 else 'have'} a reward")
+        yield from self._unrewarded()
+
+
+class GroupRows(JudgedRows):
+    """GRPO: one row for each prompt whose answers have rewards that differ."""
+
+    method = "grpo"
+
+    def _rows(self, answers: Iterable[JudgedAnswer]) -> Iterator[PromptRows]:
+        groups: dict[str, RewardGroup] = {}  # an importer's own key may stand for prompts in other words
+        for answer in answers:
+            if answer.split_key not in groups:
+                groups[answer.split_key] = RewardGroup(self._tally.skipped)
+            groups[answer.split_key].take(answer)
+        for split_key, group in groups.items():
+            if found := group.finish():
+                yield PromptRows(self._is_held_out(split_key), [found.row], found.trace_ids)
+
+    def _too_few(self, rows: int) -> Iterator[str]:
+        yield self._needs(f"{counted(rows, 'prompt')} {'has' if rows == 1 else 'have'} answers whose rewards differ")
+        if number := self._tally.skipped[ONE_ANSWER]:
+            yield f"{counted(number, 'prompt')} with one rewarded answer: let the agent answer again"
+        if number := self._tally.skipped[EQUAL_REWARDS]:
+            equal = f"{counted(number, 'prompt')} whose answers have equal rewards, which teach nothing"
+            yield f"{equal}: let the agent answer again"
+        yield from self._unrewarded()

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rl.base.records import PreferencePair
+from rl.data_formatter import training_row
+from rl.dataset_builder.frozen.splitting import is_held_out
+from rl.dataset_builder.options import DataOptions
+from rl.dataset_builder.pairing import paired_groups
+from rl.dataset_builder.plan.shortage import Shortage, no_answers
+from rl.dataset_builder.read.groups import PromptGroup, PromptRows, Source, Tally
+from rl.models import Agent
+
+
+class PairRows:
+    """DPO: pairs of a better and a worse answer."""
+
+    def __init__(self, agent: Agent, source: Source, options: DataOptions, tally: Tally) -> None:
+        self._agent, self._source, self._options, self._tally = agent, source, options, tally
+        self._shortage = Shortage(options)
+
+    def prompts(self) -> Iterator[PromptRows]:
+        for group, pairs in paired_groups(self._source, self._options, self._tally):
+            self._shortage.saw(group, len(pairs))
+            if pairs:
+                held_out = is_held_out(self._agent.name, group.split_key, self._options.val_split)
+                rows = [{**training_row(pair), "split_key": group.split_key} for pair in pairs]
+                if not self._source.has_ids:
+                    rows = [{**row, "feedback": []} for row in rows]
+                yield PromptRows(held_out, rows, _members(group, pairs))
+
+    def problem(self, train: int, held_out: int) -> str:
+        problem = self._shortage.problem(train, held_out, self._tally)
+        missing = no_answers(self._agent, self._options) if problem and self._source.has_ids else ""
+        return missing or problem
+
+
+def _members(group: PromptGroup, pairs: list[PreferencePair]) -> set[str]:
+    """Answers whose text is in a pair, or whose ratings chose the widgets that its text names."""
+    texts = {text.strip() for pair in pairs for text in (pair.chosen, pair.rejected)}
+    feedback = {number for pair in pairs for number in (pair.metadata or {}).get("feedback", ())}
+    found = {
+        answer.trace_id
+        for answer in group.answers
+        if answer.response.strip() in texts or not feedback.isdisjoint(answer.feedback_ids)
+    }
+    for one in group.direct:
+        found |= {one.chosen_trace} if one.chosen.strip() in texts else set()
+        found |= {one.rejected_trace} if one.rejected.strip() in texts else set()
+    return found - {""}

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from django.db.models import QuerySet, TextField
+from django.db.models.functions import Cast
+
+from rl.base.errors import UsageError
+from rl.dataset_builder.frozen.splitting import is_held_out
+from rl.dataset_builder.options import DataOptions
+from rl.dataset_builder.plan.shortage import counted
+from rl.dataset_builder.read.groups import PromptRows, Source, Tally
+from rl.dataset_builder.read.ratings import CHUNK, plan_for_all_rows
+from rl.dataset_builder.rows.judged import FILES
+from rl.models import Agent, Trace, prompt_key
+
+NO_MESSAGE = "prompt without a message"
+TESTS = "tests"
+"""In the details of an answer: what its code is run against."""
+
+
+class _Row(NamedTuple):
+    """One stored answer; the JSON columns come as text."""
+
+    trace: Any
+    key: str
+    prompt: str
+    details: str
+
+
+class PromptsOnly:
+    """Methods that generate answers while they train: every prompt of the agent once, whatever became of its answers.
+
+    ``details`` are those of a stored answer to the prompt, for rewards to read: of the first with tests, else of the first
+    that has any.
+    """
+
+    def __init__(self, agent: Agent, source: Source, options: DataOptions, tally: Tally) -> None:
+        if not source.has_ids:
+            raise UsageError(FILES.format("methods that generate answers"))
+        self._agent, self._options, self._tally = agent, options, tally
+
+    def prompts(self) -> Iterator[PromptRows]:
+        plan_for_all_rows()
+        seen: set[bytes] = set()  # an importer's own keys may stand for the same words
+        rows = map(_Row._make, _query(self._agent).iterator(chunk_size=CHUNK))
+        for _, of_one_key in groupby(rows, key=attrgetter("key")):
+            for split_key, found in self._in_other_words(of_one_key).items():
+                self._tally.prompts_read += 1
+                digest = bytes.fromhex(split_key)[:16]
+                if digest not in seen:
+                    seen.add(digest)
+                    self._tally.prompts += 1
+                    yield self._made(split_key, found)
+
+    def problem(self, train: int, held_out: int) -> str:
+        if train + held_out < self._options.min_samples:
+            missing = self._options.min_samples - train - held_out
+            return (
+                f"{self._agent.name} has {counted(train + held_out, 'prompt')}, and {self._options.min_samples:,} are "
+                f"needed: send or import answers to {counted(missing, 'more prompt')}"
+            )
+        if not train:
+            return (
+                f"all {counted(held_out, 'prompt')} are held out for testing, none is left to train on: "
+                "collect other prompts, or lower the held-out share"
+            )
+        return ""
+
+    def _in_other_words(self, rows: Iterable[_Row]) -> dict[str, _Row]:
+        """An importer's own key may stand for prompts in other words too: hash of the words to the answer that is used."""
+        found: dict[str, _Row] = {}
+        text, split_key = "", ""
+        for row in rows:
+            if row.prompt != text:
+                messages = json.loads(row.prompt)
+                text, split_key = row.prompt, prompt_key(messages) if messages else ""
+            if not split_key:
+                self._tally.skipped[NO_MESSAGE] += 1
+            elif split_key not in found or _use(row) > _use(found[split_key]):
+                found[split_key] = row
+        return found
+
+    def _made(self, split_key: str, row: _Row) -> PromptRows:
+        made = {
+            "prompt": json.loads(row.prompt),
+            "prompt_key": row.key,
+            "split_key": split_key,
+            "details": _details(row),
+            "feedback": [],
+        }
+        held_out = is_held_out(self._agent.name, split_key, self._options.val_split)
+        return PromptRows(held_out, [made], {str(row.trace)})
+
+
+def _query(agent: Agent) -> QuerySet[Trace, tuple[Any, ...]]:
+    """The columns of ``_Row``, in its order."""
+    text = {name: Cast(name, TextField()) for name in ("prompt", "details")}
+    return (
+        Trace.objects.filter(agent=agent)
+        .order_by("prompt_key", "id")
+        .values_list("id", "prompt_key", text["prompt"], text["details"])
+    )
+
+
+def _details(row: _Row) -> dict[str, Any]:
+    details = json.loads(row.details)
+    return details if isinstance(details, dict) else {}
+
+
+def _use(row: _Row) -> int:
+    details = _details(row)
+    return 2 if details.get(TESTS) else 1 if details else 0

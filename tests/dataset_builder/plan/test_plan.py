@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from rl.collect.feedback import write as feedback
+from rl.dataset_builder import DataOptions, freeze, survey, training_plan
+from rl.dataset_builder.plan.figures import figures
+from rl.models import Agent
+from tests.conftest import make_trace
+from tests.dataset_builder.ratings import rate, rate_prompts, rated
+from tests.dataset_builder.read.test_judged import propose
+
+
+def rows(agent) -> dict[str, int]:
+    return {plan.method: plan.rows for plan in training_plan(agent).methods}
+
+
+def test_an_agent_without_answers_has_nothing(agent):
+    assert set(rows(agent).values()) == {0}
+    assert training_plan(agent).advice.method == ""
+
+
+def test_the_counts_are_what_freezing_writes(agent, data_dir):
+    rate_prompts(agent, 12)
+    for number in range(12):
+        make_trace(agent, f"Question {number}?", "Unrated.", reward=0.9)
+        make_trace(agent, f"Question {number}?", "Unrated, poor.", reward=number / 12)
+    rated(agent, "Lonely?", "Yes.", 1)
+    make_trace(agent, "Single?", reward=0.3)
+    counted = rows(agent)
+    for method in ("dpo", "kto", "grpo", "reward"):
+        frozen = freeze(agent, DataOptions(), method=method)
+        assert frozen.train_rows + frozen.heldout_rows == counted[method], method
+
+
+def test_pairs_are_counted_up_to_the_limit_of_a_prompt(agent):
+    for value, count in ((1, 3), (0, 4)):
+        for number in range(count):
+            rated(agent, "Much rated?", f"{value} {number}", value)
+    assert (
+        rows(agent)["dpo"] == survey(agent, DataOptions()).train_rows + survey(agent, DataOptions()).heldout_rows == 5
+    )
+
+
+def test_picks_and_edited_answers_are_pairs_of_whole_answers_only(agent, trace):
+    other = make_trace(agent, response="Another.")
+    feedback.compare(trace, other, choice="left", rater="alice", source="test")
+    feedback.compare(trace, other, choice="tie", rater="bob", source="test")
+    for text in ("On Friday.", "Soon."):
+        feedback.correct(trace, text=text, rater="alice", source="test")
+    assert (rows(agent)["dpo"], rows(agent)["sft"]) == (2, 1)
+    agent.pair_type = Agent.PairType.WIDGET
+    assert rows(agent)["dpo"] == 0
+
+
+def test_superseded_ratings_and_other_agents_are_not_counted(agent, trace):
+    rate(trace, 0)
+    rate(trace, 1)
+    rate(make_trace(Agent.objects.create(name="other")), 1)
+    found = figures(agent)
+    assert (found.good, found.bad, found.ratings) == (1, 0, 1)
+
+
+def test_proposed_labels_count_from_the_threshold_that_a_person_chose(agent):
+    for number, confidence in enumerate((0.95, 0.6)):
+        propose(make_trace(agent, f"{number}?"), True, confidence)
+    assert rows(agent)["kto"] == 0
+    agent.auto_label_threshold = 0.9
+    assert rows(agent)["kto"] == 1
+
+
+def test_only_so_much_is_looked_at_and_the_plan_says_so(agent, monkeypatch):
+    rate_prompts(agent, 4)
+    for number in range(6):
+        make_trace(agent, f"{number}?", reward=0.5)
+    plan = training_plan(agent)
+    assert {one.method: one.how for one in plan.methods} == {
+        "dpo": "about", "kto": "about", "grpo": "about", "reward": "about", "sft": "about",
+    }  # fmt: skip
+    monkeypatch.setattr("rl.dataset_builder.plan.figures.RATINGS", 4)
+    monkeypatch.setattr("rl.dataset_builder.plan.figures.REWARDED", 5)
+    plan = training_plan(agent)
+    assert {one.how for one in plan.methods if one.rows} == {"at least"}
+    assert (plan.found.ratings, plan.found.rewarded) == (4, 5)
+    assert set(plan.remarks) == {"at least"}
+
+
+def test_empty_answers_that_are_rated_are_not_counted(agent):
+    rate_prompts(agent, 2)
+    rated(agent, "Empty?", "", 1)
+    assert rows(agent)["kto"] == 4
+
+
+def test_a_proposal_for_what_people_rated_is_not_counted_again(agent, data_dir):
+    agent.auto_label_threshold = 0.9
+    for event in rate_prompts(agent, 6):
+        propose(event.trace, True, 0.95)
+    propose(make_trace(agent, "Unrated?"), True, 0.95)
+    frozen = freeze(agent, DataOptions(), method="kto")
+    assert rows(agent)["kto"] == frozen.train_rows + frozen.heldout_rows == 13
+
+
+def test_picks_that_found_both_bad_are_two_bad_answers(agent, data_dir):
+    for number in range(6):
+        one, other = (make_trace(agent, f"Question {number}?", text) for text in ("Yes.", "No."))
+        feedback.compare(one, other, choice="both_bad", rater="alice", source="test")
+    rate(one, 1, "bob")
+    rate(one, 1, "carol")
+    rated(agent, "Fine?", "Fine.", 1)
+    frozen = freeze(agent, DataOptions(val_split=0), method="kto")
+    assert frozen.train_rows == 13
+    assert rows(agent)["dpo"] == 0
+    assert training_plan(agent).found.judged == 14  # one answer was rated as well
+
+
+def test_rewards_that_differ_by_rounding_only_are_equal(agent):
+    for number, reward in enumerate((0.1 + 0.2, 0.3)):
+        make_trace(agent, "Which?", f"Answer {number}.", reward=reward)
+    assert (figures(agent).differing_prompts, figures(agent).equal_prompts) == (0, 1)
+
+
+@pytest.mark.parametrize("count", [2, 20])
+def test_the_number_of_queries_does_not_grow(agent, count):
+    agent.auto_label_threshold = 0.9
+    rate_prompts(agent, count)
+    with CaptureQueriesContext(connection) as queries:
+        training_plan(agent)
+    assert len(queries) == 5
+
+
+def test_a_plan_can_be_written_as_json(agent):
+    rate_prompts(agent, 12)
+    document = json.loads(json.dumps(training_plan(agent).as_dict()))
+    assert document["advice"]["method"] == "dpo"
+    assert document["methods"][0] == {
+        "method": "dpo", "rows": 12, "how": "about", "made_of": "12 of ratings, 0 of picks and edited answers",
+        "missing": "", "ready": True,
+    }  # fmt: skip

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from rl import online_learner
+from rl.base.errors import RunConflict, UsageError
+from rl.models import Agent, Feedback, TrainingRun, TrainingSet
+from tests.conftest import make_trace
+
+pytestmark = pytest.mark.django_db
+State = TrainingRun.State
+
+
+@pytest.fixture(autouse=True)
+def _enabled(settings):
+    settings.ENABLE_ONLINE_LEARNING = True
+
+
+@pytest.fixture
+def agent(db) -> Agent:
+    return Agent.objects.create(name="support-chat", min_samples_to_retrain=4)
+
+
+def rate_pairs(agent: Agent, count: int, start: int = 0) -> None:
+    """``count`` prompts, each with one answer that is liked and one that is not: two ratings a prompt."""
+    for number in range(start, start + count):
+        for value in (0.0, 1.0):
+            trace = make_trace(agent, f"Question {number}?", f"Answer {number} {value}")
+            Feedback.objects.create(
+                agent=agent, trace=trace, kind="rating", rater="ann", scale="thumb", raw_value=value, value=value
+            )
+
+
+def finished_run(agent: Agent, state: State, hours_ago: float, trigger: str = "online") -> TrainingRun:
+    run = TrainingRun.objects.create(agent=agent, method="dpo", trigger=trigger)
+    run.claim()
+    run.finish(state)
+    TrainingRun.objects.filter(pk=run.pk).update(finished_at=timezone.now() - timedelta(hours=hours_ago))
+    return run
+
+
+def learned(agent: Agent) -> None:
+    """Marks all that waits as seen by a training set."""
+    seen = TrainingSet.objects.create(
+        agent=agent, method="dpo", content_hash=str(TrainingSet.objects.count()), train_rows=1, heldout_rows=1,
+        feedback_count=1, val_split=0.2,
+    )  # fmt: skip
+    online_learner.waiting_feedback(agent).update(training_set=seen)
+
+
+def test_nothing_is_due_before_enough_ratings_wait(agent):
+    rate_pairs(agent, 1)
+    assert online_learner.tick() == []
+
+
+def test_enough_ratings_start_one_run(agent):
+    rate_pairs(agent, 2)
+    (run,) = online_learner.tick()
+    assert (run.agent, run.state, run.trigger) == (agent, State.QUEUED, TrainingRun.Trigger.ONLINE)
+
+
+def test_a_second_tick_starts_no_second_run(agent):
+    rate_pairs(agent, 2)
+    online_learner.tick()
+    rate_pairs(agent, 4, start=10)
+    assert online_learner.tick() == []
+    assert agent.runs.count() == 1
+
+
+def test_ratings_that_a_run_has_learned_from_do_not_count_again(agent):
+    rate_pairs(agent, 4)
+    learned(agent)
+    finished_run(agent, State.SUCCEEDED, hours_ago=0)
+    rate_pairs(agent, 1, start=10)
+    assert online_learner.get_online_learner("support-chat").get_status().buffer_size == 2
+    assert online_learner.tick() == []
+
+
+def test_ratings_that_arrive_during_training_start_the_next_run(agent):
+    rate_pairs(agent, 4)
+    learned(agent)
+    rate_pairs(agent, 2, start=10)
+    finished_run(agent, State.SUCCEEDED, hours_ago=0)
+    assert len(online_learner.tick()) == 1
+
+
+def test_superseded_and_retracted_ratings_do_not_count(agent):
+    rate_pairs(agent, 4)
+    Feedback.objects.update(is_current=False)
+    assert online_learner.tick() == []
+
+
+def test_after_the_interval_fewer_ratings_are_enough(agent):
+    rate_pairs(agent, 1)
+    finished_run(agent, State.SUCCEEDED, hours_ago=25)
+    assert len(online_learner.tick()) == 1
+
+
+def test_the_interval_starts_nothing_without_a_trainable_pair(agent):
+    trace = make_trace(agent)
+    Feedback.objects.create(agent=agent, trace=trace, kind="rating", rater="ann", scale="thumb", raw_value=1, value=1.0)
+    finished_run(agent, State.SUCCEEDED, hours_ago=25)
+    assert online_learner.tick() == []
+    reason = online_learner.get_online_learner("support-chat").get_status().reason
+    assert reason == "what waits gives no pair; 'manage.py training_plan --agent support-chat' says what can use it"
+
+
+def test_the_interval_starts_nothing_without_new_ratings(agent):
+    rate_pairs(agent, 4)
+    learned(agent)
+    finished_run(agent, State.SUCCEEDED, hours_ago=100)
+    assert online_learner.tick() == []
+
+
+@pytest.mark.parametrize("state", [State.FAILED, State.CANCELLED])
+def test_a_run_that_did_not_succeed_is_tried_again_after_the_interval_only(agent, state):
+    rate_pairs(agent, 4)
+    finished_run(agent, state, hours_ago=1)
+    assert online_learner.tick() == []
+    TrainingRun.objects.update(finished_at=timezone.now() - timedelta(hours=25))
+    assert len(online_learner.tick()) == 1
+
+
+def test_a_failed_run_by_hand_does_not_hold_the_learner_back(agent):
+    rate_pairs(agent, 4)
+    finished_run(agent, State.FAILED, hours_ago=1, trigger="manual")
+    assert len(online_learner.tick()) == 1
+
+
+def test_it_is_off_unless_the_site_turns_it_on(agent, settings):
+    settings.ENABLE_ONLINE_LEARNING = False
+    rate_pairs(agent, 4)
+    assert online_learner.tick() == []
+
+
+def test_one_agent_can_be_left_out(agent):
+    rate_pairs(agent, 4)
+    Agent.objects.update(online_learning=False)
+    assert online_learner.tick() == []
+
+
+def test_each_agent_has_its_own_count(agent):
+    other = Agent.objects.create(name="other", min_samples_to_retrain=4)
+    rate_pairs(agent, 1)
+    rate_pairs(other, 2)
+    assert [run.agent for run in online_learner.tick()] == [other]
+
+
+def test_a_person_may_start_a_run_early_but_not_a_second_one(agent):
+    learner = online_learner.get_online_learner("Support-Chat")
+    assert learner.trigger_retrain().state == State.QUEUED
+    with pytest.raises(RunConflict, match="in progress"):
+        learner.trigger_retrain()
+
+
+def test_the_run_exports_as_the_agent_says_and_deploys_nothing_by_default(agent):
+    run = online_learner.OnlineLearner(agent).trigger_retrain()
+    assert (run.options["export"], run.options["quantization"], run.options["deploy"]) == (True, "q8_0", "")
+
+
+def test_feedback_is_counted_as_soon_as_it_is_added(agent):
+    learner = online_learner.OnlineLearner(agent)
+    learner.add_feedback(make_trace(agent), rater="ann", scale="thumb", value=1)
+    assert learner.get_status().buffer_size == 1
+
+
+def test_feedback_on_another_agents_trace_is_refused(agent):
+    foreign = make_trace(Agent.objects.create(name="other"))
+    with pytest.raises(UsageError, match="does not belong to support-chat"):
+        online_learner.OnlineLearner(agent).add_feedback(foreign, rater="ann", scale="thumb", value=1)
+
+
+def test_an_unknown_agent_is_an_error():
+    with pytest.raises(UsageError, match="no agent is named 'nobody'"):
+        online_learner.get_online_learner("nobody")
+
+
+def test_switching_it_on_sets_the_agents_numbers(agent):
+    online_learner.init_online_learner("support-chat", min_samples=7, retrain_interval_hours=2)
+    agent.refresh_from_db()
+    assert (agent.online_learning, agent.min_samples_to_retrain, agent.retrain_interval_hours) == (True, 7, 2)
+
+
+def test_asking_is_cheap_however_many_ratings_there_are(agent, django_assert_max_num_queries):
+    rate_pairs(agent, 30)
+    with django_assert_max_num_queries(3):
+        online_learner.OnlineLearner(agent).get_status()
+
+
+def test_an_agent_with_broken_settings_does_not_hold_the_others_back(agent):
+    broken = Agent.objects.create(name="broken", min_samples_to_retrain=4, training_overrides={"epochs": "three"})
+    rate_pairs(broken, 2)
+    rate_pairs(agent, 2)
+    assert [run.agent for run in online_learner.tick()] == [agent]
+
+
+def test_an_older_run_that_was_resumed_is_the_one_in_progress(agent):
+    resumed = TrainingRun.objects.create(agent=agent, method="dpo", state=State.FAILED)
+    finished_run(agent, State.FAILED, hours_ago=100, trigger="manual")
+    rate_pairs(agent, 2)
+    assert resumed.requeue()
+    status = online_learner.OnlineLearner(agent).get_status()
+    assert (status.is_training, status.should_retrain, status.last_run) == (True, False, resumed.pk)
