@@ -1,3 +1,5 @@
+"""Admin and the site."""
+
 from __future__ import annotations
 
 from django.contrib import admin

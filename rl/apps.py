@@ -1,3 +1,8 @@
+"""The Django app.
+
+Imports: checks, operations, tasks, web; Django.
+"""
+
 from __future__ import annotations
 
 from django.apps import AppConfig

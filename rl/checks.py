@@ -1,4 +1,7 @@
-"""Start-up checks, each with an id and a hint. ``manage.py check`` prints them; Django runs them before it serves."""
+"""Start-up checks, each with an id and a hint. ``manage.py check`` prints them; Django runs them before it serves.
+
+Imports: base, export, operations, rewards, sandbox, training; Django.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Faults of the machine that are nobody's mistake and pass: a full disk, a database that is gone or busy.
 
 SQLite's result codes (sqlite.org/rescode.html) and PostgreSQL's SQLSTATEs say which.
+
+Imports: base; Django.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ An agent is due when ``min_samples_to_retrain`` new current ratings wait, or whe
 since its last run and what waits gives at least one trainable pair. After a run of the learner that failed or was
 cancelled only the interval counts, so that a run that cannot succeed is not tried every minute. Ratings that arrive
 while a run is at work are not in its training set and wait for the next one.
+
+Imports: base, collect, dataset_builder, models, runs; Django.
 """
 
 from __future__ import annotations

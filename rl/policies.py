@@ -1,4 +1,7 @@
-"""Policies as N3 knows them: an agent's scored answers, trained into versions that are numbered by their feedback."""
+"""Policies as N3 knows them: an agent's scored answers, trained into versions that are numbered by their feedback.
+
+Imports: base, config, lm, models, runs, training, versions; Django.
+"""
 
 from __future__ import annotations
 

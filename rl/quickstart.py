@@ -1,4 +1,7 @@
-"""The first run of the whole loop, step by step. Every step looks at what is there already, so a second run is immediate."""
+"""The first run of the whole loop, step by step. Every step looks at what is there already, so a second run is immediate.
+
+Imports: base, config, dataset_builder, demo, export, models, operations, runs; Django.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Queue entry points. Each is short and idempotent: the queue delivers tasks again when it is in doubt."""
+"""Queue entry points. Each is short and idempotent: the queue delivers tasks again when it is in doubt.
+
+Imports: base, collect, models, online_learner, operations, runs, scoring, serving; Django.
+"""
 
 from __future__ import annotations
 

@@ -1,231 +1,155 @@
-"""Imports run one way. The table is the one of docs/architecture.md."""
+"""Imports run one way. What a folder may import stands in the docstring of its ``__init__``, in a line such as
+
+    Imports: base, config, models; Django.
+
+which holds for the folders in it too, unless they have a line of their own. Modules that lie in ``rl`` itself have one each.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
+from collections import defaultdict
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-HEAVY = {"torch", "transformers", "trl", "peft", "datasets", "accelerate", "sklearn"}
+RL = ROOT / "rl"
+LIBRARIES = {
+    "torch": {"torch", "transformers", "trl", "peft", "datasets", "accelerate", "sklearn"},
+    "Django": {
+        "django",
+        "django_q",
+        "django_filters",
+        "rest_framework",
+        "drf_spectacular",
+        "axes",
+        "corsheaders",
+        "csp",
+    },
+}
+OUTSIDE = {"admin", "apps", "checks", "doctor", "management", "quickstart", "tasks", "web"}
+"""Nobody below imports these."""
+LINE = re.compile(r"^Imports: ([\w,\s]+?)(?:; ([\w,\s]+))?\.$", re.MULTILINE)
 
-# Files that only registries name: torch at the top, never the database.
-TORCH_LEAVES = (
-    "rl.training.dpo",
-    "rl.training.kto",
-    "rl.training.grpo",
-    "rl.training.agent.train",
-    "rl.training.agent.rollouts",
-    "rl.training.agent.rows",
-    "rl.training.agent.episodes",
-    "rl.lm.generating",
-    "rl.lm.chat.format",
-    "rl.lm.chat.library",
-    "rl.lm.chat.styles",
-    "rl.lm.chat.template",
-    "rl.lm.chat.tokens",
-    "rl.lm.chat.turns",
-    "rl.lm.minimind",
-    "rl.training.ppo.train",
-    "rl.training.ppo.checkpoint",
-    "rl.training.ppo.math",
-    "rl.training.ppo.networks",
-    "rl.training.ppo.prompts",
-    "rl.training.ppo.rollout",
-    "rl.training.ppo.update",
-    "rl.training.reward_model",
-    "rl.training.reward_scoring",
-    "rl.training.fresh_prompts",
-    "rl.training.stored_groups",
-    "rl.training.alive",
-    "rl.training.warm_up",
-    "rl.lm.processes",
-    "rl.training.fitting",
-    "rl.training.preparing",
-    "rl.training.callbacks",
-    "rl.training.label_model",
-    "rl.lm.loading",
-    "rl.lm.quantizing",
-    "rl.runs.report.trackers",
-    "rl.lm.tiny_model",
-    "rl.evaluation.torch.scoring",
-    "rl.evaluation.torch.answering",
-    "rl.evaluation.torch.solving",
-    "rl.evaluation.torch.speaking",
-    "rl.evaluation.torch.divergence",
-    "rl.lm.encoding",
-    "rl.lm.log_probs",
-    "rl.lm.resources",
-    "rl.export.hf.merge",
-    "rl.export.hf.lora",
-    "rl.export.hf.onnx",
-    "rl.export.gguf.export",
-    "rl.export.gguf.check",
-    "rl.export.gguf.convert",
-    "rl.export.gguf.quantize",
-    "rl.export.gguf.tokenizer",
-    "rl.export.gguf.weights",
-    "rl.export.hf.adapter",
-    "rl.export.hf.base_weights",
-    "rl.export.gguf.lora",
-    "rl.export.gguf.lora_check",
-    "rl.export.gguf.making",
-    "rl.export.gguf.requantize",
-    "rl.export.hf.merged_weights",
-    "rl.export.hf.safetensors_writer",
-    "rl.export.hf.loading",
-)
-# Base: standard library and psutil. They may see each other and nothing else of ours.
-BASE = (
-    "rl.base.errors", "rl.base.records", "rl.base.training_result", "rl.config", "rl.hardware", "rl.base.slugs", "rl.base.files", "rl.base.disk_space",
-    "rl.sandbox",
-    "rl.config.levels", "rl.base.export_records",
-    "rl.config.reward_weights", "rl.config.guard_limits", "rl.base.find_process", "rl.base.logs",
-)  # fmt: skip
-# Pure: records in, records out; no Django.
-PURE = (
-    "rl.data_formatter",
-    "rl.rewards",
-    "rl.environments",
-    "rl.collect.capture",
-    "rl.collect.checkpoints",
-    "rl.collect.command_center",
-    "rl.collect.decisions",
-    "rl.collect.importers.toolbox_checkpoint",
-    "rl.collect.importers.toolbox_trace",
-    "rl.collect.limits",
-    "rl.collect.otlp",
-    "rl.collect.traces.checks",
-    "rl.collect.traces.imported",
-    "rl.collect.importers.chat",
-    "rl.collect.importers.fields",
-    "rl.collect.importers.inflating",
-    "rl.collect.importers.langfuse_answers",
-    "rl.collect.importers.langfuse_score",
-    "rl.collect.importers.langfuse_values",
-    "rl.collect.importers.n3",
-    "rl.collect.importers.ocd_decision",
-    "rl.collect.importers.openai_chat",
-    "rl.collect.importers.openai_preference",
-    "rl.collect.importers.openwebui_feedback",
-    "rl.collect.importers.parquet",
-    "rl.collect.importers.rows",
-    "rl.collect.importers.sharegpt",
-    "rl.collect.importers.trl",
-    "rl.collect.ingest.dry_run",
-    "rl.collect.json_stream",
-    "rl.collect.storable",
-    "rl.evaluation.stats.intervals",
-    "rl.evaluation.gate",
-    "rl.evaluation.guards.answer_errors",
-    "rl.evaluation.stats.bootstrap",
-    "rl.evaluation.contest",
-    "rl.evaluation.evidence",
-    "rl.evaluation.guards.rails",
-    "rl.evaluation.lm_eval.results",
-    "rl.evaluation.lm_eval.task",
-    "rl.evaluation.stats.mcnemar",
-    "rl.evaluation.guards.refusals",
-    "rl.evaluation.stats.sample_size",
-    "rl.serving.experiments.sequential",
-    "rl.serving.experiments.tallies",
-    "rl.serving.experiments.verdicts",
-    "rl.serving.experiments.wording",
-    "rl.serving.allocation",
-    "rl.demo.support",
-    "rl.demo.phrases",
-    "rl.demo.agent_tasks",
-)
-# Nobody imports these.
-TOP = ("rl.tasks", "rl.web", "rl.admin", "rl.management")
+
+class Allowed(NamedTuple):
+    rooms: set[str]
+    libraries: set[str]
 
 
 def modules() -> dict[str, Path]:
-    files = sorted((ROOT / "rl").rglob("*.py"))
-    return {".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file for file in files}
+    files = sorted(RL.rglob("*.py"))
+    names = {".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file for file in files}
+    return {name: file for name, file in names.items() if name != "rl" and "migrations" not in name}
 
 
 @cache
 def imports_of(file: Path) -> set[str]:
-    found = set()
+    names = set()
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+            names |= {node.module} if node.module != "rl" else {f"rl.{alias.name}" for alias in node.names}
+    return names
 
 
-def within(name: str, packages: tuple[str, ...]) -> bool:
-    return any(name == package or name.startswith(f"{package}.") for package in packages)
+def room_of(module: str) -> str:
+    return module.split(".")[1]
 
 
-def offenders(of: tuple[str, ...], is_forbidden) -> list[str]:
-    return [
-        f"{module} imports {name}"
+def rooms_of(file: Path, own: str) -> set[str]:
+    return {room_of(name) for name in imports_of(file) if name.startswith("rl.")} - {own}
+
+
+def libraries_of(file: Path) -> set[str]:
+    imported = {name.split(".")[0] for name in imports_of(file)}
+    return {library for library, packages in LIBRARIES.items() if imported & packages}
+
+
+def declaration(file: Path) -> Allowed | None:
+    line = LINE.search(ast.get_docstring(ast.parse(file.read_text())) or "")
+    if line is None:
+        return None
+    rooms, libraries = (set(re.split(r",\s+", part)) if part else set() for part in line.groups())
+    return Allowed(rooms - {"nothing"}, libraries)
+
+
+def allowed(file: Path) -> Allowed:
+    """By the innermost folder that says it. Raises LookupError where none does."""
+    if file.parent == RL:
+        found = declaration(file)
+        if found:
+            return found
+    for folder in file.parents:
+        if folder == RL:
+            break
+        if found := declaration(folder / "__init__.py"):
+            return found
+    raise LookupError(f"{file.relative_to(ROOT)}: no docstring says 'Imports: …'")
+
+
+def test_every_file_imports_only_what_its_folder_says():
+    offences = []
+    for module, file in modules().items():
+        may = allowed(file)
+        offences += [f"{module} imports {room}" for room in rooms_of(file, room_of(module)) - may.rooms]
+        offences += [f"{module} imports {library}" for library in libraries_of(file) - may.libraries]
+    assert sorted(offences) == []
+
+
+def test_no_folder_says_more_than_it_needs():
+    used: dict[Path, Allowed] = defaultdict(lambda: Allowed(set(), set()))
+    for module, file in modules().items():
+        says = file if file.parent == RL else next(f for f in file.parents if declaration(f / "__init__.py"))
+        used[says].rooms.update(rooms_of(file, room_of(module)))
+        used[says].libraries.update(libraries_of(file))
+    too_much = {}
+    for says, needed in used.items():
+        may = declaration(says if says.is_file() else says / "__init__.py")
+        assert may is not None
+        if extra := sorted((may.rooms - needed.rooms) | (may.libraries - needed.libraries)):
+            too_much[str(says.relative_to(ROOT))] = extra
+    assert too_much == {}
+
+
+def test_packages_form_no_knot():
+    graph: dict[str, set[str]] = defaultdict(set)
+    for module, file in modules().items():
+        graph[room_of(module)] |= rooms_of(file, room_of(module))
+    try:
+        list(TopologicalSorter(graph).static_order())
+    except CycleError as knot:
+        pytest.fail(f"packages that import each other: {' -> '.join(knot.args[1])}")
+
+
+def test_nothing_below_imports_the_outside():
+    offences = [
+        f"{module} imports {room}"
         for module, file in modules().items()
-        if within(module, of)
-        for name in sorted(imports_of(file))
-        if is_forbidden(name)
+        if room_of(module) not in OUTSIDE
+        for room in rooms_of(file, room_of(module)) & OUTSIDE
     ]
+    assert offences == []
 
 
-def is_ours(name: str) -> bool:
-    return name == "rl" or name.startswith("rl.")
-
-
-def test_the_base_sees_only_itself():
-    def forbidden(name: str) -> bool:
-        return (is_ours(name) and name != "rl" and not within(name, BASE)) or name.split(".")[0] in HEAVY | {"django"}
-
-    assert offenders(BASE, forbidden) == []
-
-
-def test_pure_modules_know_neither_django_nor_torch_nor_the_models():
-    def forbidden(name: str) -> bool:
-        return name.split(".")[0] in HEAVY | {"django"} or within(name, ("rl.models", *TOP))
-
-    assert offenders(PURE, forbidden) == []
-
-
-def test_torch_leaves_never_touch_the_database():
-    def forbidden(name: str) -> bool:
-        return name.split(".")[0] in {"django", "django_q"} or within(name, ("rl.models", *TOP))
-
-    assert offenders(TORCH_LEAVES, forbidden) == []
-
-
-def test_only_torch_leaves_import_torch():
-    heavy = [
-        f"{module} imports {name}"
-        for module, file in modules().items()
-        if not within(module, TORCH_LEAVES)
-        for name in sorted(imports_of(file))
-        if name.split(".")[0] in HEAVY
+def test_what_needs_torch_never_touches_the_database():
+    both = [module for module, file in modules().items() if libraries_of(file) == {"torch", "Django"}]
+    assert both == []
+    beside_models = [
+        module for module, file in modules().items() if "torch" in libraries_of(file) and "models" in rooms_of(file, "")
     ]
-    assert heavy == []
-
-
-def test_models_see_only_the_base_and_each_other():
-    def forbidden(name: str) -> bool:
-        return is_ours(name) and name != "rl" and not within(name, (*BASE, "rl.models", "rl.config.levels"))
-
-    assert [line for line in offenders(("rl.models",), forbidden) if "rl.export" not in line.split()[-1]] == []
-
-
-@pytest.mark.parametrize("top", TOP)
-def test_nothing_below_imports_the_top(top: str):
-    below = tuple(name for name in modules() if not within(name, TOP) and name not in ("rl", "rl.apps"))
-    assert offenders(below, lambda name: within(name, (top,))) == []
+    assert beside_models == []
 
 
 def test_files_and_functions_stay_small():
     too_long = []
     for module, file in modules().items():
-        if "migrations" in module:
-            continue
         text = file.read_text()
         if text.count("\n") > 300:
             too_long.append(f"{module}: {text.count(chr(10))} lines")

@@ -1,3 +1,5 @@
+"""API keys."""
+
 from __future__ import annotations
 
 from typing import Any

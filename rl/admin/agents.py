@@ -1,3 +1,5 @@
+"""Agents."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""Who did what."""
+
 from __future__ import annotations
 
 from django.contrib import admin

@@ -1,3 +1,5 @@
+"""Episodes."""
+
 from __future__ import annotations
 
 from typing import Any

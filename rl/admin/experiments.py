@@ -1,3 +1,5 @@
+"""Experiments, arms, assignments."""
+
 from __future__ import annotations
 
 from typing import Any

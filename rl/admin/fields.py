@@ -1,3 +1,5 @@
+"""Form fields."""
+
 from __future__ import annotations
 
 from typing import Any

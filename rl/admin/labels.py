@@ -1,3 +1,5 @@
+"""Label models, proposed labels."""
+
 from __future__ import annotations
 
 from django.contrib import admin

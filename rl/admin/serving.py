@@ -1,3 +1,5 @@
+"""Deployments, experiments."""
+
 from __future__ import annotations
 
 from django.contrib import admin

@@ -1,3 +1,5 @@
+"""Failed sign-ins."""
+
 from __future__ import annotations
 
 from axes.models import AccessAttempt

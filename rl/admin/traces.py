@@ -1,3 +1,5 @@
+"""Traces."""
+
 from __future__ import annotations
 
 from django.contrib import admin

@@ -1,3 +1,5 @@
+"""Sets, runs, metrics; cancel."""
+
 from __future__ import annotations
 
 from typing import Any

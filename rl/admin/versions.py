@@ -1,3 +1,5 @@
+"""Versions, artifacts, evaluations."""
+
 from __future__ import annotations
 
 from django.contrib import admin

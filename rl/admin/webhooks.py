@@ -1,3 +1,5 @@
+"""Deliveries of webhooks."""
+
 from __future__ import annotations
 
 from django.contrib import admin, messages

@@ -6,6 +6,8 @@ trained on only from the confidence on that a person chose for the agent.
 - ``learn``: a LabelModel from people's labels, measured on held-out prompts
 - ``propose``: its proposals for the traces that nobody has labelled
 - ``predictor``: what ``learned_reward`` asks
+
+Imports: base, collect, dataset_builder, models; Django.
 """
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+"""From people's labels to a measured model."""
+
 from __future__ import annotations
 
 from collections import Counter

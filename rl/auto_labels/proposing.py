@@ -1,3 +1,5 @@
+"""Its proposals, stored apart."""
+
 from __future__ import annotations
 
 from collections import Counter

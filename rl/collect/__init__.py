@@ -1,4 +1,7 @@
-"""How data comes in: feedback events, captured answers, foreign files."""
+"""How data comes in: feedback events, captured answers, foreign files.
+
+Imports: base, data_formatter, environments, models; Django.
+"""
 
 from __future__ import annotations
 

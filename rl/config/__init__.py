@@ -1,4 +1,7 @@
-"""Hyper-parameters and presets."""
+"""Hyper-parameters and presets.
+
+Imports: base.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,8 @@
 - ``build_preference_pairs``: any other rated answers, side-by-side picks and edited answers
 - ``pairs_to_jsonl``, ``load_pairs_from_jsonl``: the pairs as a file
 - ``training_row``: a pair as a trainer reads it; ``read_training_rows``: a file of rows for any method
+
+Imports: base.
 """
 
 from __future__ import annotations

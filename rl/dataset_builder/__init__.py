@@ -9,6 +9,8 @@
 - ``training_plan``: how many rows each method could use
 - ``DatasetPipeline``, ``prepare_training_dataset``, ``get_training_stats``: the same under names that users of
   other systems know
+
+Imports: base, collect, data_formatter, demo, environments, models; Django.
 """
 
 from __future__ import annotations

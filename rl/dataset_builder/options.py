@@ -1,3 +1,5 @@
+"""Which pairs to build."""
+
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass

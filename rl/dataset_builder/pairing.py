@@ -1,3 +1,5 @@
+"""The builder of each pair type."""
+
 from __future__ import annotations
 
 from collections import Counter

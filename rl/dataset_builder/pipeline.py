@@ -1,3 +1,5 @@
+"""DatasetPipeline."""
+
 from __future__ import annotations
 
 from typing import Any

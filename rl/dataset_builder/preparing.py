@@ -1,3 +1,5 @@
+"""Prepare_training_dataset."""
+
 from __future__ import annotations
 
 from pathlib import Path

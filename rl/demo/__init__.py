@@ -1,4 +1,7 @@
-"""Data of the quickstart: a small support chat that is simulated, and says so."""
+"""Data of the quickstart: a small support chat that is simulated, and says so.
+
+Imports: base, models; Django.
+"""
 
 from __future__ import annotations
 

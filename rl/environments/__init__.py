@@ -1,4 +1,7 @@
-"""Worlds in which an agent with tools is tried: tasks in, observations and rewards out. No Django, no torch."""
+"""Worlds in which an agent with tools is tried: tasks in, observations and rewards out. No Django, no torch.
+
+Imports: base, config, data_formatter, rewards, sandbox.
+"""
 
 from __future__ import annotations
 

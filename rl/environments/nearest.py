@@ -1,3 +1,5 @@
+"""Did you mean this name?."""
+
 from __future__ import annotations
 
 import difflib

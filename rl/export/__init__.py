@@ -3,6 +3,8 @@
 ``EXPORTERS`` names one leaf module per format; each has ``export(job: ExportJob, report: Report) -> ExportResult`` and is
 imported on first use, because it needs torch. ``GGUFExporter``, ``export_to_ollama``, ``OllamaDeployer`` and
 ``OllamaHostingProfile`` can be had from here, and are imported on first use too.
+
+Imports: base, config, dataset_builder, lm, models, operations, versions; Django.
 """
 
 from __future__ import annotations

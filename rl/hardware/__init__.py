@@ -1,4 +1,7 @@
-"""What this machine is, which numbers suit it, and about how long a training run would take on it."""
+"""What this machine is, which numbers suit it, and about how long a training run would take on it.
+
+Imports: base, config.
+"""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Import tables."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

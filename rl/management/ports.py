@@ -1,3 +1,5 @@
+"""Port numbers, and whether one is free."""
+
 from __future__ import annotations
 
 import argparse

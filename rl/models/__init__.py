@@ -2,6 +2,8 @@
 
 agents <- traces <- versions <- training <- feedback, serving, experiments, episodes;  traces <- labels;
 agents <- spans;  access, audit and webhooks stand alone.
+
+Imports: base, config; Django.
 """
 
 from __future__ import annotations

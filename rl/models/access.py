@@ -1,3 +1,5 @@
+"""ApiKey."""
+
 from __future__ import annotations
 
 import hashlib

@@ -1,3 +1,5 @@
+"""Agent."""
+
 from __future__ import annotations
 
 from dataclasses import fields

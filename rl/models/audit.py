@@ -1,3 +1,5 @@
+"""AuditEvent: who did what."""
+
 from __future__ import annotations
 
 from django.db import models

@@ -1,3 +1,5 @@
+"""Episode: how each ended."""
+
 from __future__ import annotations
 
 from django.db import models

@@ -1,3 +1,5 @@
+"""Feedback."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator

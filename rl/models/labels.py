@@ -1,3 +1,5 @@
+"""LabelModel, LabelProposal."""
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""Deployment, Experiment, Arm, Assignment."""
+
 from __future__ import annotations
 
 from django.db import models, transaction

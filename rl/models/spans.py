@@ -1,3 +1,5 @@
+"""PendingSpan."""
+
 from __future__ import annotations
 
 from django.db import models

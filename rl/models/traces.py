@@ -1,3 +1,5 @@
+"""Trace, prompt_key."""
+
 from __future__ import annotations
 
 import hashlib

@@ -1,3 +1,5 @@
+"""TrainingSet and members, TrainingRun, MetricPoint."""
+
 from __future__ import annotations
 
 import uuid

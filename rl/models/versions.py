@@ -1,3 +1,5 @@
+"""ModelVersion, Artifact, Evaluation."""
+
 from __future__ import annotations
 
 from django.db import models

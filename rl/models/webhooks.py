@@ -1,3 +1,5 @@
+"""WebhookDelivery."""
+
 from __future__ import annotations
 
 import uuid

@@ -1,3 +1,6 @@
-"""What an operator does: backups, a look at the installation, retention."""
+"""What an operator does: backups, a look at the installation, retention.
+
+Imports: base, environments, models; Django.
+"""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+"""API keys are revoked."""
+
 from __future__ import annotations
 
 from django.db import transaction

@@ -1,3 +1,5 @@
+"""BaseReward, RewardResult."""
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod

@@ -1,3 +1,5 @@
+"""Rewards of one's own, by path."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -1,3 +1,5 @@
+"""Tokens, tool calls, time."""
+
 from __future__ import annotations
 
 from statistics import fmean

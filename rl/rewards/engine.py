@@ -1,3 +1,5 @@
+"""RewardEngine: combine, group, label."""
+
 from __future__ import annotations
 
 import math

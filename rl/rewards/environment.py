@@ -1,3 +1,5 @@
+"""How an episode ended."""
+
 from __future__ import annotations
 
 import math

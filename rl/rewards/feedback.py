@@ -1,3 +1,5 @@
+"""Ratings."""
+
 from __future__ import annotations
 
 from statistics import fmean

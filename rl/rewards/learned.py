@@ -1,3 +1,5 @@
+"""What a model expects."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,3 +1,5 @@
+"""What became of the traces."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field

@@ -1,3 +1,5 @@
+"""The same for SQL."""
+
 from __future__ import annotations
 
 import logging

@@ -1,3 +1,5 @@
+"""Counts, mean and spread."""
+
 from __future__ import annotations
 
 import math

@@ -1,3 +1,5 @@
+"""Parses its code."""
+
 from __future__ import annotations
 
 from rl.base.records import TraceRecord

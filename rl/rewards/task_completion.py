@@ -1,3 +1,5 @@
+"""Tasks."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -1,3 +1,5 @@
+"""Tool calls."""
+
 from __future__ import annotations
 
 from rl.base.records import TraceRecord

@@ -1,4 +1,7 @@
-"""Runs untrusted code, or refuses: there is no way to run it unprotected. See docs/sandbox.md."""
+"""Runs untrusted code, or refuses: there is no way to run it unprotected. See docs/sandbox.md.
+
+Imports: base.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""Where versions are served: deployments on targets that applications talk to."""
+"""Where versions are served: deployments on targets that applications talk to.
+
+Imports: base, collect, config, evaluation, export, faults, hardware, models, operations, versions; Django.
+"""

@@ -1,4 +1,7 @@
-"""Training methods by name. A method is a module with ``train(job: TrainingJob, report: Report) -> TrainingResult``."""
+"""Training methods by name. A method is a module with ``train(job: TrainingJob, report: Report) -> TrainingResult``.
+
+Imports: base, config, data_formatter, environments, lm; torch.
+"""
 
 from __future__ import annotations
 

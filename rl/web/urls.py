@@ -1,3 +1,5 @@
+"""Every address."""
+
 from __future__ import annotations
 
 from django.contrib.auth.views import LoginView, LogoutView

@@ -1,4 +1,7 @@
-"""Recording what an agent does, from inside its process: the standard library alone, no Django, no torch."""
+"""Recording what an agent does, from inside its process: the standard library alone, no Django, no torch.
+
+Imports: base.
+"""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""What was recorded, in numbers."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable

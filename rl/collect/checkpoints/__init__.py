@@ -1,4 +1,7 @@
-"""Reads the checkpoints of ToolBoxV2's agents. They are pickles, which are programs, and are never executed."""
+"""Reads the checkpoints of ToolBoxV2's agents. They are pickles, which are programs, and are never executed.
+
+Imports: base.
+"""
 
 from __future__ import annotations
 

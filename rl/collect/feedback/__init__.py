@@ -1,0 +1,1 @@
+"""What is said about answers: checked events, and the one place that writes them."""

@@ -1,3 +1,5 @@
+"""Packed files, within bounds."""
+
 from __future__ import annotations
 
 from io import RawIOBase

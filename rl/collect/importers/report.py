@@ -1,3 +1,5 @@
+"""What became of each record."""
+
 from __future__ import annotations
 
 from collections import Counter

@@ -1,0 +1,1 @@
+"""Importing files and folders."""

@@ -1,5 +1,8 @@
 """OpenTelemetry spans as answers, tool calls and feedback. Knows the two dialects that instrumentations speak:
-OpenTelemetry's own ``gen_ai.*`` and OpenInference's ``llm.*``."""
+OpenTelemetry's own ``gen_ai.*`` and OpenInference's ``llm.*``.
+
+Imports: base.
+"""
 
 from __future__ import annotations
 

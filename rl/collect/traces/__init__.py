@@ -1,0 +1,1 @@
+"""Answers that come in: checked, and written."""

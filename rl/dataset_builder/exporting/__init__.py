@@ -1,4 +1,7 @@
-"""Training data as files for other tools. A format is one class of a small file: a RowFormat."""
+"""Training data as files for other tools. A format is one class of a small file: a RowFormat.
+
+Imports: base, collect, data_formatter, models, rewards.
+"""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Filters, counts, writes."""
+
 from __future__ import annotations
 
 from collections import Counter, deque

@@ -1,0 +1,1 @@
+"""Training sets: split, written once, and the feedback that they hold."""

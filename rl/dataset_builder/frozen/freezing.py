@@ -1,3 +1,5 @@
+"""Writes a TrainingSet."""
+
 from __future__ import annotations
 
 import hashlib

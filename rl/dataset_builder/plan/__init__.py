@@ -1,0 +1,1 @@
+"""What could be trained now, and what is missing."""

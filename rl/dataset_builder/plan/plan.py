@@ -1,3 +1,5 @@
+"""Training_plan."""
+
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass

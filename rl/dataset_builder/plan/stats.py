@@ -1,3 +1,5 @@
+"""Get_training_stats."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""What would be written, counted only."""
+
 from __future__ import annotations
 
 from array import array

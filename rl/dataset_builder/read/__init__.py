@@ -1,0 +1,1 @@
+"""What there is to learn from: one source a file."""

@@ -1,3 +1,5 @@
+"""The same from files."""
+
 from __future__ import annotations
 
 from collections import defaultdict

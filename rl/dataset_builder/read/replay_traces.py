@@ -1,3 +1,5 @@
+"""Traces with tool calls, prompt by prompt."""
+
 from __future__ import annotations
 
 import heapq

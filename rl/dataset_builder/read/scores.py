@@ -1,3 +1,5 @@
+"""Mean and spread of ratings."""
+
 from __future__ import annotations
 
 import math

@@ -1,0 +1,1 @@
+"""Rows of training sets, one kind a file."""

@@ -1,3 +1,5 @@
+"""DPO's."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,3 +1,5 @@
+"""Prompts alone: online GRPO, PPO."""
+
 from __future__ import annotations
 
 import json

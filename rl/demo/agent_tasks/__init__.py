@@ -1,4 +1,7 @@
-"""Small tasks for the two environments, train and eval: new members of the same families. Names and facts are made up."""
+"""Small tasks for the two environments, train and eval: new members of the same families. Names and facts are made up.
+
+Imports: nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""The whole file."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -1,3 +1,5 @@
+"""Its keys, and where they stand."""
+
 from __future__ import annotations
 
 import re

@@ -1,3 +1,5 @@
+"""What a crew is."""
+
 from __future__ import annotations
 
 import time

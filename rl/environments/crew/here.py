@@ -1,3 +1,5 @@
+"""In this process."""
+
 from __future__ import annotations
 
 import json

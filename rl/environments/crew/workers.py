@@ -1,3 +1,5 @@
+"""In several processes."""
+
 from __future__ import annotations
 
 import selectors

@@ -1,3 +1,5 @@
+"""One split as a sequence."""
+
 from __future__ import annotations
 
 import random

@@ -1,3 +1,5 @@
+"""Programming tasks and search tasks."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping

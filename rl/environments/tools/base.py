@@ -1,3 +1,5 @@
+"""BaseTool, ToolFailed."""
+
 from __future__ import annotations
 
 from abc import ABC

@@ -1,3 +1,5 @@
+"""Python in the sandbox."""
+
 from __future__ import annotations
 
 from rl.environments.tools.base import BaseTool, ToolFailed

@@ -1,3 +1,5 @@
+"""Arguments against a tool's own schema."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping

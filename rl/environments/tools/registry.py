@@ -1,3 +1,5 @@
+"""By name, with checked arguments."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence

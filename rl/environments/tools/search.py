@@ -1,3 +1,5 @@
+"""BM25 over texts in memory."""
+
 from __future__ import annotations
 
 import re

@@ -1,0 +1,4 @@
+"""Tasks of lm-evaluation-harness.
+
+Imports: base, lm; Django.
+"""

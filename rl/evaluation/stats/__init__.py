@@ -1,0 +1,4 @@
+"""Intervals and tests.
+
+Imports: base.
+"""

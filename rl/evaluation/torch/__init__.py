@@ -1,0 +1,4 @@
+"""Runs the models that are measured.
+
+Imports: base, config, environments, lm, training; torch.
+"""

@@ -1,0 +1,4 @@
+"""GGUF files, for llama.cpp and what is built on it.
+
+Imports: base, config, lm; torch.
+"""

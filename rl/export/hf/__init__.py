@@ -1,0 +1,4 @@
+"""Files as transformers, PEFT and ONNX Runtime read them.
+
+Imports: base, lm; torch.
+"""

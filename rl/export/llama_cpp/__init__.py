@@ -1,0 +1,4 @@
+"""llama.cpp, asked about a file.
+
+Imports: base.
+"""

@@ -1,0 +1,4 @@
+"""Registering with an Ollama server.
+
+Imports: base.
+"""

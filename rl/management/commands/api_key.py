@@ -1,3 +1,5 @@
+"""Make, list, revoke."""
+
 from __future__ import annotations
 
 import argparse

@@ -1,3 +1,5 @@
+"""Rewards."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,3 +1,5 @@
+"""Serve, promote, roll back."""
+
 from __future__ import annotations
 
 from typing import Any

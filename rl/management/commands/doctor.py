@@ -1,3 +1,5 @@
+"""What is wrong, and its fix."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""Measure."""
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""Start, show, end experiments."""
+
 from __future__ import annotations
 
 import argparse

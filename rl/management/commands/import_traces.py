@@ -1,3 +1,5 @@
+"""Import."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""Status, run-now, tick."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""The queue."""
+
 from __future__ import annotations
 
 import sys

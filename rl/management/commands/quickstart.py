@@ -1,3 +1,5 @@
+"""The whole loop, then the site."""
+
 from __future__ import annotations
 
 import os

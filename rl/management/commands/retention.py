@@ -1,3 +1,5 @@
+"""Delete what is too old."""
+
 from __future__ import annotations
 
 from dataclasses import asdict

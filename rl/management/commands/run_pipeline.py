@@ -1,3 +1,5 @@
+"""Data to deployment in one call."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""Try the sandbox; run a program in it."""
+
 from __future__ import annotations
 
 import argparse

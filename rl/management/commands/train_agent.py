@@ -1,3 +1,5 @@
+"""Train agents with tools on tasks."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""Train on pairs, and measure."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""Train on rewards of answers, and measure."""
+
 from __future__ import annotations
 
 from typing import Any

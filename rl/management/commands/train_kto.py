@@ -1,3 +1,5 @@
+"""Train on labelled answers, and measure."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""Train on rewarded answers, and measure."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""Train on pairs to score answers."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""What each method could use."""
+
 from __future__ import annotations
 
 from typing import Any

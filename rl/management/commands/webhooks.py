@@ -1,3 +1,5 @@
+"""List, try, send again."""
+
 from __future__ import annotations
 
 import argparse

@@ -1,0 +1,4 @@
+"""One run in several processes: starting them, following them, joining from other machines.
+
+Imports: base, config, lm, training; Django.
+"""

@@ -1,0 +1,4 @@
+"""Charts of a run, and trackers that are told of it.
+
+Imports: base; torch.
+"""

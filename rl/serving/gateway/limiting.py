@@ -1,3 +1,5 @@
+"""Requests per minute and key."""
+
 from __future__ import annotations
 
 import time

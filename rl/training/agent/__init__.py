@@ -1,0 +1,1 @@
+"""Learning from episodes of an agent with tools."""

@@ -1,3 +1,5 @@
+"""What all calls share."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -1,3 +1,5 @@
+"""Feedback events."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""Traces by external id."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -1,3 +1,5 @@
+"""Cursors."""
+
 from __future__ import annotations
 
 import re

@@ -1,3 +1,5 @@
+"""Asks for rewards."""
+
 from __future__ import annotations
 
 from rest_framework import serializers, status

@@ -1,3 +1,5 @@
+"""Its addresses."""
+
 from __future__ import annotations
 
 from django.urls import URLPattern, path, re_path

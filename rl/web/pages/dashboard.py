@@ -1,3 +1,5 @@
+"""The dashboard."""
+
 from __future__ import annotations
 
 from django.conf import settings

@@ -1,3 +1,5 @@
+"""The widget on a foreign page."""
+
 from __future__ import annotations
 
 from csp.decorators import csp_replace

@@ -1,3 +1,5 @@
+"""Its form and tags."""
+
 from __future__ import annotations
 
 from django import forms

@@ -1,3 +1,5 @@
+"""Results as text."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""One conversation with it."""
+
 from __future__ import annotations
 
 import asyncio

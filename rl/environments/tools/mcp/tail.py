@@ -1,3 +1,5 @@
+"""Its last words."""
+
 from __future__ import annotations
 
 import asyncio

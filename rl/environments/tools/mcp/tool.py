@@ -1,3 +1,5 @@
+"""One of its tools."""
+
 from __future__ import annotations
 
 import json

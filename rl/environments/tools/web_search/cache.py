@@ -1,3 +1,5 @@
+"""What was asked before, on disk."""
+
 from __future__ import annotations
 
 import hashlib

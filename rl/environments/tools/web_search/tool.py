@@ -1,3 +1,5 @@
+"""The tool itself."""
+
 from __future__ import annotations
 
 import json
