@@ -49,7 +49,7 @@ def test_an_exception_is_in_its_line():
 def test_the_setting_makes_every_logger_write_so(tmp_path):
     program = """if True:
         import django; django.setup()
-        import logging; from rl import logs
+        import logging; from rl.base import logs
         from django_q.conf import logger
         with logs.about(logs.run_id, 7):
             logger.warning("from the queue"); logging.getLogger("uvicorn.error").error("from the server")

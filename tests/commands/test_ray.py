@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 START = """
 from rl import dataset_builder
 from rl.models import Agent
-from rl.training import run as runs, supervisor
+from rl.runs import run as runs, supervisor
 agent = Agent.objects.get(name="support-chat")
 config = agent.training_config("dpo").with_overrides({"max_steps": %d, "save_steps": 2})
 run = runs.create(agent, method_name="dpo", config=config, options=runs.RunOptions(data=dataset_builder.DataOptions()))
@@ -136,7 +136,7 @@ def test_a_job_that_is_killed_is_seen_and_started_again(site: Site, cluster: Clu
     os.kill(pid, 9)
     deadline = time.monotonic() + 60
     while site.query("SELECT attempt FROM rl_trainingrun") == [(1,)] and time.monotonic() < deadline:
-        site.run("shell", "-c", "from rl.training import supervisor; supervisor.supervise()", **settings)
+        site.run("shell", "-c", "from rl.runs import supervisor; supervisor.supervise()", **settings)
         time.sleep(0.5)
     assert site.query("SELECT attempt FROM rl_trainingrun") == [(2,)]
     assert any("run-1-2-" in job["submission_id"] for job in cluster.jobs())

@@ -205,7 +205,8 @@ EXPORT_INTO = """
 import resource, sys
 from pathlib import Path
 from rl.base.errors import ExportFailed
-from rl.export import gguf, merge
+from rl.export.gguf import export as gguf
+from rl.export.hf import merge
 from rl.base.export_records import ExportJob
 from rl.base.records import silent
 base, *places = sys.argv[1:]

@@ -136,7 +136,7 @@ def test_a_process_that_was_killed_is_told_and_not_who_lost_it(
 PARENT = """
 import sys
 from pathlib import Path
-from rl.training import launching
+from rl.runs.processes import follow as launching
 from rl.runs.processes.launch import Launch
 from tests.training.conftest import job
 launching.train("dpo", Launch(1), job(Path(sys.argv[1]), Path(sys.argv[2]), epochs=200.0),
