@@ -78,8 +78,8 @@ def exporter(monkeypatch: pytest.MonkeyPatch) -> list[ExportJob]:
     def leaf(path: str) -> Any:
         if path not in EXPORTERS.values():
             return import_module(path)
-        name = path.rpartition(".")[2]
-        format_of[:] = [name if name != "merge" else "merged"] if "gguf" not in name else []
+        (name,) = (name for name, module in EXPORTERS.items() if module == path)
+        format_of[:] = [] if "gguf" in name else [name]
         return SimpleNamespace(export=export)
 
     jobs: list[ExportJob] = []

@@ -18,7 +18,7 @@ from typing import IO, Any
 from rl.base.errors import ExportFailed
 from rl.base.records import Report, silent
 
-_PROJECT = Path(__file__).resolve().parents[2]
+_PROJECT = Path(__file__).resolve().parents[3]
 _BASE_SECONDS = 300.0
 _SLOWEST_BYTES_PER_SECOND = 5e6
 """Of model file; far below what any usable machine reads and computes."""

@@ -13,7 +13,7 @@ import yaml
 
 from rl.base.errors import UsageError
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[3]
 _WORKER = Path(__file__).with_name("worker.py")
 _CUTS = ("fsdp_config", "deepspeed_config", "megatron_lm_config")
 

@@ -87,4 +87,4 @@ def test_workers_find_this_package_and_its_settings(monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("DJANGO_SETTINGS_MODULE")
     made = environment(os.environ)
     assert made["DJANGO_SETTINGS_MODULE"] == "backend.settings"
-    assert (Path(made["PYTHONPATH"].partition(":")[0]) / "rl" / "training" / "join.py").is_file()
+    assert (Path(made["PYTHONPATH"].partition(":")[0]) / "rl" / "runs" / "processes" / "join.py").is_file()
