@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
+
+from django.utils import timezone
 
 from rl.base.errors import UsageError
 from rl.collect.feedback import events
 from rl.collect.feedback import write as feedback
+from rl.collect.feedback.content import say_the_same
+from rl.collect.feedback.contradictions import RatingMemory, last_words
 from rl.collect.importers.report import ImportCount
 from rl.collect.lookups import agents_named
 from rl.collect.traces.checks import feedback_problem
@@ -20,6 +25,7 @@ NOT_HERE = "its answer is not here; import the answers first"
 NO_OTHER = "the other answer of the comparison is not here"
 OLDER = "older than the rating that is here"
 TAKEN_BACK = "the same rater says something else of the same moment further on"
+SAID_BEFORE = "the same rater says something else of the same moment further up"
 _Key = tuple[int, str]
 _Said = tuple[str, Feedback]
 """Where it was said, and what."""
@@ -32,20 +38,21 @@ class Judged:
     """None: the answer was refused or is not here, and its feedback with it."""
 
 
-def say(judged: Sequence[Judged], source: str, count: ImportCount) -> None:
-    """Stores the feedback of some hundred answers and counts what became of it. Raises RunConflict."""
-    others = _others(judged)
+def say(judged: Sequence[Judged], source: str, count: ImportCount, memory: RatingMemory) -> None:
+    """Stores the feedback of some hundred answers and counts what became of it; ``memory`` has what this import said before.
+    Raises RunConflict."""
+    others, now = _others(judged), timezone.now()
     found: dict[bool, list[_Said]] = {True: [], False: []}
     for one in judged:
         for said in one.record.feedback:
             count.read += 1
             try:
-                event = _event(one, said, others, source)
+                event = _event(one, said, others, source, now)
             except UsageError as refused:
                 count.skip(one.record.where, str(refused))
             else:
                 found[event.kind == Feedback.Kind.RATING].append((one.record.where, event))
-    _store(_last_words(found[True], count), feedback.record, count)
+    _store(_uncontradicted(found[True], memory, now, count), feedback.record, count)
     _store(found[False], feedback.append, count)
 
 
@@ -98,7 +105,8 @@ def _stored(wanted: dict[int, set[str]]) -> dict[_Key, Trace]:
     return found
 
 
-def _event(judged: Judged, said: ImportedFeedback, others: dict[_Key, Trace], source: str) -> Feedback:
+def _event(judged: Judged, said: ImportedFeedback, others: dict[_Key, Trace], source: str, now: datetime) -> Feedback:
+    """What clocks that run ahead date later than ``now`` is all of this moment."""
     trace = judged.trace
     if trace is None:
         raise UsageError(NOT_TAKEN if isinstance(judged.record, ImportedTrace) else NOT_HERE)
@@ -109,7 +117,7 @@ def _event(judged: Judged, said: ImportedFeedback, others: dict[_Key, Trace], so
         "source": source,
         "tags": said.tags,
         "notes": said.notes,
-        "rated_at": said.rated_at or trace.occurred_at,
+        "rated_at": min(said.rated_at or trace.occurred_at, now),
     }
     if said.kind == "rating":
         return events.rating(trace, scale=said.scale, value=said.value, **common)  # type: ignore[arg-type]
@@ -129,24 +137,17 @@ def _store(found: Sequence[_Said], write: Callable[[list[Feedback]], list[feedba
         if rated.changed:
             count.imported += rated.created
             count.updated += not rated.created
-        elif _content(event) == _content(rated.event):
+        elif say_the_same(event, rated.event):
             count.unchanged += 1
         else:
             count.skip(where, OLDER)
 
 
-def _last_words(found: Sequence[_Said], count: ImportCount) -> list[_Said]:
-    """Of ratings of one moment that contradict each other the last, so that the same file again changes nothing."""
-    last = {(event.trace_id, event.rater, event.rated_at): event for _, event in found}
-    kept = []
-    for where, event in found:
-        final = last[event.trace_id, event.rater, event.rated_at]
-        if event is final or _content(event) == _content(final):
-            kept.append((where, event))
-        else:
-            count.skip(where, TAKEN_BACK)
-    return kept
-
-
-def _content(event: Feedback) -> tuple[Any, ...]:
-    return event.choice, event.text, event.metric, event.raw_value, list(event.tags), event.notes
+def _uncontradicted(ratings: Sequence[_Said], memory: RatingMemory, now: datetime, count: ImportCount) -> list[_Said]:
+    last = last_words([event for _, event in ratings])
+    agreeing = {id(event) for event in memory.agreeing(last, now)}
+    reasons = {id(event): SAID_BEFORE for event in last if id(event) not in agreeing}
+    for where, event in ratings:
+        if id(event) not in agreeing:
+            count.skip(where, reasons.get(id(event), TAKEN_BACK))
+    return [(where, event) for where, event in ratings if id(event) in agreeing]

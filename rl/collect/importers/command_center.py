@@ -34,6 +34,7 @@ from rl.collect.command_center import (
 )
 from rl.collect.feedback import events as checked
 from rl.collect.feedback import write as feedback
+from rl.collect.feedback.content import say_the_same
 from rl.collect.importers.report import ImportCount, ImportReport
 from rl.collect.json_stream import reading
 from rl.models import Agent, Feedback, Trace
@@ -239,7 +240,7 @@ class _Import:
             if rated.changed:
                 count.imported += rated.created
                 count.updated += not rated.created
-            elif _says_the_same(event, rated.event):
+            elif say_the_same(event, rated.event):
                 count.unchanged += 1
             else:
                 count.skip(f"entry {event.trace.external_id}", OLDER)
@@ -264,10 +265,6 @@ def _same_json(one: object, other: object) -> bool:
 
 def _floats(value: object) -> object:
     return json.loads(json.dumps(value), parse_int=float)
-
-
-def _says_the_same(one: Feedback, other: Feedback) -> bool:
-    return (one.raw_value, list(one.tags), one.notes) == (other.raw_value, list(other.tags), other.notes)
 
 
 def _time(text: str) -> datetime:

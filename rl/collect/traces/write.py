@@ -15,6 +15,7 @@ from django.db import IntegrityError, transaction
 
 from rl.base.errors import RunConflict, UsageError
 from rl.base.slugs import check_slug
+from rl.collect.feedback.contradictions import RatingMemory
 from rl.collect.feedback.saying import Judged, about, count_again, say
 from rl.collect.importers.report import ImportReport
 from rl.collect.ingest.dry_run import Rehearsal
@@ -60,8 +61,12 @@ class TraceStore:
         remarks = iter(about(records, self._agent))
         taken = [self._taken(one, written, remarks) for one in records]
         said = [one if isinstance(one, Judged) else Judged(one.record, one.trace) for one in taken if one]
-        say(said, self._source, self.report.feedback)
+        say(said, self._source, self.report.feedback, self._ratings)
         return taken
+
+    @cached_property
+    def _ratings(self) -> RatingMemory:
+        return RatingMemory()
 
     def _taken(self, record: Record, written: Iterator[Taken], remarks: Iterator[Judged]) -> Taken | Judged | None:
         if isinstance(record, ImportedRemark):
