@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from django.utils import timezone
@@ -18,6 +19,7 @@ from rl.collect.importers.report import ImportCount
 from rl.collect.lookups import agents_named
 from rl.collect.traces.checks import feedback_problem
 from rl.collect.traces.imported import ImportedFeedback, ImportedRemark, ImportedTrace
+from rl.collect.traces.rows import Key, stored
 from rl.models import Agent, Feedback, Trace
 
 NOT_TAKEN = "its answer was not taken"
@@ -26,7 +28,6 @@ NO_OTHER = "the other answer of the comparison is not here"
 OLDER = "older than the rating that is here"
 TAKEN_BACK = "the same rater says something else of the same moment further on"
 SAID_BEFORE = "the same rater says something else of the same moment further up"
-_Key = tuple[int, str]
 _Said = tuple[str, Feedback]
 """Where it was said, and what."""
 
@@ -61,17 +62,15 @@ def about(records: Iterable[object], own: Agent | None) -> list[Judged]:
     remarks = [one for one in records if isinstance(one, ImportedRemark)]
     owners = [remark.agent or (own.name if own else "") for remark in remarks]
     agents = agents_named(owners)
-    wanted: dict[int, set[str]] = {}
-    for remark, owner in zip(remarks, owners, strict=True):
-        if agent := agents.get(owner.lower()):
-            wanted.setdefault(agent.pk, set()).update(remark.external_ids)
-    here = _stored(wanted)
-    found = []
+    keys: list[list[Key]] = []
     for remark, owner in zip(remarks, owners, strict=True):
         agent = agents.get(owner.lower())
-        keys = [(agent.pk, external_id) for external_id in remark.external_ids] if agent else []
-        found.append(Judged(remark, next((here[key] for key in keys if key in here), None)))
-    return found
+        keys.append([(agent.pk, external_id) for external_id in remark.external_ids] if agent else [])
+    here = stored(chain.from_iterable(keys))
+    return [
+        Judged(remark, next((here[key] for key in own_keys if key in here), None))
+        for remark, own_keys in zip(remarks, keys, strict=True)
+    ]
 
 
 def count_again(record: ImportedTrace, verdict: str, count: ImportCount) -> None:
@@ -85,27 +84,19 @@ def count_again(record: ImportedTrace, verdict: str, count: ImportCount) -> None
             count.imported += verdict == "updated"
 
 
-def _others(judged: Iterable[Judged]) -> dict[_Key, Trace]:
+def _others(judged: Sequence[Judged]) -> dict[Key, Trace]:
     """The right sides of the comparisons, stored now or earlier, by agent and external id."""
     here = {(trace.agent_id, trace.external_id or ""): trace for one in judged if (trace := one.trace)}
-    missing: dict[int, set[str]] = {}
-    for one in judged:
-        for said in one.record.feedback:
-            if one.trace and said.other_external_id and (one.trace.agent_id, said.other_external_id) not in here:
-                missing.setdefault(one.trace.agent_id, set()).add(said.other_external_id)
-    return here | _stored(missing)
+    wanted = {
+        (one.trace.agent_id, said.other_external_id)
+        for one in judged
+        for said in one.record.feedback
+        if one.trace and said.other_external_id
+    }
+    return here | stored(wanted - here.keys())
 
 
-def _stored(wanted: dict[int, set[str]]) -> dict[_Key, Trace]:
-    """By agent and external id."""
-    found: dict[_Key, Trace] = {}
-    for agent_id, external_ids in wanted.items():
-        traces = Trace.objects.filter(agent=agent_id, external_id__in=external_ids).order_by()
-        found |= {(agent_id, trace.external_id or ""): trace for trace in traces}
-    return found
-
-
-def _event(judged: Judged, said: ImportedFeedback, others: dict[_Key, Trace], source: str, now: datetime) -> Feedback:
+def _event(judged: Judged, said: ImportedFeedback, others: dict[Key, Trace], source: str, now: datetime) -> Feedback:
     """What clocks that run ahead date later than ``now`` is all of this moment."""
     trace = judged.trace
     if trace is None:
