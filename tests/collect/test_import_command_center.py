@@ -16,8 +16,10 @@ from rl.collect.importers import IMPORTERS, importer
 from rl.collect.importers import command_center as module
 from rl.collect.importers.command_center import NO_ENTRY, OLDER, OTHER_ANSWER, OTHER_QUESTION, RATED_TWICE, run
 from rl.collect.importers.report import EXAMPLES, OTHER, REASONS, ImportCount
+from rl.collect.traces.rows import TraceRows
 from rl.models import Agent, Feedback, Trace
 from tests.collect.make_command_center import write_files
+from tests.conftest import make_trace
 
 
 @pytest.fixture
@@ -152,6 +154,20 @@ def test_what_an_entry_says_beside_its_answer_is_updated(panel, files):
 
 
 # --- what is left out --------------------------------------------------------------------------------------------------
+
+
+def test_an_answer_that_somebody_else_stores_meanwhile_is_not_overwritten(panel, files, monkeypatch):
+    make_trace(panel, external_id="e1", details={"by": "others"})
+    look = TraceRows.__init__
+
+    def look_too_early(rows: TraceRows, *_: object) -> None:
+        monkeypatch.setattr(TraceRows, "__init__", look)
+        look(rows, [])
+
+    monkeypatch.setattr(TraceRows, "__init__", look_too_early)
+    report = files.write(entry(), ratings={"e1": up()}).load(panel)
+    assert (report.traces.imported, report.traces.skipped) == (0, {OTHER_ANSWER: 1})
+    assert Trace.objects.get().details == {"by": "others"}
 
 
 def test_another_run_does_not_overwrite_answers_that_have_the_same_ids(panel, files):

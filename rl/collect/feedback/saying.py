@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
 from typing import Any
+
+from django.utils import timezone
 
 from rl.base.errors import UsageError
 from rl.collect.feedback import events
 from rl.collect.feedback import write as feedback
+from rl.collect.feedback.content import say_the_same
+from rl.collect.feedback.contradictions import RatingMemory, last_words
 from rl.collect.importers.report import ImportCount
 from rl.collect.lookups import agents_named
 from rl.collect.traces.checks import feedback_problem
 from rl.collect.traces.imported import ImportedFeedback, ImportedRemark, ImportedTrace
+from rl.collect.traces.rows import Key, stored
 from rl.models import Agent, Feedback, Trace
 
 NOT_TAKEN = "its answer was not taken"
@@ -20,7 +27,7 @@ NOT_HERE = "its answer is not here; import the answers first"
 NO_OTHER = "the other answer of the comparison is not here"
 OLDER = "older than the rating that is here"
 TAKEN_BACK = "the same rater says something else of the same moment further on"
-_Key = tuple[int, str]
+SAID_BEFORE = "the same rater says something else of the same moment further up"
 _Said = tuple[str, Feedback]
 """Where it was said, and what."""
 
@@ -32,20 +39,21 @@ class Judged:
     """None: the answer was refused or is not here, and its feedback with it."""
 
 
-def say(judged: Sequence[Judged], source: str, count: ImportCount) -> None:
-    """Stores the feedback of some hundred answers and counts what became of it. Raises RunConflict."""
-    others = _others(judged)
+def say(judged: Sequence[Judged], source: str, count: ImportCount, memory: RatingMemory) -> None:
+    """Stores the feedback of some hundred answers and counts what became of it; ``memory`` has what this import said before.
+    Raises RunConflict."""
+    others, now = _others(judged), timezone.now()
     found: dict[bool, list[_Said]] = {True: [], False: []}
     for one in judged:
         for said in one.record.feedback:
             count.read += 1
             try:
-                event = _event(one, said, others, source)
+                event = _event(one, said, others, source, now)
             except UsageError as refused:
                 count.skip(one.record.where, str(refused))
             else:
                 found[event.kind == Feedback.Kind.RATING].append((one.record.where, event))
-    _store(_last_words(found[True], count), feedback.record, count)
+    _store(_uncontradicted(found[True], memory, now, count), feedback.record, count)
     _store(found[False], feedback.append, count)
 
 
@@ -54,17 +62,15 @@ def about(records: Iterable[object], own: Agent | None) -> list[Judged]:
     remarks = [one for one in records if isinstance(one, ImportedRemark)]
     owners = [remark.agent or (own.name if own else "") for remark in remarks]
     agents = agents_named(owners)
-    wanted: dict[int, set[str]] = {}
-    for remark, owner in zip(remarks, owners, strict=True):
-        if agent := agents.get(owner.lower()):
-            wanted.setdefault(agent.pk, set()).update(remark.external_ids)
-    here = _stored(wanted)
-    found = []
+    keys: list[list[Key]] = []
     for remark, owner in zip(remarks, owners, strict=True):
         agent = agents.get(owner.lower())
-        keys = [(agent.pk, external_id) for external_id in remark.external_ids] if agent else []
-        found.append(Judged(remark, next((here[key] for key in keys if key in here), None)))
-    return found
+        keys.append([(agent.pk, external_id) for external_id in remark.external_ids] if agent else [])
+    here = stored(chain.from_iterable(keys))
+    return [
+        Judged(remark, next((here[key] for key in own_keys if key in here), None))
+        for remark, own_keys in zip(remarks, keys, strict=True)
+    ]
 
 
 def count_again(record: ImportedTrace, verdict: str, count: ImportCount) -> None:
@@ -78,27 +84,20 @@ def count_again(record: ImportedTrace, verdict: str, count: ImportCount) -> None
             count.imported += verdict == "updated"
 
 
-def _others(judged: Iterable[Judged]) -> dict[_Key, Trace]:
+def _others(judged: Sequence[Judged]) -> dict[Key, Trace]:
     """The right sides of the comparisons, stored now or earlier, by agent and external id."""
     here = {(trace.agent_id, trace.external_id or ""): trace for one in judged if (trace := one.trace)}
-    missing: dict[int, set[str]] = {}
-    for one in judged:
-        for said in one.record.feedback:
-            if one.trace and said.other_external_id and (one.trace.agent_id, said.other_external_id) not in here:
-                missing.setdefault(one.trace.agent_id, set()).add(said.other_external_id)
-    return here | _stored(missing)
+    wanted = {
+        (one.trace.agent_id, said.other_external_id)
+        for one in judged
+        for said in one.record.feedback
+        if one.trace and said.other_external_id
+    }
+    return here | stored(wanted - here.keys())
 
 
-def _stored(wanted: dict[int, set[str]]) -> dict[_Key, Trace]:
-    """By agent and external id."""
-    found: dict[_Key, Trace] = {}
-    for agent_id, external_ids in wanted.items():
-        traces = Trace.objects.filter(agent=agent_id, external_id__in=external_ids).order_by()
-        found |= {(agent_id, trace.external_id or ""): trace for trace in traces}
-    return found
-
-
-def _event(judged: Judged, said: ImportedFeedback, others: dict[_Key, Trace], source: str) -> Feedback:
+def _event(judged: Judged, said: ImportedFeedback, others: dict[Key, Trace], source: str, now: datetime) -> Feedback:
+    """What clocks that run ahead date later than ``now`` is all of this moment."""
     trace = judged.trace
     if trace is None:
         raise UsageError(NOT_TAKEN if isinstance(judged.record, ImportedTrace) else NOT_HERE)
@@ -109,7 +108,7 @@ def _event(judged: Judged, said: ImportedFeedback, others: dict[_Key, Trace], so
         "source": source,
         "tags": said.tags,
         "notes": said.notes,
-        "rated_at": said.rated_at or trace.occurred_at,
+        "rated_at": min(said.rated_at or trace.occurred_at, now),
     }
     if said.kind == "rating":
         return events.rating(trace, scale=said.scale, value=said.value, **common)  # type: ignore[arg-type]
@@ -129,24 +128,17 @@ def _store(found: Sequence[_Said], write: Callable[[list[Feedback]], list[feedba
         if rated.changed:
             count.imported += rated.created
             count.updated += not rated.created
-        elif _content(event) == _content(rated.event):
+        elif say_the_same(event, rated.event):
             count.unchanged += 1
         else:
             count.skip(where, OLDER)
 
 
-def _last_words(found: Sequence[_Said], count: ImportCount) -> list[_Said]:
-    """Of ratings of one moment that contradict each other the last, so that the same file again changes nothing."""
-    last = {(event.trace_id, event.rater, event.rated_at): event for _, event in found}
-    kept = []
-    for where, event in found:
-        final = last[event.trace_id, event.rater, event.rated_at]
-        if event is final or _content(event) == _content(final):
-            kept.append((where, event))
-        else:
-            count.skip(where, TAKEN_BACK)
-    return kept
-
-
-def _content(event: Feedback) -> tuple[Any, ...]:
-    return event.choice, event.text, event.metric, event.raw_value, list(event.tags), event.notes
+def _uncontradicted(ratings: Sequence[_Said], memory: RatingMemory, now: datetime, count: ImportCount) -> list[_Said]:
+    last = last_words([event for _, event in ratings])
+    agreeing = {id(event) for event in memory.agreeing(last, now)}
+    reasons = {id(event): SAID_BEFORE for event in last if id(event) not in agreeing}
+    for where, event in ratings:
+        if id(event) not in agreeing:
+            count.skip(where, reasons.get(id(event), TAKEN_BACK))
+    return [(where, event) for where, event in ratings if id(event) in agreeing]

@@ -17,6 +17,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import DataError, IntegrityError, transaction
 
 from rl.base.errors import RunConflict, UsageError
+from rl.collect.feedback.content import say_the_same, statement
 from rl.collect.feedback.events import UnreadTrace, comparison, correction, observation, rating
 from rl.collect.feedback.events import event as checked_event
 from rl.collect.feedback.first_ratings import insert_first
@@ -36,9 +37,6 @@ from rl.models import ApiKey, Feedback, Trace
 CHUNK = 200
 """Ratings per transaction: a long write would keep every other rater waiting."""
 ATTEMPTS = 5
-
-_CONTENT = ("other_trace_id", "choice", "text", "metric", "scale", "raw_value", "tags", "notes")
-"""What an event says, whatever its kind; two events that agree in all of it are the same event sent twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +187,7 @@ def _decide(event: Feedback, last: Feedback | None) -> Rated:
     if not last.is_current:  # retracted; what was sent before that and arrives late must not bring it back
         newer = event.rated_at > last.rated_at
         return Rated(event if newer else last, created=newer, changed=newer)
-    if event.rated_at < last.rated_at or _content(event) == _content(last):
+    if event.rated_at < last.rated_at or say_the_same(event, last):
         return Rated(last, created=False, changed=False)
     return Rated(event, created=False, changed=True)
 
@@ -262,24 +260,16 @@ def _said(events: Sequence[Feedback]) -> dict[tuple[Any, ...], Feedback]:
         rater__in={event.rater for event in events},
         kind__in={event.kind for event in events},
     )
-    return {_statement(event): event for event in history.order_by("is_current", "rated_at")}
+    return {statement(event): event for event in history.order_by("is_current", "rated_at")}
 
 
 def _unless_said(event: Feedback, said: dict[tuple[Any, ...], Feedback]) -> Rated:
-    first = said.get(_statement(event))
+    first = said.get(statement(event))
     # What was retracted stays so, until it is said anew: importing the file again is nothing new.
     if first is not None and (first.is_current or event.rated_at <= first.rated_at):
         return Rated(first, created=False, changed=False)
-    said[_statement(event)] = event
+    said[statement(event)] = event
     return Rated(event, created=True, changed=True)
 
 
 _RATINGS: GroupCommit[Feedback, Rated] = GroupCommit(_record_together, most=CHUNK)
-
-
-def _statement(event: Feedback) -> tuple[Any, ...]:
-    return event.trace_id, event.rater, event.kind, *_content(event)
-
-
-def _content(event: Feedback) -> tuple[Any, ...]:
-    return tuple(tuple(value) if isinstance(value := getattr(event, name), list) else value for name in _CONTENT)

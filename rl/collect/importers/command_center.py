@@ -8,12 +8,12 @@ a rater wins, what was withdrawn stays withdrawn), so a second run changes nothi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db import transaction
 from django.utils import timezone
@@ -34,8 +34,10 @@ from rl.collect.command_center import (
 )
 from rl.collect.feedback import events as checked
 from rl.collect.feedback import write as feedback
+from rl.collect.feedback.content import say_the_same
 from rl.collect.importers.report import ImportCount, ImportReport
 from rl.collect.json_stream import reading
+from rl.collect.traces.rows import STORED_BY_OTHERS, Key, TraceRows, look_again, same_words, stored, take_turns
 from rl.models import Agent, Feedback, Trace
 
 CHUNK = 500
@@ -50,6 +52,9 @@ NO_ENTRY = "no entry with this id"
 RATED_TWICE = "rated twice in this file"
 OLDER = "older than the rating that is here"
 
+_NAMED = ("agent_id", "external_id", "occurred_at")
+_COMPARED = ("prompt", "prompt_key", "response", "details")
+"""Columns; some hundred answers with all of theirs are large."""
 Record = TypeVar("Record")
 
 
@@ -132,24 +137,24 @@ class _Import:
 
     def take_entries(self, records: Sequence[Entry | Rejected]) -> None:
         entries = _whole(records, self.report.traces)
+        for entry, how in zip(entries, look_again(partial(self._write, entries), STORED_BY_OTHERS), strict=True):
+            self._count(entry, how)
+
+    def _write(self, entries: Sequence[Entry]) -> list[str]:
+        """What becomes of each."""
         with transaction.atomic():
-            # Two imports into one agent take turns; people's ratings do not wait.
-            list(Agent.objects.select_for_update(no_key=True).filter(pk=self._agent.pk))
-            here = self._here(entries, "prompt", "prompt_key", "response", "details")
+            take_turns([self._agent.pk])
+            rows = TraceRows(self._keys(entries), Trace.objects.only(*_NAMED, *_COMPARED))
             self._learn_questions(entries)
-            changed = [trace for entry in entries if (trace := self._decide(entry, here.get(entry.entry_id)))]
-            if changed and not self._dry_run:
-                Trace.objects.bulk_create(
-                    changed, update_conflicts=True, unique_fields=["agent", "external_id"], update_fields=["details"]
-                )
+            decided = [self._decide(entry, rows) for entry in entries]
+            if not self._dry_run:
+                rows.save()
+        return decided
 
-    def _here(self, records: Sequence[Entry | Rating], *fields: str) -> dict[str | None, Trace]:
-        """The stored answers, by entry id."""
-        entry_ids = [record.entry_id for record in records]
-        traces = Trace.objects.filter(agent_id=self._agent.pk, external_id__in=entry_ids)
-        return {trace.external_id: trace for trace in traces.only("external_id", "agent_id", "occurred_at", *fields)}
+    def _keys(self, records: Sequence[Entry | Rating]) -> list[Key]:
+        return [(self._agent.pk, record.entry_id) for record in records]
 
-    def _learn_questions(self, entries: list[Entry]) -> None:
+    def _learn_questions(self, entries: Sequence[Entry]) -> None:
         unknown = {entry.question_id for entry in entries} - self._questions.keys()
         asked = Trace.objects.filter(agent_id=self._agent.pk, prompt_key__in=unknown).order_by()
         for key, prompt in asked.values_list("prompt_key", "prompt").distinct():
@@ -157,23 +162,27 @@ class _Import:
         for entry in entries:
             self._questions.setdefault(entry.question_id, entry.question)
 
-    def _decide(self, entry: Entry, here: Trace | None) -> Trace | None:
-        """The trace to write, if there is one."""
-        count, new = self.report.traces, self._trace(entry)
-        if here and (here.prompt_key, here.prompt, here.response) != (new.prompt_key, new.prompt, new.response):
-            self._refuse(entry, OTHER_ANSWER)
-        elif self._questions[entry.question_id] != entry.question:
-            self._refuse(entry, OTHER_QUESTION)
-        elif here is None:
-            count.imported += 1
-            self._would_be_new.update([entry.entry_id] if self._dry_run else [])
-            return new
-        elif _same_json(here.details, new.details):
-            count.unchanged += 1
-        else:
-            count.updated += 1
-            return new
-        return None
+    def _decide(self, entry: Entry, rows: TraceRows) -> str:
+        """``imported``, ``updated``, ``unchanged``; else the reason why it is refused."""
+        here = rows.get(self._agent.pk, entry.entry_id)
+        if here and not same_words(here, entry_prompt(entry), entry_response(entry), entry.question_id):
+            return OTHER_ANSWER
+        if self._questions[entry.question_id] != entry.question:
+            return OTHER_QUESTION
+        if here is None:
+            rows.add(self._trace(entry))
+            return "imported"
+        return "updated" if rows.change(here, {"details": self._details(entry)}) else "unchanged"
+
+    def _count(self, entry: Entry, how: str) -> None:
+        count = self.report.traces
+        if how in (OTHER_ANSWER, OTHER_QUESTION):
+            self._refused[entry.entry_id] = how
+            count.skip(f"entry {entry.entry_id}", how)
+            return
+        setattr(count, how, getattr(count, how) + 1)
+        if how == "imported" and self._dry_run:
+            self._would_be_new.add(entry.entry_id)
 
     def _trace(self, entry: Entry) -> Trace:
         return Trace(
@@ -183,20 +192,22 @@ class _Import:
             prompt=list(entry_prompt(entry)),
             prompt_key=entry.question_id,
             response=entry_response(entry),
-            details={**entry_details(entry), "run_id": self._about.run_id},
+            details=self._details(entry),
             occurred_at=self._occurred_at,
         )
 
-    def _refuse(self, entry: Entry, reason: str) -> None:
-        self._refused[entry.entry_id] = reason
-        self.report.traces.skip(f"entry {entry.entry_id}", reason)
+    def _details(self, entry: Entry) -> dict[str, Any]:
+        return {**entry_details(entry), "run_id": self._about.run_id}
 
     # --- ratings -----------------------------------------------------------------------------------------------------
 
     def take_ratings(self, records: Sequence[Rating | Rejected]) -> None:
         ratings = _whole(records, self.report.feedback)
-        here = self._here(ratings)
-        events = [event for rating in ratings if (event := self._event(rating, here.get(rating.entry_id)))]
+        keys = self._keys(ratings)
+        here = stored(keys, Trace.objects.only(*_NAMED))
+        events = [
+            event for rating, key in zip(ratings, keys, strict=True) if (event := self._event(rating, here.get(key)))
+        ]
         if not self._dry_run:
             self._account(events, feedback.record(events))
             return
@@ -239,7 +250,7 @@ class _Import:
             if rated.changed:
                 count.imported += rated.created
                 count.updated += not rated.created
-            elif _says_the_same(event, rated.event):
+            elif say_the_same(event, rated.event):
                 count.unchanged += 1
             else:
                 count.skip(f"entry {event.trace.external_id}", OLDER)
@@ -255,19 +266,6 @@ def _whole(records: Sequence[Record | Rejected], count: ImportCount) -> list[Rec
         else:
             whole.append(record)
     return whole
-
-
-def _same_json(one: object, other: object) -> bool:
-    """PostgreSQL gives 1e23 back as a whole number, which is not quite the same one."""
-    return one == other or _floats(one) == _floats(other)
-
-
-def _floats(value: object) -> object:
-    return json.loads(json.dumps(value), parse_int=float)
-
-
-def _says_the_same(one: Feedback, other: Feedback) -> bool:
-    return (one.raw_value, list(one.tags), one.notes) == (other.raw_value, list(other.tags), other.notes)
 
 
 def _time(text: str) -> datetime:

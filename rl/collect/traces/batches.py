@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Q
 from django.utils import timezone
 
 from rl.collect.lookups import versions_named
 from rl.collect.traces.imported import ImportedTrace
 from rl.collect.traces.records import stored
+from rl.collect.traces.rows import TraceRows, same_words
 from rl.models import Agent, Trace, prompt_key
 
 OTHER_ANSWER = "the id belongs to another answer of this agent"
@@ -23,7 +22,6 @@ _UPDATABLE = (
 _EMPTY: tuple[object, ...] = (None, "", [], {})
 _SILENT: dict[str, tuple[object, ...]] = {"state": (None,), "action": (None,)}
 """Values that say nothing: an empty list is a decision too."""
-_Key = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,44 +38,28 @@ class Batch:
 
     def __init__(self, owned: Sequence[tuple[ImportedTrace, Agent]], source: str) -> None:
         self._source = source
-        self._here = _known(owned)
+        self._rows = TraceRows((agent.pk, record.external_id) for record, agent in owned)
         agents = {agent.pk: agent for _, agent in owned}
         names = {record.model_version for record, _ in owned if record.model_version}
         self._versions = versions_named(names, agents.values())
-        self._new: list[Trace] = []
-        self._changed: dict[_Key, Trace] = {}
-        self._columns: set[str] = set()
 
     def decide(self, record: ImportedTrace, agent: Agent) -> Taken:
-        key = (agent.pk, record.external_id)
         values = self._values(record, agent)
-        here = self._here.get(key)
+        here = self._rows.get(agent.pk, record.external_id)
         if here is None:
-            self._here[key] = trace = self._trace(record, agent, values)
-            self._new.append(trace)
+            trace = self._trace(record, agent, values)
+            self._rows.add(trace)
             return Taken(record, trace, "imported")
-        if not _same_words(here, record):
+        if not same_words(here, record.prompt, record.response, record.prompt_key):
             return Taken(record, None, OTHER_ANSWER)
         if values.get("occurred_at", here.occurred_at) >= here.occurred_at:
             values.pop("occurred_at", None)  # whoever says it was later learned of it later
         if "details" in values:
             values["details"] = _with(here.details, values["details"])
-        changes = {name: value for name, value in values.items() if not same_json(getattr(here, name), value)}
-        if not changes:
-            return Taken(record, here, "unchanged")
-        for name, value in changes.items():
-            setattr(here, name, value)
-        here.reward_pending = True
-        if not here._state.adding:  # else it is about to be inserted
-            self._changed[key] = here
-            self._columns |= changes.keys()
-        return Taken(record, here, "updated")
+        return Taken(record, here, "updated" if self._rows.change(here, values) else "unchanged")
 
     def save(self) -> None:
-        Trace.objects.bulk_create(self._new)
-        if self._changed:
-            columns = [*sorted(self._columns), "reward_pending"]
-            Trace.objects.bulk_update(self._changed.values(), columns, batch_size=100)
+        self._rows.save()
 
     def _trace(self, record: ImportedTrace, agent: Agent, values: dict[str, Any]) -> Trace:
         prompt = [dict(message) for message in record.prompt]
@@ -106,18 +88,6 @@ class Batch:
         return {name: value for name, value in values.items() if value not in _SILENT.get(name, _EMPTY)}
 
 
-def _known(owned: Iterable[tuple[ImportedTrace, Agent]]) -> dict[_Key, Trace]:
-    wanted: dict[int, list[str]] = {}
-    for record, agent in owned:
-        wanted.setdefault(agent.pk, []).append(record.external_id)
-    if not wanted:
-        return {}
-    same = Q()
-    for agent_id, external_ids in wanted.items():
-        same |= Q(agent=agent_id, external_id__in=external_ids)
-    return {(trace.agent_id, trace.external_id or ""): trace for trace in Trace.objects.filter(same).order_by()}
-
-
 def _with(details: Any, news: dict[str, Any]) -> dict[str, Any]:
     """What the newcomer does not mention stays, also within an object such as ``decision``; deeper values are whole."""
     known = details if isinstance(details, dict) else {}
@@ -126,18 +96,3 @@ def _with(details: Any, news: dict[str, Any]) -> dict[str, Any]:
 
 def _added(known: Any, news: Any) -> Any:
     return {**known, **news} if isinstance(known, dict) and isinstance(news, dict) else news
-
-
-def _same_words(here: Trace, record: ImportedTrace) -> bool:
-    prompt = [dict(message) for message in record.prompt]
-    keys = (here.prompt_key, record.prompt_key or here.prompt_key)
-    return here.prompt == prompt and here.response == record.response and keys[0] == keys[1]
-
-
-def same_json(one: object, other: object) -> bool:
-    """PostgreSQL gives 1e23 back as a whole number, which is not quite the same one; tuples come back as lists."""
-    return one == other or _floats(one) == _floats(other)
-
-
-def _floats(value: object) -> object:
-    return json.loads(json.dumps(value, default=str), parse_int=float)

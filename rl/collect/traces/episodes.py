@@ -21,7 +21,7 @@ from rl.collect.capture.cleaning import NAME, TEXT, Cleaner, finite, whole
 from rl.collect.capture.troubles import Troubles
 from rl.collect.traces.batches import Batch
 from rl.collect.traces.imported import ImportedTrace
-from rl.collect.traces.write import take_turns
+from rl.collect.traces.rows import take_turns
 from rl.environments.episode import Episode as Record
 from rl.environments.episode import Turn
 from rl.models import Agent, Episode, ModelVersion, Trace, TrainingRun

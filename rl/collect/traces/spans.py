@@ -16,10 +16,12 @@ from django.utils import timezone
 
 from rl.collect.feedback import events
 from rl.collect.feedback import write as feedback
+from rl.collect.feedback.contradictions import last_words
 from rl.collect.otlp import FoundAnswer, LooseSpan
 from rl.collect.otlp.attribution import Asker, asker_of, judged_by
 from rl.collect.otlp.mapping import by_span
 from rl.collect.traces.imported import Rejected
+from rl.collect.traces.rows import stored, take_turns
 from rl.collect.traces.write import TraceStore
 from rl.models import Agent, Feedback, PendingSpan, Trace
 
@@ -38,12 +40,12 @@ def store(agent: Agent, answers: Sequence[FoundAnswer], loose: Sequence[LooseSpa
     for kind in ("model", "agent"):  # an agent's span counts only where the calls of its model are not known
         for chunk in _chunks([one for one in answers if one.kind == kind]):
             with transaction.atomic():
-                _take_turns(agent)
+                take_turns([agent.pk])  # an answer and its tool call may come at once: the later one sees the earlier
                 refused += _store_answers(agent, chunk if kind == "model" else _without_model_calls(agent, chunk))
                 _settle(agent, {one.trace_id for one in chunk}, [])
     for chunk in _chunks(loose):
         with transaction.atomic():
-            _take_turns(agent)
+            take_turns([agent.pk])
             _settle(agent, {one.trace_id for one in chunk}, chunk)
     return refused
 
@@ -56,11 +58,6 @@ def forget_pending() -> int:
 
 def _chunks(spans: Sequence[Any]) -> Iterable[Sequence[Any]]:
     return (spans[at : at + CHUNK] for at in range(0, len(spans), CHUNK))
-
-
-def _take_turns(agent: Agent) -> None:
-    """An answer and its tool call may arrive at the same moment: the later one must see the earlier."""
-    list(Agent.objects.select_for_update(no_key=True).filter(pk=agent.pk).values_list("pk"))
 
 
 # --- answers -----------------------------------------------------------------------------------------------------------
@@ -166,13 +163,14 @@ def _say_evaluations(agent: Agent, answers: Sequence[Trace], spans: Iterable[Loo
                 homeless.add((one.trace_id, one.span_id))
             else:
                 said.append(_event(trace, evaluation))
-    feedback.record([event for event in said if event.kind == Feedback.Kind.RATING])
+    feedback.record(last_words([event for event in said if event.kind == Feedback.Kind.RATING]))
     feedback.append([event for event in said if event.kind == Feedback.Kind.OUTCOME])
     return homeless
 
 
 def _by_response(agent: Agent, response_id: str) -> Trace | None:
-    return Trace.objects.filter(agent=agent, external_id=response_id).first() if response_id else None
+    key = (agent.pk, response_id)
+    return stored([key]).get(key) if response_id else None
 
 
 def _event(trace: Trace, evaluation: Item) -> Feedback:

@@ -7,14 +7,15 @@ people may have judged the first ones. Transactions are short: whatever was take
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from copy import copy
-from functools import cached_property
+from functools import cached_property, partial
 
 from django.db import IntegrityError, transaction
 
-from rl.base.errors import RunConflict, UsageError
+from rl.base.errors import UsageError
 from rl.base.slugs import check_slug
+from rl.collect.feedback.contradictions import RatingMemory
 from rl.collect.feedback.saying import Judged, about, count_again, say
 from rl.collect.importers.report import ImportReport
 from rl.collect.ingest.dry_run import Rehearsal
@@ -22,11 +23,11 @@ from rl.collect.lookups import agents_named
 from rl.collect.traces.batches import OTHER_ANSWER, Batch, Taken
 from rl.collect.traces.checks import problem
 from rl.collect.traces.imported import ImportedRemark, ImportedTrace, Rejected
+from rl.collect.traces.rows import STORED_BY_OTHERS, look_again, take_turns
 from rl.models import Agent, Trace, prompt_key
 
 CHUNK = 500
 """Answers per transaction; a longer one would keep people's ratings waiting."""
-ATTEMPTS = 5
 MOST_NEW_AGENTS = 200
 """Made by one import. A file that names more has something else where the agent should be."""
 NO_AGENT = "names no agent; say whose answers these are"
@@ -60,8 +61,12 @@ class TraceStore:
         remarks = iter(about(records, self._agent))
         taken = [self._taken(one, written, remarks) for one in records]
         said = [one if isinstance(one, Judged) else Judged(one.record, one.trace) for one in taken if one]
-        say(said, self._source, self.report.feedback)
+        say(said, self._source, self.report.feedback, self._ratings)
         return taken
+
+    @cached_property
+    def _ratings(self) -> RatingMemory:
+        return RatingMemory()
 
     def _taken(self, record: Record, written: Iterator[Taken], remarks: Iterator[Judged]) -> Taken | Judged | None:
         if isinstance(record, ImportedRemark):
@@ -154,17 +159,14 @@ class TraceStore:
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def _written(self, records: Sequence[ImportedTrace]) -> list[Taken]:
-        lost: IntegrityError | None = None
-        for _ in range(ATTEMPTS):
-            agents = self._agents({record.agent for record in records})
-            try:
-                with transaction.atomic():
-                    return self._write(records, agents)
-            except IntegrityError as error:  # the same id was stored meanwhile, or an agent deleted: look again
-                lost = error
-        raise RunConflict("the same answers are being stored by others; try again") from lost
+        return look_again(partial(self._write, records), STORED_BY_OTHERS)
 
-    def _write(self, records: Sequence[ImportedTrace], agents: dict[str, Agent | str]) -> list[Taken]:
+    def _write(self, records: Sequence[ImportedTrace]) -> list[Taken]:
+        agents = self._agents({record.agent for record in records})
+        with transaction.atomic():
+            return self._decided(records, agents)
+
+    def _decided(self, records: Sequence[ImportedTrace], agents: dict[str, Agent | str]) -> list[Taken]:
         owned = [(record, agent) for record in records if isinstance(agent := agents[record.agent], Agent)]
         take_turns({agent.pk for _, agent in owned})
         batch = Batch(owned, self._source)
@@ -183,11 +185,6 @@ def _mentioned(record: ImportedTrace | ImportedRemark) -> Iterator[tuple[str, st
         return
     key = record.prompt_key or prompt_key(record.prompt)
     yield from ((said.other_external_id, key) for said in record.feedback if said.other_external_id)
-
-
-def take_turns(agent_ids: Iterable[int]) -> None:
-    """Two imports into one agent follow each other; people's ratings do not wait."""
-    list(Agent.objects.select_for_update(no_key=True).filter(pk__in=agent_ids).order_by("pk").values_list("pk"))
 
 
 def _saved(agent: Agent) -> Agent:

@@ -14,6 +14,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from rl.collect.traces.rows import TraceRows
 from rl.models import Agent, ApiKey, Arm, Assignment, ModelVersion, Trace, prompt_key
 
 SOURCE = "gateway"
@@ -38,7 +39,7 @@ def store(documents: Mapping[UUID, Document], unanswered: Collection[Unanswered]
     with transaction.atomic():
         arms = _locked(wanted - {None})
         new = _new(documents)
-        Trace.objects.bulk_create(_traces(new, arms), ignore_conflicts=True)
+        _insert(new, arms)
         answered = [one for one in new.values() if one["arm_id"] in arms]
         failed = [one for one in unanswered if one.arm_id in arms]
         _count(answered, failed)
@@ -62,21 +63,18 @@ def _new(documents: Mapping[UUID, Document]) -> dict[UUID, Document]:
     return {key: one for key, one in documents.items() if key not in here and one["agent_id"] in agents}
 
 
-def _traces(documents: Mapping[UUID, Document], arms: Collection[int]) -> list[Trace]:
+def _insert(documents: Mapping[UUID, Document], arms: Collection[int]) -> None:
+    """Another trace of the agent may have its external id: OpenTelemetry may have told of the same answer sooner."""
     versions = set(
         ModelVersion.objects.filter(pk__in={one["model_version_id"] for one in documents.values()})
         .order_by()
         .values_list("pk", flat=True)
     )
-    taken = _taken_ids(documents)
-    return [_trace(key, one, versions, arms, str(key) not in taken) for key, one in documents.items()]
-
-
-def _taken_ids(documents: Mapping[UUID, Document]) -> set[str | None]:
-    """External ids that another trace of the agent has: OpenTelemetry may have told of the same answer sooner."""
-    agents = {one["agent_id"] for one in documents.values()}
-    rows = Trace.objects.filter(agent__in=agents, external_id__in=[str(key) for key in documents]).order_by()
-    return set(rows.values_list("external_id", flat=True))
+    keys = ((one["agent_id"], str(key)) for key, one in documents.items())
+    rows = TraceRows(keys, Trace.objects.only("agent_id", "external_id"))
+    for key, one in documents.items():
+        rows.add(_trace(key, one, versions, arms, rows.get(one["agent_id"], str(key)) is None))
+    rows.save(ignore_conflicts=True)
 
 
 def _trace(key: UUID, one: Document, versions: Collection[int], arms: Collection[int], has_external_id: bool) -> Trace:

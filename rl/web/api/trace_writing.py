@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from django.db import IntegrityError, transaction
-from django.db.models import Q
+from django.db import transaction
 from rest_framework.exceptions import APIException, NotFound, ValidationError
 
-from rl.base.errors import RunConflict
 from rl.collect.lookups import agents_named, versions_named
+from rl.collect.traces.rows import TraceRows, look_again
 from rl.models import Agent, ApiKey, ModelVersion, Trace, prompt_key
 
-ATTEMPTS = 3
-ExternalId = tuple[int, str]
+STORED_BY_OTHERS = "traces with the same external ids are being stored by others; try again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ def store(items: Sequence[dict[str, Any]], key: ApiKey) -> list[Stored | APIExce
     """
     prepared = _prepared(items, key)
     traces = [trace for trace in prepared if isinstance(trace, Trace)]
-    stored = iter(_insert(traces))
+    stored = iter(look_again(partial(_insert, traces), STORED_BY_OTHERS))
     return [next(stored) if isinstance(item, Trace) else item for item in prepared]
 
 
@@ -62,36 +61,18 @@ def _unsaved(
 
 
 def _insert(traces: list[Trace]) -> list[Stored]:
-    lost: IntegrityError | None = None
-    for _ in range(ATTEMPTS):
-        known = _known(traces)
-        decided = [_decide(trace, known) for trace in traces]
-        try:
-            with transaction.atomic():
-                Trace.objects.bulk_create([stored.trace for stored in decided if stored.created])
-            return decided
-        except IntegrityError as error:  # the same external id was stored meanwhile: find it in the next round
-            lost = error
-    raise RunConflict("traces with the same external ids are being stored by others; try again") from lost
+    rows = TraceRows(
+        ((trace.agent_id, trace.external_id) for trace in traces if trace.external_id is not None),
+        Trace.objects.select_related("agent", "model_version"),
+    )
+    decided = [_decide(trace, rows) for trace in traces]
+    with transaction.atomic():
+        rows.save()
+    return decided
 
 
-def _known(traces: list[Trace]) -> dict[ExternalId, Trace]:
-    wanted: dict[int, list[str]] = {}
-    for trace in traces:
-        if trace.external_id is not None:
-            wanted.setdefault(trace.agent_id, []).append(trace.external_id)
-    if not wanted:
-        return {}
-    same = Q()
-    for agent_id, external_ids in wanted.items():
-        same |= Q(agent=agent_id, external_id__in=external_ids)
-    rows = Trace.objects.filter(same).select_related("agent", "model_version")
-    return {(row.agent_id, row.external_id or ""): row for row in rows}
-
-
-def _decide(trace: Trace, known: dict[ExternalId, Trace]) -> Stored:
-    """Remembers the new trace in ``known``: a list may name the same external id twice."""
-    if trace.external_id is None:
-        return Stored(trace, created=True)
-    first = known.setdefault((trace.agent_id, trace.external_id), trace)
-    return Stored(first, created=first is trace)
+def _decide(trace: Trace, rows: TraceRows) -> Stored:
+    here = None if trace.external_id is None else rows.get(trace.agent_id, trace.external_id)
+    if here is None:
+        rows.add(trace)
+    return Stored(here or trace, created=here is None)

@@ -152,6 +152,14 @@ def test_the_same_batch_again_changes_nothing(agent: Agent):
     assert not Trace.objects.filter(reward_pending=True).exists()
 
 
+def test_a_batch_whose_evaluations_contradict_each_other_changes_nothing_either(agent: Agent):
+    verdicts = [(RESULT, evaluation("Check", score=score)) for score in (0.0, 1.0)]
+    batch = [span(chat("Where?", "Here.", gen_ai__response__id="r1"), events=verdicts)]
+    for _ in range(2):
+        deliver(agent, *batch)
+        assert Feedback.objects.get().value == 1
+
+
 def test_two_answers_with_the_same_response_id_are_both_kept(agent: Agent):
     """Ollama draws its ids from a thousand."""
     for _ in range(2):

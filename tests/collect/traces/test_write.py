@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -104,6 +105,34 @@ def test_of_ratings_of_one_moment_that_contradict_each_other_the_last_counts(age
     assert figures(stored(agent, *records).report.feedback) == (3, 1, 0, 1, {saying.TAKEN_BACK: 1})
     assert figures(stored(agent, *records).report.feedback) == (3, 0, 0, 2, {saying.TAKEN_BACK: 1})
     assert Feedback.objects.get().value == 0
+
+
+def test_ratings_of_one_moment_on_different_scales_contradict_each_other(agent):
+    record = answer(feedback=(thumb(1), replace(thumb(1), scale="score")))
+    rows = []
+    for _ in range(3):
+        skipped = stored(agent, record).report.feedback.skipped
+        rows.append(Feedback.objects.count())
+    assert (rows, skipped) == ([1, 1, 1], {saying.TAKEN_BACK: 1})
+    assert Feedback.objects.get().scale == "score"
+
+
+def test_of_ratings_that_contradict_each_other_in_two_parts_of_an_import_the_first_counts(agent, monkeypatch):
+    monkeypatch.setattr(storing, "CHUNK", 1)
+    records = [answer(feedback=(thumb(value),)) for value in (1, 0, 1)]
+    for imported in (1, 0):
+        again = {saying.SAID_BEFORE: 1}
+        assert figures(stored(agent, *records).report.feedback) == (3, imported, 0, 2 - imported, again)
+    assert Feedback.objects.get().value == 1
+
+
+def test_ratings_of_clocks_that_run_ahead_are_of_one_moment(agent):
+    records = [
+        answer(feedback=(thumb(1, rated_at=TIME.replace(year=2999)), thumb(0, rated_at=TIME.replace(year=2998))))
+    ]
+    for _ in range(3):
+        stored(agent, *records)
+        assert Feedback.objects.get().value == 0
 
 
 def test_a_label_may_change_and_change_back_between_two_imports(agent):

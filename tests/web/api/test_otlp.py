@@ -192,7 +192,7 @@ def test_what_may_work_later_is_answered_so_that_exporters_send_it_again(
     def fail(*arguments: object) -> None:
         raise error
 
-    monkeypatch.setattr("rl.collect.traces.spans._take_turns", fail)
+    monkeypatch.setattr("rl.collect.traces.spans.take_turns", fail)
     response = send(secret_key, body(span(chat())))
     assert refusal(response, 503).code == 14
     assert int(response["retry-after"]) > 0
