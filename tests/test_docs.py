@@ -20,7 +20,7 @@ from drf_spectacular.generators import SchemaGenerator
 
 from rl.base import errors
 from rl.collect.importers import IMPORTERS
-from rl.config import PRESETS, preset
+from rl.config import METHODS, PRESETS, preset
 from rl.config.levels import LEVELS
 from rl.dataset_builder.exporting import FORMATS
 from rl.environments import ENVIRONMENTS
@@ -28,7 +28,6 @@ from rl.evaluation import SCORERS
 from rl.export import EXPORTERS
 from rl.rewards import REWARDS
 from rl.sandbox import BACKENDS
-from rl.training import METHODS
 
 ROOT = Path(settings.BASE_DIR)
 DOCS = ROOT / "docs"

@@ -14,6 +14,7 @@ from django.db import IntegrityError, transaction
 
 from rl.base.errors import NotEnoughData
 from rl.base.files import publish_directory, remove
+from rl.config import find_rows
 from rl.dataset_builder.frozen import files as rows
 from rl.dataset_builder.frozen.marking import mark
 from rl.dataset_builder.frozen.membership import Members, enroll
@@ -115,7 +116,7 @@ def _new(
         id=identifier,
         agent=agent,
         method=method,
-        pair_type=options.pair_type if method == "dpo" else "",
+        pair_type=options.pair_type if find_rows(method).has_pair_types else "",
         source=source.name,
         content_hash=written.content_hash,
         train_rows=written.train_rows,
