@@ -39,6 +39,7 @@ BUILT_IN = (
 )  # fmt: skip
 """Commands of Django, django-q2 and django-axes that the pages name."""
 COMMANDS = sorted({file.stem for file in (ROOT / "rl/management/commands").glob("[!_]*.py")} - {*BUILT_IN})
+TRAINING = [name for name in COMMANDS if name == "train" or name.startswith("train_")]
 
 
 # --- reading Markdown --------------------------------------------------------------------------------------------------
@@ -126,7 +127,7 @@ def page_of(command: str) -> Path:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_a_heading_with_all_its_options(command: str):
     text = section(page_of(command), f"`{command}`")
-    if command.startswith("train_"):
+    if command in TRAINING:
         text += section(DOCS / "training.md", "Options of all training commands")
     assert sorted(name for name in options_of(command) if f"`{name}`" not in text) == []
 
@@ -145,7 +146,7 @@ OF_RATINGS = {"--min-samples", "--val-split", "--min-confidence"}
 def test_the_options_of_all_training_commands_are_those_of_each():
     rows = tables_in(section(DOCS / "training.md", "Options of all training commands"))
     said = {name for row in rows for name in re.findall(r"--[a-z][a-z-]+", row[0])}
-    for command in [name for name in COMMANDS if name.startswith("train_")]:
+    for command in TRAINING:
         others = OF_RATINGS if command == "train_agent" else set()
         assert sorted(said - options_of(command) - {"--run", "--attempt"} - others) == []
 

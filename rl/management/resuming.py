@@ -12,7 +12,7 @@ from rl.management.base import RatchetCommand
 from rl.models import Agent, TrainingRun
 from rl.runs import choosing, supervisor
 
-_OWN = ("agent", "resume", "config")
+_OWN = ("agent", "method", "resume", "config")
 
 
 def resumable(agent: Agent, method: str, run_id: int = 0) -> TrainingRun:
