@@ -36,7 +36,8 @@ def checked_survey(agent: Agent, config: TrainingConfig, options: RunOptions, me
     prompts = Prompts(directory, Limits(int(config.max_length), context_of(directory), answer))
     kind = row_kind(method, config)
     if find_rows(kind).of_tasks:
-        survey = dataset_builder.survey_tasks(agent, tasks_of(agent, config, options), options.data, see=prompts.saw)
+        tasks = tasks_of(agent, config, options)
+        survey = dataset_builder.survey_tasks(agent, tasks, options.data, method=kind, see=prompts.saw)
     elif options.source == "file":
         files = options.data_file, options.ratings_file or None
         survey = dataset_builder.survey_files(agent, *files, options.data, method=kind, see=prompts.saw)

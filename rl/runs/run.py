@@ -182,7 +182,7 @@ def _frozen(run: TrainingRun, options: RunOptions, report: Report) -> TrainingSe
         source = tasks_of(agent, config, options)
         for text in source.told:
             report("log", {"text": text})
-        return dataset_builder.freeze_tasks(agent, source, options.data)
+        return dataset_builder.freeze_tasks(agent, source, options.data, method=kind)
     if options.source == "file":
         files = options.data_file, options.ratings_file or None
         return dataset_builder.freeze_files(agent, *files, options.data, method=kind)

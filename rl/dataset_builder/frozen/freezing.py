@@ -51,9 +51,9 @@ def freeze_files(
     return _freeze(agent, FileSource(data_path, ratings_path), options, method)
 
 
-def freeze_tasks(agent: Agent, source: TaskSource, options: DataOptions) -> TrainingSet:
+def freeze_tasks(agent: Agent, source: TaskSource, options: DataOptions, *, method: str = "agent") -> TrainingSet:
     """The same from tasks of an environment."""
-    return _freeze(agent, source, replace(options, val_split=source.held_out_share), "agent")
+    return _freeze(agent, source, replace(options, val_split=source.held_out_share), method)
 
 
 @dataclass(frozen=True, slots=True)
