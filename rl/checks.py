@@ -1,6 +1,6 @@
 """Start-up checks, each with an id and a hint. ``manage.py check`` prints them; Django runs them before it serves.
 
-Imports: base, export, operations, rewards, sandbox, training; Django.
+Imports: base, config, export, operations, rewards, sandbox; Django.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from backend.data_folder import OWNER_ONLY
 from rl import sandbox
 from rl.base.disk_space import shortage
 from rl.base.errors import BadFile, SandboxUnavailable, UsageError
+from rl.config import METHODS
 from rl.export import EXPORTERS
 from rl.operations.webhooks.endpoints import endpoints
 from rl.rewards import REWARDS
 from rl.rewards.custom import load_rewards
-from rl.training import METHODS
 
 _SANDBOX_HINT = (
     "Nothing is run unprotected: rewards that run code are left out. Install bubblewrap and libseccomp2 (Debian, Ubuntu: "
@@ -92,9 +92,10 @@ def there_is_room_for_data(app_configs: Any, **kwargs: Any) -> list[checks.Check
 @checks.register
 def registered_modules_exist(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
     """Looks each dotted path up without importing it: most of them need torch."""
+    modules_of_methods = {name: method.module for name, method in METHODS.items()}
     return [
         checks.Error(f"{path}, registered as {name!r}, does not exist.", hint="Correct the registry.", id="rl.E003")
-        for registry in (METHODS, EXPORTERS, REWARDS, sandbox.BACKENDS)
+        for registry in (modules_of_methods, EXPORTERS, REWARDS, sandbox.BACKENDS)
         for name, path in registry.items()
         if importlib.util.find_spec(_module_of(path)) is None
     ]

@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from rl.base.errors import UsageError
-from rl.config import CONFIGS, TrainingConfig, check_overrides
+from rl.config import METHODS, TrainingConfig, check_overrides
 from rl.config.authority import (
     AGENT,
     DATA_OPTIONS,
@@ -29,7 +29,7 @@ def names(kind: type) -> set[str]:
 
 
 def test_every_field_of_every_method_is_named_and_no_other():
-    assert set().union(*map(names, CONFIGS.values())) == set(HYPER_PARAMETERS)
+    assert set().union(*(names(method.config) for method in METHODS.values())) == set(HYPER_PARAMETERS)
     assert names(RunOptions) == set(RUN_OPTIONS)
     assert names(DataOptions) == set(DATA_OPTIONS)
 
@@ -39,7 +39,7 @@ def test_every_field_of_an_agent_that_can_be_edited_is_named_and_no_other():
     assert editable == set(AGENT)
 
 
-@pytest.mark.parametrize("kind", CONFIGS.values(), ids=list(CONFIGS))
+@pytest.mark.parametrize("kind", [method.config for method in METHODS.values()], ids=list(METHODS))
 def test_what_a_trainer_sets_is_a_number_within_bounds_a_word_of_a_list_or_a_switch(kind: type[TrainingConfig]):
     for field in fields(kind):
         if owner(HYPER_PARAMETERS, field.name) is not Owner.TRAINER:

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import inspect
 import re
+from dataclasses import replace
 
 from rl import checks
+from rl.config import METHODS
 from rl.rewards import REWARDS
-from rl.training import METHODS
 
 
 def ids(messages) -> list[str]:
@@ -35,7 +36,7 @@ def test_a_data_directory_that_is_not_there_is_an_error(settings, tmp_path):
 
 
 def test_a_registered_module_that_does_not_exist_is_an_error(monkeypatch):
-    monkeypatch.setitem(METHODS, "ghost", "rl.training.ghost")
+    monkeypatch.setitem(METHODS, "ghost", replace(METHODS["dpo"], module="rl.training.ghost"))
     (message,) = checks.registered_modules_exist(None)
     assert (message.id, "rl.training.ghost" in message.msg) == ("rl.E003", True)
 

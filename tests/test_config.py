@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from rl.base.errors import UsageError
-from rl.config import CONFIGS, PRESETS, TrainingConfig, check_overrides, config_class, preset
+from rl.config import METHODS, PRESETS, TrainingConfig, check_overrides, config_class, preset
 
 DEFAULT = TrainingConfig()
 
@@ -76,12 +76,12 @@ def test_a_config_survives_its_own_dictionary():
     assert TrainingConfig(**DEFAULT.as_dict()) == DEFAULT
 
 
-@pytest.mark.parametrize("method", CONFIGS)
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_suits_every_method(method: str, name: str):
     config = preset(name, method)
-    assert type(config) is CONFIGS[method]
-    assert CONFIGS[method](**config.as_dict()) == config
+    assert type(config) is config_class(method)
+    assert config_class(method)(**config.as_dict()) == config
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from drf_spectacular.generators import SchemaGenerator
 
 from rl.base import errors
 from rl.collect.importers import IMPORTERS
-from rl.config import PRESETS, preset
+from rl.config import METHODS, PRESETS, preset
 from rl.config.levels import LEVELS
 from rl.dataset_builder.exporting import FORMATS
 from rl.environments import ENVIRONMENTS
@@ -28,7 +28,6 @@ from rl.evaluation import SCORERS
 from rl.export import EXPORTERS
 from rl.rewards import REWARDS
 from rl.sandbox import BACKENDS
-from rl.training import METHODS
 
 ROOT = Path(settings.BASE_DIR)
 DOCS = ROOT / "docs"
@@ -40,6 +39,7 @@ BUILT_IN = (
 )  # fmt: skip
 """Commands of Django, django-q2 and django-axes that the pages name."""
 COMMANDS = sorted({file.stem for file in (ROOT / "rl/management/commands").glob("[!_]*.py")} - {*BUILT_IN})
+TRAINING = [name for name in COMMANDS if name == "train" or name.startswith("train_")]
 
 
 # --- reading Markdown --------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def page_of(command: str) -> Path:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_a_heading_with_all_its_options(command: str):
     text = section(page_of(command), f"`{command}`")
-    if command.startswith("train_"):
+    if command in TRAINING:
         text += section(DOCS / "training.md", "Options of all training commands")
     assert sorted(name for name in options_of(command) if f"`{name}`" not in text) == []
 
@@ -146,7 +146,7 @@ OF_RATINGS = {"--min-samples", "--val-split", "--min-confidence"}
 def test_the_options_of_all_training_commands_are_those_of_each():
     rows = tables_in(section(DOCS / "training.md", "Options of all training commands"))
     said = {name for row in rows for name in re.findall(r"--[a-z][a-z-]+", row[0])}
-    for command in [name for name in COMMANDS if name.startswith("train_")]:
+    for command in TRAINING:
         others = OF_RATINGS if command == "train_agent" else set()
         assert sorted(said - options_of(command) - {"--run", "--attempt"} - others) == []
 

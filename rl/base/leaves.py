@@ -1,9 +1,10 @@
-"""Modules that only a registry names, imported on first use because they bring torch along."""
+"""What only a registry names, imported on first use because it may bring torch along."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 from rl.base.errors import UsageError
 
@@ -20,3 +21,9 @@ def leaf(path: str) -> ModuleType:
             f"the package {missing} is not installed; training, measuring and exporting need: "
             "pip install -r requirements-rl.txt"
         ) from error
+
+
+def leaf_name(path: str) -> Any:
+    """The class or function at a dotted path, with the same errors."""
+    module, _, name = path.rpartition(".")
+    return getattr(leaf(module), name)

@@ -1,4 +1,4 @@
-"""Hyper-parameters and presets.
+"""Hyper-parameters, presets, and a record for each training method.
 
 Imports: base.
 """
@@ -7,25 +7,23 @@ from __future__ import annotations
 
 from rl.config.authority import check_overrides
 from rl.config.base import TrainingConfig
-from rl.config.methods import (
-    CONFIGS,
-    AgentConfig,
-    GRPOConfig,
-    PPOConfig,
-    RewardModelConfig,
-    config_class,
-)
+from rl.config.method_configs import AgentConfig, GRPOConfig, PPOConfig, RewardModelConfig
+from rl.config.methods import METHODS, Method, Rows, config_class, find_method, find_rows
 from rl.config.presets import PRESETS, preset
 
 __all__ = [
-    "CONFIGS",
+    "METHODS",
     "PRESETS",
     "AgentConfig",
     "GRPOConfig",
+    "Method",
     "PPOConfig",
     "RewardModelConfig",
+    "Rows",
     "TrainingConfig",
     "check_overrides",
     "config_class",
+    "find_method",
+    "find_rows",
     "preset",
 ]

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from rl.base.errors import UsageError
-from rl.config.methods import CONFIGS
+from rl.config.methods import METHODS
 
 
 class Owner(StrEnum):
@@ -49,7 +49,7 @@ HYPER_PARAMETERS: Mapping[str, Owner] = {
     "vllm_server": Owner.CHOICE,
     "environment": Owner.CHOICE,
 }  # fmt: skip
-"""Of all methods: fields of the classes in CONFIGS."""
+"""Of all methods: fields of the configurations in METHODS."""
 
 RUN_OPTIONS: Mapping[str, Owner] = {
     **dict.fromkeys(("data", "export", "quantization", "deploy"), Owner.TRAINER),
@@ -92,7 +92,7 @@ def owner(table: Mapping[str, Owner], name: str) -> Owner:
 def require_trainers(values: Mapping[str, Any]) -> None:
     """Of hyper-parameters. Raises UsageError for one that no method has, that a trainer may not set, or that he may only
     choose by name; its value is not looked at."""
-    every = {field.name for kind in CONFIGS.values() for field in fields(kind)}
+    every = {field.name for method in METHODS.values() for field in fields(method.config)}
     if unknown := sorted(set(values) - every):
         raise UsageError(f"unknown hyper-parameter {', '.join(unknown)}; known: {', '.join(sorted(every))}")
     for name, value in values.items():
@@ -121,9 +121,9 @@ def check_overrides(overrides: Mapping[str, Any]) -> None:
     is impossible for a method that has it. Whether a name is registered is not looked up."""
     require_trainers(overrides)
     own = without_choices(overrides)
-    for kind in CONFIGS.values():
-        known = {field.name for field in fields(kind)}
-        kind().with_overrides({name: value for name, value in own.items() if name in known})
+    for method in METHODS.values():
+        known = {field.name for field in fields(method.config)}
+        method.config().with_overrides({name: value for name, value in own.items() if name in known})
 
 
 def reserved(table: Mapping[str, Owner], values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:

@@ -6,7 +6,7 @@
 - ``pairs_to_jsonl``, ``load_pairs_from_jsonl``: the pairs as a file
 - ``training_row``: a pair as a trainer reads it; ``read_training_rows``: a file of rows for any method
 
-Imports: base.
+Imports: base, config.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@
 - ``DatasetPipeline``, ``prepare_training_dataset``, ``get_training_stats``: the same under names that users of
   other systems know
 
-Imports: base, collect, data_formatter, demo, environments, models; Django.
+Imports: base, collect, config, data_formatter, demo, environments, models; Django.
 """
 
 from __future__ import annotations

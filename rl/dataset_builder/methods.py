@@ -1,18 +1,14 @@
-"""The kinds of rows that training methods learn from; most kinds are named after their method."""
+"""What builds the rows that training methods learn from; ``rl.config.methods`` lists their kinds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Protocol
 
-from rl.base.errors import UsageError
+from rl.base.leaves import leaf_name
+from rl.config import find_rows
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.read.groups import PromptRows, Source, Tally
-from rl.dataset_builder.rows.judged import GroupRows, LabelledRows, RewardRows
-from rl.dataset_builder.rows.pairs import PairRows
-from rl.dataset_builder.rows.prompts import PromptsOnly
-from rl.dataset_builder.rows.rewards import RewardPairs
-from rl.dataset_builder.rows.tasks import TaskRows
 from rl.models import Agent
 
 
@@ -28,19 +24,7 @@ class RowBuilder(Protocol):
         ...
 
 
-ROW_BUILDERS: dict[str, type[RowBuilder]] = {
-    "dpo": PairRows,
-    "kto": LabelledRows,
-    "grpo": GroupRows,
-    "reward": RewardRows,
-    "reward_model": RewardPairs,
-    "prompts": PromptsOnly,
-    "agent": TaskRows,
-}
-
-
 def row_builder(method: str) -> type[RowBuilder]:
-    """Raises UsageError that lists the known methods."""
-    if method not in ROW_BUILDERS:
-        raise UsageError(f"no rows are known for method {method!r}; known: {', '.join(ROW_BUILDERS)}")
-    return ROW_BUILDERS[method]
+    """Raises UsageError that lists the known kinds of rows."""
+    builder: type[RowBuilder] = leaf_name(find_rows(method).builder)
+    return builder

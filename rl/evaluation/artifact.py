@@ -16,9 +16,10 @@ from django.db import transaction
 from rl.base.errors import UsageError
 from rl.base.leaves import leaf
 from rl.base.records import PairScore, Report
+from rl.config import find_rows
 from rl.config.levels import LEVELS
 from rl.evaluation import SCORERS, evidence
-from rl.evaluation.choosing import TRIED, never_learned
+from rl.evaluation.choosing import never_learned
 from rl.evaluation.contest import MODELS
 from rl.evaluation.evaluate import evaluate
 from rl.evaluation.gate import decide
@@ -81,9 +82,10 @@ def exported(version: ModelVersion, level: str) -> Artifact:
 def _not_judged(version: ModelVersion, artifact: Artifact, training_set: TrainingSet) -> str:
     if artifact.kind != Artifact.Kind.GGUF:
         return f"it is {artifact.get_kind_display()}, and only whole GGUF files are"
-    if training_set.method in TRIED:
+    kind = find_rows(training_set.method)
+    if not kind.has_answers:
         return f"{version} is measured by what it answers, not by pairs"
-    if training_set.method == "kto":
+    if kind.relative:
         return "its held-out answers are to different prompts, which only the base model beside it can compare"
     if not llama_process.is_available():
         return "the package xllamacpp is not installed"

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from rl.base.errors import NotEnoughData, UsageError
+from rl.config import find_method, find_rows
+from rl.config.methods import all_rows, scoring_methods
 from rl.data_formatter import read_training_rows
 from rl.dataset_builder import is_held_out
-from rl.evaluation.held_out import CONTRASTS, contrasts
-from rl.models import REWARD_MODEL, Agent, ModelVersion, TrainingSet
+from rl.evaluation.held_out import contrasts
+from rl.models import Agent, ModelVersion, TrainingSet
 
-TRIED = ("prompts", "agent")
-"""Kinds of sets whose rows are tried: answers are generated, episodes played."""
+TRIED = ("reward", "success")
+"""Measures by what a model does with the rows: answers are generated, episodes played."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,27 +36,37 @@ def never_learned(training_set: TrainingSet, *compared: ModelVersion | None) -> 
     split is nested, so what the smallest share holds out none of them has seen. Tasks are split by whoever wrote them: those
     that a version learned from are left out."""
     others = TrainingSet.objects.filter(runs__version__in=[version for version in compared if version])
-    method = training_set.method
-    rows = list(read_training_rows(training_set.directory / "heldout.jsonl", method))
-    if method == "agent":
-        learned = _learned_tasks(others.filter(method=method))
+    kind = find_rows(training_set.method)
+    rows = list(read_training_rows(training_set.directory / "heldout.jsonl", kind.name))
+    if kind.of_tasks:
+        learned = _learned_tasks(others.filter(method=kind.name))
         kept = [row for row in rows if row["split_key"] not in learned]
         return HeldOut(kept, False, training_set.val_split, len(rows) - len(kept))
-    share = min([training_set.val_split, *others.exclude(method="agent").values_list("val_split", flat=True)])
+    share = min([training_set.val_split, *others.exclude(method__in=_of_tasks()).values_list("val_split", flat=True)])
     kept = rows
     if share < training_set.val_split:
         kept = [row for row in rows if is_held_out(training_set.agent.name, row["split_key"], share)]
-    return HeldOut(contrasts(method, kept), method == "kto", share, len(rows) - len(kept))
+    return HeldOut(contrasts(kind.name, kept), kind.relative, share, len(rows) - len(kept))
 
 
 def _learned_tasks(sets: Iterable[TrainingSet]) -> set[str]:
     """Their split keys."""
-    return {row["split_key"] for each in sets for row in read_training_rows(each.directory / "train.jsonl", "agent")}
+    return {
+        row["split_key"] for each in sets for row in read_training_rows(each.directory / "train.jsonl", each.method)
+    }
+
+
+def _of_tasks() -> list[str]:
+    return [name for name, kind in all_rows().items() if kind.of_tasks]
+
+
+def _measured_by(*measures: str) -> list[str]:
+    return [name for name, kind in all_rows().items() if kind.measure in measures]
 
 
 def find_version(agent: Agent, name: str | None = None) -> ModelVersion:
     """The agent's version of that name, or its newest that answers. Raises UsageError that lists those there are."""
-    answering = agent.versions.exclude(run__method=REWARD_MODEL)
+    answering = agent.versions.exclude(run__method__in=scoring_methods())
     if version := (agent.versions.filter(name__iexact=name) if name else answering).first():
         return version
     known = ", ".join(agent.versions.values_list("name", flat=True)[:20])
@@ -64,13 +76,12 @@ def find_version(agent: Agent, name: str | None = None) -> ModelVersion:
 def latest_training_set(agent: Agent, version: ModelVersion | None = None) -> TrainingSet:
     """Its held-out prompts are those of all earlier sets and newer ones. Sets whose rows are tried come last, but for a
     version that learned from such a set those of its kind come first. Raises NotEnoughData when there is none."""
-    sets = agent.training_sets.filter(heldout_rows__gt=0, method__in=CONTRASTS)
+    sets = agent.training_sets.filter(heldout_rows__gt=0, method__in=_measured_by("preference", *TRIED))
     learned_from = TrainingSet.objects.filter(runs__version=version).first() if version else None
     if version and version.is_reward_model:
-        sets = sets.filter(method=REWARD_MODEL)
-    tried = [sets.filter(method=kind) for kind in TRIED]
-    ranked = [sets.exclude(method__in=TRIED), *tried]
-    if learned_from and learned_from.method in TRIED:
+        sets = sets.filter(method=find_method(version.run.method).rows.name)
+    ranked = [sets.filter(method__in=_measured_by(measure)) for measure in ("preference", *TRIED)]
+    if learned_from and learned_from.method in _measured_by(*TRIED):
         ranked.insert(0, sets.filter(method=learned_from.method))
     for candidates in ranked:
         if training_set := candidates.first():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 from django.db import transaction
 
 from rl.base.records import Report
-from rl.config import AgentConfig, config_class
+from rl.config import METHODS, AgentConfig, config_class, find_method, find_rows
 from rl.evaluation.choosing import HeldOut, latest_training_set, never_learned
 from rl.evaluation.contest import Contest
 from rl.evaluation.gate import REWARD, SUCCESS, Verdict, decide
@@ -164,15 +164,8 @@ def _version_in_use(version: ModelVersion) -> ModelVersion | None:
 
 
 def _measure(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> _Measured:
-    if training_set.method == "prompts":
-        measured = _rewards(subject, held_out, report)
-    elif training_set.method == "agent":
-        measured = _success(subject, training_set, held_out, report)
-    else:
-        prompts = max(1, training_set.stats.get("prompts", 1))
-        scale = _Scale(max(1.0, training_set.feedback_count / prompts))
-        measured = _preference(subject, scale, held_out, report)
-    return _completed(measured, subject, held_out)
+    measure = _MEASURES[find_rows(training_set.method).measure]
+    return _completed(measure(subject, training_set, held_out, report), subject, held_out)
 
 
 def _completed(measured: _Measured, subject: _Subject, held_out: HeldOut) -> _Measured:
@@ -225,7 +218,13 @@ def _ranked(scores: pairs.Comparison, verdict: Verdict, guards: Guards, margin: 
     return _Measured(fields, {**pairs.describe(scores, verdict, margin), "guards": guards.report})
 
 
-def _rewards(subject: _Subject, held_out: HeldOut, report: Report) -> _Measured:
+def _preference_on_set(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> _Measured:
+    prompts = max(1, training_set.stats.get("prompts", 1))
+    scale = _Scale(max(1.0, training_set.feedback_count / prompts))
+    return _preference(subject, scale, held_out, report)
+
+
+def _rewards(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> _Measured:
     scorer = rollouts.scorer_of_run(subject.agent, subject.run.options if subject.run else {})
     watch = subject.watch(held_out.rows, report)
     found = rewarded.earned(subject.contest, held_out.rows, scorer, report, watch.speaker)
@@ -234,8 +233,10 @@ def _rewards(subject: _Subject, held_out: HeldOut, report: Report) -> _Measured:
 
 def _success(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> _Measured:
     """Played as in its own training, or of a folder of unknown origin, as in the newest training with these tasks."""
-    run = subject.run if subject.run and subject.run.method == "agent" else training_set.runs.first()
-    config = config_class("agent")(**run.config) if run else subject.agent.training_config("agent")
+    played = find_rows(training_set.method)
+    run = subject.run if subject.run and find_method(subject.run.method).rows == played else training_set.runs.first()
+    method = run.method if run else next(name for name, each in METHODS.items() if each.rows == played)
+    config = config_class(method)(**run.config) if run else subject.agent.training_config(method)
     config = config.with_overrides({"environment": training_set.stats["environment"]})
     assert isinstance(config, AgentConfig)  # noqa: S101  the method's own
     found = solved.solved(subject.contest, held_out.rows, config, report)
@@ -256,3 +257,11 @@ def _earned(found: rewarded.Earned, held_out: HeldOut, measure: str, guards: Gua
         "ratings_needed": verdict.ratings_needed,
     }
     return _Measured(fields, {**rewarded.describe(found, verdict, measure, margin), "guards": guards.report})
+
+
+_MEASURES: dict[str, Callable[[_Subject, TrainingSet, HeldOut, Report], _Measured]] = {
+    "preference": _preference_on_set,
+    "reward": _rewards,
+    "success": _success,
+}
+"""By ``Rows.measure`` of the set."""

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rl.base.errors import UsageError
+from rl.base.leaves import leaf_name
+from rl.config import find_rows
+from rl.config.methods import all_rows
 from rl.data_formatter.pairing import stable_hash
 
 Row = Mapping[str, Any]
@@ -14,10 +17,14 @@ Row = Mapping[str, Any]
 
 def contrasts(method: str, rows: Iterable[Row]) -> list[Row]:
     """Rows with ``prompt``, ``chosen``, ``rejected`` and ``prompt_key``, and with ``rejected_prompt`` where the worse answer
-    is one to another prompt. Raises UsageError for rows of a method that cannot be told apart."""
-    if method not in CONTRASTS:
-        raise UsageError(f"held-out rows for {method} cannot be compared; known: {', '.join(CONTRASTS)}")
-    return CONTRASTS[method](rows)
+    is one to another prompt. Rows that are asked or played stay as they are. Raises UsageError for rows of a method that
+    cannot be told apart."""
+    kind = find_rows(method)
+    if not kind.measure:
+        known = ", ".join(name for name, rows in all_rows().items() if rows.measure)
+        raise UsageError(f"held-out rows for {method} cannot be compared; known: {known}")
+    contrast: Callable[[Iterable[Row]], list[Row]] = leaf_name(kind.contrast) if kind.contrast else list
+    return contrast(rows)
 
 
 def of_labels(rows: Iterable[Row]) -> list[Row]:
@@ -46,17 +53,6 @@ def of_groups(rows: Iterable[Row]) -> list[Row]:
         }
         for row in rows
     ]
-
-
-CONTRASTS: dict[str, Callable[[Iterable[Row]], list[Row]]] = {
-    "dpo": list,
-    "kto": of_labels,
-    "grpo": of_groups,
-    "reward_model": list,
-    "prompts": list,
-    "agent": list,
-}
-"""Prompts have no answers to tell apart: they are asked (rewarded.py), and tasks are tried (solved.py)."""
 
 
 def _matched(both: Mapping[bool, Sequence[Row]]) -> Iterator[Row]:

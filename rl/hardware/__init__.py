@@ -5,7 +5,7 @@ Imports: base, config.
 
 from __future__ import annotations
 
-from rl.hardware.cost import ROW_WORK, ModelShape, RowWork, TrainingEstimate, estimate
+from rl.hardware.cost import ModelShape, TrainingEstimate, estimate
 from rl.hardware.detecting import GIB, Gpu, HardwareConfig, detect_hardware, usable_cores
 from rl.hardware.four_bit import in_4bit
 from rl.hardware.profiles import PROFILES, Recommendation, get_ryzen_optimized_config, recommend
@@ -13,12 +13,10 @@ from rl.hardware.profiles import PROFILES, Recommendation, get_ryzen_optimized_c
 __all__ = [
     "GIB",
     "PROFILES",
-    "ROW_WORK",
     "Gpu",
     "HardwareConfig",
     "ModelShape",
     "Recommendation",
-    "RowWork",
     "TrainingEstimate",
     "detect_hardware",
     "estimate",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from rl.config import TrainingConfig
+from rl.config import TrainingConfig, find_method
+from rl.config.methods import RowWork
 from rl.hardware.detecting import GIB, HardwareConfig
 from rl.hardware.four_bit import in_4bit
 
@@ -46,38 +47,6 @@ class TrainingEstimate:
     """On the device that trains: GPU memory where there is a GPU, else RAM."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowWork:
-    """What a method does with a row, with LoRA."""
-
-    sequences: int
-    """A prompt with an answer each."""
-    flops: int
-    """A parameter and token: 2 for a forward pass, and 2 for a backward pass, since the frozen weights need no gradient of
-    their own."""
-    answers: str = ""
-    """The hyper-parameter that says how many answers are made to each prompt; each is a row then."""
-    passes: str = ""
-    """The hyper-parameter that says how often the same rows are trained on."""
-    flops_a_pass: int = 0
-    copies: int = 0
-    """Frozen models that full training keeps beside the one that it trains."""
-
-
-ROW_WORK: dict[str, RowWork] = {
-    "dpo": RowWork(2, 6),  # forward and backward of the policy, forward of the reference
-    "kto": RowWork(1, 10),  # the same, and a forward pass of both with the answer of another row
-    "grpo": RowWork(
-        1, 10, answers="num_generations", copies=1
-    ),  # the same as DPO, and four tenths of the time go into generating
-    "agent": RowWork(1, 10, answers="num_generations", copies=1),
-    "ppo": RowWork(
-        1, 12, passes="ppo_epochs", flops_a_pass=8, copies=1
-    ),  # generating, four models' scores; then policy and value
-    "reward_model": RowWork(2, 4),  # forward and backward
-}
-
-
 def estimate(
     rows: int,
     tokens: float,
@@ -89,7 +58,7 @@ def estimate(
     """``tokens``: of a prompt with an answer."""
     if rows < 0 or tokens <= 0:
         raise ValueError(f"{rows} rows of {tokens} tokens a sequence")
-    work = ROW_WORK[method]
+    work = find_method(method).work
     tokens_a_row = work.sequences * min(tokens, config.max_length)
     steps = config.steps(rows)
     answers = rows * getattr(config, work.answers, 1)

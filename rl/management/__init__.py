@@ -2,5 +2,5 @@
 
 Imports: auto_labels, base, cluster, collect, config, dataset_builder, doctor, environments, evaluation, export,
     hardware, models, online_learner, operations, quickstart, registered, rewards, runs, sandbox, scoring, serving,
-    training, versions; Django.
+    versions; Django.
 """

@@ -7,11 +7,12 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from rl.base.errors import UsageError
+from rl.config import find_method
 from rl.management.base import RatchetCommand
 from rl.models import Agent, TrainingRun
 from rl.runs import choosing, supervisor
 
-_OWN = ("agent", "resume", "config")
+_OWN = ("agent", "method", "resume", "config")
 
 
 def resumable(agent: Agent, method: str, run_id: int = 0) -> TrainingRun:
@@ -22,9 +23,8 @@ def resumable(agent: Agent, method: str, run_id: int = 0) -> TrainingRun:
     if run is None:
         raise UsageError(f"{agent.name} has no stopped run{f' {run_id}' if run_id else ''} to resume")
     if run.method != method:
-        raise UsageError(
-            f"run {run.pk} trains with {run.method}: 'manage.py train_{run.method} --resume' goes on with it"
-        )
+        command = find_method(run.method).command
+        raise UsageError(f"run {run.pk} trains with {run.method}: 'manage.py {command} --resume' goes on with it")
     return run
 
 

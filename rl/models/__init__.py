@@ -19,13 +19,12 @@ from rl.models.serving import Deployment
 from rl.models.spans import PendingSpan
 from rl.models.traces import Trace, prompt_key
 from rl.models.training import MetricPoint, TrainingRun, TrainingSet, TrainingSetTrace
-from rl.models.versions import BASE, REWARD_MODEL, Artifact, Evaluation, ModelVersion, version_name
+from rl.models.versions import BASE, Artifact, Evaluation, ModelVersion, version_name
 from rl.models.webhooks import WebhookDelivery
 
 __all__ = [
     "BASE",
     "METRICS",
-    "REWARD_MODEL",
     "Agent",
     "ApiKey",
     "Arm",

@@ -6,12 +6,11 @@ from django.db import models
 from django.db.models.functions import Lower
 
 from rl.base.errors import UsageError
+from rl.config.methods import scoring_methods
 from rl.models.agents import Agent
 
 BASE = "base"
 """What the base model of an agent is called where a version could stand."""
-REWARD_MODEL = "reward_model"
-"""The method whose versions score answers instead of giving them."""
 
 
 class ModelVersion(models.Model):
@@ -53,7 +52,7 @@ class ModelVersion(models.Model):
     def is_reward_model(self) -> bool:
         """It scores answers: it is never in use, exported or served."""
         run = getattr(self, "run", None)
-        return run is not None and run.method == REWARD_MODEL
+        return run is not None and run.method in scoring_methods()
 
     def require_answers(self) -> None:
         """Raises UsageError for a reward model."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from rl import registered
 from rl.base.errors import UsageError
-from rl.config import TrainingConfig, authority, config_class
+from rl.config import TrainingConfig, authority, config_class, find_method
 from rl.config.authority import Owner
 from rl.dataset_builder import DataOptions
 from rl.models import Agent, TrainingRun
@@ -72,9 +72,10 @@ def require_origins(run: TrainingRun) -> None:
     origins = run.options.get("origins", {})
     for name in _reserved(config_class(run.method)(), run.config, run.options):
         if name not in origins and not (name == "base_model" and run.options[name] == run.agent.base_model):
+            command = find_method(run.method).command
             raise UsageError(
                 f"run {run.pk} has {_article(name)} that nobody is known to have set who may: it was made before Ratchet "
-                f"noted that. Start a new run, or say it again: manage.py train_{run.method} --agent {run.agent.name} "
+                f"noted that. Start a new run, or say it again: manage.py {command} --agent {run.agent.name} "
                 f"--resume {run.pk}, with --{'config' if name == 'environment' else name.replace('_', '-')}"
             )
 

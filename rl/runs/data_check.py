@@ -10,7 +10,7 @@ from typing import Any
 from rl import dataset_builder
 from rl.base.errors import NotEnoughData, UsageError
 from rl.base.records import Message, silent
-from rl.config import TrainingConfig
+from rl.config import TrainingConfig, find_method, find_rows
 from rl.dataset_builder import Survey
 from rl.dataset_builder.plan.survey import answers_of
 from rl.lm.lengths import UNKNOWN_CONTEXT, LengthCount, Limits
@@ -32,11 +32,12 @@ def checked_survey(agent: Agent, config: TrainingConfig, options: RunOptions, me
     fresh = generates(method, config)
     if fresh and not options.reward_model:
         require_rewards(agent, options.rewards)
-    answer = int(getattr(config, "max_new_tokens", 0)) if fresh or method == "agent" else 0
+    answer = int(getattr(config, "max_new_tokens", 0)) if fresh or find_method(method).rows.of_tasks else 0
     prompts = Prompts(directory, Limits(int(config.max_length), context_of(directory), answer))
     kind = row_kind(method, config)
-    if kind == "agent":
-        survey = dataset_builder.survey_tasks(agent, tasks_of(agent, config, options), options.data, see=prompts.saw)
+    if find_rows(kind).of_tasks:
+        tasks = tasks_of(agent, config, options)
+        survey = dataset_builder.survey_tasks(agent, tasks, options.data, method=kind, see=prompts.saw)
     elif options.source == "file":
         files = options.data_file, options.ratings_file or None
         survey = dataset_builder.survey_files(agent, *files, options.data, method=kind, see=prompts.saw)

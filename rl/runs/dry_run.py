@@ -10,7 +10,7 @@ from typing import Any
 
 from django.conf import settings
 
-from rl.config import TrainingConfig, config_class
+from rl.config import TrainingConfig, config_class, find_method
 from rl.dataset_builder import Lengths, Survey
 from rl.hardware import GIB, HardwareConfig, ModelShape, TrainingEstimate, detect_hardware, estimate
 from rl.lm.base_models import tiny_directory
@@ -19,7 +19,6 @@ from rl.models import Agent, TrainingRun
 from rl.runs.data_check import CHARACTERS_PER_TOKEN, checked_survey, model_config
 from rl.runs.past_runs import Experience, experience
 from rl.runs.run import RunOptions
-from rl.scoring.rollouts import row_kind
 
 SAMPLE = 200
 """Answers that are tokenised to learn how many characters a token has."""
@@ -147,7 +146,8 @@ def _estimated(hardware: HardwareConfig, run: TrainingRun, characters: float) ->
     if shape is None:
         return None
     ratio, _ = _characters_per_token(run.agent, directory)
-    tokens = _row_tokens(characters, ratio, config, row_kind(run.method, config) not in ("prompts", "agent"))
+    rows = find_method(run.method).rows_with(config)
+    tokens = _row_tokens(characters, ratio, config, rows.has_answers)
     return estimate(run.training_set.train_rows, tokens, shape, config, hardware, run.method).seconds
 
 

@@ -17,12 +17,10 @@ from rl.base.errors import OutOfMemory, TrainingFailed
 from rl.base.files import write_text
 from rl.base.leaves import leaf
 from rl.base.records import Report, TrainingResult
-from rl.config import TrainingConfig
+from rl.config import TrainingConfig, find_method
 from rl.config.training_job import TrainingJob
 
 RESOURCES = "rl.lm.resources"
-LEAST_ROWS = {"kto": 2}
-"""Of a forward pass, where a method needs more than one: KTO compares the rows of a pass."""
 
 Train = Callable[[TrainingJob, Report], TrainingResult]
 
@@ -32,7 +30,7 @@ def train_within_memory(train: Train, job: TrainingJob, report: Report, method: 
 
     Raises TrainingFailed at the bottom of the ladder, and otherwise what ``train`` raises.
     """
-    rungs = [job.config, *smaller(job.config, LEAST_ROWS.get(method, 1))]
+    rungs = [job.config, *smaller(job.config, find_method(method).least_rows)]
     steps_down = min(_stored(job), len(rungs) - 1)
     resume = job.resume
     while True:

@@ -10,7 +10,7 @@ from typing import Any
 from rl import dataset_builder
 from rl.base.errors import NotEnoughData
 from rl.base.records import Report, Scorer, TrainingResult, silent
-from rl.config import TrainingConfig, config_class
+from rl.config import METHODS, TrainingConfig, config_class, find_method
 from rl.config.authority import Owner
 from rl.config.training_job import TrainingJob
 from rl.dataset_builder.plan.advice import Advice
@@ -20,10 +20,7 @@ from rl.runs import run as runs
 from rl.runs.dry_run import Plan, dry_run
 from rl.runs.ladder import train_within_memory
 from rl.scoring import stored as rewarding
-from rl.training import METHODS, method, method_path
-
-BY_REWARDS = ("grpo",)
-"""Methods whose stored rows have rewards."""
+from rl.training import method
 
 
 class RLTrainer:
@@ -42,7 +39,7 @@ class RLTrainer:
         *,
         scorer: Scorer | None = None,
     ) -> None:
-        method_path(method_name)
+        find_method(method_name)
         self.method = method_name
         self.base_model = base_model
         self.output_dir = Path(output_dir)
@@ -84,7 +81,7 @@ class TrainingPipeline:
         self.agent = agent_name if isinstance(agent_name, Agent) else Agent.named(agent_name)
         self.base_model = base_model
         if method:
-            method_path(method)
+            find_method(method)
         self.method = method
 
     def run_full_pipeline(
@@ -119,7 +116,7 @@ class TrainingPipeline:
 
     def choose(self, report: Report = silent) -> str:
         """The method; first computes the rewards that wait, which the advice and some methods need. Raises NotEnoughData."""
-        if not self.method or self.method in BY_REWARDS:
+        if not self.method or find_method(self.method).rows.has_rewards:
             rewarding.calculate(self.agent, report=report)
         if self.method:
             return self.method
@@ -150,8 +147,9 @@ class TrainingPipeline:
         return chosen.config, self.options(data, chosen)
 
     def advised_settings(self, method_name: str) -> dict[str, Any]:
-        """The advice to take GRPO rests on the answers that are stored with their rewards."""
-        return {"rollouts": "offline"} if method_name == "grpo" and not self.method else {}
+        """An advice rests on what is stored: GRPO takes the answers that are, with their rewards."""
+        chooses = find_method(method_name).generates == "online"
+        return {"rollouts": "offline"} if chooses and not self.method else {}
 
     def options(self, data: Mapping[str, Any] | None, chosen: choosing.Choice) -> runs.RunOptions:
         options = dataset_builder.DataOptions(**{"pair_type": self.agent.pair_type, **(data or {})})

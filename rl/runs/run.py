@@ -25,7 +25,7 @@ from rl.base.files import remove
 from rl.base.leaves import leaf
 from rl.base.locks import device_lock
 from rl.base.records import Report, TrainingResult
-from rl.config import AgentConfig, TrainingConfig, config_class
+from rl.config import AgentConfig, TrainingConfig, config_class, find_method, find_rows
 from rl.config.authority import Owner
 from rl.config.training_job import TrainingJob
 from rl.environments.settings import EnvironmentSettings
@@ -48,7 +48,7 @@ from rl.scoring import rollouts
 from rl.serving import machine
 from rl.serving.deploy import require_target
 from rl.serving.unloading import memory_for_training
-from rl.training import method, method_path
+from rl.training import method
 from rl.versions import reward_models, versions
 
 TRACKERS = "rl.runs.report.trackers"
@@ -68,7 +68,7 @@ def create(
 
     Raises RunConflict when the agent has a run that is queued or running: two would race for the same ratings.
     """
-    method_path(method_name)
+    find_method(method_name)
     options = choosing.with_origins(agent, config, options, by)
     rollouts.check_rollouts(agent, method_name, config, options.rewards, options.reward_model)
     try:
@@ -178,11 +178,11 @@ def _freeze_data(run: TrainingRun, options: RunOptions, report: Report) -> Train
 def _frozen(run: TrainingRun, options: RunOptions, report: Report) -> TrainingSet:
     agent, config = run.agent, _config(run)
     kind = rollouts.row_kind(run.method, config)
-    if kind == "agent":
+    if find_rows(kind).of_tasks:
         source = tasks_of(agent, config, options)
         for text in source.told:
             report("log", {"text": text})
-        return dataset_builder.freeze_tasks(agent, source, options.data)
+        return dataset_builder.freeze_tasks(agent, source, options.data, method=kind)
     if options.source == "file":
         files = options.data_file, options.ratings_file or None
         return dataset_builder.freeze_files(agent, *files, options.data, method=kind)

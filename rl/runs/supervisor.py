@@ -20,6 +20,7 @@ from rl import dataset_builder
 from rl.base import logs
 from rl.base.errors import RunConflict
 from rl.base.find_process import find_process
+from rl.config import find_method
 from rl.models import TrainingRun
 from rl.operations import audit
 from rl.operations.audit import Action
@@ -31,14 +32,6 @@ logger = logging.getLogger(__name__)
 
 START_GRACE = timedelta(seconds=60)
 """How long a claimed run may take to introduce its process, and a queued one to be started by its task."""
-COMMANDS = {
-    "dpo": "train_dpo",
-    "kto": "train_kto",
-    "grpo": "train_grpo",
-    "agent": "train_agent",
-    "ppo": "train_ppo",
-    "reward_model": "train_reward_model",
-}
 
 
 def enqueue(run: TrainingRun) -> None:
@@ -80,12 +73,12 @@ def start(run: TrainingRun) -> bool:
 
 
 def spawn(run: TrainingRun) -> None:
-    """Starts ``manage.py train_<method> --run ID`` in a session of its own, or as a job of the Ray cluster.
+    """Starts the method's command with ``--run ID`` in a session of its own, or as a job of the Ray cluster.
 
     The run writes its log itself; the process's own output goes there too, for what breaks before or beneath the run.
     """
     run.directory.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, str(settings.BASE_DIR / "manage.py"), COMMANDS[run.method]]
+    command = [sys.executable, str(settings.BASE_DIR / "manage.py"), *find_method(run.method).command.split()]
     command += ["--run", str(run.pk), "--attempt", str(run.attempt), "--verbosity", "0"]
     if settings.TRAINING_EXECUTOR == "ray":
         ray_jobs.submit(run, command)

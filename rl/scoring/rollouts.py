@@ -13,7 +13,7 @@ from rl.base.errors import NotEnoughData, UsageError
 from rl.base.leaves import leaf
 from rl.base.records import AnswerScore, Scorer, TraceRecord
 from rl.collect.traces.records import trace_record
-from rl.config import TrainingConfig
+from rl.config import TrainingConfig, find_method
 from rl.data_formatter.fresh import fresh_trace
 from rl.models import Agent, Trace
 from rl.rewards.base import RewardResult
@@ -27,12 +27,12 @@ PROBED = 20
 
 
 def generates(method: str, config: TrainingConfig) -> bool:
-    return method == "ppo" or (method == "grpo" and getattr(config, "rollouts", "") == "online")
+    return find_method(method).generates_with(config)
 
 
 def row_kind(method: str, config: TrainingConfig) -> str:
-    """Of the training set: a key of ROW_BUILDERS."""
-    return "prompts" if generates(method, config) else method
+    """Of the training set: what ``find_rows`` finds."""
+    return find_method(method).rows_with(config).name
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class AgentScorer:
 
 def check_rollouts(agent: Agent, method: str, config: TrainingConfig, rewards: str, reward_model: str) -> None:
     """Raises UsageError for rewards and generators that cannot be used, before there is a run."""
-    if method == "agent" and not getattr(config, "environment", None):
+    if find_method(method).rows.of_tasks and not getattr(config, "environment", None):
         raise UsageError("agents with tools learn from tasks in an environment: use train_agent --config FILE")
     if (getattr(config, "vllm", False) or getattr(config, "vllm_server", "")) and not find_spec("vllm"):
         raise UsageError("the package vllm is not installed here: install it, or leave out --vllm and --vllm-server")
@@ -71,7 +71,7 @@ def check_rollouts(agent: Agent, method: str, config: TrainingConfig, rewards: s
     if config.sft_epochs:
         raise UsageError(
             f"--sft-first imitates stored answers, and {method} makes its own: leave it out"
-            + (", or use --rollouts offline" if method == "grpo" else "")
+            + (", or use --rollouts offline" if find_method(method).generates == "online" else "")
         )
     if rewards and reward_model:
         raise UsageError("--rewards and --reward-model are two ways to reward an answer: choose one")

@@ -10,9 +10,10 @@ from django.db.models import Q
 
 from rl.base.errors import ExportFailed, UsageError
 from rl.config.levels import check_level
+from rl.config.methods import scoring_methods
 from rl.evaluation.choosing import find_version
 from rl.export.ollama.deployer import full_name
-from rl.models import BASE, REWARD_MODEL, Agent, Deployment, Evaluation, ModelVersion, version_name
+from rl.models import BASE, Agent, Deployment, Evaluation, ModelVersion, version_name
 from rl.serving import llama_server, on_ollama
 from rl.serving.deploy import Place, default_name
 from rl.serving.hosting import hosting_profile
@@ -34,7 +35,9 @@ def choose_version(agent: Agent, name: str) -> ModelVersion | None:
     if name:
         return find_version(agent, name)
     good = Q(stage__in=[Stage.EXPORTED, Stage.DEPLOYED]) | Q(evaluations__verdict=Evaluation.Verdict.PROMOTE)
-    version = agent.versions.filter(good).exclude(stage=Stage.REJECTED).exclude(run__method=REWARD_MODEL).first()
+    version = (
+        agent.versions.filter(good).exclude(stage=Stage.REJECTED).exclude(run__method__in=scoring_methods()).first()
+    )
     if version is None:
         raise UsageError(f"{agent.name} has no version that was promoted or exported; name one by --version, or base")
     return version

@@ -10,8 +10,9 @@ from datetime import datetime
 from rl.base import files
 from rl.base.errors import RatchetError
 from rl.base.records import Report, silent
+from rl.config.methods import scoring_methods
 from rl.export import release
-from rl.models import REWARD_MODEL, Agent, Arm, Artifact, Deployment, Experiment, ModelVersion
+from rl.models import Agent, Arm, Artifact, Deployment, Experiment, ModelVersion
 from rl.serving.on_ollama import ENV_FILE, MODELFILE
 from rl.serving.withdrawal import rows_of, take_down
 
@@ -44,7 +45,7 @@ def retire_old(agent: Agent, *, report: Report = silent) -> list[ModelVersion]:
 def beyond(agent: Agent, wanted: ModelVersion | None = None) -> list[ModelVersion]:
     """Versions that are served or exported and are not kept. Never those in use, before it, or in an experiment that is
     drafted or runs. ``wanted`` counts as deployed now."""
-    candidates = agent.versions.exclude(pk__in=_needed(agent)).exclude(run__method=REWARD_MODEL)
+    candidates = agent.versions.exclude(pk__in=_needed(agent)).exclude(run__method__in=scoring_methods())
     ranked = sorted(candidates, key=lambda version: (version == wanted, _last_wanted(version)), reverse=True)
     old = ranked[agent.keep_versions :]
     return [version for version in old if _exports(version) or rows_of(agent, version).exists()]

@@ -14,16 +14,14 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rl.base.errors import NotEnoughData, TrainingFailed
 from rl.base.records import Report
+from rl.config import find_rows
 from rl.config.training_job import TrainingJob
 from rl.data_formatter import read_training_rows
 from rl.lm import checkpoints, loading, processes
-from rl.lm.encoding import PAIR, SINGLE, count_rows, encode
+from rl.lm.encoding import count_rows, encode
 from rl.lm.lengths import EncodedRow, LengthCount, Limits
 from rl.lm.log_probs import use_compact_head
 from rl.lm.resources import resource_advice
-
-ANSWERS = {"dpo": PAIR, "reward_model": PAIR, "kto": SINGLE}
-"""Method to the keys of a row's answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +102,10 @@ def encoded_rows(start: Start, method: str) -> tuple[Dataset, LengthCount]:
     """The rows as memory-mapped token ids, and what was too long of them."""
     path, source, max_length = start.path("rows.arrow"), start.job.train_rows, start.most_tokens
     lengths = LengthCount()
-    answers = ANSWERS[method]
-    rows = read_training_rows(source, method)
-    encoded = encode(start.tokenizer, rows, count_rows(source), start.report, answers, max_length)
-    columns = {f"{name}_ids": List(Value("int32")) for name in ("prompt", *answers)}
-    if method == "kto":
-        columns["label"] = Value("bool")
+    kind, rows = find_rows(method), read_training_rows(source, method)
+    encoded = encode(start.tokenizer, rows, count_rows(source), start.report, kind.answers, max_length)
+    columns = {f"{name}_ids": List(Value("int32")) for name in ("prompt", *kind.answers)}
+    columns |= dict.fromkeys(kind.flags, Value("bool"))
     write_arrow((lengths.fit(row, max_length) for row in encoded), path, Features(columns))
     check_lengths(lengths, start)
     return Dataset.from_file(str(path)), lengths

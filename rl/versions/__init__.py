@@ -1,4 +1,4 @@
 """What runs made, and where it lies.
 
-Imports: base, lm, models; Django.
+Imports: base, config, lm, models; Django.
 """

@@ -12,9 +12,10 @@ from django.db import IntegrityError, transaction
 from rl.base.errors import RunConflict, UsageError
 from rl.base.files import publish_directory, remove, staged_directory
 from rl.base.records import TrainingResult, silent
+from rl.config import find_method
 from rl.lm import base_models, checkpoints
 from rl.lm.model_path import ADAPTER, ADAPTER_CONFIG, MODEL, MODEL_CONFIG
-from rl.models import REWARD_MODEL, Artifact, Deployment, ModelVersion, TrainingRun
+from rl.models import Artifact, Deployment, ModelVersion, TrainingRun
 from rl.versions.checksums import artifact_fields
 
 _CONFIGS = {ADAPTER: ADAPTER_CONFIG, MODEL: MODEL_CONFIG}
@@ -22,8 +23,7 @@ _CONFIGS = {ADAPTER: ADAPTER_CONFIG, MODEL: MODEL_CONFIG}
 
 
 def register(run: TrainingRun, result: TrainingResult) -> ModelVersion:
-    """Names the version ``v{feedback items}``, ``reward-v…`` where it scores answers, or ``tasks-v{tasks}`` where it learned
-    from tasks, and ties it to the run, in one transaction.
+    """Names the version as its method says (``v{feedback items}``, …) and ties it to the run, in one transaction.
 
     Raises RunConflict when the run has been taken over: two attempts must not make two versions.
     """
@@ -37,15 +37,14 @@ def register(run: TrainingRun, result: TrainingResult) -> ModelVersion:
 
 def _register(run: TrainingRun, suffix: str) -> ModelVersion:
     assert run.training_set is not None  # noqa: S101  frozen before training
-    scores = run.method == REWARD_MODEL
-    count = run.training_set.feedback_count
-    name = f"tasks-v{run.training_set.train_rows}" if run.method == "agent" else f"{'reward-' * scores}v{count}"
+    made_by, count = find_method(run.method), run.training_set.feedback_count
+    name = made_by.version.format(feedback=count, rows=run.training_set.train_rows)
     base = run.options.get("base_model") or run.agent.base_model
     with transaction.atomic():
         version = ModelVersion.objects.create(
             agent=run.agent,
             name=f"{name}{suffix}",
-            parent=None if scores else Deployment.champion(run.agent),
+            parent=None if made_by.scores else Deployment.champion(run.agent),
             base_model=base_models.resolve(base, silent),
             feedback_count=count,
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
-from rl.config import CONFIGS
+from rl.config import METHODS
 from rl.config.authority import AGENT, DATA_OPTIONS, HYPER_PARAMETERS, RUN_OPTIONS
 from rl.config.guard_limits import GUARD_LIMITS
 from rl.rewards import REWARDS
@@ -44,7 +44,7 @@ FOR_TRAINING: dict[str, Any] = {
     "corpus": {"type": "search", "tools": {"search": {"mode": "corpus", "corpus": PATH}}},
 }  # fmt: skip
 KEYS = sorted(
-    {each.name for kind in CONFIGS.values() for each in fields(kind)}
+    {each.name for method in METHODS.values() for each in fields(method.config)}
     | {*HYPER_PARAMETERS, *RUN_OPTIONS, *DATA_OPTIONS, *AGENT, *REWARDS, *GUARD_LIMITS}
     | {*SETTINGS["all"], "mcp", "tools"}
 )

@@ -16,7 +16,7 @@ from rest_framework.serializers import Serializer
 
 from rl import registered
 from rl.collect.feedback import write as feedback
-from rl.config import CONFIGS, authority
+from rl.config import METHODS, authority
 from rl.config.authority import DATA_OPTIONS, HYPER_PARAMETERS, RUN_OPTIONS
 from rl.models import Agent, TrainingRun
 from rl.web.api import serializers
@@ -123,8 +123,8 @@ def test_no_field_of_a_call_does_anything(walk: Walk, known: dict[str, Any], rat
 
 def test_no_hyper_parameter_does_anything(walk: Walk, rated: Agent):
     tried: set[str] = set()
-    for method, kind in CONFIGS.items():
-        for name, default in kind().as_dict().items():
+    for method, record in METHODS.items():
+        for name, default in record.config().as_dict().items():
             for canary in forms_of(name, default).values() if name not in tried else ():
                 assert not walk.train(name, canary, method), name
             tried.add(name)

@@ -11,11 +11,11 @@ from unittest.mock import patch
 from rl import policies, tasks
 from rl.base.errors import RatchetError
 from rl.base.records import silent
+from rl.config import METHODS
 from rl.models import Agent, TrainingRun
 from rl.online_learner import OnlineLearner
 from rl.runs import run as runs
 from rl.scoring import stored as rewarding
-from rl.training import METHODS
 from tests.boundary.watching import Watch
 
 TICKS = ("consider_retraining", "supervise_servers", "look_at_experiments", "deliver_answers", "forget_pending_spans")

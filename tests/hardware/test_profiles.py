@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rl.base.errors import UsageError
-from rl.config import CONFIGS, preset
+from rl.config import METHODS, preset
 from rl.hardware import GIB, PROFILES, get_ryzen_optimized_config, recommend
 from tests.hardware.machines import LAPTOP, MAC, RYZEN, SERVER, with_gpu
 
@@ -32,7 +32,7 @@ def test_every_number_has_a_reason_and_suits_every_method(machine, profile):
     rows = advice.values["batch_size"] * advice.values["gradient_accumulation"]
     assert rows % advice.values["num_generations"] == 0
     assert 12 <= rows <= 20
-    for method in CONFIGS:
+    for method in METHODS:
         assert advice.config(method).lora_alpha == 2 * advice.values["lora_r"]
 
 

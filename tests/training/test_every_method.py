@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from rl.training import METHODS
+from rl.config import METHODS
 
 ASPECTS = ("learns", "resumes", "cancels", "dry run", "two processes")
 TOGETHER = "tests/lm/test_processes.py"

@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from rl.base.errors import UsageError
-from rl.training import METHODS, method, method_path
+from rl.config import METHODS
+from rl.training import method
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -16,7 +17,7 @@ def test_every_method_can_train(name: str) -> None:
 
 def test_an_unknown_method_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UsageError, match="unknown training method 'ppp'; known: dpo"):
-        method_path("ppp")
+        method("ppp")
 
 
 def test_the_table_the_checkpoints_and_the_demo_need_no_torch() -> None:

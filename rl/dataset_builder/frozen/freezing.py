@@ -14,6 +14,7 @@ from django.db import IntegrityError, transaction
 
 from rl.base.errors import NotEnoughData
 from rl.base.files import publish_directory, remove
+from rl.config import find_rows
 from rl.dataset_builder.frozen import files as rows
 from rl.dataset_builder.frozen.marking import mark
 from rl.dataset_builder.frozen.membership import Members, enroll
@@ -50,9 +51,9 @@ def freeze_files(
     return _freeze(agent, FileSource(data_path, ratings_path), options, method)
 
 
-def freeze_tasks(agent: Agent, source: TaskSource, options: DataOptions) -> TrainingSet:
+def freeze_tasks(agent: Agent, source: TaskSource, options: DataOptions, *, method: str = "agent") -> TrainingSet:
     """The same from tasks of an environment."""
-    return _freeze(agent, source, replace(options, val_split=source.held_out_share), "agent")
+    return _freeze(agent, source, replace(options, val_split=source.held_out_share), method)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def _new(
         id=identifier,
         agent=agent,
         method=method,
-        pair_type=options.pair_type if method == "dpo" else "",
+        pair_type=options.pair_type if find_rows(method).has_pair_types else "",
         source=source.name,
         content_hash=written.content_hash,
         train_rows=written.train_rows,

@@ -86,9 +86,11 @@ def survey_files(
     return _survey(agent, FileSource(data_path, ratings_path), options, method, see)
 
 
-def survey_tasks(agent: Agent, source: TaskSource, options: DataOptions, *, see: See | None = None) -> Survey:
+def survey_tasks(
+    agent: Agent, source: TaskSource, options: DataOptions, *, method: str = "agent", see: See | None = None
+) -> Survey:
     """The same of tasks of an environment."""
-    return _survey(agent, source, options, "agent", see)
+    return _survey(agent, source, options, method, see)
 
 
 def _survey(agent: Agent, source: Source, options: DataOptions, method: str, see: See | None) -> Survey:

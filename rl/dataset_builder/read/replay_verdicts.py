@@ -30,7 +30,9 @@ class Verdicts:
         self._accepted = accepted_answers(agent)
         self._settings = {
             run: settings
-            for run, settings in agent.runs.filter(method="agent").values_list("pk", "config__environment")
+            for run, settings in agent.runs.filter(config__has_key="environment").values_list(
+                "pk", "config__environment"
+            )
             if isinstance(settings, dict)
         }
         self._tools: dict[str, list[dict[str, Any]]] = {}

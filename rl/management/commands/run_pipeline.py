@@ -7,11 +7,11 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from rl.base.errors import UsageError
+from rl.config import METHODS
 from rl.config.levels import LEVELS
 from rl.management.base import RatchetCommand, two_columns
 from rl.management.training import FULL_HELP, check_export, show_run
 from rl.runs.pipeline import TrainingPipeline
-from rl.training import METHODS
 
 _OVERRIDES = ("full", "epochs", "max_steps", "learning_rate", "seed")
 _DATA = ("min_samples", "val_split")
@@ -22,7 +22,7 @@ class Command(RatchetCommand):
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("--agent", required=True)
-        methods = [name for name in METHODS if name != "agent"]
+        methods = [name for name, method in METHODS.items() if not method.rows.of_tasks]
         parser.add_argument("--method", choices=methods, help="default: the one that training_plan advises")
         parser.add_argument("--base-model", default="", help="hub id or directory; default: the agent's")
         parser.add_argument("--full", action="store_const", const=True, help=FULL_HELP)
