@@ -37,7 +37,7 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 WIDGET = (ROOT / "static/rl/ratchet-feedback.js").read_text()
 BUILT_IN = (
     "runserver", "qcluster", "migrate", "createsuperuser", "changepassword", "collectstatic", "check", "test",
-    "axes_reset_username", "axes_reset_ip", "version",
+    "axes_reset_username", "axes_reset_ip", "version", "shell",
 )  # fmt: skip
 """Commands of Django, django-q2 and django-axes that the pages name."""
 COMMANDS = sorted({file.stem for file in (ROOT / "rl/management/commands").glob("[!_]*.py")} - {*BUILT_IN})
