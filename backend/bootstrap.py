@@ -2,7 +2,8 @@
 
 ``quickstart`` and ``test`` make ``.venv`` and install the pinned requirements if that is not done yet, then go on
 inside it. Inside an active virtual environment they install there. A stamp file that holds the hash of the requirements
-makes a second run immediate. Any other verb on a machine without Django ends with one line that names quickstart.
+makes a second run immediate. ``version`` needs nothing. Any other verb on a machine without Django ends with one line that
+names quickstart.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import time
 import venv
 from collections.abc import Sequence
 from pathlib import Path
+
+from backend.version import read_version
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
@@ -39,6 +42,9 @@ ENABLE_ONLINE_LEARNING=1
 def run(arguments: Sequence[str]) -> int | None:
     """An exit code when there is nothing more to do in this process, None to go on to Django's commands."""
     verb = arguments[0] if arguments else ""
+    if verb in ("version", "--version"):
+        print(f"Ratchet {read_version()}")
+        return 0
     if verb in REQUIREMENTS:
         return _set_up(verb, arguments)
     if _active_environment() is None and _python(VENV).exists():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hmac
 import logging.config
-import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from backend.environment import (
     text,
     variables,
 )
+from backend.version import read_version
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 ENV_PATH = Path(text("ENV_FILE", str(BASE_DIR / ".env")))
@@ -33,7 +33,7 @@ if text("ENV_FILE") and not ENV_PATH.exists():
     raise ImproperlyConfigured(f"ENV_FILE={ENV_PATH} does not exist")
 environ.Env.read_env(str(ENV_PATH))  # real environment variables win over the file
 
-VERSION = re.search(r"^## (\S+)", (BASE_DIR / "CHANGELOG.md").read_text(), re.MULTILINE)[1]  # type: ignore[index]
+VERSION = read_version()
 
 # --- what must be set in production -----------------------------------------------------------------------------------
 DEBUG = boolean("DEBUG", False)
@@ -108,6 +108,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "rl.web.version.version",
             ],
         },
     },

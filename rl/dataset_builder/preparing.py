@@ -1,4 +1,4 @@
-"""Prepare_training_dataset."""
+"""A training set in one call, from the database or from Command Center's files."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import IO, Any, cast
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
@@ -23,8 +24,12 @@ from rl.runs.progress import ProgressLine
 class RatchetCommand(BaseCommand):
     """Subclasses write ``add_options`` and ``run``; ``run`` ends with ``self.result(...)``."""
 
+    def get_version(self) -> str:
+        """Ratchet's, where Django has its own."""
+        return f"Ratchet {settings.VERSION}"
+
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        """``--version`` names a model version here, not Django's."""
+        """``--version`` names a model version where a command has such an option."""
         return super().create_parser(prog_name, subcommand, conflict_handler="resolve", **kwargs)
 
     def add_arguments(self, parser: CommandParser) -> None:

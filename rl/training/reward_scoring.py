@@ -126,8 +126,8 @@ def score_versions(
     precision: str = "auto",
     relative: bool = False,
 ) -> dict[str, list[PairScore | None]]:
-    """As ``rl.evaluation.torch.scoring``, with the model's numbers in the place of log-probabilities. None is a model that tells
-    nothing apart."""
+    """As ``rl.evaluation.torch.scoring``, with the model's numbers in the place of log-probabilities. None is a model that
+    tells nothing apart."""
     assert not relative  # noqa: S101  pairs have one prompt
     loading.quiet()
     loading.leave_a_core_free()

@@ -1,7 +1,7 @@
 """Files of other systems, one module for each format.
 
-A module reads (``read(path)``), and ``rl.collect.ingest.importing`` stores what it yields; one whose files belong together has a
-``run`` of its own.
+A module reads (``read(path)``), and ``rl.collect.ingest.importing`` stores what it yields; one whose files belong
+together has a ``run`` of its own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Training_plan."""
+"""How many rows each method could use, what is missing, and which method to take."""
 
 from __future__ import annotations
 

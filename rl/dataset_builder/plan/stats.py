@@ -1,4 +1,4 @@
-"""Get_training_stats."""
+"""What an agent has to learn from and what has been learned of it, counted."""
 
 from __future__ import annotations
 

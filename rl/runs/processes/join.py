@@ -1,7 +1,7 @@
 """On every machine but the first: takes part in a training that the first one has started.
 
-``python -m rl.runs.processes.join DATA_DIR/runs/7/launch accelerate.yaml``: ``DATA_DIR`` is the same shared folder on all of them,
-and the configuration says which machine this is (``machine_rank``).
+``python -m rl.runs.processes.join DATA_DIR/runs/7/launch accelerate.yaml``: ``DATA_DIR`` is the same shared folder on all
+of them, and the configuration says which machine this is (``machine_rank``).
 """
 
 from __future__ import annotations

@@ -1,0 +1,30 @@
+"""The tree of files, each with what it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from rl.management.base import RatchetCommand
+from rl.management.captions import captions
+
+
+class Command(RatchetCommand):
+    help = "The files of a folder as a tree, each with the first sentence of its docstring."
+
+    requires_system_checks = ()  # it reads source files and nothing else
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("folder", nargs="?", default="rl", help="such as rl/collect; default: rl")
+
+    def run(self, **options: Any) -> None:
+        modules = captions(options["folder"])
+        document = {"modules": [{"path": path, "caption": caption} for path, caption in modules.items()]}
+        self.result(document, lines=[_line(path, caption) for path, caption in modules.items()])
+
+
+def _line(path: str, caption: str) -> str:
+    *folders, name = path.rstrip("/").split("/")
+    tree = "  " * len(folders) + name + "/" * path.endswith("/")
+    return f"{tree:<32}  {caption}"

@@ -1,0 +1,180 @@
+"""A field of a model, or a hyper-parameter of a method, is in all places that have such things, or stands here as left out
+on purpose. Who adds one and forgets a place reads here which."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.contrib.admin import site
+from django.core.management import load_command_class
+from django.db.models import Model
+from rest_framework.serializers import BaseSerializer
+
+from rl.base.records import FeedbackRecord, TraceRecord
+from rl.config import METHODS, config_class
+from rl.models import Feedback, Trace
+from rl.web.api.serializers.feedback import FEEDBACK_IN, FeedbackOut
+from rl.web.api.serializers.traces import TraceIn, TraceOut
+
+ROOT = Path(settings.BASE_DIR)
+Names = frozenset[str]
+
+
+# --- fields of models --------------------------------------------------------------------------------------------------
+
+
+def taken_in(*serializers: BaseSerializer, renamed: Mapping[str, str] | None = None) -> Names:
+    """Names of fields that bodies may have. ``renamed``: the API's name to the model's."""
+    return frozenset((renamed or {}).get(name, name) for each in serializers for name in each.fields)
+
+
+def given_out(serializer: BaseSerializer, model: type[Model]) -> Names:
+    sources = (str(field.source).partition(".")[0] for field in serializer.fields.values())
+    return frozenset(name_of(model, source) for source in sources)
+
+
+def shown_in_admin(model: type[Model], computed: Mapping[str, str]) -> Names:
+    """``computed``: a method of the admin's class to the field that it shows."""
+    shown = [name for _, options in site._registry[model].fieldsets or () for name in options["fields"]]
+    return frozenset(computed.get(name, name) for name in shown)
+
+
+def in_template(name: str, variable: str, model: type[Model]) -> Names:
+    text = (ROOT / "templates/rl" / name).read_text()
+    attributes = re.findall(rf"\b{variable}\.(?:get_)?(\w+)", text)
+    return frozenset(name_of(model, attribute.removesuffix("_display")) for attribute in attributes)
+
+
+def name_of(model: type[Model], attribute: str) -> str:
+    """``trace_id`` is the field ``trace``."""
+    return {field.attname: field.name for field in model._meta.concrete_fields}.get(attribute, attribute)
+
+
+def columns_of(record: type) -> Names:
+    return frozenset(field.name for field in fields(record))
+
+
+FEEDBACK: dict[str, Names] = {
+    "rl/web/api/serializers/feedback.py, in": taken_in(
+        *(serializer() for serializer in FEEDBACK_IN.values()), renamed={"value": "raw_value"}
+    ),
+    "rl/web/api/serializers/feedback.py, out": given_out(FeedbackOut(), Feedback),
+    "rl/admin/feedback.py": shown_in_admin(
+        Feedback, {"answer": "trace", "other": "other_trace", "learned_in": "training_set", "withdrew": "retracts"}
+    ),
+    "templates/rl/trace.html": in_template("trace.html", "event", Feedback),
+    "rl/base/records.py, FeedbackRecord": columns_of(FeedbackRecord),
+}
+TRACE: dict[str, Names] = {
+    "rl/web/api/serializers/traces.py, in": taken_in(TraceIn()),
+    "rl/web/api/serializers/traces.py, out": given_out(TraceOut(), Trace),
+    "rl/admin/traces.py": shown_in_admin(
+        Trace,
+        {"version": "model_version", "conversation": "prompt", "answer": "response", "extras": "details",
+         "components": "rewards"},
+    ),
+    "rl/base/records.py, TraceRecord": columns_of(TraceRecord),
+}  # fmt: skip
+# What rewards and exports read of both is in the records.
+LEFT_OUT: dict[str, dict[str, str]] = {
+    "rl/web/api/serializers/feedback.py, in": {
+        "Ratchet sets it": "id created_at source api_key value is_current training_set",
+        "comes with the trace": "agent",
+        "raters of the API do not sign in": "user",
+        "has calls of its own": "retracts",
+    },
+    "rl/web/api/serializers/feedback.py, out": {
+        "nothing that clients can look up": "api_key user training_set",
+    },
+    "rl/admin/feedback.py": {"stands in the heading": "id"},
+    "templates/rl/trace.html": {
+        "is what the page is about": "agent trace",
+        "for the admin": "id created_at source api_key user retracts training_set",
+    },
+    "rl/base/records.py, FeedbackRecord": {
+        "says nothing about the answer": "id created_at source api_key user notes training_set",
+        "is in the record around it": "agent trace",
+        "only current events are read": "is_current retracts",
+        "the value is normalised": "scale",
+        "rewards look at one answer": "other_trace",
+    },
+    "rl/web/api/serializers/traces.py, in": {
+        "Ratchet sets it": "id created_at source prompt_key",
+        "Ratchet finds it out": "reward rewards rewarded_at reward_pending",
+        "the gateway sets it": "arm unit",
+        "the receiver of spans sets it": "otel_trace_id",
+    },
+    "rl/web/api/serializers/traces.py, out": {
+        "the page and the admin show them": "reward rewards rewarded_at reward_pending",
+        "is said of the experiment": "arm unit",
+        "is for joining spans": "otel_trace_id",
+    },
+    "rl/admin/traces.py": {"is said of the experiment": "arm unit", "is for joining spans": "otel_trace_id"},
+    "rl/base/records.py, TraceRecord": {
+        "says nothing about the answer": "external_id session_id source model_version occurred_at created_at "
+        "arm unit otel_trace_id",
+        "is what the record is read for": "reward rewards rewarded_at reward_pending",
+    },
+}
+"""Place to the reason to the fields that are left out for it."""
+
+
+@pytest.mark.parametrize("place", FEEDBACK)
+def test_every_field_of_feedback_is_there_or_left_out_on_purpose(place: str):
+    check({field.name for field in Feedback._meta.concrete_fields}, place, FEEDBACK[place], LEFT_OUT)
+
+
+@pytest.mark.parametrize("place", TRACE)
+def test_every_field_of_a_trace_is_there_or_left_out_on_purpose(place: str):
+    check({field.name for field in Trace._meta.concrete_fields}, place, TRACE[place], LEFT_OUT)
+
+
+def check(known: set[str], place: str, there: Names, table: Mapping[str, Mapping[str, str]]) -> None:
+    left_out = {name for names in table.get(place, {}).values() for name in names.split()}
+    missing = sorted(known - there - left_out)
+    assert not missing, (
+        f"{place} does not have {missing}: add it there, or to what is left out in {Path(__file__).name}"
+    )
+    assert sorted(left_out & there | left_out - known) == [], (
+        f"{place} has them, or nothing does: they are not left out"
+    )
+
+
+def test_a_forgotten_place_is_named():
+    with pytest.raises(AssertionError, match=r"the page does not have \['mood'\]: add it there"):
+        check({"id", "mood"}, "the page", frozenset({"id"}), {})
+
+
+def test_what_is_not_left_out_any_more_is_named():
+    with pytest.raises(AssertionError, match="the page has them"):
+        check({"id"}, "the page", frozenset({"id"}), {"the page": {"why": "id"}})
+
+
+# --- hyper-parameters of methods ---------------------------------------------------------------------------------------
+
+RARE = "activation_checkpointing lora_dropout max_grad_norm precision warmup_ratio"
+WITHOUT_OPTION: dict[str, dict[str, str]] = {
+    "train_dpo": {"presets and agents set it": RARE},
+    "train_kto": {"presets and agents set it": RARE},
+    "train_grpo": {"presets and agents set it": RARE},
+    "train_ppo": {"presets and agents set it": RARE, "PPO has init_kl_coef": "beta"},
+    "train_reward_model": {"presets and agents set it": RARE, "has no reference": "beta"},
+    "train_agent": {
+        "presets and agents set it": RARE,
+        "is in the file": "environment eval_interval eval_tasks top_p",
+        "is always the same": "rollouts loss_type",
+    },
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_hyper_parameter_has_an_option_or_is_left_out_on_purpose(method: str):
+    command = f"train_{method}"
+    parser = load_command_class("rl", command).create_parser("manage.py", command)
+    options = frozenset(action.dest for action in parser._actions)
+    check({field.name for field in fields(config_class(method))}, command, options, WITHOUT_OPTION)
