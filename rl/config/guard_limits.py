@@ -1,4 +1,4 @@
-"""Guard rails of the gate: what a version must keep to, however many pairs it ranks rightly."""
+"""The limits of the guard rails, which an agent may set; ``rl.evaluation.guards.rails`` holds versions to them."""
 
 from __future__ import annotations
 

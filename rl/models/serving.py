@@ -1,4 +1,4 @@
-"""Deployment, Experiment, Arm, Assignment."""
+"""Where versions answer: deployments."""
 
 from __future__ import annotations
 

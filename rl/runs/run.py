@@ -38,7 +38,7 @@ from rl.runs import choosing
 from rl.runs.after_gate import act_on_verdict
 from rl.runs.ladder import Train, train_within_memory
 from rl.runs.monitor import Monitor, stopped_by_signals
-from rl.runs.processes import follow as launching
+from rl.runs.processes.follow import train as train_in_processes
 from rl.runs.progress import log_file
 from rl.runs.report.charts import draw_report
 from rl.runs.report.tracker_names import tracker_names
@@ -212,7 +212,7 @@ def _train(run: TrainingRun, training_set: TrainingSet, options: RunOptions, mon
 def _trainer(run: TrainingRun, options: RunOptions) -> Train:
     """The method's ``train``, here or in as many processes as were asked for."""
     if options.launch.is_needed:
-        return partial(launching.train, run.method, options.launch)
+        return partial(train_in_processes, run.method, options.launch)
     train: Train = method(run.method).train
     return train
 

@@ -1,12 +1,11 @@
 """Which prompts are kept for testing.
 
-A prompt is held out if the hash of the agent's name and its words, read as a fraction of 2^64, is below the share asked
-for.
-Nothing else enters: no seed, no time, no other prompt. So a prompt that was held out once stays held out, and no version is
-ever tested on what an earlier one learned from. Two consequences. With few prompts a side can be empty: then the set says
-so, and nothing is moved across to fill it. A smaller share holds out a subset of what a larger one does, so lowering it
-lets prompts into training but raising it holds out prompts that earlier versions may have learned from; the evaluation
-leaves those out.
+A prompt is held out if the hash of the agent's name and its words, read as a fraction of 2^64, is below the share
+asked for. Nothing else enters: no seed, no time, no other prompt. So a prompt that was held out once stays held out,
+and no version is ever tested on what an earlier one learned from. Two consequences. With few prompts a side can be
+empty: then the set says so, and nothing is moved across to fill it. A smaller share holds out a subset of what a
+larger one does, so lowering it lets prompts into training but raising it holds out prompts that earlier versions may
+have learned from; the evaluation leaves those out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Asks llama.cpp about a GGUF file, in a process of its own: a bad file may crash it (see ``llama_child``)."""
+"""Asks llama.cpp about a GGUF file, in a process of its own: a bad file may crash it (see ``child``)."""
 
 from __future__ import annotations
 

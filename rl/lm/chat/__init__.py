@@ -1,4 +1,4 @@
-"""Chats as text and tokens: the model's template, what a turn is, which tokens are learned from.
+"""Chats as text and tokens: the model's template, what a turn is, where an answer and its calls begin and end.
 
 Imports: base, environments; torch.
 """

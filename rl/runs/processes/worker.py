@@ -1,4 +1,4 @@
-"""One of the processes that train together; see ``launching.py``. ``torchrun worker.py FOLDER``."""
+"""One of the processes that train together; see ``follow.py``. ``torchrun worker.py FOLDER``."""
 
 from __future__ import annotations
 
