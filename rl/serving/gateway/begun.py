@@ -20,6 +20,7 @@ from uuid import UUID
 
 from rl.base.files import ABANDONED_SECONDS
 from rl.base.locks import try_lock
+from rl.collect.limits import MAX_WHOLE_NUMBER
 from rl.serving.gateway.answering import Answer
 from rl.serving.gateway.exchange import details_of, said_by
 from rl.serving.gateway.spool import as_id, as_line, created, folder, path_of, set_aside, write, write_whole
@@ -98,7 +99,7 @@ def _as_broken_off(text: bytes, ended: float) -> Document:
         with suppress(ValueError):  # the last one may be cut
             answer.take(json.loads(line))
     lasted = ended - datetime.fromisoformat(document["occurred_at"]).timestamp()
-    said = {**said_by(answer), "duration_ms": max(0, round(lasted * 1000))}
+    said = {**said_by(answer), "duration_ms": min(max(0, round(lasted * 1000)), MAX_WHOLE_NUMBER)}  # a clock may be set
     return {**document, **said, "details": {**document["details"], **details_of(answer)}}
 
 
