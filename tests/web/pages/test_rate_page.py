@@ -228,4 +228,5 @@ def test_the_queries_do_not_grow_with_the_answers(rater: Client, answers, agent,
         rater.get(ADDRESS)
     with django_assert_num_queries(post_queries):
         send(rater, fresh, value=1)
-    assert (get_queries, post_queries) == (9, 18)
+    first_rating = {"postgresql": 16}.get(connection.vendor, 18)  # one statement there, where each is a trip
+    assert (get_queries, post_queries) == (9, first_rating)
