@@ -63,19 +63,15 @@ def problem_response(error: Exception, context: Mapping[str, Any]) -> Response |
 
 
 def problem(error: exceptions.APIException) -> dict[str, Any]:
-    document = _head(error.default_code, HTTPStatus(error.status_code))
+    code, status = error.default_code, HTTPStatus(error.status_code)
     if isinstance(error, exceptions.ValidationError):
-        errors = list(_pointers(error.detail))
-        return {**document, "detail": summary(error), "errors": errors}
-    return {**document, "detail": str(error.detail)}
+        return {**document(code, status, summary(error)), "errors": list(_pointers(error.detail))}
+    return document(code, status, str(error.detail))
 
 
-def document_of(fault: Fault) -> dict[str, Any]:
-    return {**_head(fault.code, fault.status), "detail": fault.detail}
-
-
-def _head(code: str, status: HTTPStatus) -> dict[str, Any]:
-    return {"type": TYPE_PREFIX + code.replace("_", "-"), "title": status.phrase, "status": status.value}
+def document(code: str, status: HTTPStatus, detail: str) -> dict[str, Any]:
+    named = TYPE_PREFIX + code.replace("_", "-")
+    return {"type": named, "title": status.phrase, "status": status.value, "detail": detail}
 
 
 def summary(error: exceptions.ValidationError) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from http import HTTPStatus
 
-from rl.web.api.problems import MEDIA_TYPE, TYPE_PREFIX
+from rl.web.api.problems import MEDIA_TYPE, document
 from rl.web.front.answers import Answer
 
 
@@ -26,13 +26,8 @@ class Refused(Exception):
         return {**wait, **({"Connection": "close"} if self.closes else {})}
 
     def answer(self) -> Answer:
-        document = {
-            "type": TYPE_PREFIX + self.code,
-            "title": self.status.phrase,
-            "status": self.status.value,
-            "detail": self.detail,
-        }
-        return Answer.of(self.status, json.dumps(document).encode(), MEDIA_TYPE, self.headers)
+        problem = document(self.code, self.status, self.detail)
+        return Answer.of(self.status, json.dumps(problem).encode(), MEDIA_TYPE, self.headers)
 
 
 class ClientLeft(Exception):

@@ -12,7 +12,7 @@ from django.utils.cache import add_never_cache_headers
 from django.views.defaults import bad_request, server_error
 
 from rl.faults import Fault, fault_of
-from rl.web.api.problems import MEDIA_TYPE, document_of
+from rl.web.api.problems import MEDIA_TYPE, document
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,8 @@ def answer_fault(request: HttpRequest, fault: Fault, error: BaseException | None
         page = render_to_string("rl/fault.html", {"fault": fault})
         answer = HttpResponse(page, status=fault.status)
     else:
-        answer = JsonResponse(document_of(fault), status=fault.status, content_type=MEDIA_TYPE)
+        problem = document(fault.code, fault.status, fault.detail)
+        answer = JsonResponse(problem, status=fault.status, content_type=MEDIA_TYPE)
     answer["Retry-After"] = str(fault.retry_seconds)
     add_never_cache_headers(answer)
     return answer
