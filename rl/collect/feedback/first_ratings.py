@@ -25,18 +25,18 @@ _GIVEN = [column for column in COLUMNS if column.column not in _SAME_IN_ALL]
 
 
 def insert_first(ratings: Sequence[Feedback]) -> None:
-    """Writes those of ``ratings`` (of different targets, made by ``events.rating``) that are the first of their rater on a
-    trace that is there; they get their numbers and agents. Writes none where the database is not a server. Raises
-    IntegrityError or DataError because of some of them, and has written none then."""
+    """Writes those of ``ratings``, made by ``events.rating``, that are the first of their rater on a trace that is there, of
+    several for one target the first alone; they get their numbers and agents. Writes none where the database is not a
+    server. Raises IntegrityError or DataError because of some of them, and has written none then."""
     if connection.vendor != "postgresql" or not ratings:
         return
+    targets = {target_of(event): event for event in reversed(ratings)}
     with transaction.atomic() if connection.in_atomic_block else nullcontext():
-        rows = fetch(_statement(len(ratings)), stored_values(ratings, _GIVEN))
-    written = {(trace, rater): (number, agent) for trace, rater, number, agent in rows}
-    for event in ratings:
-        if row := written.get(target_of(event)):
-            number, event.agent_id = row
-            is_stored(event, number)
+        rows = fetch(_statement(len(targets)), stored_values([*targets.values()], _GIVEN))
+    for trace, rater, number, agent in rows:
+        event = targets[trace, rater]
+        event.agent_id = agent
+        is_stored(event, number)
 
 
 @cache

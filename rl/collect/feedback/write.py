@@ -128,7 +128,7 @@ def _record_together(ratings: Sequence[Feedback]) -> list[Rated | Exception]:
 def _record_first(ratings: Sequence[Feedback]) -> None:
     """Those that it writes get their numbers."""
     with suppress(IntegrityError, DataError):  # because of some of them
-        insert_first(list({target_of(event): event for event in reversed(ratings)}.values()))
+        insert_first(ratings)
 
 
 def _record_others(ratings: Sequence[Feedback]) -> list[Rated | Exception]:

@@ -11,7 +11,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from rl.collect.feedback import write as events
+from rl.collect.feedback import write as feedback
 from rl.models import ApiKey, Feedback
 from rl.web.api.auth import INGEST, RATE, READ, ApiKeyAuthentication, rater_for
 from rl.web.api.base import ApiView, success
@@ -115,9 +115,9 @@ class OwnRatingRetract(ApiView):
         data = self.checked(RetractOwn)
         rater = rater_for(self.key, data["rater"])
         trace = find_trace(self.key, data["trace"])
-        return _retracted(events.current_rating(trace, rater), rater, self.key)
+        return _retracted(feedback.current_rating(trace, rater), rater, self.key)
 
 
 def _retracted(event: Feedback | None, rater: str, key: ApiKey) -> Response:
-    done = event is not None and events.retract(event, rater=rater, source=SOURCE, api_key=key)
+    done = event is not None and feedback.retract(event, rater=rater, source=SOURCE, api_key=key)
     return Response({"retracted": done})
