@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -25,5 +26,10 @@ def leaf(path: str) -> ModuleType:
 
 def leaf_name(path: str) -> Any:
     """The class or function at a dotted path, with the same errors."""
+    return imported(path, leaf)
+
+
+def imported(path: str, load: Callable[[str], ModuleType] = import_module) -> Any:
+    """The class or function at a dotted path. Raises what the import raises, and AttributeError."""
     module, _, name = path.rpartition(".")
-    return getattr(leaf(module), name)
+    return getattr(load(module), name)

@@ -8,10 +8,10 @@ Imports: base, config, sandbox.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from rl.base.errors import UsageError
+from rl.base.leaves import imported
 
 if TYPE_CHECKING:
     from rl.rewards.base import BaseReward
@@ -55,7 +55,7 @@ def reward_class(name: str) -> type[BaseReward]:
     """Raises UsageError that lists the known names."""
     if name not in REWARDS:
         raise UsageError(f"unknown reward {name!r}; known: {', '.join(REWARDS)}")
-    found: type[BaseReward] = _imported(REWARDS[name])
+    found: type[BaseReward] = imported(REWARDS[name])
     return found
 
 
@@ -66,10 +66,5 @@ def default_weights() -> dict[str, float]:
 def __getattr__(name: str) -> Any:
     """The classes, without paying for those that nobody asks for."""
     if name in _EXPORTED:
-        return _imported(_EXPORTED[name])
+        return imported(_EXPORTED[name])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def _imported(path: str) -> Any:
-    module, _, attribute = path.rpartition(".")
-    return getattr(import_module(module), attribute)

@@ -6,10 +6,10 @@ from __future__ import annotations
 import os
 import threading
 import time
-from importlib import import_module
 from typing import Final, cast
 
 from rl.base.errors import SandboxUnavailable, UsageError
+from rl.base.leaves import imported
 from rl.sandbox import selftest
 from rl.sandbox.contract import Backend, Limits, Result
 from rl.sandbox.programs import interpreter
@@ -82,8 +82,7 @@ def _chosen(name: str | None) -> Backend:
 def _backend(name: str) -> Backend:
     with _lock:
         if name not in _made:
-            module, _, class_name = BACKENDS[name].rpartition(".")
-            _made[name] = cast(Backend, getattr(import_module(module), class_name)())
+            _made[name] = cast(Backend, imported(BACKENDS[name])())
         return _made[name]
 
 

@@ -5,9 +5,8 @@ Imports: base, collect, data_formatter, models, rewards.
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from rl.base.errors import UsageError
+from rl.base.leaves import imported
 from rl.dataset_builder.exporting.base import RowFormat
 
 FORMATS: dict[str, str] = {
@@ -26,6 +25,5 @@ def row_format(name: str) -> type[RowFormat]:
     """Raises UsageError that lists the known formats."""
     if name not in FORMATS:
         raise UsageError(f"unknown format {name!r}; known: {', '.join(FORMATS)}")
-    module, _, attribute = FORMATS[name].rpartition(".")
-    found: type[RowFormat] = getattr(import_module(module), attribute)
+    found: type[RowFormat] = imported(FORMATS[name])
     return found
