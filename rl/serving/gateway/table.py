@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
 
-from django.db import DatabaseError, close_old_connections, connections
+from django.db import DatabaseError, connections
 
+from rl.serving.connections import own_connection
 from rl.serving.gateway.routing import Snapshot
 from rl.serving.gateway.snapshot import load
 
@@ -73,8 +74,5 @@ class Table:
 
 
 def _load() -> Snapshot:
-    close_old_connections()
-    try:
+    with own_connection():
         return load()
-    finally:
-        close_old_connections()

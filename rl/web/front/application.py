@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler
-from django.db import close_old_connections
 
 from rl.faults import fault_of
+from rl.serving.connections import own_connection
 from rl.serving.gateway.app import application as gateway
 from rl.serving.gateway.streaming import unless_gone
 from rl.web.front import health
@@ -94,8 +94,7 @@ class Front:
             if fault is None:
                 raise
             log.error("%s %s: %s", scope["method"], scope["path"], error)
-            code = fault.code.replace("_", "-")
-            raise Refused(fault.status, code, fault.detail, retry_seconds=fault.retry_seconds) from error
+            raise Refused(fault.status, fault.code, fault.detail, retry_seconds=fault.retry_seconds) from error
 
     async def _when_ended(self, receive: Any, answer: Answer, later: Later) -> Answer:
         """Raises ClientLeft."""
@@ -108,11 +107,8 @@ class Front:
 
 
 def _fresh(later: Later) -> tuple[int, bytes]:
-    close_old_connections()
-    try:
+    with own_connection():
         return later.render()
-    finally:
-        close_old_connections()
 
 
 def _most_bytes(path: str) -> int:

@@ -12,8 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import Final
 
-from django.db import close_old_connections
-
+from rl.serving.connections import own_connection
 from rl.web.front.answers import Answer
 
 PATHS: Final = ("/healthz", "/readyz")
@@ -54,11 +53,8 @@ class Health:
         return self._look
 
     def _looked(self) -> str | None:
-        close_old_connections()
-        try:
+        with own_connection():
             return self._problem()
-        finally:
-            close_old_connections()
 
     def _note_end(self, look: asyncio.Future[str | None]) -> None:
         self._ended_at = time.monotonic()

@@ -10,9 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from django.db import DatabaseError, close_old_connections
+from django.db import DatabaseError
 
 from rl.models import TrainingRun
+from rl.serving.connections import own_connection
 
 LOOK_SECONDS: Final = 1.0
 LONGEST_WAIT: Final = 600.0
@@ -68,11 +69,9 @@ class EndsOfRuns:
 def _active(runs: Collection[int]) -> set[int]:
     """Those that go on; all of them where the database does not answer."""
     try:
-        close_old_connections()
-        going_on = TrainingRun.objects.filter(pk__in=runs, state__in=TrainingRun.ACTIVE)
-        return set(going_on.values_list("pk", flat=True))
+        with own_connection():
+            going_on = TrainingRun.objects.filter(pk__in=runs, state__in=TrainingRun.ACTIVE)
+            return set(going_on.values_list("pk", flat=True))
     except DatabaseError as error:
         log.warning("it cannot be looked whether runs have ended: %s", error)
         return set(runs)
-    finally:
-        close_old_connections()
