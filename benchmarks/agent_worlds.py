@@ -18,11 +18,39 @@ GIVE_UP = Action("I do not know.")
 GIVEN_UP = 0.75
 """Share of the demonstrations of hard tasks in which the demonstrator gives up; 0.05 of the others."""
 PLACES = [
-    "Velmora", "Tarsk", "Ondria", "Quell", "Brenica", "Sulvane", "Istrel", "Dunmere",
-    "Palvo", "Sanvo", "Cotrin", "Ulmar", "Corleth", "Vintra", "Harlow", "Fenwick",
-    "Corran", "Selby", "Marden", "Tolvar", "Eskin", "Ravna", "Lorth", "Pelgar",
-    "Nimbra", "Ostway", "Calder", "Brisk", "Yarrow", "Dorrin", "Hespa", "Wenlow",
-]  # fmt: skip
+    "Velmora",
+    "Tarsk",
+    "Ondria",
+    "Quell",
+    "Brenica",
+    "Sulvane",
+    "Istrel",
+    "Dunmere",
+    "Palvo",
+    "Sanvo",
+    "Cotrin",
+    "Ulmar",
+    "Corleth",
+    "Vintra",
+    "Harlow",
+    "Fenwick",
+    "Corran",
+    "Selby",
+    "Marden",
+    "Tolvar",
+    "Eskin",
+    "Ravna",
+    "Lorth",
+    "Pelgar",
+    "Nimbra",
+    "Ostway",
+    "Calder",
+    "Brisk",
+    "Yarrow",
+    "Dorrin",
+    "Hespa",
+    "Wenlow",
+]
 FACTS = {"capital": False, "river": True, "king": True}
 """What is asked of a place, and whether the demonstrator finds it hard."""
 STEPS: dict[str, tuple[bool, Callable[[int, int], int]]] = {

@@ -98,12 +98,20 @@ def _configuration(found: World, seed: int, options: argparse.Namespace, folder:
         "env": {"type": found.settings.type, **found.settings.options},
         "rollout": {"num_episodes_per_iter": 64, "num_generations": 8},
         "train": {
-            "num_iters": options.steps, "lr": options.learning_rate, "grad_clip": 1.0, "seed": seed, "beta": 0.0,
-            "lora_r": 32, "lora_alpha": 64, "lora_dropout": 0.0, "max_length": CONTEXT, "loss_type": "grpo",
+            "num_iters": options.steps,
+            "lr": options.learning_rate,
+            "grad_clip": 1.0,
+            "seed": seed,
+            "beta": 0.0,
+            "lora_r": 32,
+            "lora_alpha": 64,
+            "lora_dropout": 0.0,
+            "max_length": CONTEXT,
+            "loss_type": "grpo",
         },
         "eval": {"eval_interval": 0},
         "data": {"dataset_dir": str(folder / "tasks")},
-    }  # fmt: skip
+    }
 
 
 def _manage(folder: Path, *arguments: str) -> str:

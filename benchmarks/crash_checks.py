@@ -33,9 +33,14 @@ Rows = list[dict[str, Any]]
 def main() -> None:
     ledger = json.loads(Path(sys.argv[1]).read_text())
     violations = [
-        *_traces(ledger["traces"]), *_ratings(ledger["ratings"]), *_answers(ledger["answers"]), *_runs(ledger["runs"]),
-        *_artifacts(), *_files(), *_database(),
-    ]  # fmt: skip
+        *_traces(ledger["traces"]),
+        *_ratings(ledger["ratings"]),
+        *_answers(ledger["answers"]),
+        *_runs(ledger["runs"]),
+        *_artifacts(),
+        *_files(),
+        *_database(),
+    ]
     print(json.dumps({"violations": violations, "counts": _counts(ledger)}))
 
 

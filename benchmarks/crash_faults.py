@@ -37,9 +37,11 @@ class Fault:
 def plan(seed: int, seconds: float, *, disk: bool, trains: bool, postgres: bool) -> list[Fault]:
     draw = random.Random(seed)
     weights = {
-        **WEIGHTS, **({"full disk": 2} if disk else {}), **({"training": 2} if trains else {}),
+        **WEIGHTS,
+        **({"full disk": 2} if disk else {}),
+        **({"training": 2} if trains else {}),
         **({"postgres": 2} if postgres else {}),
-    }  # fmt: skip
+    }
     if seconds < SHORT_SECONDS:
         kinds = [*(["full disk"] if disk else []), *WEIGHTS, *(["postgres"] if postgres else [])]
         apart = (seconds - QUIET_SECONDS) / len(kinds)
@@ -104,8 +106,12 @@ def _workers(master: object) -> list[psutil.Process]:
     """Without Python's resource tracker, and without the trainings that the queue has started."""
     with suppress(psutil.NoSuchProcess, AttributeError):
         children = psutil.Process(master.pid).children(recursive=True)  # type: ignore[attr-defined]
-        return [each for each in children if not {"resource_tracker", "--attempt"} & set(" ".join(_command(each)).split())
-                and not any("resource_tracker" in word for word in _command(each))]  # fmt: skip
+        return [
+            each
+            for each in children
+            if not {"resource_tracker", "--attempt"} & set(" ".join(_command(each)).split())
+            and not any("resource_tracker" in word for word in _command(each))
+        ]
     return []
 
 

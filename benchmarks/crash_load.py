@@ -146,9 +146,15 @@ class Load:
             said = {entry: {"rating": "up", "rated_at": rated_at} for entry in entries}
             synced = self._send(client, "/api/v1/ratings/sync/", {"ratings": said, "device_id": name})
             self.ledger.ratings += [
-                {"trace": id, "rater": f"device:{name}", "value": 1, "rated_at": rated_at, "event": True if synced else None}
+                {
+                    "trace": id,
+                    "rater": f"device:{name}",
+                    "value": 1,
+                    "rated_at": rated_at,
+                    "event": True if synced else None,
+                }
                 for id in ids
-            ]  # fmt: skip
+            ]
 
     # --- the gateway -------------------------------------------------------------------------------------------------
 

@@ -34,9 +34,14 @@ class Service:
     def start(self) -> None:
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
-                self.command, env=self.environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                cwd=ROOT, start_new_session=True,
-            )  # fmt: skip
+                self.command,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=ROOT,
+                start_new_session=True,
+            )
         self.starts += 1
 
     def look(self) -> None:

@@ -62,12 +62,23 @@ class Site:
     def environment(self) -> dict[str, str]:
         keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "VIRTUAL_ENV") if name in os.environ}
         return {
-            **keep, "ENV_FILE": os.devnull, "SECRET_KEY": "only-for-the-crash-test-" + "x" * 40, "DEBUG": "0",
-            "HTTPS": "0", "ALLOWED_HOSTS": "127.0.0.1", "DATA_DIR": str(self.data), "DATABASE_URL": self.database,
-            "API_REQUESTS_PER_MINUTE": "1000000", "GATEWAY_TIMEOUT": "20", "RUN_MAX_ATTEMPTS": "20",
-            "PAUSE_TRAINING_SECONDS": "0", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "NO_COLOR": "1",
+            **keep,
+            "ENV_FILE": os.devnull,
+            "SECRET_KEY": "only-for-the-crash-test-" + "x" * 40,
+            "DEBUG": "0",
+            "HTTPS": "0",
+            "ALLOWED_HOSTS": "127.0.0.1",
+            "DATA_DIR": str(self.data),
+            "DATABASE_URL": self.database,
+            "API_REQUESTS_PER_MINUTE": "1000000",
+            "GATEWAY_TIMEOUT": "20",
+            "RUN_MAX_ATTEMPTS": "20",
+            "PAUSE_TRAINING_SECONDS": "0",
+            "HF_HUB_OFFLINE": "1",
+            "OMP_NUM_THREADS": "1",
+            "NO_COLOR": "1",
             "MIN_FREE_BYTES": "1048576",
-        }  # fmt: skip
+        }
 
     def manage(self, *arguments: str) -> str:
         done = subprocess.run(self.command(*arguments), env=self.environment, capture_output=True, text=True)

@@ -73,10 +73,17 @@ def started(kind: str, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = {
-        **os.environ, "ENV_FILE": os.devnull, "SECRET_KEY": "only-for-this-benchmark-" + "x" * 40, "DEBUG": "0",
-        "HTTPS": "0", "ALLOWED_HOSTS": "127.0.0.1", "DATA_DIR": str(folder), "LOG_LEVEL": "CRITICAL",
-        "ANONYMOUS_REQUESTS_PER_MINUTE": "1000000", "DJANGO_SETTINGS_MODULE": "backend.settings",
-    }  # fmt: skip
+        **os.environ,
+        "ENV_FILE": os.devnull,
+        "SECRET_KEY": "only-for-this-benchmark-" + "x" * 40,
+        "DEBUG": "0",
+        "HTTPS": "0",
+        "ALLOWED_HOSTS": "127.0.0.1",
+        "DATA_DIR": str(folder),
+        "LOG_LEVEL": "CRITICAL",
+        "ANONYMOUS_REQUESTS_PER_MINUTE": "1000000",
+        "DJANGO_SETTINGS_MODULE": "backend.settings",
+    }
     process = subprocess.Popen([sys.executable, __file__, "--serve", kind, "--port", str(port)], env=environment)
     while True:
         try:

@@ -153,8 +153,10 @@ def locked(gateway: Target, database: Path, seconds: float) -> int:
     lock.execute("ROLLBACK")
     lock.close()
     p95 = statistics.quantiles(taken, n=20)[18]
-    print(f"\nthe database locked for {seconds:.0f} s: {len(taken)} answers, p50 {statistics.median(taken):.2f} ms, "
-          f"p95 {p95:.2f} ms, longest {max(taken):.0f} ms")  # fmt: skip
+    print(
+        f"\nthe database locked for {seconds:.0f} s: {len(taken)} answers, p50 {statistics.median(taken):.2f} ms, "
+        f"p95 {p95:.2f} ms, longest {max(taken):.0f} ms"
+    )
     return len(taken)
 
 
@@ -177,9 +179,15 @@ def all_stored(database: Path, wanted: int) -> bool:
 def servers(folder: Path) -> Iterator[tuple[Target, Target]]:
     keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     environment = {
-        **keep, "ENV_FILE": os.devnull, "SECRET_KEY": "only-for-this-benchmark-" + "x" * 40, "DEBUG": "0", "HTTPS": "0",
-        "ALLOWED_HOSTS": "127.0.0.1", "DATA_DIR": str(folder), "API_REQUESTS_PER_MINUTE": "1000000",
-    }  # fmt: skip
+        **keep,
+        "ENV_FILE": os.devnull,
+        "SECRET_KEY": "only-for-this-benchmark-" + "x" * 40,
+        "DEBUG": "0",
+        "HTTPS": "0",
+        "ALLOWED_HOSTS": "127.0.0.1",
+        "DATA_DIR": str(folder),
+        "API_REQUESTS_PER_MINUTE": "1000000",
+    }
     manage = [sys.executable, str(ROOT / "manage.py")]
     upstream, port = _free_port(), _free_port()
     direct = Target("the server", f"http://127.0.0.1:{upstream}/v1", {}, "fake")
@@ -252,8 +260,16 @@ async def fake(scope: Any, receive: Any, send: Any) -> None:
 def _completion(name: str, said: dict[str, Any], finish: str | None = None) -> bytes:
     choice = {"index": 0, name: said, "finish_reason": finish}
     usage = {"prompt_tokens": 80, "completion_tokens": 60, "total_tokens": 140}
-    return json.dumps({"id": "x", "object": "chat", "created": 1, "model": "fake", "choices": [choice],
-                       **({"usage": usage} if name == "message" else {})}).encode()  # fmt: skip
+    return json.dumps(
+        {
+            "id": "x",
+            "object": "chat",
+            "created": 1,
+            "model": "fake",
+            "choices": [choice],
+            **({"usage": usage} if name == "message" else {}),
+        }
+    ).encode()
 
 
 if __name__ == "__main__":

@@ -80,9 +80,14 @@ def _measure(file: Path, server: str, data: Path, dry_run: bool) -> float:
         old.unlink()
     with _database(server) as url:
         environment = {
-            **os.environ, "DATA_DIR": str(data), "DATABASE_URL": url, "SECRET_KEY": "benchmark-" * 6, "DEBUG": "0",
-            "ENV_FILE": os.devnull, "ALLOWED_HOSTS": "localhost",
-        }  # fmt: skip
+            **os.environ,
+            "DATA_DIR": str(data),
+            "DATABASE_URL": url,
+            "SECRET_KEY": "benchmark-" * 6,
+            "DEBUG": "0",
+            "ENV_FILE": os.devnull,
+            "ALLOWED_HOSTS": "localhost",
+        }
         manage = [sys.executable, str(ROOT / "manage.py")]
         subprocess.run([*manage, "migrate", "-v0"], env=environment, check=True)
         command = [*manage, "import_traces", "--format", "trl", "--agent", "benchmark", str(file), "--json", "-v0"]

@@ -109,9 +109,15 @@ def _on_postgres(options: argparse.Namespace) -> int:
 def _inside(options: argparse.Namespace, folder: str, database: str) -> int:
     """In a process of its own: Django is set up once in a process, for one database."""
     environment = {
-        **os.environ, "DATA_DIR": folder, "DATABASE_URL": database, "DEBUG": "0", "SECRET_KEY": "benchmark-" * 6,
-        "ENV_FILE": os.devnull, "ALLOWED_HOSTS": "testserver", "DJANGO_SETTINGS_MODULE": "backend.settings",
-    }  # fmt: skip
+        **os.environ,
+        "DATA_DIR": folder,
+        "DATABASE_URL": database,
+        "DEBUG": "0",
+        "SECRET_KEY": "benchmark-" * 6,
+        "ENV_FILE": os.devnull,
+        "ALLOWED_HOSTS": "testserver",
+        "DJANGO_SETTINGS_MODULE": "backend.settings",
+    }
     command = [sys.executable, __file__, "--inside", "--traces", str(options.traces), "--ratings", str(options.ratings)]
     command += [part for page in options.page for part in ("--page", page)]
     return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
@@ -157,12 +163,19 @@ def _answers(agent: Any, count: int, rng: random.Random) -> Iterator[Any]:
             prompt = [{"role": "user", "content": f"Question {number}: {_text(rng, 20)}?"}]
             key = prompt_key(prompt)
         yield Trace(
-            agent=agent, prompt=prompt, prompt_key=key, response=_text(rng, rng.randint(10, 60)),
-            external_id=f"answer-{number}", session_id=f"session-{number // 10}", tokens_in=40, tokens_out=80,
-            reward=rng.choice((None, 0.1, 0.5, 0.7, 0.9)), reward_pending=number % 50 == 0,
+            agent=agent,
+            prompt=prompt,
+            prompt_key=key,
+            response=_text(rng, rng.randint(10, 60)),
+            external_id=f"answer-{number}",
+            session_id=f"session-{number // 10}",
+            tokens_in=40,
+            tokens_out=80,
+            reward=rng.choice((None, 0.1, 0.5, 0.7, 0.9)),
+            reward_pending=number % 50 == 0,
             tool_calls=[{"tool_name": "search", "arguments": {"q": "parcel"}, "result": "found", "success": True}],
             occurred_at=start + timedelta(seconds=number),
-        )  # fmt: skip
+        )
 
 
 def _rating(trace: Any, rng: random.Random) -> Any:
@@ -170,9 +183,14 @@ def _rating(trace: Any, rng: random.Random) -> Any:
 
     value = float(rng.random() < 0.5)
     return Feedback(
-        agent_id=trace.agent_id, trace=trace, kind="rating", scale="thumb", rater=f"device:{rng.randint(1, 50)}",
-        raw_value=value, value=value,
-    )  # fmt: skip
+        agent_id=trace.agent_id,
+        trace=trace,
+        kind="rating",
+        scale="thumb",
+        rater=f"device:{rng.randint(1, 50)}",
+        raw_value=value,
+        value=value,
+    )
 
 
 def _text(rng: random.Random, words: int) -> str:

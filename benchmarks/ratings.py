@@ -91,11 +91,19 @@ class Site:
     def environment(self) -> dict[str, str]:
         keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         return {
-            **keep, "ENV_FILE": os.devnull, "SECRET_KEY": "only-for-this-benchmark-" + "x" * 40, "DEBUG": "0",
-            "HTTPS": "0", "ALLOWED_HOSTS": "127.0.0.1", "DATA_DIR": str(self.folder / "data"),
-            "DJANGO_SETTINGS_MODULE": self.settings, "DATABASE_URL": self.database, "LOG_LEVEL": "WARNING",
-            "API_REQUESTS_PER_MINUTE": "1000000", "PYTHONPATH": str(ROOT),
-        }  # fmt: skip
+            **keep,
+            "ENV_FILE": os.devnull,
+            "SECRET_KEY": "only-for-this-benchmark-" + "x" * 40,
+            "DEBUG": "0",
+            "HTTPS": "0",
+            "ALLOWED_HOSTS": "127.0.0.1",
+            "DATA_DIR": str(self.folder / "data"),
+            "DJANGO_SETTINGS_MODULE": self.settings,
+            "DATABASE_URL": self.database,
+            "LOG_LEVEL": "WARNING",
+            "API_REQUESTS_PER_MINUTE": "1000000",
+            "PYTHONPATH": str(ROOT),
+        }
 
     def shell(self, program: str) -> list[str]:
         command = [sys.executable, str(ROOT / "manage.py"), "shell", "--no-imports", "-c", program]
@@ -186,8 +194,11 @@ def _judged(bare: Figures, alone: Figures, ratchet: Figures) -> bool:
     rate = ratchet.rate / min(bare.rate, alone.rate)
     cpu, p99 = ratchet.cpu / bare.cpu, ratchet.p99 / bare.p99
     passed = rate >= LEAST_RATE and cpu <= MOST_CPU and p99 <= MOST_P99
-    print(f"      rate {rate:.2f} of the smaller, CPU {cpu:.2f} times, p99 {p99:.2f} times the bare view's: "
-          f"{'within' if passed else 'OUTSIDE'} the bars", flush=True)  # fmt: skip
+    print(
+        f"      rate {rate:.2f} of the smaller, CPU {cpu:.2f} times, p99 {p99:.2f} times the bare view's: "
+        f"{'within' if passed else 'OUTSIDE'} the bars",
+        flush=True,
+    )
     return passed
 
 

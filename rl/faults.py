@@ -37,9 +37,14 @@ DATABASE_GONE: Final = Fault(
 )
 _SQLITE_FULL: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
 _SQLITE_GONE: Final = (
-    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY,
-    sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PROTOCOL,
-)  # fmt: skip
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_PROTOCOL,
+)
 _POSTGRESQL_FULL: Final = "53100"
 _POSTGRESQL_GONE: Final = ("08", "53", "57P", "58", "25006", "40", "55P03", "57014")
 """Beginnings: connections, resources, shutdown, errors of its system, read-only, deadlocks, locks, time limits."""

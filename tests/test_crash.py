@@ -27,9 +27,16 @@ def test_a_seed_says_what_is_killed_and_when(faults: ModuleType):
     assert drawn == faults.plan(7, 1800, **everything)
     assert drawn != faults.plan(8, 1800, **everything)
     assert {fault.kind for fault in drawn} == {
-        "web master", "web worker", "queue", "queue worker", "model server", "training", "llama.cpp server", "postgres",
+        "web master",
+        "web worker",
+        "queue",
+        "queue worker",
+        "model server",
+        "training",
+        "llama.cpp server",
+        "postgres",
         "full disk",
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.slow

@@ -35,9 +35,19 @@ DOCS = ROOT / "docs"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 WIDGET = (ROOT / "static/rl/ratchet-feedback.js").read_text()
 BUILT_IN = (
-    "runserver", "qcluster", "migrate", "createsuperuser", "changepassword", "collectstatic", "check", "test",
-    "axes_reset_username", "axes_reset_ip", "version", "shell",
-)  # fmt: skip
+    "runserver",
+    "qcluster",
+    "migrate",
+    "createsuperuser",
+    "changepassword",
+    "collectstatic",
+    "check",
+    "test",
+    "axes_reset_username",
+    "axes_reset_ip",
+    "version",
+    "shell",
+)
 """Commands of Django, django-q2 and django-axes that the pages name."""
 COMMANDS = sorted({file.stem for file in (ROOT / "rl/management/commands").glob("[!_]*.py")} - {*BUILT_IN})
 TRAINING = [name for name in COMMANDS if name == "train" or name.startswith("train_")]
@@ -256,8 +266,10 @@ def test_every_name_of_a_registry_has_a_heading(registry: dict[str, str]):
 def test_the_presets_are_those_of_the_code():
     header, *rows = tables_in(section(DOCS / "training.md", "Presets"))
     assert [name.strip("`") for name in header[1:]] == list(PRESETS)
-    said = {name: dict(zip([row[0] for row in rows], [row[n] for row in rows], strict=True))
-            for n, name in enumerate(PRESETS, start=1)}  # fmt: skip
+    said = {
+        name: dict(zip([row[0] for row in rows], [row[n] for row in rows], strict=True))
+        for n, name in enumerate(PRESETS, start=1)
+    }
     assert said == {
         name: {k: str(v) for k, v in one.as_dict().items()} for name, one in ((name, preset(name)) for name in PRESETS)
     }

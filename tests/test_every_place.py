@@ -75,11 +75,16 @@ TRACE: dict[str, Names] = {
     "rl/web/api/serializers/traces.py, out": given_out(TraceOut(), Trace),
     "rl/admin/traces.py": shown_in_admin(
         Trace,
-        {"version": "model_version", "conversation": "prompt", "answer": "response", "extras": "details",
-         "components": "rewards"},
+        {
+            "version": "model_version",
+            "conversation": "prompt",
+            "answer": "response",
+            "extras": "details",
+            "components": "rewards",
+        },
     ),
     "rl/base/records.py, TraceRecord": columns_of(TraceRecord),
-}  # fmt: skip
+}
 # What rewards and exports read of both is in the records.
 LEFT_OUT: dict[str, dict[str, str]] = {
     "rl/web/api/serializers/feedback.py, in": {

@@ -69,10 +69,17 @@ def test_a_mistake_in_a_query_is_no_fault_of_the_machine(database: Path):
 @pytest.mark.parametrize(
     ("state", "fault"),
     [
-        ("53100", DISK_FULL), ("57P01", DATABASE_GONE), ("53300", DATABASE_GONE), ("25006", DATABASE_GONE),
-        ("40P01", DATABASE_GONE), ("55P03", DATABASE_GONE), ("23505", None), ("42P01", None), ("22001", None),
+        ("53100", DISK_FULL),
+        ("57P01", DATABASE_GONE),
+        ("53300", DATABASE_GONE),
+        ("25006", DATABASE_GONE),
+        ("40P01", DATABASE_GONE),
+        ("55P03", DATABASE_GONE),
+        ("23505", None),
+        ("42P01", None),
+        ("22001", None),
     ],
-)  # fmt: skip
+)
 def test_states_of_postgresql(state: str, fault: Fault | None):
     with pytest.raises(DatabaseError) as caught, transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(f"DO $$ BEGIN RAISE EXCEPTION 'so it is' USING ERRCODE = '{state}'; END $$")

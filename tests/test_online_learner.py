@@ -45,9 +45,14 @@ def finished_run(agent: Agent, state: State, hours_ago: float, trigger: str = "o
 def learned(agent: Agent) -> None:
     """Marks all that waits as seen by a training set."""
     seen = TrainingSet.objects.create(
-        agent=agent, method="dpo", content_hash=str(TrainingSet.objects.count()), train_rows=1, heldout_rows=1,
-        feedback_count=1, val_split=0.2,
-    )  # fmt: skip
+        agent=agent,
+        method="dpo",
+        content_hash=str(TrainingSet.objects.count()),
+        train_rows=1,
+        heldout_rows=1,
+        feedback_count=1,
+        val_split=0.2,
+    )
     online_learner.waiting_feedback(agent).update(training_set=seen)
 
 
@@ -174,7 +179,7 @@ def test_feedback_on_another_agents_trace_is_refused(agent):
 
 
 def test_an_unknown_agent_is_an_error():
-    with pytest.raises(UsageError, match="no agent is named 'nobody'"):
+    with pytest.raises(UsageError, match="unknown agent 'nobody'"):
         online_learner.get_online_learner("nobody")
 
 

@@ -43,8 +43,13 @@ class AgentAdmin(admin.ModelAdmin):
             "Rewards and labels",
             {
                 "fields": [
-                    "reward_weights", "default_reward_weights", "decision_weights", "default_decision_weights",
-                    "answer_format", "label_threshold", "auto_label_threshold",
+                    "reward_weights",
+                    "default_reward_weights",
+                    "decision_weights",
+                    "default_decision_weights",
+                    "answer_format",
+                    "label_threshold",
+                    "auto_label_threshold",
                 ]
             },
         ),
@@ -52,15 +57,19 @@ class AgentAdmin(admin.ModelAdmin):
             "Online learning",
             {
                 "fields": [
-                    "online_learning", "min_samples_to_retrain", "retrain_interval_hours",
-                    "auto_export", "auto_deploy",
+                    "online_learning",
+                    "min_samples_to_retrain",
+                    "retrain_interval_hours",
+                    "auto_export",
+                    "auto_deploy",
                 ]
             },
         ),
-        ("Gate and serving", {
-            "fields": ["gate_margin", "guard_limits", "export_quantization", "deploy_target", "keep_versions"]
-        }),
-    ]  # fmt: skip
+        (
+            "Gate and serving",
+            {"fields": ["gate_margin", "guard_limits", "export_quantization", "deploy_target", "keep_versions"]},
+        ),
+    ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Agent | None = None) -> list[str]:
         """With those that only the operator may set, and those that nobody said anything about."""

@@ -35,9 +35,20 @@ class EpisodeAdmin(ReadOnlyAdmin):
     search_fields = ["=task_id", "=run__id"]
     search_help_text = "A whole task id, or the number of a run."
     fields = [
-        "agent", "of", "of_run", "split", "step", "task_id", "sample", "environment", "reward", "success", "turns",
-        "reason", "created_at",
-    ]  # fmt: skip
+        "agent",
+        "of",
+        "of_run",
+        "split",
+        "step",
+        "task_id",
+        "sample",
+        "environment",
+        "reward",
+        "success",
+        "turns",
+        "reason",
+        "created_at",
+    ]
     readonly_fields = ["of", "of_run"]
 
     @admin.display(description="ended", ordering="success")

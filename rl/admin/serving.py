@@ -17,9 +17,20 @@ class DeploymentAdmin(ReadOnlyAdmin):
     list_select_related = ["agent", "version"]
     search_fields = ["model_name", "agent__name", "version__name"]
     fields = [
-        "agent", "of_version", "alias", "target", "model_name", "created_at",
-        "url", "api_key_env", "path", "sha256", "settings", "host", "pid",
-    ]  # fmt: skip
+        "agent",
+        "of_version",
+        "alias",
+        "target",
+        "model_name",
+        "created_at",
+        "url",
+        "api_key_env",
+        "path",
+        "sha256",
+        "settings",
+        "host",
+        "pid",
+    ]
     readonly_fields = ["of_version"]
 
     @admin.display(description="version")

@@ -46,9 +46,21 @@ class TrainingSetAdmin(ReadOnlyAdmin):
     list_select_related = ["agent"]
     search_fields = ["id__startswith", "agent__name", "=content_hash"]
     fields = [
-        "id", "agent", "method", "pair_type", "source", "train_rows", "heldout_rows", "val_split", "feedback_count",
-        "content_hash", "directory", "counts", "records", "created_at",
-    ]  # fmt: skip
+        "id",
+        "agent",
+        "method",
+        "pair_type",
+        "source",
+        "train_rows",
+        "heldout_rows",
+        "val_split",
+        "feedback_count",
+        "content_hash",
+        "directory",
+        "counts",
+        "records",
+        "created_at",
+    ]
     readonly_fields = ["directory", "counts", "records"]
 
     @admin.display(description="id")

@@ -124,13 +124,35 @@ class EvaluationAdmin(ReadOnlyAdmin):
     list_select_related = ["version__agent", "artifact"]
     search_fields = ["version__name", "version__agent__name"]
     fields = [
-        "of_version", "measured", "compared", "rows", "colour", "reason", "pairs", "prompts", "accurate", "base", "in_use",
-        "ratings_needed", "guard_rails", "figures", "created_at",
-    ]  # fmt: skip
-    readonly_fields = [
-        "of_version", "measured", "compared", "rows", "colour", "reason", "accurate", "base", "in_use", "guard_rails",
+        "of_version",
+        "measured",
+        "compared",
+        "rows",
+        "colour",
+        "reason",
+        "pairs",
+        "prompts",
+        "accurate",
+        "base",
+        "in_use",
+        "ratings_needed",
+        "guard_rails",
         "figures",
-    ]  # fmt: skip
+        "created_at",
+    ]
+    readonly_fields = [
+        "of_version",
+        "measured",
+        "compared",
+        "rows",
+        "colour",
+        "reason",
+        "accurate",
+        "base",
+        "in_use",
+        "guard_rails",
+        "figures",
+    ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Evaluation]:
         found = super().get_queryset(request)

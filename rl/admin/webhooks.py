@@ -18,9 +18,19 @@ class WebhookDeliveryAdmin(ReadOnlyAdmin):
     search_fields = ["occurrence", "=endpoint", "=event"]
     search_help_text = "Words of what happened; a whole endpoint or event."
     fields = [
-        "message_id", "endpoint", "event", "occurrence", "payload", "created_at",
-        "state", "attempts", "next_attempt_at", "delivered_at", "last_status", "last_error",
-    ]  # fmt: skip
+        "message_id",
+        "endpoint",
+        "event",
+        "occurrence",
+        "payload",
+        "created_at",
+        "state",
+        "attempts",
+        "next_attempt_at",
+        "delivered_at",
+        "last_status",
+        "last_error",
+    ]
     actions = ["send_again"]
 
     def has_resend_permission(self, request: HttpRequest) -> bool:

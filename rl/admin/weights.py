@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 from rl import registered
 from rl.admin.markup import value_table
 from rl.base.errors import UsageError
+from rl.base.names import unknown_name
 from rl.config import authority
 from rl.config.reward_weights import decision_weights
 from rl.models import Agent
@@ -53,7 +54,7 @@ class AgentForm(forms.ModelForm):
         weights: dict[str, Any] = self.cleaned_data["reward_weights"]
         known = [*REWARDS, *settings.CUSTOM_REWARDS]
         if isinstance(weights, dict) and (unknown := sorted(set(weights) - set(known))):
-            raise forms.ValidationError(f"there is no reward {unknown[0]!r}; known: {', '.join(known)}")
+            raise forms.ValidationError(unknown_name("reward", unknown[0], known))
         return weights
 
 

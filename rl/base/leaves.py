@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -27,6 +27,14 @@ def leaf(path: str) -> ModuleType:
 def leaf_name(path: str) -> Any:
     """The class or function at a dotted path, with the same errors."""
     return imported(path, leaf)
+
+
+def lazy_name(module: str, name: str, paths: Mapping[str, str]) -> Any:
+    """For the ``__getattr__`` of a package with names that need more than the package itself: they are imported when
+    somebody asks for them. ``paths``: name to dotted path."""
+    if name not in paths:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    return imported(paths[name])
 
 
 def imported(path: str, load: Callable[[str], ModuleType] = import_module) -> Any:

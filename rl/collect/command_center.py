@@ -145,16 +145,29 @@ def _object(value: object) -> dict[str, Any]:
 
 _Kind = Literal["name", "text", "flag", "number", "object"]
 _REQUIRED: dict[str, _Kind] = {
-    "entry_id": "name", "question_id": "name", "question": "text", "scenario": "name", "fixture": "name",
-}  # fmt: skip
+    "entry_id": "name",
+    "question_id": "name",
+    "question": "text",
+    "scenario": "name",
+    "fixture": "name",
+}
 _OPTIONAL: dict[str, _Kind] = {
-    "category": "text", "natural": "flag", "forced": "flag", "pipeline_selected_fixture": "text",
-    "widget_index": "number", "data_override": "object", "layout_context": "object", "pipeline_meta": "object",
-}  # fmt: skip
+    "category": "text",
+    "natural": "flag",
+    "forced": "flag",
+    "pipeline_selected_fixture": "text",
+    "widget_index": "number",
+    "data_override": "object",
+    "layout_context": "object",
+    "pipeline_meta": "object",
+}
 _TYPES: dict[_Kind, tuple[type, str]] = {
-    "name": (str, "text"), "text": (str, "text"), "flag": (bool, "true or false"),
-    "number": (int, "a whole number"), "object": (dict, "an object"),
-}  # fmt: skip
+    "name": (str, "text"),
+    "text": (str, "text"),
+    "flag": (bool, "true or false"),
+    "number": (int, "a whole number"),
+    "object": (dict, "an object"),
+}
 
 
 class _Refused(ValueError):

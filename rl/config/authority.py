@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from rl.base.errors import UsageError
+from rl.base.names import unknown_name
 from rl.config.methods import METHODS
 
 
@@ -26,9 +27,25 @@ class Owner(StrEnum):
 HYPER_PARAMETERS: Mapping[str, Owner] = {
     **dict.fromkeys(
         (
-            "epochs", "max_steps", "full", "sft_epochs", "batch_size", "gradient_accumulation", "learning_rate",
-            "warmup_ratio", "beta", "lora_r", "lora_alpha", "lora_dropout", "max_length", "max_grad_norm", "precision",
-            "quantize_base", "activation_checkpointing", "save_steps", "seed",
+            "epochs",
+            "max_steps",
+            "full",
+            "sft_epochs",
+            "batch_size",
+            "gradient_accumulation",
+            "learning_rate",
+            "warmup_ratio",
+            "beta",
+            "lora_r",
+            "lora_alpha",
+            "lora_dropout",
+            "max_length",
+            "max_grad_norm",
+            "precision",
+            "quantize_base",
+            "activation_checkpointing",
+            "save_steps",
+            "seed",
         ),
         Owner.TRAINER,
     ),
@@ -40,15 +57,25 @@ HYPER_PARAMETERS: Mapping[str, Owner] = {
     ),
     **dict.fromkeys(
         (
-            "mini_batch_size", "init_kl_coef", "target_kl", "kl_horizon", "missing_eos_penalty", "gamma", "lam",
-            "cliprange", "cliprange_value", "vf_coef", "ppo_epochs", "top_k",
+            "mini_batch_size",
+            "init_kl_coef",
+            "target_kl",
+            "kl_horizon",
+            "missing_eos_penalty",
+            "gamma",
+            "lam",
+            "cliprange",
+            "cliprange_value",
+            "vf_coef",
+            "ppo_epochs",
+            "top_k",
         ),
         Owner.TRAINER,
     ),
     "center_rewards": Owner.TRAINER,
     "vllm_server": Owner.CHOICE,
     "environment": Owner.CHOICE,
-}  # fmt: skip
+}
 """Of all methods: fields of the configurations in METHODS."""
 
 RUN_OPTIONS: Mapping[str, Owner] = {
@@ -56,12 +83,24 @@ RUN_OPTIONS: Mapping[str, Owner] = {
     "base_model": Owner.CHOICE,
     **dict.fromkeys(
         (
-            "source", "data_file", "ratings_file", "output_dir", "model_name", "rewards", "reward_model", "report_to",
-            "dataset_dir", "train_split", "eval_split", "num_processes", "accelerate_config", "origins",
+            "source",
+            "data_file",
+            "ratings_file",
+            "output_dir",
+            "model_name",
+            "rewards",
+            "reward_model",
+            "report_to",
+            "dataset_dir",
+            "train_split",
+            "eval_split",
+            "num_processes",
+            "accelerate_config",
+            "origins",
         ),
         Owner.OPERATOR,
     ),
-}  # fmt: skip
+}
 """What a run is told beside its hyper-parameters: fields of RunOptions."""
 
 DATA_OPTIONS: Mapping[str, Owner] = dict.fromkeys(
@@ -72,16 +111,34 @@ DATA_OPTIONS: Mapping[str, Owner] = dict.fromkeys(
 AGENT: Mapping[str, Owner] = {
     **dict.fromkeys(
         (
-            "name", "description", "system_prompt", "context_length", "response_length", "pair_type", "preset",
-            "reward_weights", "decision_weights", "answer_format", "label_threshold", "auto_label_threshold",
-            "gate_margin", "guard_limits", "online_learning", "min_samples_to_retrain", "retrain_interval_hours",
-            "auto_export", "auto_deploy", "deploy_target", "keep_versions", "export_quantization",
+            "name",
+            "description",
+            "system_prompt",
+            "context_length",
+            "response_length",
+            "pair_type",
+            "preset",
+            "reward_weights",
+            "decision_weights",
+            "answer_format",
+            "label_threshold",
+            "auto_label_threshold",
+            "gate_margin",
+            "guard_limits",
+            "online_learning",
+            "min_samples_to_retrain",
+            "retrain_interval_hours",
+            "auto_export",
+            "auto_deploy",
+            "deploy_target",
+            "keep_versions",
+            "export_quantization",
         ),
         Owner.TRAINER,
     ),
     "training_overrides": Owner.TRAINER,
     "base_model": Owner.CHOICE,
-}  # fmt: skip
+}
 """Fields of an agent, as the admin edits them. ``training_overrides`` holds HYPER_PARAMETERS, each as that table says."""
 
 
@@ -94,7 +151,7 @@ def require_trainers(values: Mapping[str, Any]) -> None:
     choose by name; its value is not looked at."""
     every = {field.name for method in METHODS.values() for field in fields(method.config)}
     if unknown := sorted(set(values) - every):
-        raise UsageError(f"unknown hyper-parameter {', '.join(unknown)}; known: {', '.join(sorted(every))}")
+        raise UsageError(unknown_name("hyper-parameter", unknown[0], sorted(every)))
     for name, value in values.items():
         who = owner(HYPER_PARAMETERS, name)
         if value is None or who is Owner.TRAINER:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 from rl.base.errors import UsageError
+from rl.base.names import unknown_name
 
 FULL_LEARNING_RATE = 0.1
 """Of an adapter's, where all weights are trained."""
@@ -113,7 +114,7 @@ class TrainingConfig:
         """
         known = {f.name for f in fields(self)}
         if unknown := sorted(set(overrides) - known):
-            raise UsageError(f"unknown hyper-parameter {', '.join(unknown)}; known: {', '.join(sorted(known))}")
+            raise UsageError(unknown_name("hyper-parameter", unknown[0], sorted(known)))
         given = {name: value for name, value in overrides.items() if value is not None}
         if given.get("full") is True and not self.full:
             given = {"learning_rate": self.learning_rate * FULL_LEARNING_RATE, **given}

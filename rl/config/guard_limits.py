@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from rl.base.errors import UsageError
+from rl.base.names import require_known
 
 GUARD_LIMITS: Final[dict[str, float]] = {
     "length_ratio": 2.0,
@@ -26,8 +27,7 @@ def check_guard_limits(value: Any) -> None:
     if not isinstance(value, Mapping):
         raise UsageError("must be a JSON object: guard rail to limit")
     for name, limit in value.items():
-        if name not in GUARD_LIMITS:
-            raise UsageError(f"unknown guard rail {name!r}; known: {', '.join(GUARD_LIMITS)}")
+        require_known("guard rail", name, GUARD_LIMITS)
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, (int, float)) or not limit > 0):
             raise UsageError(f"the limit of {name} must be a number above 0, or null to switch it off")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rl.base.errors import UsageError
+from rl.base.names import require_known
 
 PLAIN_LEVELS: tuple[str, ...] = ("f32", "bf16", "f16", "q8_0")
 """Need the ``gguf`` package only."""
@@ -14,6 +14,5 @@ LEVELS: tuple[str, ...] = PLAIN_LEVELS + K_LEVELS
 def check_level(name: str) -> str:
     """The level in lower case. Raises UsageError that lists the known ones."""
     level = name.strip().lower()
-    if level not in LEVELS:
-        raise UsageError(f"unknown quantization {name!r}; known: {', '.join(LEVELS)}")
+    require_known("quantization", level, LEVELS)
     return level

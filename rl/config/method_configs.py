@@ -127,8 +127,11 @@ class PPOConfig(TrainingConfig):
         "top_p": (0.01, 1),
     }
     INTEGERS: ClassVar[frozenset[str]] = TrainingConfig.INTEGERS | {
-        "ppo_epochs", "mini_batch_size", "max_new_tokens", "top_k",
-    }  # fmt: skip
+        "ppo_epochs",
+        "mini_batch_size",
+        "max_new_tokens",
+        "top_k",
+    }
     OF_PRESETS: ClassVar[Mapping[str, str]] = {"batch_size": "mini_batch_size", "gradient_accumulation": ""}
 
     batch_size: int = 8

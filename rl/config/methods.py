@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from rl.base.errors import UsageError
+from rl.base.names import require_known
 from rl.config.base import TrainingConfig
 from rl.config.method_configs import AgentConfig, GRPOConfig, PPOConfig, RewardModelConfig
 
@@ -203,8 +203,7 @@ METHODS: dict[str, Method] = {
 
 def find_method(name: str) -> Method:
     """Raises UsageError that lists the known methods."""
-    if name not in METHODS:
-        raise UsageError(f"unknown training method {name!r}; known: {', '.join(METHODS)}")
+    require_known("training method", name, METHODS)
     return METHODS[name]
 
 
@@ -226,6 +225,5 @@ def all_rows() -> dict[str, Rows]:
 def find_rows(name: str) -> Rows:
     """Raises UsageError that lists the known kinds."""
     kinds = all_rows()
-    if name not in kinds:
-        raise UsageError(f"no rows are known for method {name!r}; known: {', '.join(kinds)}")
+    require_known("kind of rows", name, kinds)
     return kinds[name]

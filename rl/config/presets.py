@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rl.base.errors import UsageError
+from rl.base.names import require_known
 from rl.config.base import TrainingConfig
 from rl.config.methods import config_class
 
@@ -52,8 +52,7 @@ PRESETS: dict[str, Mapping[str, Any]] = {
 
 def preset(name: str, method: str = "dpo") -> TrainingConfig:
     """Raises UsageError that lists the known presets, or methods."""
-    if name not in PRESETS:
-        raise UsageError(f"unknown preset {name!r}; known: {', '.join(PRESETS)}")
+    require_known("preset", name, PRESETS)
     config = config_class(method)()
     values = {config.OF_PRESETS.get(key, key): value for key, value in PRESETS[name].items()}
     return config.with_overrides({key: value for key, value in values.items() if key})

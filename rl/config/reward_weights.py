@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rl.base.errors import UsageError
+from rl.base.names import require_known
 
 HIGHEST = 100.0
 SCALES = ("immediate", "delayed", "strategic", "contextual", "accuracy", "quality")
@@ -72,8 +73,7 @@ def check_decision_weights(value: object) -> None:
     if not isinstance(value, Mapping):
         raise UsageError('must be a JSON object such as {"delayed": {"completionSuccess": 1.0}}')
     for scale, components in value.items():
-        if scale not in SCALES:
-            raise UsageError(f"unknown time scale {scale!r}; known: {', '.join(SCALES)}")
+        require_known("time scale", scale, SCALES)
         if not isinstance(components, Mapping):
             raise UsageError(f"{scale} must be a JSON object of component names and weights")
         for name, weight in components.items():

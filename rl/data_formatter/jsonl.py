@@ -11,6 +11,7 @@ from typing import Any
 
 from rl.base.errors import BadFile, UsageError
 from rl.base.files import replacing
+from rl.base.names import unknown_name
 from rl.base.records import Message, PreferencePair
 
 LONGEST_LINE = 16 * 2**20
@@ -108,7 +109,7 @@ def _problem(row: object) -> str:
     if not isinstance(row, dict):
         return "a line must be one JSON object"
     if unknown := sorted(set(row) - set(_NAMES)):
-        return f"unknown field {unknown[0]!r}; known: {', '.join(_NAMES)}"
+        return unknown_name("field", unknown[0], _NAMES)
     for name in _NAMES:
         if name not in row and name not in _OPTIONAL:
             return f"field {name!r} is missing"

@@ -18,8 +18,11 @@ _LEFT_OUT = ("security.W005", "security.W021", "rl.W003")
 def system_checks() -> Iterator[Symptom]:
     """Those of ``manage.py check --deploy``: permissions, sandbox, registries, queue, https. What belongs to a machine of
     one's own is not told there."""
-    messages = [message for message in checks.run_checks(include_deployment_checks=not settings.DEBUG)
-                if message.id not in _LEFT_OUT and not message.is_silenced()]  # fmt: skip
+    messages = [
+        message
+        for message in checks.run_checks(include_deployment_checks=not settings.DEBUG)
+        if message.id not in _LEFT_OUT and not message.is_silenced()
+    ]
     for message in messages:
         say = problem if message.is_serious() else warning
         yield say(message.msg, message.hint or f"see {message.id} in Django's documentation of its checks")

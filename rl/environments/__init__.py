@@ -9,22 +9,21 @@ from importlib import import_module
 from typing import Any
 
 from rl.base.errors import UsageError
+from rl.base.leaves import lazy_name
+from rl.base.names import unknown_name
 from rl.environments.base import AgentEnv
 from rl.environments.tools import BaseTool, ToolFailed, ToolRegistry
 
 _CLASSES = {
-    "CodeExecEnv": "rl.environments.code_exec",
-    "SearchEnv": "rl.environments.search",
-    "ReplayEnv": "rl.environments.replay",
+    "CodeExecEnv": "rl.environments.code_exec.CodeExecEnv",
+    "SearchEnv": "rl.environments.search.SearchEnv",
+    "ReplayEnv": "rl.environments.replay.ReplayEnv",
 }
 __all__ = ["ENVIRONMENTS", "AgentEnv", "BaseTool", "ToolFailed", "ToolRegistry", "environment_class", *_CLASSES]
 
 
 def __getattr__(name: str) -> Any:
-    """What needs this module itself, imported when it is asked for."""
-    if name in _CLASSES:
-        return getattr(import_module(_CLASSES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return lazy_name(__name__, name, _CLASSES)
 
 
 ENVIRONMENTS: dict[str, str] = {
@@ -39,7 +38,7 @@ def environment_class(name: str) -> type[AgentEnv]:
     path = ENVIRONMENTS.get(name, name)
     module, _, attribute = path.partition(":")
     if not attribute:
-        raise UsageError(f"unknown environment {name!r}; known: {', '.join(ENVIRONMENTS)}, or your own as module:Class")
+        raise UsageError(unknown_name("environment", name, ENVIRONMENTS, "your own as module:Class"))
     try:
         found = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
@@ -47,5 +46,5 @@ def environment_class(name: str) -> type[AgentEnv]:
     except Exception as error:  # it is somebody's own
         raise UsageError(f"{module} cannot be imported: {type(error).__name__}: {error}") from error
     if not (isinstance(found, type) and issubclass(found, AgentEnv)):
-        raise UsageError(f"{path} is no environment: it must be a class made from rl.environments.AgentEnv")
+        raise UsageError(f"{path} is not an environment: it must be a class made from rl.environments.AgentEnv")
     return found

@@ -9,9 +9,9 @@ from typing import Any, Self
 
 from rl.base.errors import RatchetError, UsageError
 from rl.base.leaves import leaf
+from rl.base.names import did_you_mean, require_known
 from rl.environments import ENVIRONMENTS, environment_class
 from rl.environments.base import AgentEnv
-from rl.environments.nearest import did_you_mean
 from rl.environments.options import option_types, wrong_type
 from rl.environments.tools import BaseTool
 from rl.environments.tools.corpus import read_corpus
@@ -39,9 +39,7 @@ class EnvironmentSettings:
         if self.tools and environment_class(self.type).tools_of_tasks:
             raise UsageError(f"the tools of {self.type} come with its tasks: leave out tools")
         for name in self.tools:
-            if name not in TOOLS:
-                meant = did_you_mean(name, TOOLS)
-                raise UsageError(f"there are no settings for a tool {name!r}{meant}; there are for: {', '.join(TOOLS)}")
+            require_known("entry of tools", name, TOOLS)
         if "search" in self.tools:
             settings = SearchSettings.of(self.tools["search"])
             if settings.corpus:

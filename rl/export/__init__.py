@@ -9,8 +9,9 @@ Imports: base, config, dataset_builder, lm, models, operations, versions; Django
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any, Final
+
+from rl.base.leaves import lazy_name
 
 EXPORTERS: Final[dict[str, str]] = {
     "merged": "rl.export.hf.merge",
@@ -19,15 +20,13 @@ EXPORTERS: Final[dict[str, str]] = {
     "gguf-lora": "rl.export.gguf.lora",
     "onnx": "rl.export.hf.onnx",
 }
-_FRONT_DOOR: Final[dict[str, str]] = {
-    "GGUFExporter": "rl.runs.exporter",
-    "export_to_ollama": "rl.runs.exporter",
-    "OllamaDeployer": "rl.export.ollama.deployer",
-    "OllamaHostingProfile": "rl.serving.hosting",
+_LAZY = {
+    "GGUFExporter": "rl.runs.exporter.GGUFExporter",
+    "export_to_ollama": "rl.runs.exporter.export_to_ollama",
+    "OllamaDeployer": "rl.export.ollama.deployer.OllamaDeployer",
+    "OllamaHostingProfile": "rl.serving.hosting.OllamaHostingProfile",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name in _FRONT_DOOR:
-        return getattr(import_module(_FRONT_DOOR[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return lazy_name(__name__, name, _LAZY)

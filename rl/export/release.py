@@ -14,6 +14,7 @@ from rl.base import files
 from rl.base.errors import ExportFailed, UsageError
 from rl.base.export_records import ExportJob, ExportResult, Provenance
 from rl.base.leaves import leaf
+from rl.base.names import require_known
 from rl.base.records import Report
 from rl.base.slugs import check_slug
 from rl.config.levels import check_level
@@ -162,8 +163,7 @@ def export_files(format_name: str, job: ExportJob, known: Provenance, report: Re
 
     Raises UsageError for an unknown format or level or a bad name, ExportFailed for all that breaks on the way.
     """
-    if format_name not in EXPORTERS:
-        raise UsageError(f"unknown format {format_name!r}; known: {', '.join(EXPORTERS)}")
+    require_known("format", format_name, EXPORTERS)
     if is_reward_model(job.adapter_dir or Path(job.base_model)):
         raise UsageError(f"{job.name} is a reward model: it scores answers, and is not exported")
     check_level(job.quantization)

@@ -15,9 +15,19 @@ _CPU_CORE_FLOPS = 40e9
 _CPU_BF16_GAIN = 1.5
 """Measured on DPO steps, where the CPU has bf16 instructions."""
 _GPU_FLOPS = (
-    ("B200", 400e12), ("H200", 200e12), ("H100", 200e12), ("A100", 60e12), ("L40", 60e12), ("RTX 50", 40e12),
-    ("RTX 40", 25e12), ("A10", 25e12), ("RTX 30", 15e12), ("L4", 20e12), ("T4", 10e12), ("", 10e12),
-)  # fmt: skip
+    ("B200", 400e12),
+    ("H200", 200e12),
+    ("H100", 200e12),
+    ("A100", 60e12),
+    ("L40", 60e12),
+    ("RTX 50", 40e12),
+    ("RTX 40", 25e12),
+    ("A10", 25e12),
+    ("RTX 30", 15e12),
+    ("L4", 20e12),
+    ("T4", 10e12),
+    ("", 10e12),
+)
 """About a fifth of the data sheet's dense bf16 FLOP/s, by a part of the name, first match; the last is for all others."""
 _GPU_FP32_SHARE = 0.25
 _4BIT_BYTES = 0.7

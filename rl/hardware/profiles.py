@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from rl.base.errors import UsageError
+from rl.base.names import require_known
 from rl.config import TrainingConfig, preset
 from rl.hardware.cost import ModelShape, estimate, peak_memory
 from rl.hardware.detecting import GIB, HardwareConfig, detect_hardware
@@ -63,8 +64,7 @@ class Recommendation:
 
 def recommend(hardware: HardwareConfig, profile: str = "AUTO_DETECT") -> Recommendation:
     """Raises UsageError for an unknown profile, and for GPU_ENABLED where no GPU is found."""
-    if profile not in PROFILES:
-        raise UsageError(f"unknown profile {profile!r}; known: {', '.join(PROFILES)}")
+    require_known("profile", profile, PROFILES)
     if profile == "GPU_ENABLED" and not hardware.gpus:
         why = f" ({'; '.join(hardware.notes)})" if hardware.notes else ""
         raise UsageError(f"GPU_ENABLED needs a GPU, and none was found{why}; AUTO_DETECT takes what is there")

@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from rl.base.errors import UsageError
+from rl.base.names import unknown_name
 from rl.models import BASE, Agent, Experiment, ModelVersion
 from rl.serving.experiments.lifecycle import Side, running
 
@@ -56,8 +57,8 @@ def named_version(agent: Agent, name: str) -> ModelVersion | None:
         return None
     if found := agent.versions.filter(name__iexact=name).first():
         return found
-    known = ", ".join([*agent.versions.values_list("name", flat=True)[:20], BASE])
-    raise UsageError(f"{agent.name} has no version {name!r}; there are: {known}")
+    known = [*agent.versions.values_list("name", flat=True)[:20], BASE]
+    raise UsageError(unknown_name(f"version of {agent.name}", name, known))
 
 
 def named_experiment(agent: Agent, name: str | None) -> Experiment:

@@ -15,9 +15,18 @@ from rl.base.errors import UsageError
 from rl.models import ApiKey
 
 _SHOWN: Final = (
-    "id", "name", "kind", "scopes", "start", "agent", "allowed_origins", "created_at", "last_used_at", "expires_at",
+    "id",
+    "name",
+    "kind",
+    "scopes",
+    "start",
+    "agent",
+    "allowed_origins",
+    "created_at",
+    "last_used_at",
+    "expires_at",
     "revoked_at",
-)  # fmt: skip
+)
 
 
 def parts_of(text: str) -> list[str]:

@@ -54,9 +54,14 @@ def add_training_options(parser: CommandParser) -> None:
     training.add_argument("--full", action="store_const", const=True, help=FULL_HELP)
     training.add_argument("--epochs", type=float)
     training.add_argument(
-        "--sft-first", dest="sft_epochs", nargs="?", type=float, const=1.0, metavar="EPOCHS",
+        "--sft-first",
+        dest="sft_epochs",
+        nargs="?",
+        type=float,
+        const=1.0,
+        metavar="EPOCHS",
         help="imitate the good answers first, for so many epochs (1)",
-    )  # fmt: skip
+    )
     training.add_argument("--max-steps", type=int, help="optimiser steps; default: as many as the epochs come to")
     training.add_argument("--batch-size", type=int, help="rows per forward pass")
     training.add_argument("--gradient-accumulation", type=int, help="forward passes per optimiser step")

@@ -12,6 +12,7 @@ from django.db import models
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from rl.base.names import unknown_name
 from rl.models.agents import Agent
 
 
@@ -34,7 +35,7 @@ def validate_scopes(value: object) -> None:
     ):
         raise ValidationError(f"must be a JSON list without repetitions, of {', '.join(known)}")
     if unknown := [scope for scope in value if scope not in known]:
-        raise ValidationError(f"{unknown[0]!r} is not a scope; there are {', '.join(known)}")
+        raise ValidationError(unknown_name("scope", unknown[0], known))
 
 
 def usual_scopes() -> list[str]:

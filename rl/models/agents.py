@@ -11,6 +11,7 @@ from django.db import models
 from django.db.models.functions import Lower
 
 from rl.base.errors import UsageError
+from rl.base.names import unknown_name
 from rl.base.slugs import check_slug
 from rl.config import PRESETS, TrainingConfig, authority, check_overrides, preset
 from rl.config.guard_limits import check_guard_limits
@@ -111,24 +112,30 @@ class Agent(models.Model):
         max_length=16, choices=AnswerFormat, blank=True, help_text="What its answers should be; empty: any text."
     )
     label_threshold = models.FloatField(
-        default=0.6, validators=[MinValueValidator(0), MaxValueValidator(1)],
+        default=0.6,
+        validators=[MinValueValidator(0), MaxValueValidator(1)],
         help_text="A trace that nobody labelled counts as good from this reward on.",
-    )  # fmt: skip
+    )
     auto_label_threshold = models.FloatField(
-        null=True, blank=True, validators=[MinValueValidator(0.5), MaxValueValidator(1)],
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0.5), MaxValueValidator(1)],
         help_text="Proposed labels are trained on from this confidence on; empty: never.",
-    )  # fmt: skip
+    )
 
     # the gate
     gate_margin = models.FloatField(
-        default=0.0, validators=[MinValueValidator(0), MaxValueValidator(0.5)],
+        default=0.0,
+        validators=[MinValueValidator(0), MaxValueValidator(0.5)],
         help_text="Loss of accuracy that is bearable (0.02: two points). 0: a new version must be better than the one in "
         "use; above: it is enough that it is not worse by more than this.",
-    )  # fmt: skip
+    )
     guard_limits = models.JSONField(
-        default=dict, blank=True, validators=[validate_guard_limits],
+        default=dict,
+        blank=True,
+        validators=[validate_guard_limits],
         help_text="Guard rail to limit, where it is not the default; null switches a guard rail off.",
-    )  # fmt: skip
+    )
 
     # online learning
     online_learning = models.BooleanField(
@@ -145,13 +152,16 @@ class Agent(models.Model):
     auto_export = models.BooleanField(default=True, help_text="Export a version that the gate promotes.")
     auto_deploy = models.BooleanField(default=False, help_text="Deploy a version that the gate promotes.")
     deploy_target = models.CharField(
-        max_length=16, choices=[("ollama", "Ollama"), ("llama_cpp", "llama.cpp")], default="ollama",
+        max_length=16,
+        choices=[("ollama", "Ollama"), ("llama_cpp", "llama.cpp")],
+        default="ollama",
         help_text="Where versions are deployed.",
-    )  # fmt: skip
+    )
     keep_versions = models.PositiveIntegerField(
-        default=3, validators=[MinValueValidator(1)],
+        default=3,
+        validators=[MinValueValidator(1)],
         help_text="Versions that stay deployed and exported, beside the one in use and the one before it.",
-    )  # fmt: skip
+    )
     export_quantization = models.CharField(
         max_length=16, default="q8_0", validators=[validate_level], help_text=f"One of {', '.join(LEVELS)}."
     )
@@ -171,8 +181,7 @@ class Agent(models.Model):
         """Whatever the case of the name. Raises UsageError that lists the agents there are."""
         if agent := cls.objects.filter(name__iexact=name).first():
             return agent
-        known = ", ".join(cls.objects.values_list("name", flat=True)[:20])
-        raise UsageError(f"no agent is named {name!r}; " + (f"there are: {known}" if known else "there are none yet"))
+        raise UsageError(unknown_name("agent", name, cls.objects.values_list("name", flat=True)[:20]))
 
     def clean(self) -> None:
         """The name decides which prompts are held out, and where the versions lie: with another name a version would be

@@ -9,6 +9,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 
+from rl.base.names import unknown_name
 from rl.models.agents import Agent
 from rl.models.versions import BASE, ModelVersion, version_name
 
@@ -19,7 +20,7 @@ _OUTCOME = re.compile(r"outcome:\S.{0,98}")
 
 def validate_metric(value: str) -> None:
     if value not in METRICS and not _OUTCOME.fullmatch(value):
-        raise ValidationError(f"unknown metric {value!r}; known: {', '.join(METRICS)}, outcome:NAME")
+        raise ValidationError(unknown_name("metric", value, METRICS, "outcome:NAME"))
 
 
 def validate_ramp(value: object) -> None:
@@ -64,13 +65,16 @@ class Experiment(models.Model):
 
     # the question
     metric = models.CharField(
-        max_length=110, default="rating", validators=[validate_metric],
+        max_length=110,
+        default="rating",
+        validators=[validate_metric],
         help_text="rating, thumbs_up, win_rate, error_rate or outcome:NAME.",
-    )  # fmt: skip
+    )
     minimum_effect = models.FloatField(
-        default=0.1, validators=[MinValueValidator(1e-6)],
+        default=0.1,
+        validators=[MinValueValidator(1e-6)],
         help_text="The smallest difference that matters, in units of the metric (0.1: ten points).",
-    )  # fmt: skip
+    )
     confidence = models.FloatField(default=0.95, validators=[MinValueValidator(0.5), MaxValueValidator(0.999)])
     min_samples = models.PositiveIntegerField(
         default=50, validators=[MinValueValidator(2)], help_text="Rated users an arm before anything is concluded."
@@ -79,17 +83,21 @@ class Experiment(models.Model):
         null=True, blank=True, help_text="Rated users an arm at which it ends without a difference; empty: predicted."
     )
     guard_metric = models.CharField(
-        max_length=110, blank=True, validators=[validate_metric],
+        max_length=110,
+        blank=True,
+        validators=[validate_metric],
         help_text="An arm that is worse by this one is stopped at once, however few samples there are.",
-    )  # fmt: skip
+    )
     guard_margin = models.FloatField(
         default=0.0, validators=[MinValueValidator(0)], help_text="How much worse is still bearable."
     )
     ramp = models.JSONField(
-        default=list, blank=True, validators=[validate_ramp],
+        default=list,
+        blank=True,
+        validators=[validate_ramp],
         help_text='Steps of the challengers\' share, such as [{"hours": 0, "share": 0.1}, {"hours": 24, "share": 0.5}]; '
         "empty: the weights from the start.",
-    )  # fmt: skip
+    )
     automatic = models.BooleanField(default=True, help_text="Promote or roll back by itself when the answer is clear.")
 
     # the answer

@@ -75,9 +75,13 @@ class Feedback(models.Model):
     is_current = models.BooleanField(default=True)
     retracts = models.ForeignKey("self", null=True, blank=True, on_delete=models.CASCADE, related_name="retractions")
     training_set = models.ForeignKey(
-        TrainingSet, null=True, blank=True, on_delete=models.SET_NULL, related_name="first_learned",
+        TrainingSet,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="first_learned",
         help_text="The first training set that saw it; empty: it waits for the next run.",
-    )  # fmt: skip
+    )
 
     class Meta:
         verbose_name_plural = "feedback"

@@ -29,9 +29,13 @@ class Deployment(models.Model):
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="deployments")
     version = models.ForeignKey(
-        ModelVersion, null=True, blank=True, on_delete=models.CASCADE, related_name="deployments",
+        ModelVersion,
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="deployments",
         help_text="Empty: the base model of the agent.",
-    )  # fmt: skip
+    )
     target = models.CharField(max_length=16, choices=Target, default=Target.NONE)
     model_name = models.CharField(max_length=200, blank=True, help_text="The name under which the target serves it.")
     alias = models.CharField(max_length=16, choices=Alias, blank=True)

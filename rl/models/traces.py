@@ -31,18 +31,26 @@ class Trace(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="traces")
     model_version = models.ForeignKey(
-        "rl.ModelVersion", null=True, blank=True, on_delete=models.SET_NULL, related_name="traces",
+        "rl.ModelVersion",
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="traces",
         help_text="The version that gave the answer; empty: the base model, or not known.",
-    )  # fmt: skip
+    )
     external_id = models.CharField(
         max_length=200, null=True, blank=True, help_text="The id in the system it came from."
     )
     source = models.CharField(max_length=32, default="api")
     session_id = models.CharField(max_length=200, blank=True)
     arm = models.ForeignKey(
-        "rl.Arm", null=True, blank=True, on_delete=models.SET_NULL, related_name="traces",
+        "rl.Arm",
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="traces",
         help_text="The side of an experiment that gave the answer.",
-    )  # fmt: skip
+    )
     unit = models.CharField(
         max_length=200, blank=True, help_text="The user or conversation that the experiment keeps on one side."
     )

@@ -128,13 +128,21 @@ class Evaluation(models.Model):
     version = models.ForeignKey(ModelVersion, on_delete=models.CASCADE, related_name="evaluations")
     training_set = models.ForeignKey("rl.TrainingSet", on_delete=models.PROTECT, related_name="evaluations")
     against = models.ForeignKey(
-        ModelVersion, null=True, blank=True, on_delete=models.SET_NULL, related_name="+",
+        ModelVersion,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
         help_text="The version in use that it was compared with; empty: the base model.",
-    )  # fmt: skip
+    )
     artifact = models.ForeignKey(
-        Artifact, null=True, blank=True, on_delete=models.SET_NULL, related_name="evaluations",
+        Artifact,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="evaluations",
         help_text="The exported file that was measured; empty: the weights as they were trained.",
-    )  # fmt: skip
+    )
     pairs = models.PositiveIntegerField()
     prompts = models.PositiveIntegerField()
     accuracy = models.FloatField(help_text="Share of held-out pairs whose chosen answer is the likelier one, 0 to 1.")

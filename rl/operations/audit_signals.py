@@ -27,8 +27,18 @@ from rl.models import (
 from rl.operations.audit import Action, record
 
 WATCHED: Final = (
-    Agent, ApiKey, Artifact, Evaluation, Experiment, LabelModel, ModelVersion, TrainingRun, TrainingSet, User, Group,
-)  # fmt: skip
+    Agent,
+    ApiKey,
+    Artifact,
+    Evaluation,
+    Experiment,
+    LabelModel,
+    ModelVersion,
+    TrainingRun,
+    TrainingSet,
+    User,
+    Group,
+)
 """Whose deletion is an event of its own. Rows that come by the thousand (traces, ratings, points of a curve) are deleted
 with one of these, or by the retention, which says how many it deleted."""
 

@@ -66,8 +66,16 @@ def load(path: Path) -> None:
     with _connected() as database:
         _move_tables(database, "public", ASIDE)
         try:
-            _run("pg_restore", "--single-transaction", "--exit-on-error", "--no-owner", "--no-acl",
-                 "--schema=public", f"--dbname={_conninfo()}", str(path))  # fmt: skip
+            _run(
+                "pg_restore",
+                "--single-transaction",
+                "--exit-on-error",
+                "--no-owner",
+                "--no-acl",
+                "--schema=public",
+                f"--dbname={_conninfo()}",
+                str(path),
+            )
         except BackupFailed:
             _move_tables(database, ASIDE, "public")
             _drop_aside(database)

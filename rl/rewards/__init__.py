@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from rl.base.errors import UsageError
-from rl.base.leaves import imported
+from rl.base.leaves import imported, lazy_name
+from rl.base.names import require_known
 
 if TYPE_CHECKING:
     from rl.rewards.base import BaseReward
@@ -53,8 +53,7 @@ __all__ = [
 
 def reward_class(name: str) -> type[BaseReward]:
     """Raises UsageError that lists the known names."""
-    if name not in REWARDS:
-        raise UsageError(f"unknown reward {name!r}; known: {', '.join(REWARDS)}")
+    require_known("reward", name, REWARDS)
     found: type[BaseReward] = imported(REWARDS[name])
     return found
 
@@ -64,7 +63,4 @@ def default_weights() -> dict[str, float]:
 
 
 def __getattr__(name: str) -> Any:
-    """The classes, without paying for those that nobody asks for."""
-    if name in _EXPORTED:
-        return imported(_EXPORTED[name])
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return lazy_name(__name__, name, _EXPORTED)

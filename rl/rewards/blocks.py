@@ -14,11 +14,20 @@ if TYPE_CHECKING:
 LONGEST = 200_000
 """Characters of an answer that is looked at; a longer one is not judged, because a cut block looks broken."""
 LANGUAGES = {
-    "py": "python", "python3": "python", "py3": "python",
-    "sh": "shell", "bash": "shell", "zsh": "shell",
+    "py": "python",
+    "python3": "python",
+    "py3": "python",
+    "sh": "shell",
+    "bash": "shell",
+    "zsh": "shell",
     "yml": "yaml",
-    "postgres": "sql", "postgresql": "sql", "mysql": "sql", "sqlite": "sql", "sqlite3": "sql", "tsql": "sql",
-}  # fmt: skip
+    "postgres": "sql",
+    "postgresql": "sql",
+    "mysql": "sql",
+    "sqlite": "sql",
+    "sqlite3": "sql",
+    "tsql": "sql",
+}
 
 
 _NEW_LINE = re.compile(r"\r\n?|\n")

@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from rl.base.errors import Interrupted, RewardFailed, SandboxUnavailable, UsageError
+from rl.base.names import unknown_name
 from rl.base.records import TraceRecord
 from rl.config.reward_weights import check_reward_weights
 from rl.rewards import REWARDS, reward_class
@@ -126,7 +127,7 @@ class RewardEngine:
     def _weights(self, given: Mapping[str, float]) -> dict[str, float]:
         check_reward_weights(given)
         if unknown := sorted(set(given) - set(self.rewards)):
-            raise UsageError(f"there is no reward {unknown[0]!r}; known: {', '.join(self.rewards)}")
+            raise UsageError(unknown_name("reward", unknown[0], self.rewards))
         weights = {name: given.get(name, reward.weight) for name, reward in self.rewards.items()}
         check_reward_weights(weights)
         return {name: float(weight) for name, weight in weights.items()}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from rl.base.names import unknown_name
 from rl.base.records import TraceRecord
 from rl.rewards.base import BaseReward, RewardResult
 from rl.rewards.blocks import LONGEST, fenced_blocks, outside
@@ -38,7 +39,7 @@ class FormatComplianceReward(BaseReward):
         if not name:
             return self.abstains("no format was asked for")
         if not isinstance(name, str) or name not in FORMATS:
-            return self.abstains(f"the format {str(name)[:60]!r} is not known; known: {', '.join(FORMATS)}")
+            return self.abstains(unknown_name("format", name, FORMATS))
         if len(trace.response) > LONGEST:
             return self.abstains("the answer is too long to look at")
         value, reason = FORMATS[name](trace.response, options)

@@ -38,15 +38,19 @@ class Job:
 
 def submit(run: TrainingRun, command: Sequence[str]) -> None:
     """Raises OSError when the cluster does not take it."""
-    _call("POST", "", {
-        # Ray gives its jobs a RAY_ADDRESS of another kind, which is no setting of ours.
-        "entrypoint": shlex.join(["env", "-u", "RAY_ADDRESS", *command]),
-        "submission_id": name_of(run),
-        "entrypoint_num_cpus": 1,
-        "entrypoint_num_gpus": settings.RAY_JOB_GPUS,
-        "runtime_env": {"env_vars": {name: os.environ[name] for name in _PASSED_ON if name in os.environ}},
-        "metadata": {"agent": run.agent.name, "method": run.method},
-    })  # fmt: skip
+    _call(
+        "POST",
+        "",
+        {
+            # Ray gives its jobs a RAY_ADDRESS of another kind, which is no setting of ours.
+            "entrypoint": shlex.join(["env", "-u", "RAY_ADDRESS", *command]),
+            "submission_id": name_of(run),
+            "entrypoint_num_cpus": 1,
+            "entrypoint_num_gpus": settings.RAY_JOB_GPUS,
+            "runtime_env": {"env_vars": {name: os.environ[name] for name in _PASSED_ON if name in os.environ}},
+            "metadata": {"agent": run.agent.name, "method": run.method},
+        },
+    )
 
 
 def find(run: TrainingRun) -> Job | None:

@@ -8,8 +8,9 @@ import threading
 import time
 from typing import Final, cast
 
-from rl.base.errors import SandboxUnavailable, UsageError
+from rl.base.errors import SandboxUnavailable
 from rl.base.leaves import imported
+from rl.base.names import require_known
 from rl.sandbox import selftest
 from rl.sandbox.contract import Backend, Limits, Result
 from rl.sandbox.programs import interpreter
@@ -60,8 +61,7 @@ def available() -> dict[str, str]:
 
 def why_unavailable(name: str) -> str:
     """Raises UsageError that lists the known backends."""
-    if name not in BACKENDS:
-        raise UsageError(f"unknown sandbox backend {name!r}; known: {', '.join(BACKENDS)}")
+    require_known("sandbox backend", name, BACKENDS)
     with _lock:
         if name not in _complaints or (_complaints[name] and time.monotonic() > _complained[name] + AGAIN_SECONDS):
             backend = _backend(name)

@@ -95,9 +95,14 @@ class _Box:
             stdin, program, rules = (sealed(theirs, text) for text in (self._stdin, self._code, seccomp.program()))
             return subprocess.Popen(
                 _command(self._language, self._limits, program=program, rules=rules, status=status[1]),
-                stdin=stdin, stdout=out[1], stderr=err[1], pass_fds=(program, rules, status[1]),
-                env=dict(ENVIRONMENT), cwd="/", start_new_session=True,
-            )  # fmt: skip
+                stdin=stdin,
+                stdout=out[1],
+                stderr=err[1],
+                pass_fds=(program, rules, status[1]),
+                env=dict(ENVIRONMENT),
+                cwd="/",
+                start_new_session=True,
+            )
 
     def _meet_first_process(self) -> None:
         """bwrap tells its PID, piece by piece. It is held by a pidfd, as soon as it is certain to be this one."""
@@ -171,14 +176,45 @@ class _Box:
 
 def _command(language: str, limits: Limits, *, program: int, rules: int, status: int) -> list[str]:
     return [
-        *_as_nobody(), _found("bwrap"),
-        "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup",
-        "--uid", str(UNPRIVILEGED_ID), "--gid", str(UNPRIVILEGED_ID), "--hostname", _HOSTNAME,
-        "--new-session", "--die-with-parent", "--seccomp", str(rules), "--json-status-fd", str(status),
-        *_file_system(programs.interpreter(language).folders, limits), "--perms", "0444", "--file", str(program), _PROGRAM,
-        "--proc", "/proc", "--remount-ro", "/proc", "--remount-ro", "/", "--chdir", "/tmp",  # noqa: S108
-        "--", *_limited(limits), *programs.interpreter(language).command, _PROGRAM,
-    ]  # fmt: skip
+        *_as_nobody(),
+        _found("bwrap"),
+        "--unshare-user",
+        "--unshare-pid",
+        "--unshare-net",
+        "--unshare-ipc",
+        "--unshare-uts",
+        "--unshare-cgroup",
+        "--uid",
+        str(UNPRIVILEGED_ID),
+        "--gid",
+        str(UNPRIVILEGED_ID),
+        "--hostname",
+        _HOSTNAME,
+        "--new-session",
+        "--die-with-parent",
+        "--seccomp",
+        str(rules),
+        "--json-status-fd",
+        str(status),
+        *_file_system(programs.interpreter(language).folders, limits),
+        "--perms",
+        "0444",
+        "--file",
+        str(program),
+        _PROGRAM,
+        "--proc",
+        "/proc",
+        "--remount-ro",
+        "/proc",
+        "--remount-ro",
+        "/",
+        "--chdir",
+        "/tmp",  # noqa: S108
+        "--",
+        *_limited(limits),
+        *programs.interpreter(language).command,
+        _PROGRAM,
+    ]
 
 
 def _as_nobody() -> list[str]:

@@ -88,6 +88,9 @@ WATCH_SECONDS: Final = 0.05
 OPEN_FILES: Final = 64
 """RLIMIT_NOFILE of each process: socket and pipe buffers are memory that no other limit sees."""
 ENVIRONMENT: Final[Mapping[str, str]] = {
-    "PATH": "/usr/bin:/bin", "HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8",  # noqa: S108
-}  # fmt: skip
+    "PATH": "/usr/bin:/bin",
+    "HOME": "/tmp",  # noqa: S108
+    "TMPDIR": "/tmp",  # noqa: S108
+    "LANG": "C.UTF-8",
+}
 """The whole environment of the program."""

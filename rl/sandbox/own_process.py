@@ -31,7 +31,19 @@ def start(
     new interpreter)."""
     python = programs.interpreter("python").command[0]
     return subprocess.Popen(
-        [python, *programs.PYTHON_OPTIONS, "-c", _START.format(module=module, call=call), str(channel), str(os.getpid())],
-        stdin=stdin, stdout=stdout, stderr=stderr, pass_fds=(channel,),
-        env=dict(environment), cwd=Path(__file__).parent, start_new_session=True,
-    )  # fmt: skip
+        [
+            python,
+            *programs.PYTHON_OPTIONS,
+            "-c",
+            _START.format(module=module, call=call),
+            str(channel),
+            str(os.getpid()),
+        ],
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        pass_fds=(channel,),
+        env=dict(environment),
+        cwd=Path(__file__).parent,
+        start_new_session=True,
+    )

@@ -11,6 +11,7 @@ from typing import Any
 
 from rl.base.errors import NotEnoughData, UsageError
 from rl.base.leaves import leaf
+from rl.base.names import unknown_name
 from rl.base.records import AnswerScore, Scorer, TraceRecord
 from rl.collect.traces.records import trace_record
 from rl.config import TrainingConfig, find_method
@@ -119,7 +120,7 @@ def _engine(agent: Agent, names: str) -> RewardEngine:
     fresh = _of_fresh_answers(engine)
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if unknown := [name for name in wanted if name not in engine.rewards]:
-        raise UsageError(f"there is no reward {unknown[0]!r}; known: {', '.join(engine.rewards)}")
+        raise UsageError(unknown_name("reward", unknown[0], engine.rewards))
     if stored := [name for name in wanted if name not in fresh]:
         raise UsageError(f"the reward {stored[0]} needs a stored answer; fresh ones can have: {', '.join(fresh)}")
     if off := [name for name in wanted if not engine.weights[name]]:

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from rl.base.errors import UsageError
 from rl.base.locks import device_lock
+from rl.base.names import require_known
 from rl.base.records import Report, silent
 from rl.base.slugs import VARIABLE, check_slug
 from rl.config.levels import check_level
@@ -41,8 +42,7 @@ class Place:
     api_key_env: str = ""
 
     def __post_init__(self) -> None:
-        if self.target not in TARGETS:
-            raise UsageError(f"unknown target {self.target!r}; known: {', '.join(TARGETS)}")
+        require_known("target", self.target, TARGETS)
         if self.target != Target.OPENAI and (self.url or self.api_key_env):
             raise UsageError(f"--url and --api-key-env are for --target {Target.OPENAI.value}")
         if self.target == Target.OPENAI and not (self.url and self.model_name):

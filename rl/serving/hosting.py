@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
-from rl.base.errors import UsageError
+from rl.base.names import require_known
 from rl.hardware import GIB, HardwareConfig, detect_hardware
 
 PROFILES: Final = {
@@ -106,8 +106,7 @@ RYZEN: Final = OllamaHostingProfile(
 
 def hosting_profile(name: str, context_length: int, hardware: HardwareConfig | None = None) -> OllamaHostingProfile:
     """``context_length``: tokens of the agent's prompt and answer together. Raises UsageError for an unknown profile."""
-    if name not in PROFILES:
-        raise UsageError(f"unknown hosting profile {name!r}; known: {', '.join(PROFILES)}")
+    require_known("hosting profile", name, PROFILES)
     if name == "ryzen":
         return RYZEN.holding(context_length)
     return _auto(hardware or detect_hardware(), context_length)

@@ -54,9 +54,13 @@ def spawn(deployment: Deployment, port: int = 0) -> Server:
         log_start = output.tell()
         process = subprocess.Popen(
             [sys.executable, "-m", Server.MODULE, str(servers_folder()), str(deployment.pk)],
-            stdin=subprocess.PIPE, stdout=output, stderr=output, cwd=settings.BASE_DIR, env=_environment(),
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            cwd=settings.BASE_DIR,
+            env=_environment(),
             start_new_session=True,
-        )  # fmt: skip
+        )
     started = psutil.Process(process.pid).create_time()
     assert process.stdin is not None  # noqa: S101
     with suppress(BrokenPipeError), process.stdin:

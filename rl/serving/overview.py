@@ -117,7 +117,12 @@ def _entry(row: Deployment, known: set[str] | None, loaded: dict[str, int]) -> d
         name = full_name(row.model_name)
         alive, memory = known is not None and name in known, loaded.get(name)
     return {
-        "version": row.version_name, "target": row.target, "model_name": row.model_name, "alias": row.alias,
+        "version": row.version_name,
+        "target": row.target,
+        "model_name": row.model_name,
+        "alias": row.alias,
         "url": upstream_of(row).base_url if row.target == Target.OLLAMA else row.url,
-        "alive": alive, "memory_bytes": memory, "problem": row.settings.get("error", ""),
-    }  # fmt: skip
+        "alive": alive,
+        "memory_bytes": memory,
+        "problem": row.settings.get("error", ""),
+    }

@@ -6,15 +6,12 @@ Imports: base, config, data_formatter, environments, lm; torch.
 
 from __future__ import annotations
 
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from rl.base.leaves import leaf
+from rl.base.leaves import lazy_name, leaf
 from rl.base.records import TrainingResult
 from rl.config import RewardModelConfig, TrainingConfig, find_method
-
-_EXPORTED = {"RLTrainer": "rl.runs.pipeline", "TrainingPipeline": "rl.runs.pipeline"}
 
 __all__ = [
     "RLTrainer",
@@ -26,11 +23,11 @@ __all__ = [
 ]
 
 
+_LAZY = {"RLTrainer": "rl.runs.pipeline.RLTrainer", "TrainingPipeline": "rl.runs.pipeline.TrainingPipeline"}
+
+
 def __getattr__(name: str) -> Any:
-    """What needs this module itself, imported when it is asked for."""
-    if name in _EXPORTED:
-        return getattr(import_module(_EXPORTED[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return lazy_name(__name__, name, _LAZY)
 
 
 def method(name: str) -> ModuleType:

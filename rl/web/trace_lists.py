@@ -17,9 +17,13 @@ PAGE = 50
 SHOWN = 161
 """Characters of an answer that a list needs."""
 LABELS = {
-    "": "all", "unlabelled": "not labelled", "good": "labelled good", "bad": "labelled bad", "solved": "episodes: solved",
+    "": "all",
+    "unlabelled": "not labelled",
+    "good": "labelled good",
+    "bad": "labelled bad",
+    "solved": "episodes: solved",
     "unsolved": "episodes: not solved",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)

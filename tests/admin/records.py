@@ -89,9 +89,15 @@ def make_loop(agent: Agent, number: int = 1) -> TrainingRun:
     )
     trace = make_trace(agent, f"question {number}", f"answer {number}", model_version=version)
     Feedback.objects.create(
-        agent=agent, trace=trace, kind="rating", rater="user:alice", scale="thumb", raw_value=1, value=1,
+        agent=agent,
+        trace=trace,
+        kind="rating",
+        rater="user:alice",
+        scale="thumb",
+        raw_value=1,
+        value=1,
         training_set=training_set,
-    )  # fmt: skip
+    )
     TrainingSetTrace.objects.create(training_set=training_set, trace=trace)
     label_model = LabelModel.objects.create(
         agent=agent, labels=80, heldout_labels=20, heldout_accuracy=0.9, majority_share=0.6

@@ -147,7 +147,7 @@ def test_a_second_run_is_refused_in_words(staff: Client, agent: Agent) -> None:
 def test_hyper_parameters_that_do_not_work_are_told(staff: Client, agent: Agent) -> None:
     Agent.objects.update(training_overrides={"learning_rat": 1})
     answer = staff.post(address_of(agent, "retrain"), follow=True)
-    assert "unknown hyper-parameter learning_rat" in answer.content.decode()
+    assert "unknown hyper-parameter &#x27;learning_rat&#x27;" in answer.content.decode()
     assert not agent.runs.exists()
 
 

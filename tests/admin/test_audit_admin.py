@@ -39,9 +39,14 @@ def test_json_lines_hold_every_field(staff: Client):
     assert first["target"] == "audit log"
     del second["at"]
     assert second == {
-        "actor": "key:1 é", "action": "promoted", "target": "version support-chat v40", "agent": "",
-        "address": "203.0.113.7", "request_id": "", "details": {"before": "base"},
-    }  # fmt: skip
+        "actor": "key:1 é",
+        "action": "promoted",
+        "target": "version support-chat v40",
+        "agent": "",
+        "address": "203.0.113.7",
+        "request_id": "",
+        "details": {"before": "base"},
+    }
 
 
 def test_only_what_the_filter_shows_is_exported(staff: Client):

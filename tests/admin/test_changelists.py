@@ -15,9 +15,25 @@ from tests.admin.records import make_loop
 from tests.conftest import make_trace
 
 MODELS = sorted(apps.get_app_config("rl").get_models(), key=lambda model: model.__name__)
-APPEND_ONLY = ["feedback", "trace", "trainingset", "trainingrun", "metricpoint", "modelversion", "artifact", "evaluation",
-               "deployment", "assignment", "labelmodel", "labelproposal", "pendingspan", "trainingsettrace",
-               "episode", "auditevent", "webhookdelivery"]  # fmt: skip
+APPEND_ONLY = [
+    "feedback",
+    "trace",
+    "trainingset",
+    "trainingrun",
+    "metricpoint",
+    "modelversion",
+    "artifact",
+    "evaluation",
+    "deployment",
+    "assignment",
+    "labelmodel",
+    "labelproposal",
+    "pendingspan",
+    "trainingsettrace",
+    "episode",
+    "auditevent",
+    "webhookdelivery",
+]
 
 
 def list_of(model: type[Model]) -> str:

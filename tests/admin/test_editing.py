@@ -12,12 +12,28 @@ from rl.models import Agent, ApiKey
 from tests.conftest import make_trace
 
 AGENT = {
-    "name": "filer", "base_model": "", "system_prompt": "", "description": "", "context_length": "1024",
-    "response_length": "256", "pair_type": "preference", "preset": "default", "training_overrides": "",
-    "reward_weights": "", "min_samples_to_retrain": "100", "retrain_interval_hours": "24", "export_quantization": "q8_0",
-    "decision_weights": "", "answer_format": "", "label_threshold": "0.6", "auto_label_threshold": "",
-    "gate_margin": "0", "guard_limits": "", "deploy_target": "ollama", "keep_versions": "3",
-}  # fmt: skip
+    "name": "filer",
+    "base_model": "",
+    "system_prompt": "",
+    "description": "",
+    "context_length": "1024",
+    "response_length": "256",
+    "pair_type": "preference",
+    "preset": "default",
+    "training_overrides": "",
+    "reward_weights": "",
+    "min_samples_to_retrain": "100",
+    "retrain_interval_hours": "24",
+    "export_quantization": "q8_0",
+    "decision_weights": "",
+    "answer_format": "",
+    "label_threshold": "0.6",
+    "auto_label_threshold": "",
+    "gate_margin": "0",
+    "guard_limits": "",
+    "deploy_target": "ollama",
+    "keep_versions": "3",
+}
 
 
 @pytest.fixture
@@ -38,9 +54,13 @@ def test_an_agent_is_made_with_empty_boxes_as_empty_objects(staff: Client) -> No
 @pytest.mark.parametrize(
     ("field", "value", "problem"),
     [
-        ("training_overrides", '{"lerning_rate": 1}', "unknown hyper-parameter lerning_rate"),
+        ("training_overrides", '{"lerning_rate": 1}', "unknown hyper-parameter &#x27;lerning_rate&#x27;"),
         ("training_overrides", "{", "valid JSON"),
-        ("reward_weights", '{"efficency": 1}', "there is no reward &#x27;efficency&#x27;; known: code_execution"),
+        (
+            "reward_weights",
+            '{"efficency": 1}',
+            "unknown reward &#x27;efficency&#x27; (did you mean efficiency?); known",
+        ),
         ("reward_weights", '{"efficiency": -1}', "must be a number from 0 (off) to 100, not -1"),
         ("reward_weights", "[1]", "must be a JSON object of reward names and weights"),
         ("decision_weights", '{"someday": {}}', "unknown time scale &#x27;someday&#x27;; known: immediate"),

@@ -11,9 +11,17 @@ from tests.admin.records import make_version
 from tests.serving.experiments.experimenting import arms_of, make_experiment
 
 QUESTION = {
-    "name": "v2 against base", "metric": "rating", "minimum_effect": "0.1", "confidence": "0.95", "min_samples": "50",
-    "max_samples": "", "guard_metric": "", "guard_margin": "0", "ramp": "[]", "automatic": "on",
-}  # fmt: skip
+    "name": "v2 against base",
+    "metric": "rating",
+    "minimum_effect": "0.1",
+    "confidence": "0.95",
+    "min_samples": "50",
+    "max_samples": "",
+    "guard_metric": "",
+    "guard_margin": "0",
+    "ramp": "[]",
+    "automatic": "on",
+}
 
 
 @pytest.fixture
@@ -24,9 +32,14 @@ def staff(client: Client, bob) -> Client:
 
 def filled(agent: Agent, **changes: object) -> dict[str, object]:
     arms = {
-        "arms-TOTAL_FORMS": "2", "arms-INITIAL_FORMS": "0", "arms-0-version": make_version(agent).pk, "arms-0-weight": "1",
-        "arms-1-version": "", "arms-1-weight": "2", "arms-1-is_control": "on",
-    }  # fmt: skip
+        "arms-TOTAL_FORMS": "2",
+        "arms-INITIAL_FORMS": "0",
+        "arms-0-version": make_version(agent).pk,
+        "arms-0-weight": "1",
+        "arms-1-version": "",
+        "arms-1-weight": "2",
+        "arms-1-is_control": "on",
+    }
     return {"agent": agent.pk, **QUESTION, **arms, **changes}
 
 

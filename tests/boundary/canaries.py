@@ -22,8 +22,12 @@ HUB_ID = f"{TOKEN}/model"
 SERVER = {"command": COMMAND, "env_from": {"A": VARIABLE}}
 REMOTE = {"url": ADDRESS.replace("http:", "https:"), "headers_env": {"Authorization": VARIABLE}}
 TEXTS: dict[str, str] = {
-    "command": " ".join(COMMAND), "address": ADDRESS, "path": PATH, "module": MODULE, "variable": VARIABLE,
-}  # fmt: skip
+    "command": " ".join(COMMAND),
+    "address": ADDRESS,
+    "path": PATH,
+    "module": MODULE,
+    "variable": VARIABLE,
+}
 SETTINGS: dict[str, Any] = {
     "tools": {"type": "code_exec", "tools": {"mcp": {"x": SERVER, "y": REMOTE}}},
     "all": {
@@ -35,14 +39,18 @@ SETTINGS: dict[str, Any] = {
         "args": COMMAND,
         "env_from": SERVER,
     },
-}  # fmt: skip
+}
 FORMS: dict[str, Any] = {**TEXTS, **SETTINGS}
 FOR_NUMBERS: dict[str, Any] = {name: FORMS[name] for name in ("path", "all")}
 """Where a number or a switch belongs no text is taken: a few are enough."""
 FOR_TRAINING: dict[str, Any] = {
-    **FORMS, "dotted": DOTTED, "hub id": HUB_ID, "list": COMMAND, "type": {"type": MODULE},
+    **FORMS,
+    "dotted": DOTTED,
+    "hub id": HUB_ID,
+    "list": COMMAND,
+    "type": {"type": MODULE},
     "corpus": {"type": "search", "tools": {"search": {"mode": "corpus", "corpus": PATH}}},
-}  # fmt: skip
+}
 KEYS = sorted(
     {each.name for method in METHODS.values() for each in fields(method.config)}
     | {*HYPER_PARAMETERS, *RUN_OPTIONS, *DATA_OPTIONS, *AGENT, *REWARDS, *GUARD_LIMITS}

@@ -45,10 +45,18 @@ def known(rated: Agent, settings: Any) -> dict[str, Any]:
     make_version(rated, "v40")
     make_run(rated, pk=rating.event.pk)
     return {
-        "agent": rated.name, "agentType": rated.name, "trace": str(trace.pk), "other_trace": str(other.pk),
-        "id": str(trace.pk), "number": rating.event.pk, "entry_id": "e00001", "rater": "ann", "model_version": "v40",
-        "method": "dpo", "baseModel": "registered",
-    }  # fmt: skip
+        "agent": rated.name,
+        "agentType": rated.name,
+        "trace": str(trace.pk),
+        "other_trace": str(other.pk),
+        "id": str(trace.pk),
+        "number": rating.event.pk,
+        "entry_id": "e00001",
+        "rater": "ann",
+        "model_version": "v40",
+        "method": "dpo",
+        "baseModel": "registered",
+    }
 
 
 class Walk:

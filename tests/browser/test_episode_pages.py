@@ -62,10 +62,21 @@ def solved(step: int = 60, sample: int = 1) -> Episode:
     )
     system = Message(role="system", content="You solve programming tasks in Python. Try your code with exec_code.")
     return Episode(
-        task_id="sum-of-even-numbers", task=TASK, environment="code_exec", turns=turns, reward=1.0, success=True,
-        prompt=(system, Message(role="user", content=ASKED)), reason="all 3 tests passed", tokens_in=212, seconds=4.2,
-        info={"turn": 3, "tool_calls": 2, "tests": 3, "passed": 3}, split="train", step=step, sample=sample,
-    )  # fmt: skip
+        task_id="sum-of-even-numbers",
+        task=TASK,
+        environment="code_exec",
+        turns=turns,
+        reward=1.0,
+        success=True,
+        prompt=(system, Message(role="user", content=ASKED)),
+        reason="all 3 tests passed",
+        tokens_in=212,
+        seconds=4.2,
+        info={"turn": 3, "tool_calls": 2, "tests": 3, "passed": 3},
+        split="train",
+        step=step,
+        sample=sample,
+    )
 
 
 @pytest.fixture
@@ -124,9 +135,14 @@ def test_a_hostile_and_long_episode_fits_a_phone(
     call = ToolCall(word, {word: word * 100}, word * 100, False, 5.0, word * 100)
     task = {word: word, "tests": [{"input": word, "output": word, "description": word}]}
     hostile = trained(
-        word, turns=(Turn(word * 100, (call,), word * 100), Turn(f"```{word}\n{word * 100}\n```")), task=task,
-        reason=word, environment=word, info={word: word}, prompt=(Message(role="user", content=word),),
-    )  # fmt: skip
+        word,
+        turns=(Turn(word * 100, (call,), word * 100), Turn(f"```{word}\n{word * 100}\n```")),
+        task=task,
+        reason=word,
+        environment=word,
+        info={word: word},
+        prompt=(Message(role="user", content=word),),
+    )
     store_episodes(agent, [hostile], run)
     reviewer.set_viewport_size({"width": 375, "height": 740})
     reviewer.emulate_media(color_scheme=scheme)
@@ -164,7 +180,9 @@ def learn(agent: Agent, run: TrainingRun, steps: range) -> None:
         agent,
         (
             replace(
-                trained(f"task-{n}", step, sample), split="eval" if n % 3 == 2 else "train", success=success,
+                trained(f"task-{n}", step, sample),
+                split="eval" if n % 3 == 2 else "train",
+                success=success,
                 reward=float(success),
             )
             for step in steps
@@ -174,4 +192,4 @@ def learn(agent: Agent, run: TrainingRun, steps: range) -> None:
             for success in [(7 * n + 3 * sample + 5 * step) % 40 < step * 0.9 - 2 * n]
         ),
         run,
-    )  # fmt: skip
+    )

@@ -15,11 +15,17 @@ from tests.conftest import make_trace
 HAPPENED = {
     "tool_calls": [
         {
-            "tool_name": "find_order", "arguments": {"order": "A-1071"}, "success": True, "duration_ms": 38,
+            "tool_name": "find_order",
+            "arguments": {"order": "A-1071"},
+            "success": True,
+            "duration_ms": 38,
             "result": {"carrier": "blue", "state": "left the warehouse"},
         },
         {
-            "tool_name": "ask_carrier", "arguments": {"parcel": "77-10"}, "success": False, "duration_ms": 2000,
+            "tool_name": "ask_carrier",
+            "arguments": {"parcel": "77-10"},
+            "success": False,
+            "duration_ms": 2000,
             "error": "the carrier did not answer in time",
         },
     ],
@@ -43,7 +49,7 @@ HAPPENED = {
     "tokens_out": 111,
     "llm_calls": 3,
     "duration_ms": 4210,
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -85,10 +91,15 @@ def test_the_switch_of_the_rating_page_turns_the_keys_off_here_too(reviewer: Pag
 def test_hostile_and_long_words_fit_a_narrow_screen(reviewer: Page, live_site: LiveSite, agent: Agent) -> None:
     word = "<img/src=x/onerror=alert(1)>" * 8
     long = make_trace(
-        agent, word, word * 500, tool_calls=[{"tool_name": word, "arguments": {word: word}, "error": word}],
-        reasoning_steps=[{"step_type": word, "content": word, "issues": [word]}], session_id=word[:150],
-        tasks=[{"task_id": word, "status": "failed", "description": word}], rewards={word: {"value": 1, "reason": word}},
-    )  # fmt: skip
+        agent,
+        word,
+        word * 500,
+        tool_calls=[{"tool_name": word, "arguments": {word: word}, "error": word}],
+        reasoning_steps=[{"step_type": word, "content": word, "issues": [word]}],
+        session_id=word[:150],
+        tasks=[{"task_id": word, "status": "failed", "description": word}],
+        rewards={word: {"value": 1, "reason": word}},
+    )
     feedback.rate(long, rater=word[:200], scale="stars", value=3, tags=[word[:40]], notes=word, source="test")
     reviewer.set_viewport_size({"width": 375, "height": 740})
     for path in (f"/traces/{long.pk}/", "/traces/", "/traces/of/support-chat/", "/traces/of/support-chat/label/"):

@@ -34,14 +34,24 @@ from tests.collect.make_command_center import SCENARIOS, SUITS, write_files
 Row = dict[str, Any]
 INTENT = {"type": "query", "domains": ["industrial"], "entities": {"devices": ["Pump 4"]}, "confidence": 0.9}
 ROW: Row = {
-    "entry_id": "e00001", "question_id": "q001", "question": "Compare the pumps", "category": "comparison",
-    "scenario": "comparison", "fixture": "waterfall_visual-loss-analysis", "size": "hero", "natural": True,
-    "forced": False, "pipeline_selected_fixture": "grouped_bar_visual-phase-comparison", "widget_index": 0,
+    "entry_id": "e00001",
+    "question_id": "q001",
+    "question": "Compare the pumps",
+    "category": "comparison",
+    "scenario": "comparison",
+    "fixture": "waterfall_visual-loss-analysis",
+    "size": "hero",
+    "natural": True,
+    "forced": False,
+    "pipeline_selected_fixture": "grouped_bar_visual-phase-comparison",
+    "widget_index": 0,
     "data_override": {"demoData": {"label": "Flow", "unit": "%", "valueA": 100}},
     "layout_context": {"heading": "Pumps", "total_widgets": 7, "position": 0},
     "pipeline_meta": {"intent": INTENT, "voice_response": "Here.", "processing_time_ms": 51651},
-    "rating": None, "tags": [], "notes": "",
-}  # fmt: skip
+    "rating": None,
+    "tags": [],
+    "notes": "",
+}
 
 
 @pytest.fixture
@@ -181,12 +191,12 @@ WHOLE = json.dumps(run_of(ROW, ROW | {"entry_id": "e00002"}))
         (WHOLE + "{}", "after the entries", "something follows the end"),
         (WHOLE.replace('"e00002"', "e00002"), "after entry e00001", "expecting value"),
         (WHOLE.replace('}, {"entry_id"', '} {"entry_id"'), "after entry e00001", "',' was expected, '{' was found"),
-        ('{entries: []}', "character 2", "a key in quotes was expected"),
+        ("{entries: []}", "character 2", "a key in quotes was expected"),
         ('{"entries": [' + "[" * 300_000, "at the first entry", "nested too deeply"),
         ('{"entries": [' + "9" * 10_000 + "]}", "at the first entry", "limit"),
         (WHOLE.encode().replace(b"pumps", b"p\xffmps"), f"character {WHOLE.index('umps') + 1}", "not UTF-8"),
     ],
-)  # fmt: skip
+)
 def test_a_damaged_file_is_refused_with_the_place(write, content, where, what):
     with pytest.raises(BadFile) as caught:
         list(read_entries(write(content)))
@@ -317,8 +327,10 @@ def test_a_bad_rating_is_named_and_the_others_are_read(write, rating, reason, wr
 def test_a_rating_of_an_impossible_id_is_refused(write):
     found = list(read_ratings(write({"ratings": {"a\x00": UP, "x" * 201: UP, "": UP}})))
     assert [one.reason.split(" ", 1)[1] for one in found] == [
-        "a NUL character", "is longer than 200 characters", "is empty"
-    ]  # fmt: skip
+        "a NUL character",
+        "is longer than 200 characters",
+        "is empty",
+    ]
 
 
 def test_a_damaged_file_of_ratings_is_refused(write):

@@ -29,11 +29,22 @@ def panel(db) -> Agent:
 
 def entry(entry_id: str = "e1", **fields: Any) -> dict[str, Any]:
     values = {
-        "entry_id": entry_id, "question_id": "q1", "question": "How warm is it?", "category": "status",
-        "scenario": "kpi", "fixture": "kpi_live", "size": "hero", "natural": True, "forced": False,
-        "pipeline_selected_fixture": None, "widget_index": 0, "data_override": {"demoData": {"unit": "°C"}},
-        "layout_context": {}, "pipeline_meta": {"intent": {"domains": ["industrial"]}}, "rating": None,
-    }  # fmt: skip
+        "entry_id": entry_id,
+        "question_id": "q1",
+        "question": "How warm is it?",
+        "category": "status",
+        "scenario": "kpi",
+        "fixture": "kpi_live",
+        "size": "hero",
+        "natural": True,
+        "forced": False,
+        "pipeline_selected_fixture": None,
+        "widget_index": 0,
+        "data_override": {"demoData": {"unit": "°C"}},
+        "layout_context": {},
+        "pipeline_meta": {"intent": {"domains": ["industrial"]}},
+        "rating": None,
+    }
     return {**values, **fields}
 
 
@@ -82,8 +93,11 @@ def test_a_rating_becomes_feedback(panel, files):
     liked, disliked = Feedback.objects.order_by("trace__external_id")
     assert (liked.value, liked.tags, liked.notes) == (1.0, ["good"], "Clear.")
     assert (liked.kind, liked.scale, liked.source, liked.rater) == (
-        "rating", "thumb", "command_center", "device:command-center",
-    )  # fmt: skip
+        "rating",
+        "thumb",
+        "command_center",
+        "device:command-center",
+    )
     assert liked.rated_at == datetime(2026, 2, 2, 10, tzinfo=UTC)
     assert disliked.value == 0.0
 

@@ -58,7 +58,7 @@ def test_a_dry_run_says_what_would_be_written_and_writes_nothing():
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--agent", "nobody"], "no agent is named 'nobody'"),
+        (["--agent", "nobody"], "unknown agent 'nobody'"),
         (["--limit", "0"], "--limit must be at least 1, not 0"),
     ],
 )

@@ -43,8 +43,11 @@ def test_the_newest_exported_version_is_deployed(v25: ModelVersion, double: Olla
 
 def test_deploying_and_promoting_is_one_command(v25: ModelVersion, double: OllamaDouble):
     assert document("--version", "v15", "--promote") == {
-        "version": "v15", "target": "ollama", "model_name": "support-chat:v15", "promoted": True,
-    }  # fmt: skip
+        "version": "v15",
+        "target": "ollama",
+        "model_name": "support-chat:v15",
+        "promoted": True,
+    }
     assert set(double.models) == {"support-chat:v15", "support-chat:latest"}
     assert getattr(Deployment.champion(v25.agent), "name", "") == "v15"
 
@@ -77,8 +80,11 @@ def test_what_is_served_is_listed(v25: ModelVersion, double: OllamaDouble):
     double.load({"model": "support-chat:v15"})
     newest, oldest = document("--list")["served"]
     assert (oldest["version"], oldest["alias"], oldest["alive"], oldest["memory_bytes"]) == (
-        "v15", "champion", True, 2_164_037,
-    )  # fmt: skip
+        "v15",
+        "champion",
+        True,
+        2_164_037,
+    )
     assert (newest["model_name"], newest["url"], newest["alive"]) == ("mine", "http://127.0.0.1:8001", None)
     table = run("--list")
     assert "yes, 2 MB" in table
@@ -116,9 +122,13 @@ def test_a_dry_run_says_all_and_does_nothing(v25: ModelVersion, double: OllamaDo
     v25.agent.save()
     plan = document("--dry-run", "--quantization", "q4_k_m", "--promote")
     assert {name: plan[name] for name in ("version", "target", "model_name", "quantization", "file", "retired")} == {
-        "version": "v25", "target": "ollama", "model_name": "support-chat:v25", "quantization": "q4_k_m",
-        "file": "is exported first", "retired": ["v15"],
-    }  # fmt: skip
+        "version": "v25",
+        "target": "ollama",
+        "model_name": "support-chat:v25",
+        "quantization": "q4_k_m",
+        "file": "is exported first",
+        "retired": ["v15"],
+    }
     assert set(plan["reasons"]) < set(plan["profile"])
     assert (double.requests, Deployment.objects.count()) == ([], 0)
     assert "support-chat:v25" in run("--dry-run")

@@ -37,10 +37,25 @@ def refused(*arguments: str) -> tuple[str, int]:
 
 def test_it_starts_an_experiment_with_all_its_settings(agent: Agent) -> None:
     found = document(
-        *START, "--metric", "thumbs_up", "--minimum-effect", "0.05", "--confidence", "0.9", "--min-samples", "30",
-        "--max-samples", "900", "--guard-metric", "error_rate", "--guard-margin", "0.02", "--ramp", "0:0.1,24:0.5",
+        *START,
+        "--metric",
+        "thumbs_up",
+        "--minimum-effect",
+        "0.05",
+        "--confidence",
+        "0.9",
+        "--min-samples",
+        "30",
+        "--max-samples",
+        "900",
+        "--guard-metric",
+        "error_rate",
+        "--guard-margin",
+        "0.02",
+        "--ramp",
+        "0:0.1,24:0.5",
         "--no-automatic",
-    )  # fmt: skip
+    )
     assert [(arm["version"], arm["is_control"], round(arm["share"], 3)) for arm in found["arms"]] == [
         ("v286", False, 0.1),
         ("base", True, 0.9),
@@ -67,12 +82,12 @@ def test_what_is_not_given_is_as_the_model_has_it() -> None:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"--arms": "v286=50,v9=50"}, "no version 'v9'; there are: v286, base"),
+        ({"--arms": "v286=50,v9=50"}, "unknown version of support-chat 'v9'; known: v286, base"),
         ({"--arms": "v286=x,base=50"}, "'x' in 'v286=x,base=50' is no number"),
         ({"--arms": "v286=inf,base=50"}, "is not finite"),
         ({"--arms": "base=50"}, "at least two arms"),
-        ({"--control": "v9"}, "no version 'v9'"),
-        ({"--agent": "nobody"}, "no agent is named 'nobody'"),
+        ({"--control": "v9"}, "unknown version of support-chat 'v9'"),
+        ({"--agent": "nobody"}, "unknown agent 'nobody'"),
         ({"--metric": "speed"}, "metric: unknown metric 'speed'"),
         ({"--ramp": "5:0.1"}, "ramp: hours start at 0 and rise"),
         ({"--minimum-effect": "nan"}, "minimum_effect must be a finite number"),

@@ -46,9 +46,17 @@ def test_a_dry_run_counts_and_writes_nothing(agent, tmp_path):
     path = tmp_path / "dpo.jsonl"
     document = json.loads(told("--format", "dpo", "--output", str(path), "--split", "all", "--dry-run", "--json"))
     assert document == {
-        "agent": "support-chat", "format": "dpo", "path": str(path), "file_format": "jsonl", "dry_run": True, "rows": 3,
-        "split": "all", "other_side": 0, "limited": False, "skipped": {"only liked answers": 1},
-    }  # fmt: skip
+        "agent": "support-chat",
+        "format": "dpo",
+        "path": str(path),
+        "file_format": "jsonl",
+        "dry_run": True,
+        "rows": 3,
+        "split": "all",
+        "other_side": 0,
+        "limited": False,
+        "skipped": {"only liked answers": 1},
+    }
     assert not path.exists()
     assert "3 rows of format dpo would be written" in told("--format", "dpo", "--split", "all", "--dry-run")
 

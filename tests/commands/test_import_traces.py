@@ -42,8 +42,12 @@ def test_it_answers_with_one_document(files):
     document = json.loads(imported(files, "--json"))
     assert document["traces"]["imported"] == files.entry_count
     assert document["feedback"] == {
-        "read": files.rating_count, "imported": files.rating_count, "updated": 0, "unchanged": 0, "skipped": [],
-    }  # fmt: skip
+        "read": files.rating_count,
+        "imported": files.rating_count,
+        "updated": 0,
+        "unchanged": 0,
+        "skipped": [],
+    }
 
 
 @pytest.mark.django_db

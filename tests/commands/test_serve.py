@@ -19,9 +19,12 @@ from tests.serving.gateway.conftest import free_port, until
 def start(site: Site, *options: str, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, str(MANAGE), "serve", *options],
-        env=site.environment(**environment), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=site.environment(**environment),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         start_new_session=True,
-    )  # fmt: skip
+    )
 
 
 def get(url: str) -> tuple[int, str]:
@@ -38,8 +41,17 @@ def get(url: str) -> tuple[int, str]:
 def test_site_and_gateway_answer_and_end_at_a_signal(tmp_path: Path):
     """Before there are tables, too: the gateway says that it knows nobody."""
     port = free_port()
-    process = start(Site(tmp_path / "data"), "--port", str(port), "--json", "--workers", "2", DEBUG="0", HTTPS="0",
-                    ALLOWED_HOSTS="127.0.0.1")  # fmt: skip
+    process = start(
+        Site(tmp_path / "data"),
+        "--port",
+        str(port),
+        "--json",
+        "--workers",
+        "2",
+        DEBUG="0",
+        HTTPS="0",
+        ALLOWED_HOSTS="127.0.0.1",
+    )
     url = f"http://127.0.0.1:{port}"
     until(lambda: get(f"{url}/healthz") == (200, "ok\n"), 40)
     assert json.loads(get(f"{url}/v1/models")[1])["error"]["code"] == "missing_api_key"

@@ -52,10 +52,19 @@ def test_what_no_option_says_comes_from_the_file(data_dir, write: Write, tiny_ba
     document = planned(write())
     config = document["config"]
     expected = {
-        "precision": "fp32", "max_new_tokens": 4, "temperature": 0.9, "batch_size": 4, "gradient_accumulation": 1,
-        "num_generations": 2, "max_steps": 2, "learning_rate": 1e-3, "lora_r": 2, "eval_interval": 1, "eval_tasks": 3,
+        "precision": "fp32",
+        "max_new_tokens": 4,
+        "temperature": 0.9,
+        "batch_size": 4,
+        "gradient_accumulation": 1,
+        "num_generations": 2,
+        "max_steps": 2,
+        "learning_rate": 1e-3,
+        "lora_r": 2,
+        "eval_interval": 1,
+        "eval_tasks": 3,
         "curriculum": False,
-    }  # fmt: skip
+    }
     assert {name: config[name] for name in expected} == expected
     assert config["environment"]["type"] == "search"
     assert config["environment"]["options"] == {"max_turns": 2}
@@ -117,11 +126,11 @@ def test_held_out_tasks_are_left_out_of_the_training_and_counted(data_dir, write
 @pytest.mark.parametrize(
     ("sections", "told"),
     [
-        ({"train": {"num_iter": 3}}, "line 14): unknown key train.num_iter (did you mean num_iters?)"),
+        ({"train": {"num_iter": 3}}, "line 14): unknown key 'train.num_iter' (did you mean num_iters?)"),
         ({"env": {"type": "serch"}}, "unknown environment 'serch'"),
         ({"env": {"type": "search", "max_turns": 0}}, "max_turns must be 1 or more"),
         ({"policy": {"temperature": 0}}, "temperature"),
-        ({"trian": {}}, "unknown key trian (did you mean train?)"),
+        ({"trian": {}}, "unknown key 'trian' (did you mean train?)"),
         ({"data": {"dataset_dir": "nowhere"}}, "there is none at"),
     ],
 )
@@ -172,7 +181,7 @@ def test_what_cannot_be_asked_for_is_refused(data_dir, write: Write, monkeypatch
 def test_what_is_refused_before_there_is_a_run_makes_no_agent(data_dir, write: Write):
     for options in (("--num-generations", "1"), ("--export", "--quantization", "q9_9")):
         refused("--config", str(write()), *options)
-    assert "no agent is named 'asker'" in refused("--config", str(write()), "--resume")
+    assert "unknown agent 'asker'" in refused("--config", str(write()), "--resume")
     assert not Agent.objects.exists()
 
 

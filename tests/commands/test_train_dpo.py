@@ -105,7 +105,7 @@ def test_too_few_pairs_exit_with_3_and_say_what_is_missing(site):
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (("--agent", "nobody"), "no agent is named 'nobody'"),
+        (("--agent", "nobody"), "unknown agent 'nobody'"),
         (("--agent", "support-chat", "--epochs", "-1"), "epochs must be a number"),
         (("--agent", "support-chat", "--val-split", "2"), "val_split must be a number"),
         (("--agent", "support-chat", "--source", "file"), "--source file needs --data-file"),
@@ -146,10 +146,24 @@ def test_it_trains_from_command_center_files_without_importing_them(site, tmp_pa
 
     files = write_files(tmp_path, questions=20)
     document = site.json(
-        "train_dpo", "--agent", "support-chat", "--source", "file", "--data-file", str(files.entries),
-        "--ratings-file", str(files.ratings), "--pair-type", "both", "--epochs", "0.2", "--max-length", "1024",
-        "--output-dir", str(tmp_path / "out"),
-    )  # fmt: skip
+        "train_dpo",
+        "--agent",
+        "support-chat",
+        "--source",
+        "file",
+        "--data-file",
+        str(files.entries),
+        "--ratings-file",
+        str(files.ratings),
+        "--pair-type",
+        "both",
+        "--epochs",
+        "0.2",
+        "--max-length",
+        "1024",
+        "--output-dir",
+        str(tmp_path / "out"),
+    )
     assert document["steps"] > 0
     assert (tmp_path / "out" / "adapter" / "adapter_model.safetensors").exists()
     assert site.query("SELECT COUNT(*) FROM rl_trace WHERE source = 'command_center'") == [(0,)]

@@ -55,7 +55,7 @@ def test_an_agent_without_a_reward_that_applies_exits_with_3_before_anything_is_
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--rewards", "polite"), "there is no reward 'polite'; known: code_execution"),
+        (("--rewards", "polite"), "unknown reward 'polite'; known: code_execution"),
         (("--rewards", "feedback"), "the reward feedback needs a stored answer"),
         (("--vllm-server", "http://localhost:8000"), "the package vllm is not installed here"),
         (("--rollouts", "offline", "--rewards", "efficiency"), "--rewards is for answers that are generated"),

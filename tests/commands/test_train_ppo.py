@@ -34,8 +34,9 @@ def test_a_reward_model_rewards_instead(site: Site):
     [(points,)] = site.query('SELECT "values" FROM rl_metricpoint ORDER BY run_id DESC, step DESC LIMIT 1')
     assert 0 < json.loads(points)["reward_model"] < 1
     assert site.query("SELECT state, method FROM rl_trainingrun ORDER BY id") == [
-        ("succeeded", "reward_model"), ("succeeded", "ppo"),
-    ]  # fmt: skip
+        ("succeeded", "reward_model"),
+        ("succeeded", "ppo"),
+    ]
 
 
 def test_the_dry_run_counts_prompts_and_batches(site: Site):

@@ -32,6 +32,6 @@ def test_it_prints_a_table(agent):
 
 @pytest.mark.django_db
 def test_an_unknown_agent_is_exit_code_2():
-    with pytest.raises(CommandError, match="no agent is named 'nobody'") as caught:
+    with pytest.raises(CommandError, match="unknown agent 'nobody'") as caught:
         told("--agent", "nobody")
     assert caught.value.returncode == 2

@@ -26,7 +26,11 @@ def test_equal_texts_to_one_prompt_are_one_answer_and_all_votes_count():
 def test_other_texts_other_prompts_and_empty_answers_stay_apart():
     skipped: Counter[str] = Counter()
     answers = [
-        judged(1, "No."), judged(2, "Yes."), judged(3, "Yes.", key="q"), judged(4, "", key="q"), judged(5, "", key="q")
-    ]  # fmt: skip
+        judged(1, "No."),
+        judged(2, "Yes."),
+        judged(3, "Yes.", key="q"),
+        judged(4, "", key="q"),
+        judged(5, "", key="q"),
+    ]
     assert len(list(merged(answers, skipped))) == 5
     assert not skipped

@@ -143,8 +143,11 @@ def test_what_cannot_be_used_is_counted():
     )
     assert pairs == []
     assert skipped == {
-        reasons.NO_WIDGET: 1, reasons.UNKNOWN_SCENARIO: 1, reasons.NOT_RATED: 1, reasons.ONLY_LIKED: 1,
-    }  # fmt: skip
+        reasons.NO_WIDGET: 1,
+        reasons.UNKNOWN_SCENARIO: 1,
+        reasons.NOT_RATED: 1,
+        reasons.ONLY_LIKED: 1,
+    }
 
 
 def test_the_prompt_tells_all_that_the_choice_depends_on_and_begins_alike_for_every_question():

@@ -43,7 +43,7 @@ def test_it_plans(answered):
 
 
 def test_unknown_agents_and_wrong_options_are_refused(answered):
-    with pytest.raises(UsageError, match="no agent is named"):
+    with pytest.raises(UsageError, match="unknown agent"):
         DatasetPipeline("nobody")
     with pytest.raises(UsageError, match="val_split must be"):
         DatasetPipeline(answered).build_kto_dataset(val_split=2)

@@ -59,8 +59,10 @@ def test_the_compose_file_is_of_the_specification():
 def test_the_site_the_queue_and_postgresql_run():
     assert set(compose()["services"]) == {"database", "migrate", "web", "queue"}
     assert {name: service["command"][0] for name, service in ours().items()} == {
-        "migrate": "migrate", "web": "serve", "queue": "qcluster",
-    }  # fmt: skip
+        "migrate": "migrate",
+        "web": "serve",
+        "queue": "qcluster",
+    }
 
 
 @pytest.mark.parametrize("name", ["migrate", "web", "queue"])
@@ -123,7 +125,10 @@ def test_what_goes_into_the_image_is_enough(tmp_path: Path):
     variables = dict(re.findall(r"([A-Z_]+)=(\S+)", step)) | {"DATA_DIR": str(tmp_path / "build")}
     done = subprocess.run(
         [sys.executable, "manage.py", "collectstatic", "--noinput"],
-        cwd=tmp_path, env={"PATH": os.environ["PATH"], **variables}, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], **variables},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "staticfiles/rl/ratchet-feedback.js").exists()

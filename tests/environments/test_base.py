@@ -50,8 +50,13 @@ def test_an_episode_is_a_question_some_looks_and_an_answer():
     last = cats.step(Action("in the box"))
     assert (last.reward, last.done, cats.get_reward()) == (1.0, True, 1.0)
     assert last.info == {
-        "turn": 2, "tool_calls": 2, "success": True, "reason": "it said in the box", "timed_out": False, "cat": "Tom",
-    }  # fmt: skip
+        "turn": 2,
+        "tool_calls": 2,
+        "success": True,
+        "reason": "it said in the box",
+        "timed_out": False,
+        "cat": "Tom",
+    }
 
 
 def test_every_call_is_recorded_with_what_came_of_it():

@@ -19,8 +19,11 @@ def test_then_those_never_tried_then_those_never_solved_and_last_those_always_so
     rates = {"a": 1.0, "b": 0.0, "d": 0.25}
     assert ids(hardest_first(tasks("abcd"), rates)) == "dcba"
     assert dict(census(tasks("abcd"), rates)) == {
-        "sometimes solved": 1, "never tried": 1, "never solved": 1, "always solved": 1,
-    }  # fmt: skip
+        "sometimes solved": 1,
+        "never tried": 1,
+        "never solved": 1,
+        "always solved": 1,
+    }
 
 
 def test_equals_stay_in_the_order_of_the_file():

@@ -23,10 +23,10 @@ def test_one_of_your_own_is_named_by_its_path():
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("cod_exec", "unknown environment 'cod_exec'; known: code_exec, search"),
+        ("cod_exec", "unknown environment 'cod_exec'.*; known: code_exec, search"),
         ("no.such:Thing", "there is no environment no.such:Thing"),
         ("tests.environments.test_base:Nothing", "there is no environment"),
-        ("tests.environments.test_base:Look", "is no environment: it must be a class made from"),
+        ("tests.environments.test_base:Look", "is not an environment: it must be a class made from"),
     ],
     ids=["name", "module", "class", "kind"],
 )

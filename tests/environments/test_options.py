@@ -12,9 +12,13 @@ from tests.environments.crew.worlds import World
 
 def test_the_options_of_all_classes_are_known_with_their_types():
     assert option_types(CodeExecEnv) == {
-        "max_turns": int, "system_prompt": str | None, "success_reward": float, "failure_penalty": float,
-        "timeout_penalty": float, "test_timeout": float,
-    }  # fmt: skip
+        "max_turns": int,
+        "system_prompt": str | None,
+        "success_reward": float,
+        "failure_penalty": float,
+        "timeout_penalty": float,
+        "test_timeout": float,
+    }
     assert option_types(World)["folder"] is str
 
 

@@ -18,9 +18,15 @@ MAX_LENGTH = 128
 def pair_set(agent: Agent, rows: Sequence[Row]) -> TrainingSet:
     """Each row to a prompt of its own."""
     made = TrainingSet.objects.create(
-        agent=agent, method="dpo", content_hash="0" * 64, train_rows=1, heldout_rows=len(rows), feedback_count=20,
-        val_split=0.2, stats={"prompts": 10},
-    )  # fmt: skip
+        agent=agent,
+        method="dpo",
+        content_hash="0" * 64,
+        train_rows=1,
+        heldout_rows=len(rows),
+        feedback_count=20,
+        val_split=0.2,
+        stats={"prompts": 10},
+    )
     made.directory.mkdir(parents=True)
     keyed = [{**row, "prompt_key": f"q{number}", "split_key": f"q{number}"} for number, row in enumerate(rows)]
     (made.directory / "heldout.jsonl").write_text("".join(json.dumps(row) + "\n" for row in keyed))

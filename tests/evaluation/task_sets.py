@@ -30,9 +30,15 @@ def task_set(
 ) -> TrainingSet:
     """``fields``: of each task."""
     found = TrainingSet.objects.create(
-        agent=agent, method="agent", content_hash=digest * 64, train_rows=len(train), heldout_rows=len(held_out),
-        feedback_count=0, val_split=0.2, stats={"environment": asdict(settings)},
-    )  # fmt: skip
+        agent=agent,
+        method="agent",
+        content_hash=digest * 64,
+        train_rows=len(train),
+        heldout_rows=len(held_out),
+        feedback_count=0,
+        val_split=0.2,
+        stats={"environment": asdict(settings)},
+    )
     found.directory.mkdir(parents=True)
     for name, numbers in (("train", train), ("heldout", held_out)):
         lines = (json.dumps(task(number, **fields)) + "\n" for number in numbers)
@@ -45,9 +51,13 @@ def version_from(
 ) -> ModelVersion:
     version = ModelVersion.objects.create(agent=agent, name=name, base_model=str(base), feedback_count=0)
     TrainingRun.objects.create(
-        agent=agent, method=learned_from.method, config=CONFIG.as_dict() if learned_from.method == "agent" else {},
-        version=version, training_set=learned_from, state=TrainingRun.State.SUCCEEDED,
-    )  # fmt: skip
+        agent=agent,
+        method=learned_from.method,
+        config=CONFIG.as_dict() if learned_from.method == "agent" else {},
+        version=version,
+        training_set=learned_from,
+        state=TrainingRun.State.SUCCEEDED,
+    )
     if adapter:
         shutil.copytree(adapter, versions.version_directory(version) / "adapter")
     return version

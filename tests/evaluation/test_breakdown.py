@@ -31,8 +31,9 @@ def test_a_pair_counts_in_each_group_of_the_feedback_behind_it(agent):
     ]
     found = breakdown(rows, scores(True, False, True, True))
     assert [(group["name"], group["pairs"], group["prompts"]) for group in found["tags"]] == [
-        ("tone", 2, 2), ("length", 1, 1),
-    ]  # fmt: skip
+        ("tone", 2, 2),
+        ("length", 1, 1),
+    ]
     assert found["tags"][0]["models"]["new"]["value"] == 0.5
     assert found["tags"][0]["models"]["base"]["value"] == 0
     assert [group["name"] for group in found["scenarios"]] == ["news", "weather"]

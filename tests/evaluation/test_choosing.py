@@ -15,9 +15,15 @@ pytestmark = pytest.mark.django_db
 
 def pairs(agent: Agent, digest: str = "p", share: float = 0.2) -> TrainingSet:
     found = TrainingSet.objects.create(
-        agent=agent, method="dpo", content_hash=digest * 64, train_rows=1, heldout_rows=3, feedback_count=2,
-        val_split=share, stats={},
-    )  # fmt: skip
+        agent=agent,
+        method="dpo",
+        content_hash=digest * 64,
+        train_rows=1,
+        heldout_rows=3,
+        feedback_count=2,
+        val_split=share,
+        stats={},
+    )
     found.directory.mkdir(parents=True)
     rows = ({**row, "split_key": row["prompt_key"]} for row in PAIRS)
     (found.directory / "heldout.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -73,20 +73,25 @@ class OllamaDouble:
         more = {"context_length": 1024, "embedding_length": 192}
         return [
             {
-                **self._head(name), "modified_at": NOW,
-                "details": {**self.details(model), **more}, "capabilities": ["completion"],
+                **self._head(name),
+                "modified_at": NOW,
+                "details": {**self.details(model), **more},
+                "capabilities": ["completion"],
             }
             for name, model in self.models.items()
-        ]  # fmt: skip
+        ]
 
     def in_memory(self) -> list[dict[str, Any]]:
         return [
             {
-                **self._head(name), "details": self.details(self.models[name]),
-                "expires_at": NOW, "size_vram": 0, "context_length": context,
+                **self._head(name),
+                "details": self.details(self.models[name]),
+                "expires_at": NOW,
+                "size_vram": 0,
+                "context_length": context,
             }
             for name, context in self.loaded.items()
-        ]  # fmt: skip
+        ]
 
     def of_openai(self) -> list[dict[str, Any]]:
         return [{"id": name, "object": "model", "created": 0, "owned_by": "library"} for name in self.models]
@@ -94,18 +99,27 @@ class OllamaDouble:
     def shown(self, model: dict[str, Any]) -> dict[str, Any]:
         parameters = "\n".join(f"{name:<30} {value}" for name, value in model.get("parameters", {}).items())
         return {
-            "modelfile": "# Modelfile\n", "parameters": parameters, "template": model.get("template", ""),
-            "details": self.details(model), "model_info": {"general.architecture": "llama"}, "tensors": [],
-            "capabilities": ["completion"], "modified_at": NOW,
-        }  # fmt: skip
+            "modelfile": "# Modelfile\n",
+            "parameters": parameters,
+            "template": model.get("template", ""),
+            "details": self.details(model),
+            "model_info": {"general.architecture": "llama"},
+            "tensors": [],
+            "capabilities": ["completion"],
+            "modified_at": NOW,
+        }
 
     def details(self, model: dict[str, Any]) -> dict[str, Any]:
         """``quantization_level`` as the file's own metadata says; unknown where it holds none."""
         level = str(model.get("quantize", "")).upper() or self.level(model)
         return {
-            "parent_model": model.get("from", ""), "format": "gguf", "family": "llama", "families": ["llama"],
-            "parameter_size": "1.91M", "quantization_level": level,
-        }  # fmt: skip
+            "parent_model": model.get("from", ""),
+            "format": "gguf",
+            "family": "llama",
+            "families": ["llama"],
+            "parameter_size": "1.91M",
+            "quantization_level": level,
+        }
 
     def level(self, model: dict[str, Any]) -> str:
         for digest in model.get("files", {}).values():

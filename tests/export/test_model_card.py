@@ -96,9 +96,12 @@ def test_raters_who_never_met_have_no_agreement():
 
 def test_an_adapter_is_described_by_its_own_configuration(tmp_path: Path):
     config = {
-        "peft_type": "LORA", "r": 8, "lora_alpha": 16, "use_rslora": True,
+        "peft_type": "LORA",
+        "r": 8,
+        "lora_alpha": 16,
+        "use_rslora": True,
         "target_modules": ["model.layers.0.q_proj", "model.layers.1.q_proj", "model.layers.0.down_proj"],
-    }  # fmt: skip
+    }
     (tmp_path / "adapter_config.json").write_text(json.dumps(config))
     told = "LoRA adapter (rank-stabilised), rank 8, alpha 16, on down_proj, q_proj"
     assert f"| what was trained | {told} |" in written(adapter=tmp_path)

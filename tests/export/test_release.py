@@ -140,8 +140,11 @@ def test_two_models_share_a_directory_of_gguf_files(whole: ModelVersion, exporte
     for name in ("mine", "yours"):
         release.export_version(whole, "gguf", "f16", report=silent, output=str(tmp_path), name=name)
     assert sorted(path.name for path in (tmp_path / "gguf").iterdir()) == [
-        "mine-f16.gguf", "mine-f16.md", "yours-f16.gguf", "yours-f16.md",
-    ]  # fmt: skip
+        "mine-f16.gguf",
+        "mine-f16.md",
+        "yours-f16.gguf",
+        "yours-f16.md",
+    ]
 
 
 @pytest.fixture

@@ -49,7 +49,10 @@ def refused(*options: str) -> str:
         (("--export", "--quantization", "q9_9"), "unknown quantization 'q9_9'"),
         (("--export", "--model-name", "two words"), "model name 'two words' is not usable"),
         (("--model-name", "support"), "--model-name names the exported model: add --export"),
-        (("--report-to", "comet"), "--report-to knows no 'comet'; known: tensorboard, trackio, mlflow, wandb"),
+        (
+            ("--report-to", "comet"),
+            "unknown tracker of --report-to 'comet'; known: tensorboard, trackio, mlflow, wandb",
+        ),
     ],
 )
 def test_an_option_that_could_not_take_effect_is_refused_before_a_run_is_made(agent, options, complaint):

@@ -27,19 +27,40 @@ ALIAS = "upgrade"
 FIRST, LAST = "0001_initial", "0007_boundary"
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 SPECIFIC: dict[str, dict[str, Any]] = {
-    "agent": {"name": "support-chat", "training_overrides": {"lora_r": 8}, "reward_weights": {}, "pair_type": "both",
-              "preset": "small_gpu", "export_quantization": "q4_k_m", "description": "Grüße 👋", "context_length": 512},
-    "trace": {"prompt": [{"role": "user", "content": "Wo ist mein Paket? 📦"}], "tool_calls": [{"name": "look"}],
-              "reasoning_steps": ["first"], "tasks": []},
-    "feedback": {"kind": "rating", "scale": "thumb", "value": 1.0, "raw_value": 1.0, "choice": "", "is_current": True,
-                 "tags": ["kind"], "retracts": None, "other_trace": None},
+    "agent": {
+        "name": "support-chat",
+        "training_overrides": {"lora_r": 8},
+        "reward_weights": {},
+        "pair_type": "both",
+        "preset": "small_gpu",
+        "export_quantization": "q4_k_m",
+        "description": "Grüße 👋",
+        "context_length": 512,
+    },
+    "trace": {
+        "prompt": [{"role": "user", "content": "Wo ist mein Paket? 📦"}],
+        "tool_calls": [{"name": "look"}],
+        "reasoning_steps": ["first"],
+        "tasks": [],
+    },
+    "feedback": {
+        "kind": "rating",
+        "scale": "thumb",
+        "value": 1.0,
+        "raw_value": 1.0,
+        "choice": "",
+        "is_current": True,
+        "tags": ["kind"],
+        "retracts": None,
+        "other_trace": None,
+    },
     "deployment": {"alias": "champion", "target": "ollama"},
     "apikey": {"kind": "secret", "allowed_origins": [], "revoked_at": None, "digest": ApiKey.digest_of("sk_old")},
     "trainingrun": {"method": "dpo", "state": "succeeded", "config": {"lora_r": 8}, "options": {"source": "db"}},
     "experiment": {"state": "stopped"},
     "artifact": {"kind": "gguf"},
     "modelversion": {"parent": None, "stage": "deployed"},
-}  # fmt: skip
+}
 
 
 @pytest.fixture(params=ENGINES)
@@ -98,8 +119,11 @@ def filled(then: Any) -> None:
             continue
         specific = SPECIFIC.get(model._meta.model_name, {})
         fields = [field for field in model._meta.fields if not isinstance(field, models.AutoField)]
-        values = {field.name: specific.get(field.name, value_of(field, then)) for field in fields
-                  if field.name not in specific} | specific  # fmt: skip
+        values = {
+            field.name: specific.get(field.name, value_of(field, then))
+            for field in fields
+            if field.name not in specific
+        } | specific
         row = model.objects.using(ALIAS).create(**values)
         moments = {field.name: MOMENT for field in fields if getattr(field, "auto_now_add", False)}
         if moments:

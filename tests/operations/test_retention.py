@@ -79,8 +79,14 @@ def test_only_traces_that_nothing_depends_on_are_deleted(agent: Agent, thirty_da
     assert counts(retention.expired())["traces"] == 3
     assert counts(retention.delete_expired()[0])["traces"] == 3
     assert set(Trace.objects.values_list("response", flat=True)) == {
-        "rated", "left", "right", "learned", "episode", "of a running experiment", "new",
-    }  # fmt: skip
+        "rated",
+        "left",
+        "right",
+        "learned",
+        "episode",
+        "of a running experiment",
+        "new",
+    }
     assert Feedback.objects.count() == 2
 
 
@@ -115,8 +121,12 @@ def test_checkpoints_and_logs_go_only_when_their_run_is_over(agent: Agent, thirt
         os.utime(data_dir / "servers" / name, (time.time() - age,) * 2)
 
     assert counts(retention.delete_expired()[0]) | {"traces": 0} == {
-        "traces": 0, "logs": 2, "checkpoints": 1, "webhook deliveries": 0, "audit events": 0,
-    }  # fmt: skip
+        "traces": 0,
+        "logs": 2,
+        "checkpoints": 1,
+        "webhook deliveries": 0,
+        "audit events": 0,
+    }
     assert [path.name for path in over.directory.iterdir()] == ["result.json"]
     for run in (active, lately):
         assert sorted(path.name for path in run.directory.iterdir()) == ["checkpoint-4", "log.txt", "result.json"]
@@ -138,8 +148,9 @@ def test_what_was_deleted_stands_in_the_audit_log(agent: Agent, thirty_days: Non
     retention.delete_expired()
     events = AuditEvent.objects.filter(action="expired").order_by("target")
     assert [(event.target, event.details["count"], event.details["days"]) for event in events] == [
-        ("audit events", 1, 30), ("traces", 1, 30),
-    ]  # fmt: skip
+        ("audit events", 1, 30),
+        ("traces", 1, 30),
+    ]
     assert not AuditEvent.objects.filter(action="signed_in").exists()
 
 

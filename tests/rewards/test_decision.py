@@ -140,18 +140,27 @@ def test_the_agents_own_weights_count():
 
 def test_a_decision_that_was_read_has_its_reward():
     given_record = {
-        "id": "d1", "agentType": "FILER", "state": {"item": 1}, "action": {"swimlane": "Habit"}, "confidence": 0.8,
-        "userFeedback": "CONFIRMED", "outcomeMetrics": {"completionSuccess": True, "reworkPenalty": 1},
-    }  # fmt: skip
+        "id": "d1",
+        "agentType": "FILER",
+        "state": {"item": 1},
+        "action": {"swimlane": "Habit"},
+        "confidence": 0.8,
+        "userFeedback": "CONFIRMED",
+        "outcomeMetrics": {"completionSuccess": True, "reworkPenalty": 1},
+    }
     read = read_decision(given_record, "line 1")
     assert isinstance(read, ImportedTrace)
     feedback = [
         FeedbackRecord(
-            kind=one.kind, rater=one.rater, tags=one.tags, metric=one.metric,
-            value=one.value if one.kind == "rating" else None, raw_value=one.value,
+            kind=one.kind,
+            rater=one.rater,
+            tags=one.tags,
+            metric=one.metric,
+            value=one.value if one.kind == "rating" else None,
+            raw_value=one.value,
         )
         for one in read.feedback
-    ]  # fmt: skip
+    ]
     trace = record(details=read.details, feedback=tuple(feedback))
     trace = type(trace)(**{**fields_of(trace), "agent": read.agent})
     assert DecisionReward().compute(trace).details["reward"] == pytest.approx(1 + 0.1 * 0.92 + 0.5 - 0.2)

@@ -30,10 +30,17 @@ def engine(*rewards: BaseReward, **options) -> RewardEngine:
 
 def test_the_default_weights_are_those_that_users_know():
     assert default_weights() == {
-        "code_execution": 2.0, "syntax_validation": 1.0, "tool_success": 2.0, "task_completion": 1.5, "efficiency": 0.5,
-        "format_compliance": 1.0, "learned_reward": 1.0, "decision": 1.0, "environment": 3.0,
+        "code_execution": 2.0,
+        "syntax_validation": 1.0,
+        "tool_success": 2.0,
+        "task_completion": 1.5,
+        "efficiency": 0.5,
+        "format_compliance": 1.0,
+        "learned_reward": 1.0,
+        "decision": 1.0,
+        "environment": 3.0,
         "feedback": 3.0,
-    }  # fmt: skip
+    }
 
 
 def test_every_reward_knows_the_name_it_is_registered_under():

@@ -90,7 +90,7 @@ def test_tasks_that_are_too_few_or_wrong_are_found_before_there_is_a_run(agent, 
     with pytest.raises(BadFile, match="has no tasks"):
         checked_survey(agent, config, tasks(tmp_path, []), "agent", tiny_base)
     wrong = replace(config, environment={"type": "search", "tools": {"serch": {}}})
-    with pytest.raises(UsageError, match="there are no settings for a tool 'serch'"):
+    with pytest.raises(UsageError, match="unknown entry of tools 'serch'"):
         checked_survey(agent, wrong, tasks(tmp_path, ["Where?"]), "agent", tiny_base)
 
 

@@ -30,9 +30,13 @@ def test_without_an_episode_there_is_nothing(run):
 
 def test_the_rate_of_each_step_and_split(agent, run):
     episodes = [
-        *ended("a", 0, True, False), *ended("b", 0, False, False), *ended("a", 2, True, True),
-        *ended("c", 0, False, split="eval"), *ended("c", 2, True, split="eval"), *ended("a", 1, True),
-    ]  # fmt: skip
+        *ended("a", 0, True, False),
+        *ended("b", 0, False, False),
+        *ended("a", 2, True, True),
+        *ended("c", 0, False, split="eval"),
+        *ended("c", 2, True, split="eval"),
+        *ended("a", 1, True),
+    ]
     store_episodes(agent, episodes, run)
     found = success_rates(run)
     assert [(rate.step, rate.solved, rate.episodes) for rate in found["train"]] == [(0, 1, 4), (1, 1, 1), (2, 2, 2)]

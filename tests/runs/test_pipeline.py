@@ -48,7 +48,7 @@ class TestPipeline:
         assert trace.reward is not None
 
     def test_who_and_how_are_checked_first(self, agent: Agent):
-        with pytest.raises(UsageError, match="no agent is named 'nobody'"):
+        with pytest.raises(UsageError, match="unknown agent 'nobody'"):
             TrainingPipeline("nobody")
         with pytest.raises(UsageError, match="unknown training method"):
             TrainingPipeline("support-chat", method="magic")

@@ -155,9 +155,14 @@ def test_a_run_that_cannot_be_restarted_does_not_keep_the_reaper_from_the_others
 
 def test_a_run_that_ends_badly_lets_its_ratings_go_or_does_not_end(run, monkeypatch):
     run.training_set = TrainingSet.objects.create(
-        agent=run.agent, method="dpo", content_hash="0" * 64, train_rows=1, heldout_rows=1, feedback_count=1,
+        agent=run.agent,
+        method="dpo",
+        content_hash="0" * 64,
+        train_rows=1,
+        heldout_rows=1,
+        feedback_count=1,
         val_split=0.2,
-    )  # fmt: skip
+    )
     run.save()
     release = supervisor.dataset_builder.release
 

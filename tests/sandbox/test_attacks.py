@@ -25,12 +25,35 @@ from tests.conftest import missing
 from tests.sandbox.conftest import tried_with
 
 HARMLESS = (
-    "memory_of_memfd", "memory_locked", "raise_limits", "one_big_file", "sparse_file", "replace_known_name", "read_settings",
-    "read_database", "write_database", "environment", "environment_of_others", "see_processes", "root_of_others",
-    "inherited_descriptors", "link_to_secret", "path_out_of_the_box", "list_folders", "tcp_loopback", "udp", "listen",
-    "unix_abstract", "unix_path", "unix_pair_redirected", "other_families", "connections_of_others", "stop_by_number",
-    "outlive_the_run", "sleep_for_ever",
-)  # fmt: skip
+    "memory_of_memfd",
+    "memory_locked",
+    "raise_limits",
+    "one_big_file",
+    "sparse_file",
+    "replace_known_name",
+    "read_settings",
+    "read_database",
+    "write_database",
+    "environment",
+    "environment_of_others",
+    "see_processes",
+    "root_of_others",
+    "inherited_descriptors",
+    "link_to_secret",
+    "path_out_of_the_box",
+    "list_folders",
+    "tcp_loopback",
+    "udp",
+    "listen",
+    "unix_abstract",
+    "unix_path",
+    "unix_pair_redirected",
+    "other_families",
+    "connections_of_others",
+    "stop_by_number",
+    "outlive_the_run",
+    "sleep_for_ever",
+)
 """Attacks that may be tried without a box, because they harm nothing but their own world."""
 
 
@@ -64,8 +87,15 @@ def without_a_box(code: str, language: str, stdin: str, limits: Limits, backend:
         command = [*([] if os.geteuid() else drop), *interpreter(language).command, str(program)]
         started = time.monotonic()
         process = subprocess.Popen(
-            command, stdin=-1, stdout=-1, stderr=-1, cwd=folder, close_fds=False, start_new_session=True, text=True,
-        )  # fmt: skip
+            command,
+            stdin=-1,
+            stdout=-1,
+            stderr=-1,
+            cwd=folder,
+            close_fds=False,
+            start_new_session=True,
+            text=True,
+        )
         try:
             stdout, stderr = process.communicate(stdin, timeout=limits.wall_seconds + 0.1)
         except subprocess.TimeoutExpired:

@@ -55,16 +55,21 @@ victim = subprocess.Popen(["sleep", "60"])
 
 
 def test_the_end_of_a_run_kills_what_it_left_and_nothing_else_of_the_same_user():
-    done = as_anybody(PRELUDE + """
+    done = as_anybody(
+        PRELUDE
+        + """
 result = run("setsid sleep 30.25 & (trap '' TERM HUP; setsid sleep 30.25) & kill -9 -1; echo $?", "shell")
 print(victim.poll(), os.popen("pgrep -c -u $(id -u) -x -f 'sleep 30.25'").read().strip())
 victim.kill()
-""")  # fmt: skip
+"""
+    )
     assert done.stdout == "None 0\n", done.stderr
 
 
 def test_files_and_processes_of_the_same_user_cannot_be_changed():
-    done = as_anybody(PRELUDE + """
+    done = as_anybody(
+        PRELUDE
+        + """
 with tempfile.NamedTemporaryFile() as file:
     os.chmod(file.name, 0o640)
     before = os.stat(file.name)
@@ -93,7 +98,8 @@ print("end")
     print((before.st_mode, before.st_mtime) == (after.st_mode, after.st_mtime), victim.poll(), os.getpriority(0, victim.pid))
 print(result.stdout, result.stderr)
 victim.kill()
-""")  # fmt: skip
+"""
+    )
     assert done.stdout.split() == ["True", "None", "0", "end"], done.stderr
 
 
@@ -177,7 +183,7 @@ for depth in range(150):
 os.mkdir("shut", 0), open("file", "w").close(), os.symlink("/", "link")
 os.rename("file", "renamed"), os.link("renamed", "linked")
 print(os.environ["HOME"])
-""")  # fmt: skip
+""")
     assert result.exit == 0, result.stderr
     assert not Path(result.stdout.strip()).parent.exists()
 

@@ -12,9 +12,13 @@ from rl.serving.hosting import PROFILES, hosting_profile
 
 def machine(cores: int, gib: int, gpus: tuple[Gpu, ...] = ()) -> HardwareConfig:
     return replace(
-        detect_hardware(), physical_cores=cores, logical_cores=2 * cores, usable_cores=2 * cores,
-        ram_total=gib * GIB, gpus=gpus,
-    )  # fmt: skip
+        detect_hardware(),
+        physical_cores=cores,
+        logical_cores=2 * cores,
+        usable_cores=2 * cores,
+        ram_total=gib * GIB,
+        gpus=gpus,
+    )
 
 
 def test_ryzen_is_the_desktop_with_sixteen_cores():
@@ -81,7 +85,7 @@ def test_a_modelfile_says_what_the_api_was_told():
     assert text == (
         'FROM ./support.gguf\nTEMPLATE """{{ .Prompt }}"""\nSYSTEM """Be brief.\nBe kind."""\n'
         'PARAMETER num_ctx 4096\nPARAMETER stop "<e>"\nPARAMETER stop "x"\n'
-    )  # fmt: skip
+    )
 
 
 def test_a_text_that_would_end_early_stays_out_of_the_modelfile():

@@ -105,8 +105,10 @@ def test_a_version_is_served_by_a_process_of_its_own(served: Deployment):
     assert (served.host, served.pid_started) == (os.uname().nodename, process.create_time())
     assert os.getsid(process.pid) == process.pid != os.getsid(0)
     assert {name: type(served.settings[name]) for name in ("slots", "context", "threads")} == {
-        "slots": int, "context": int, "threads": int,
-    }  # fmt: skip
+        "slots": int,
+        "context": int,
+        "threads": int,
+    }
     assert (llama_server.is_alive(served), (llama_server.memory_bytes(served) or 0) > 1 << 20) == (True, True)
     assert served.version is not None
     served.version.refresh_from_db()

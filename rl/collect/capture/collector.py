@@ -245,8 +245,12 @@ class TraceCollector:
         """``trace``, else the run of this context; None when there is none, or it is over."""
         run = trace if trace is not None else self.current()
         if run is None or run.finished:
-            self.troubles.once(f"outside:{what}", "%s belongs to no run and is not recorded; a thread that the agent "
-                               "starts needs trace=, or contextvars.copy_context().run", what)  # fmt: skip
+            self.troubles.once(
+                f"outside:{what}",
+                "%s belongs to no run and is not recorded; a thread that the agent "
+                "starts needs trace=, or contextvars.copy_context().run",
+                what,
+            )
             return None
         return run
 

@@ -88,12 +88,24 @@ class Delivery:
         return not unsent and not unwritten
 
     def _make_disk(self, capacity: int) -> Worker[Job]:
-        return Worker("ratchet traces to disk", self._work, batch=lambda: 1, capacity=capacity,
-                      overflow=lambda job: self._lose(), troubles=self._troubles)  # fmt: skip
+        return Worker(
+            "ratchet traces to disk",
+            self._work,
+            batch=lambda: 1,
+            capacity=capacity,
+            overflow=lambda job: self._lose(),
+            troubles=self._troubles,
+        )
 
     def _make_network(self, sender: Sender, capacity: int) -> Worker[Parcel]:
-        return Worker("ratchet traces to the API", sender.work, batch=sender.batch, capacity=capacity,
-                      overflow=partial(self._aside, sender), troubles=self._troubles)  # fmt: skip
+        return Worker(
+            "ratchet traces to the API",
+            sender.work,
+            batch=sender.batch,
+            capacity=capacity,
+            overflow=partial(self._aside, sender),
+            troubles=self._troubles,
+        )
 
     def _aside(self, sender: Sender, parcel: Parcel) -> None:
         """Onto the disk, by its thread: this one is the agent's."""

@@ -88,8 +88,10 @@ def _objects(stored: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 
 
 def _record(cls: type, item: Mapping[str, Any], name: str) -> Any:
-    known = {key: tuple(value) if isinstance(value, list) and cls is ReasoningStep else value
-             for key, value in _known(cls, item).items()}  # fmt: skip
+    known = {
+        key: tuple(value) if isinstance(value, list) and cls is ReasoningStep else value
+        for key, value in _known(cls, item).items()
+    }
     if not isinstance(item.get(_NAMES[cls][0]), str):
         raise UsageError(f"{name}: each needs a text as its {_NAMES[cls][0]}")
     return cls(**known)

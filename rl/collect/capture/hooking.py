@@ -20,17 +20,34 @@ from rl.collect.capture.reading import TOOL, Parameters
 
 ENTRIES = ("a_run", "a_stream", "arun", "run", "astream", "stream", "ainvoke", "invoke", "__call__")
 DISPATCHERS = (
-    "arun_function", "run_function", "acall_tool", "call_tool", "arun_tool", "run_tool", "aexecute_tool",
-    "execute_tool", "ainvoke_tool", "invoke_tool", "use_tool",
-)  # fmt: skip
+    "arun_function",
+    "run_function",
+    "acall_tool",
+    "call_tool",
+    "arun_tool",
+    "run_tool",
+    "aexecute_tool",
+    "execute_tool",
+    "ainvoke_tool",
+    "invoke_tool",
+    "use_tool",
+)
 TOOL_METHODS = ("__call__", "ainvoke", "invoke", "arun", "run", "aexecute", "execute")
 """Of a tool that is an object."""
 TOOL_FUNCTIONS = ("function", "func", "callable", "tool")
 """Of a tool that is a mapping."""
 LLM_CALLS = (
-    "a_run_llm_completion", "run_llm_completion", "acompletion", "completion", "acomplete", "complete",
-    "achat_completion", "chat_completion", "acall_llm", "call_llm",
-)  # fmt: skip
+    "a_run_llm_completion",
+    "run_llm_completion",
+    "acompletion",
+    "completion",
+    "acomplete",
+    "complete",
+    "achat_completion",
+    "chat_completion",
+    "acall_llm",
+    "call_llm",
+)
 THOUGHTS = ("a_reason", "reason", "a_think", "think", "areflect", "reflect")
 TASKS = {"create_task": "created", "add_task": "created", "complete_task": "completed", "fail_task": "failed"}
 

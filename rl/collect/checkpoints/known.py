@@ -242,6 +242,9 @@ _KNOWN: dict[str, _Rebuild] = {
     "decimal.Decimal": _decimal,
     "pytz._UTC": _utc,
     "zoneinfo.ZoneInfo._unpickle": _named_zone,
-    **{f"pathlib{module}.{name}": _path for module in ("", "._local")
-       for name in ("Path", "PosixPath", "PurePath", "PurePosixPath", "PureWindowsPath", "WindowsPath")},
-}  # fmt: skip
+    **{
+        f"pathlib{module}.{name}": _path
+        for module in ("", "._local")
+        for name in ("Path", "PosixPath", "PurePath", "PurePosixPath", "PureWindowsPath", "WindowsPath")
+    },
+}

@@ -14,11 +14,32 @@ from rl.collect.checkpoints.limits import Limits, Refused
 from rl.collect.checkpoints.opcodes import Operations, named
 from rl.collect.checkpoints.values import Global, Members, Pairs, Record
 
-_PUSHED = frozenset((
-    "INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT", "STRING", "BINSTRING",
-    "SHORT_BINSTRING", "UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "SHORT_BINBYTES", "BINBYTES", "BINBYTES8",
-    "BYTEARRAY8", "NONE", "GLOBAL",
-))  # fmt: skip
+_PUSHED = frozenset(
+    (
+        "INT",
+        "BININT",
+        "BININT1",
+        "BININT2",
+        "LONG",
+        "LONG1",
+        "LONG4",
+        "FLOAT",
+        "BINFLOAT",
+        "STRING",
+        "BINSTRING",
+        "SHORT_BINSTRING",
+        "UNICODE",
+        "SHORT_BINUNICODE",
+        "BINUNICODE",
+        "BINUNICODE8",
+        "SHORT_BINBYTES",
+        "BINBYTES",
+        "BINBYTES8",
+        "BYTEARRAY8",
+        "NONE",
+        "GLOBAL",
+    )
+)
 _NOTHING = frozenset(("PROTO", "FRAME", "STOP"))
 
 

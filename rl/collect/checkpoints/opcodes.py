@@ -21,8 +21,19 @@ _LONGEST_NUMBER = 700
 """Characters of a number in text; 255 bytes have 614 digits."""
 _NUMBER = re.compile(rb"[+-]?[0-9]+")
 _ESCAPE = re.compile(rb"\\(x[0-9a-fA-F]{2}|[0-7]{1,3}|\n|.)", re.DOTALL)
-_ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v", b"\n": b"",
-            b"\\": b"\\", b"'": b"'", b'"': b'"'}  # fmt: skip
+_ESCAPES = {
+    b"n": b"\n",
+    b"r": b"\r",
+    b"t": b"\t",
+    b"a": b"\a",
+    b"b": b"\b",
+    b"f": b"\f",
+    b"v": b"\v",
+    b"\n": b"",
+    b"\\": b"\\",
+    b"'": b"'",
+    b'"': b'"',
+}
 
 
 class Operations:
@@ -268,4 +279,4 @@ OPCODES: dict[int, tuple[str, Reader | None]] = {
     0x84: ("EXT4", _extension),
     0x97: ("NEXT_BUFFER", _buffer),
     0x98: ("READONLY_BUFFER", _buffer),
-}  # fmt: skip
+}

@@ -14,6 +14,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from rl.base.errors import UsageError
+from rl.base.names import require_known
 from rl.collect.limits import MAX_METRIC_LENGTH, MAX_NOTES_LENGTH, MAX_RATER_LENGTH, MAX_TAG_LENGTH, MAX_TAGS
 from rl.collect.storable import unstorable
 from rl.models import Feedback, Trace
@@ -27,8 +28,7 @@ _ALLOWED: dict[str, str] = {
 
 def normalise(scale: str, raw: float) -> float:
     """The rating on 0 … 1. Raises UsageError that says what the scale allows."""
-    if scale not in _ALLOWED:
-        raise UsageError(f"unknown scale {scale!r}; known: {', '.join(_ALLOWED)}")
+    require_known("scale", scale, _ALLOWED)
     if isinstance(raw, (int, float)):
         if scale == Feedback.Scale.THUMB and raw in (0, 1):
             return float(raw)

@@ -17,9 +17,15 @@ from rl.collect.feedback.rating_rows import COLUMNS, fetch, is_stored, places, s
 from rl.models import Feedback
 
 _SAME_IN_ALL = {
-    "kind": "'rating'", "is_current": "TRUE", "choice": "''", "text": "''", "metric": "''",
-    "other_trace_id": "NULL", "training_set_id": "NULL", "retracts_id": "NULL",
-}  # fmt: skip
+    "kind": "'rating'",
+    "is_current": "TRUE",
+    "choice": "''",
+    "text": "''",
+    "metric": "''",
+    "other_trace_id": "NULL",
+    "training_set_id": "NULL",
+    "retracts_id": "NULL",
+}
 """What no rating says: fewer values to write out and to read."""
 _GIVEN = [column for column in COLUMNS if column.column not in _SAME_IN_ALL]
 

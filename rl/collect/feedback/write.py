@@ -76,9 +76,17 @@ def rate(
     Raises UnknownTrace where no trace of this agent has this id.
     """
     event = rating(
-        trace, rater=rater, scale=scale, value=value, tags=tags, notes=notes, rated_at=rated_at,
-        source=source, user=user, api_key=api_key,
-    )  # fmt: skip
+        trace,
+        rater=rater,
+        scale=scale,
+        value=value,
+        tags=tags,
+        notes=notes,
+        rated_at=rated_at,
+        source=source,
+        user=user,
+        api_key=api_key,
+    )
     return _RATINGS.submit(event)
 
 
@@ -226,9 +234,16 @@ def retract(
 ) -> bool:
     """Withdraws an event and keeps both in the history; False when it was not current any more."""
     retraction = checked_event(
-        event.trace, Feedback.Kind.RETRACTION, rater=rater, source=source, notes=notes, user=user, api_key=api_key,
-        retracts=event, is_current=False,
-    )  # fmt: skip
+        event.trace,
+        Feedback.Kind.RETRACTION,
+        rater=rater,
+        source=source,
+        notes=notes,
+        user=user,
+        api_key=api_key,
+        retracts=event,
+        is_current=False,
+    )
     with transaction.atomic():
         lock_traces([event.trace_id])
         if not Feedback.objects.filter(pk=event.pk, is_current=True).update(is_current=False):

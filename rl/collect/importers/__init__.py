@@ -10,7 +10,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from rl.base.errors import UsageError
+from rl.base.names import require_known
 from rl.collect.importers.report import ImportReport
 
 IMPORTERS: dict[str, str] = {
@@ -42,8 +42,7 @@ def reader(name: str) -> ModuleType:
 
 
 def _module(name: str) -> ModuleType:
-    if name not in IMPORTERS:
-        raise UsageError(f"unknown format {name!r}; known: {', '.join(IMPORTERS)}")
+    require_known("format", name, IMPORTERS)
     return import_module(IMPORTERS[name])
 
 

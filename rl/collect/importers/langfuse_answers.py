@@ -13,10 +13,30 @@ from rl.collect.limits import MAX_WHOLE_NUMBER
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
 
 _KNOWN = (
-    "id", "input", "output", "timestamp", "startTime", "endTime", "createdAt", "updatedAt", "projectId", "sessionId",
-    "scores", "observations", "comments", "latency", "totalCost", "usageDetails", "usage", "inputTokens", "outputTokens",
-    "providedModelName", "model", "bookmarked", "public",
-)  # fmt: skip
+    "id",
+    "input",
+    "output",
+    "timestamp",
+    "startTime",
+    "endTime",
+    "createdAt",
+    "updatedAt",
+    "projectId",
+    "sessionId",
+    "scores",
+    "observations",
+    "comments",
+    "latency",
+    "totalCost",
+    "usageDetails",
+    "usage",
+    "inputTokens",
+    "outputTokens",
+    "providedModelName",
+    "model",
+    "bookmarked",
+    "public",
+)
 
 
 def answer(row: dict[str, Any], where: str, feedback: tuple[ImportedFeedback, ...]) -> ImportedTrace:

@@ -15,10 +15,29 @@ from rl.collect.importers.fields import NotForUs, Refused, moment, notes, number
 from rl.collect.limits import MAX_METRIC_LENGTH, MAX_RATER_LENGTH
 from rl.collect.traces.imported import ImportedFeedback
 
-RATINGS = frozenset({
-    "feedback", "userfeedback", "humanfeedback", "rating", "userrating", "thumb", "thumbs", "thumbsup", "like", "liked",
-    "helpful", "helpfulness", "correct", "correctness", "useful", "usefulness", "quality", "overall", "satisfaction",
-})  # fmt: skip
+RATINGS = frozenset(
+    {
+        "feedback",
+        "userfeedback",
+        "humanfeedback",
+        "rating",
+        "userrating",
+        "thumb",
+        "thumbs",
+        "thumbsup",
+        "like",
+        "liked",
+        "helpful",
+        "helpfulness",
+        "correct",
+        "correctness",
+        "useful",
+        "usefulness",
+        "quality",
+        "overall",
+        "satisfaction",
+    }
+)
 """Names without case, spaces and signs."""
 _GOOD = frozenset({"good", "positive", "up", "yes", "true", "correct", "helpful", "like", "thumbsup", "pass"})
 _BAD = frozenset({"bad", "negative", "down", "no", "false", "incorrect", "unhelpful", "dislike", "thumbsdown", "fail"})

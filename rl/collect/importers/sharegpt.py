@@ -18,12 +18,22 @@ from rl.collect.traces.imported import ImportedTrace
 
 __all__ = ["SUFFIXES", "read"]
 _ROLES = {
-    "human": "user", "user": "user",
-    "gpt": "assistant", "assistant": "assistant", "chatgpt": "assistant", "model": "assistant", "bot": "assistant",
-    "bing": "assistant", "bard": "assistant", "function_call": "assistant",
+    "human": "user",
+    "user": "user",
+    "gpt": "assistant",
+    "assistant": "assistant",
+    "chatgpt": "assistant",
+    "model": "assistant",
+    "bot": "assistant",
+    "bing": "assistant",
+    "bard": "assistant",
+    "function_call": "assistant",
     "system": "system",
-    "tool": "tool", "observation": "tool", "function_response": "tool", "function": "tool",
-}  # fmt: skip
+    "tool": "tool",
+    "observation": "tool",
+    "function_response": "tool",
+    "function": "tool",
+}
 
 
 def read(path: Path) -> Iterator[Record | Rejected]:

@@ -12,9 +12,18 @@ from rl.collect.traces.imported import ImportedFeedback
 
 NAME = "gen_ai.evaluation.result"
 VERDICTS: Mapping[str, float] = {
-    "pass": 1.0, "passed": 1.0, "correct": 1.0, "relevant": 1.0, "good": 1.0,
-    "fail": 0.0, "failed": 0.0, "incorrect": 0.0, "not_relevant": 0.0, "irrelevant": 0.0, "bad": 0.0,
-}  # fmt: skip
+    "pass": 1.0,
+    "passed": 1.0,
+    "correct": 1.0,
+    "relevant": 1.0,
+    "good": 1.0,
+    "fail": 0.0,
+    "failed": 0.0,
+    "incorrect": 0.0,
+    "not_relevant": 0.0,
+    "irrelevant": 0.0,
+    "bad": 0.0,
+}
 """Labels that say which way a score points."""
 LESS_IS_BETTER = ("toxic", "hallucinat", "bias", "harm", "violen", "injection", "jailbreak")
 """Parts of the names of evaluators whose high scores are no praise."""

@@ -182,9 +182,16 @@ def _tool_call(span: Span, run: ToolRun) -> dict[str, Any]:
 def _stored(response_id: str, said: ImportedFeedback) -> dict[str, Any]:
     at = said.rated_at.isoformat() if said.rated_at else None
     return {
-        "response_id": response_id, "kind": said.kind, "rater": said.rater, "scale": said.scale, "value": said.value,
-        "metric": said.metric, "tags": list(said.tags), "notes": said.notes, "rated_at": at,
-    }  # fmt: skip
+        "response_id": response_id,
+        "kind": said.kind,
+        "rater": said.rater,
+        "scale": said.scale,
+        "value": said.value,
+        "metric": said.metric,
+        "tags": list(said.tags),
+        "notes": said.notes,
+        "rated_at": at,
+    }
 
 
 def _checked(loose: LooseSpan) -> LooseSpan:

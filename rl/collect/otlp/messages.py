@@ -7,15 +7,23 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rl.base.errors import UsageError
+from rl.base.names import unknown_name
 from rl.base.records import Message
 from rl.collect.otlp.spans import Requested
 
 _ROLES: Mapping[str, str] = {
-    "system": "system", "developer": "system",
-    "user": "user", "human": "user",
-    "assistant": "assistant", "ai": "assistant", "model": "assistant", "tool-call": "assistant",
-    "tool": "tool", "function": "tool", "tool-response": "tool",
-}  # fmt: skip
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "human": "user",
+    "assistant": "assistant",
+    "ai": "assistant",
+    "model": "assistant",
+    "tool-call": "assistant",
+    "tool": "tool",
+    "function": "tool",
+    "tool-response": "tool",
+}
 """The names that providers and frameworks have for the four roles."""
 
 
@@ -23,7 +31,7 @@ def message(role: object, text: str, requested: Iterable[Requested] = ()) -> Mes
     """Raises UsageError for a role that nobody knows."""
     known = _ROLES.get(role.lower()) if isinstance(role, str) else None
     if known is None:
-        raise UsageError(f"a message has the role {role!r}; known: {', '.join(_ROLES)}")
+        raise UsageError(unknown_name("message role", role, _ROLES))
     return Message(role=known, content=with_calls(text, requested))
 
 

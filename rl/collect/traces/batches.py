@@ -16,9 +16,21 @@ from rl.models import Agent, Trace, prompt_key
 
 OTHER_ANSWER = "the id belongs to another answer of this agent"
 _UPDATABLE = (
-    "model_version_id", "session_id", "details", "tool_calls", "reasoning_steps", "tasks", "state", "action", "tokens_in",
-    "tokens_out", "llm_calls", "cost", "duration_ms", "occurred_at",
-)  # fmt: skip
+    "model_version_id",
+    "session_id",
+    "details",
+    "tool_calls",
+    "reasoning_steps",
+    "tasks",
+    "state",
+    "action",
+    "tokens_in",
+    "tokens_out",
+    "llm_calls",
+    "cost",
+    "duration_ms",
+    "occurred_at",
+)
 _EMPTY: tuple[object, ...] = (None, "", [], {})
 _SILENT: dict[str, tuple[object, ...]] = {"state": (None,), "action": (None,)}
 """Values that say nothing: an empty list is a decision too."""

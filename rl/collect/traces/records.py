@@ -18,8 +18,17 @@ _CURRENT = Feedback.objects.filter(is_current=True).exclude(kind=Feedback.Kind.R
 _FEEDBACK = Prefetch("feedback", queryset=_CURRENT, to_attr="current_feedback")
 _STATUSES = ("created", "completed", "failed")
 _COPIED = (
-    "response", "prompt_key", "state", "action", "tokens_in", "tokens_out", "llm_calls", "cost", "duration_ms", "details",
-)  # fmt: skip
+    "response",
+    "prompt_key",
+    "state",
+    "action",
+    "tokens_in",
+    "tokens_out",
+    "llm_calls",
+    "cost",
+    "duration_ms",
+    "details",
+)
 
 
 def with_feedback(traces: QuerySet[Trace]) -> QuerySet[Trace]:

@@ -5,8 +5,8 @@ Imports: base, collect, data_formatter, models, rewards.
 
 from __future__ import annotations
 
-from rl.base.errors import UsageError
 from rl.base.leaves import imported
+from rl.base.names import require_known
 from rl.dataset_builder.exporting.base import RowFormat
 
 FORMATS: dict[str, str] = {
@@ -23,7 +23,6 @@ FORMATS: dict[str, str] = {
 
 def row_format(name: str) -> type[RowFormat]:
     """Raises UsageError that lists the known formats."""
-    if name not in FORMATS:
-        raise UsageError(f"unknown format {name!r}; known: {', '.join(FORMATS)}")
+    require_known("format", name, FORMATS)
     found: type[RowFormat] = imported(FORMATS[name])
     return found

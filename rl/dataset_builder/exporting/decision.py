@@ -24,8 +24,12 @@ class Decision(RowFormat):
     """Only answers with an action; others are no decisions and are not read."""
 
     columns: ClassVar[dict[str, Column]] = {
-        "prompt": "text", "completion": "text", "reward": "number", "confidence": "number", "metadata": "json",
-    }  # fmt: skip
+        "prompt": "text",
+        "completion": "text",
+        "reward": "number",
+        "confidence": "number",
+        "metadata": "json",
+    }
 
     def rows(self) -> Iterator[ExportedRow]:
         decisions = with_feedback(Trace.objects.filter(agent=self._agent, action__isnull=False))

@@ -48,8 +48,10 @@ class KTO(_Judged):
 class GRPO(_Judged):
     builder = GroupRows
     columns: ClassVar[dict[str, Column]] = {
-        "prompt": "messages", "completions": "lists of messages", "rewards": "numbers",
-    }  # fmt: skip
+        "prompt": "messages",
+        "completions": "lists of messages",
+        "rewards": "numbers",
+    }
 
 
 class Reward(_Judged):

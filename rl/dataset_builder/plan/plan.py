@@ -20,9 +20,12 @@ class TrainingPlan:
     def as_dict(self) -> dict[str, Any]:
         methods = [{**asdict(plan), "ready": plan.ready} for plan in self.methods]
         return {
-            "agent": self.agent, "figures": asdict(self.found), "methods": methods, "advice": asdict(self.advice),
+            "agent": self.agent,
+            "figures": asdict(self.found),
+            "methods": methods,
+            "advice": asdict(self.advice),
             "remarks": self.remarks,
-        }  # fmt: skip
+        }
 
     @property
     def remarks(self) -> dict[str, str]:

@@ -107,9 +107,20 @@ def _query(agent: Agent, wanted: Wanted, both_bad: bool) -> QuerySet[Trace, tupl
     calls = Cast("tool_calls", TextField()) if wanted.tool_calls else Value(None, TextField())
     text = Func("response", Value(_SPACE), function="TRIM", output_field=TextField())
     return answers.order_by("prompt_key", text, "id", "event__id").values_list(
-        "id", "prompt_key", Cast("prompt", TextField()), "response", "reward", "good", "sure",
-        "event__id", "event__kind", "event__value", "event__choice", "event__text", calls,
-    )  # fmt: skip
+        "id",
+        "prompt_key",
+        Cast("prompt", TextField()),
+        "response",
+        "reward",
+        "good",
+        "sure",
+        "event__id",
+        "event__kind",
+        "event__value",
+        "event__choice",
+        "event__text",
+        calls,
+    )
 
 
 class _Prompts:

@@ -81,7 +81,17 @@ def _query(agent: Agent) -> QuerySet[Trace, tuple[Any, ...]]:
         .exclude(tool_calls=[])
         .order_by("prompt_key")
         .values_list(
-            "prompt_key", prompt, calls, "response", details, "occurred_at", "created_at",
-            "episode__environment", "episode__task_id", "episode__success", "episode__split", "episode__run_id",
+            "prompt_key",
+            prompt,
+            calls,
+            "response",
+            details,
+            "occurred_at",
+            "created_at",
+            "episode__environment",
+            "episode__task_id",
+            "episode__success",
+            "episode__split",
+            "episode__run_id",
         )
-    )  # fmt: skip
+    )

@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 
 from rl.base.errors import BadFile
+from rl.base.names import unknown_name
 from rl.environments.config_file.loader import Loader, scalar
-from rl.environments.nearest import did_you_mean
 
 LARGEST_FILE = 2**18
 """Bytes."""
@@ -43,8 +43,7 @@ class Document:
         for key in keys:
             if key not in known:
                 place = (section, key) if section else (key,)
-                meant = did_you_mean(key, known)
-                raise self.refusal(f"unknown key {'.'.join(place)[:100]}{meant}; known: {', '.join(known)}", place)
+                raise self.refusal(unknown_name("key", key, known, section=section), place)
 
     def text(self, place: Place, value: Any) -> str:
         """Raises BadFile for what is none."""

@@ -16,7 +16,10 @@ _OWN = {each.name: each.name for each in fields(AgentConfig) if each.name != "en
 NAMES: dict[str, dict[str, str]] = {
     "model": {"dtype": "precision"},
     "policy": {
-        "max_new_tokens": "max_new_tokens", "temperature": "temperature", "top_p": "top_p", "type": "policy_type",
+        "max_new_tokens": "max_new_tokens",
+        "temperature": "temperature",
+        "top_p": "top_p",
+        "type": "policy_type",
     },
     "rollout": {
         "num_generations": "num_generations",
@@ -25,7 +28,7 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "train": {"num_iters": "max_steps", "lr": "learning_rate", "grad_clip": "max_grad_norm", **_OWN},
     "eval": {"eval_interval": "eval_interval", "num_tasks": "eval_tasks"},
-}  # fmt: skip
+}
 """Section, then key to hyper-parameter."""
 EPISODES = "num_episodes_per_iter"
 """Of the section rollout: the episodes of one optimiser step."""

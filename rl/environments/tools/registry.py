@@ -8,6 +8,7 @@ from typing import Any, Self, TypeVar
 
 from rl.base.errors import UsageError
 from rl.base.leaves import leaf
+from rl.base.names import unknown_name
 from rl.environments.tools.base import BaseTool, ToolFailed
 from rl.environments.tools.signatures import schema_of
 
@@ -44,7 +45,7 @@ class ToolRegistry:
     def call(self, name: str, arguments: Mapping[str, Any]) -> str:
         """Raises ToolFailed, with a sentence for the agent, for whatever goes wrong."""
         if name not in self._tools:
-            raise ToolFailed(f"there is no tool {name!r}; there are: {', '.join(self._tools) or 'none'}")
+            raise ToolFailed(unknown_name("tool", name, self._tools))
         self._check(name, arguments)
         result = _in_time(self._tools[name], arguments)
         if isinstance(result, ToolFailed):

@@ -24,9 +24,23 @@ from rl.lm.model_path import check_model_path, check_weights, is_adapter, is_rew
 
 PACKAGE: Final = "lm_eval==0.4.13"
 _KEPT = (
-    "PATH", "HOME", "USERPROFILE", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP", "LANG", "LC_ALL", "OMP_NUM_THREADS",
-    "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "HF_HOME", "HF_HUB_CACHE",
-)  # fmt: skip
+    "PATH",
+    "HOME",
+    "USERPROFILE",
+    "SYSTEMROOT",
+    "TMPDIR",
+    "TEMP",
+    "TMP",
+    "LANG",
+    "LC_ALL",
+    "OMP_NUM_THREADS",
+    "LD_LIBRARY_PATH",
+    "DYLD_LIBRARY_PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "HF_HOME",
+    "HF_HUB_CACHE",
+)
 """What a task sees of our environment, which may hold passwords and keys."""
 _ERROR = re.compile(r"[\w.]*(Error|Exception|Interrupt)\b")
 
@@ -98,9 +112,16 @@ def _run(command: list[str], task: Path, folder: Path) -> None:
     # Modules of the task's folder must not stand in for installed ones of the same name.
     environment = {**kept, **offline, "PYTHONSAFEPATH": "1", "PYTHONUTF8": "1"}
     done = subprocess.run(
-        command, cwd=task.parent, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        encoding="utf-8", errors="replace", check=False,
-    )  # fmt: skip
+        command,
+        cwd=task.parent,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )
     if done.returncode:
         raise TrainingFailed(f"lm-eval failed on {task.name}: {_cause(done.stderr) or f'exit code {done.returncode}'}")
 

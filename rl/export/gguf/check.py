@@ -26,9 +26,19 @@ PROBE_TEXT = (
 )
 _CHAT = [{"role": "user", "content": "Which widget should show the temperature of pump 7?"}]
 _MOST_LOST = {
-    "f32": 1e-4, "f16": 2e-3, "bf16": 2e-2, "q8_0": 5e-2, "q6_k": 0.2, "q5_k_m": 0.4, "q4_k_m": 0.6, "q4_k_s": 0.6,
-    "q3_k_l": 1.2, "q3_k_m": 1.2, "q3_k_s": 1.2, "q2_k": 1.7,
-}  # fmt: skip
+    "f32": 1e-4,
+    "f16": 2e-3,
+    "bf16": 2e-2,
+    "q8_0": 5e-2,
+    "q6_k": 0.2,
+    "q5_k_m": 0.4,
+    "q4_k_m": 0.6,
+    "q4_k_s": 0.6,
+    "q3_k_l": 1.2,
+    "q3_k_m": 1.2,
+    "q3_k_s": 1.2,
+    "q2_k": 1.7,
+}
 """Divergence from the model as a share of the model's own divergence from knowing nothing. About ten times what random
 weights lose to rounding, and thousands of times what trained ones lose, at the exact levels; a file with wrong positions
 comes to between 1.4 and 2. The k-levels fail only when they are of no use at all."""

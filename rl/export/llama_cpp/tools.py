@@ -17,9 +17,19 @@ SCRIPT = "convert_hf_to_gguf.py"
 PROGRAM = "llama-quantize"
 _BINARIES = ("build/bin", "build/bin/Release", "bin")
 _KEPT = (
-    "PATH", "HOME", "USERPROFILE", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP", "LANG", "LC_ALL", "OMP_NUM_THREADS",
-    "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
-)  # fmt: skip
+    "PATH",
+    "HOME",
+    "USERPROFILE",
+    "SYSTEMROOT",
+    "TMPDIR",
+    "TEMP",
+    "TMP",
+    "LANG",
+    "LC_ALL",
+    "OMP_NUM_THREADS",
+    "LD_LIBRARY_PATH",
+    "DYLD_LIBRARY_PATH",
+)
 """What foreign code sees of our environment, which may hold passwords and keys."""
 _BASE_SECONDS = 900.0
 _SLOWEST_BYTES_PER_SECOND = 1e6

@@ -9,6 +9,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from rl.base.errors import UsageError
+from rl.base.names import unknown_name
 from rl.base.records import Message
 from rl.environments.contract import Action, ToolRequest
 from rl.environments.dialects import DIALECTS, dialect
@@ -137,7 +138,7 @@ def _chosen(tokenizer: PreTrainedTokenizerBase, template: ChatTemplate, tokens: 
                     f"the model's chat template cannot be used for tools: {refused}; choose policy_type plain"
                 ) from refused
     elif policy_type not in ("plain", "minimind"):
-        raise UsageError(f"unknown policy_type {policy_type!r}; known: auto, template, plain, minimind")
+        raise UsageError(unknown_name("policy_type", policy_type, ("auto", "template", "plain", "minimind")))
     plain = Plain()
     try:
         return _Way("plain", plain, found := turns(plain), _aloud(read_action, found), None)

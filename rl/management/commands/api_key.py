@@ -54,9 +54,13 @@ class Command(RatchetCommand):
         with transaction.atomic():  # no agent without its key
             agent, made = _agent(options["agent"], make=options["make_agent"])
             key, text = ApiKey.create(
-                name=options["name"], kind=options["kind"], agent=agent, allowed_origins=origins, scopes=scopes,
+                name=options["name"],
+                kind=options["kind"],
+                agent=agent,
+                allowed_origins=origins,
+                scopes=scopes,
                 expires_at=expiry,
-            )  # fmt: skip
+            )
         note = f"Key {key.pk} ({key.name}, {key.kind}). It is shown this once; only its hash is kept."
         news = (f"Agent {agent} is new.",) if made else ()
         self.result({**row_of(key), "key": text, "agent_made": made}, lines=(text, note, *news))

@@ -21,9 +21,12 @@ class Command(RatchetCommand):
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("--agent", required=True)
         parser.add_argument(
-            "--version", dest="version_name", default="", metavar="NAME",
+            "--version",
+            dest="version_name",
+            default="",
+            metavar="NAME",
             help="or base, the agent's base model; default: the newest that was promoted or exported",
-        )  # fmt: skip
+        )
         parser.add_argument("--target", choices=TARGETS, help="default: the agent's")
         parser.add_argument("--quantization", default="", help=f"default: the agent's; {', '.join(LEVELS)}")
         parser.add_argument("--model-name", default="", help="default: agent:version")
@@ -71,9 +74,16 @@ class Command(RatchetCommand):
             self.result(document, *plan_tables(agent.name, document))
             return
         row = deploy(
-            agent, version, target=place.target, quantization=options["quantization"], model_name=place.model_name,
-            profile=options["profile"], url=place.url, api_key_env=place.api_key_env, report=self.report,
-        )  # fmt: skip
+            agent,
+            version,
+            target=place.target,
+            quantization=options["quantization"],
+            model_name=place.model_name,
+            profile=options["profile"],
+            url=place.url,
+            api_key_env=place.api_key_env,
+            report=self.report,
+        )
         if options["promote"]:
             promotion.promote(agent, version, report=self.report)
         in_use = "; it is the version in use" if options["promote"] else ""

@@ -52,11 +52,17 @@ class Command(RatchetCommand):
         except NotEnoughData as error:
             raise NotEnoughData(f"{error}; {_advice(agent, request.format)}") from error
         document = {
-            "agent": agent.name, "format": request.format, "path": str(path) if path else None, "file_format": kind,
-            "dry_run": options["dry_run"], "rows": done.rows, "split": request.split, "other_side": done.other_side,
+            "agent": agent.name,
+            "format": request.format,
+            "path": str(path) if path else None,
+            "file_format": kind,
+            "dry_run": options["dry_run"],
+            "rows": done.rows,
+            "split": request.split,
+            "other_side": done.other_side,
             "limited": done.limited,
             "skipped": dict(done.skipped.most_common()),
-        }  # fmt: skip
+        }
         self.result(document, *_tables(done), lines=[_line(done, options, path)])
 
 

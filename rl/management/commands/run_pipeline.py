@@ -51,7 +51,10 @@ class Command(RatchetCommand):
             self.result(plan.document, *[two_columns(title, rows) for title, rows in plan.tables.items()])
             return
         found = pipeline.run_full_pipeline(
-            **chosen, deploy_ollama=options["deploy_ollama"], model_name=options["model_name"],
-            quantization=options["quantization"], report=self.report,
-        )  # fmt: skip
+            **chosen,
+            deploy_ollama=options["deploy_ollama"],
+            model_name=options["model_name"],
+            quantization=options["quantization"],
+            report=self.report,
+        )
         show_run(self, found.run, found.evaluation)

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 
 from rl.base.errors import UsageError
+from rl.base.names import unknown_name
 from rl.base.slugs import VARIABLE, check_slug
 from rl.environments.config_file.document import Document, read_document, shown
 
@@ -100,7 +101,7 @@ def _check(given: Mapping[str, Any]) -> None:
     if "secret" in given:
         Endpoint("of this name", given["url"], given["secret"]).key()
     if unknown := [event for event in given.get("events", ()) if event not in EVENTS]:
-        raise UsageError(f"events: there is no {unknown[0]!r}; there are {', '.join(EVENTS)}")
+        raise UsageError(f"events: {unknown_name('event', unknown[0], EVENTS)}")
 
 
 def _check_url(url: str, allow_private: bool) -> None:

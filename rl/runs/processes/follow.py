@@ -111,9 +111,14 @@ def _environment(folder: Path, job: TrainingJob) -> Iterator[dict[str, str]]:
 def _started(command: list[str], last: deque[str], variables: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
     """Ended when the block is left, whatever happened."""
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=variables,
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=variables,
         start_new_session=True,
-    )  # fmt: skip
+    )
     assert process.stderr is not None  # noqa: S101
     reader = threading.Thread(target=_keep, args=(process.stderr, last), daemon=True)
     reader.start()

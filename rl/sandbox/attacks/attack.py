@@ -29,9 +29,15 @@ def attempt(action, *arguments):
 """The control first: a box that starts nothing blocks everything. ``facts`` are those of ``World.facts``."""
 
 SMALL: Final = Limits(
-    wall_seconds=3, cpu_seconds=2, memory_bytes=64 * MIB, processes=16, file_bytes=4 * MIB, disk_bytes=8 * MIB,
-    files=500, output_bytes=64 * 1024,
-)  # fmt: skip
+    wall_seconds=3,
+    cpu_seconds=2,
+    memory_bytes=64 * MIB,
+    processes=16,
+    file_bytes=4 * MIB,
+    disk_bytes=8 * MIB,
+    files=500,
+    output_bytes=64 * 1024,
+)
 """Under which the attacks are tried. Programs of attacks know these numbers."""
 
 

@@ -41,12 +41,23 @@ class World:
         """What the program is told, on its stdin."""
         if language == "shell":
             return f"{self.cookie}\n"
-        return json.dumps({
-            "cookie": self.cookie, "folder": str(self.folder), "settings": str(self._settings), "secret_length": 20,
-            "database": str(self._database), "known": str(self._known), "package": str(Path(__file__).resolve()),
-            "victim": self.victim.pid, "parent": os.getpid(), "port": self._tcp.getsockname()[1],
-            "socket": self._path.getsockname(), "datagrams": self._datagrams.getsockname(), "abstract": f"\0{self.cookie}",
-        })  # fmt: skip
+        return json.dumps(
+            {
+                "cookie": self.cookie,
+                "folder": str(self.folder),
+                "settings": str(self._settings),
+                "secret_length": 20,
+                "database": str(self._database),
+                "known": str(self._known),
+                "package": str(Path(__file__).resolve()),
+                "victim": self.victim.pid,
+                "parent": os.getpid(),
+                "port": self._tcp.getsockname()[1],
+                "socket": self._path.getsockname(),
+                "datagrams": self._datagrams.getsockname(),
+                "abstract": f"\0{self.cookie}",
+            }
+        )
 
     def damage(self) -> list[str]:
         """What can be seen from outside, after the run."""
@@ -94,9 +105,12 @@ class World:
 
     def _listeners(self) -> list[tuple[str, socket.socket]]:
         return [
-            ("the TCP port", self._tcp), ("the UDP port", self._udp), ("the Unix socket", self._path),
-            ("the abstract Unix socket", self._abstract), ("the Unix socket for datagrams", self._datagrams),
-        ]  # fmt: skip
+            ("the TCP port", self._tcp),
+            ("the UDP port", self._udp),
+            ("the Unix socket", self._path),
+            ("the abstract Unix socket", self._abstract),
+            ("the Unix socket for datagrams", self._datagrams),
+        ]
 
     def _victim_command(self) -> list[str]:
         sleep = [shutil.which("sleep") or "/bin/sleep", f"{_SECONDS}.{self.cookie}"]

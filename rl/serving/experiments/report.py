@@ -25,8 +25,21 @@ def document(found: Look) -> dict[str, Any]:
     users = metrics.users(experiment)
     control = found.control.arm.version_name if found.control else "the control"
     names = [one.arm.version_name for one in found.challengers]
-    settings = ("name", "state", "metric", "minimum_effect", "confidence", "min_samples", "max_samples", "guard_metric",
-                "guard_margin", "ramp", "automatic", "started_at", "stopped_at")  # fmt: skip
+    settings = (
+        "name",
+        "state",
+        "metric",
+        "minimum_effect",
+        "confidence",
+        "min_samples",
+        "max_samples",
+        "guard_metric",
+        "guard_margin",
+        "ramp",
+        "automatic",
+        "started_at",
+        "stopped_at",
+    )
     return {
         "id": experiment.pk,
         "agent": experiment.agent.name,

@@ -51,9 +51,11 @@ class Choice:
 
     def requested(self) -> list[Requested]:
         return requested(
-            [{"id": clean(one["id"]), "function": {name: clean(one[name]) for name in ("name", "arguments")}}
-             for one in self.calls]
-        )  # fmt: skip
+            [
+                {"id": clean(one["id"]), "function": {name: clean(one[name]) for name in ("name", "arguments")}}
+                for one in self.calls
+            ]
+        )
 
     @property
     def says_something(self) -> bool:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rl.base.errors import UsageError
+from rl.base.names import unknown_name
 from rl.models import BASE, Deployment
 from rl.serving.allocation import pick, shares
 from rl.serving.upstreams import Upstream
@@ -128,10 +129,8 @@ def route(snapshot: Snapshot, key: KnownKey, model: str, unit: str, now: datetim
     name, pinned, version = model.partition("@")
     agent = snapshot.agents.get(name.lower())
     if agent is None or key.agent_id not in (None, agent.id):
-        known = ", ".join(sorted(one.name for one in snapshot.visible_to(key))[:20])
-        raise UsageError(
-            f"no agent is named {name[:100]!r}; " + (f"there are: {known}" if known else "there are none yet")
-        )
+        known = sorted(visible.name for visible in snapshot.visible_to(key))
+        raise UsageError(unknown_name("agent", name, known[:20]))
     if pinned:
         return Route(agent, _pinned(agent, version))
     if agent.split and (side := agent.split.side_of(unit, now)):

@@ -17,11 +17,16 @@ def load() -> Snapshot:
     splits = _splits()
     agents = {
         row.name.lower(): KnownAgent(
-            row.pk, row.name, row.created_at, row.system_prompt, row.response_length,
-            tuple(deployed[row.pk]), splits.get(row.pk),
+            row.pk,
+            row.name,
+            row.created_at,
+            row.system_prompt,
+            row.response_length,
+            tuple(deployed[row.pk]),
+            splits.get(row.pk),
         )
         for row in Agent.objects.only("name", "created_at", "system_prompt", "response_length")
-    }  # fmt: skip
+    }
     return Snapshot(agents, _keys())
 
 

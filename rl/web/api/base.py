@@ -16,6 +16,7 @@ from rest_framework.request import Request
 from rest_framework.serializers import BaseSerializer
 from rest_framework.views import APIView
 
+from rl.base.names import unknown_name
 from rl.models import ApiKey
 from rl.web.api.auth import key_of, visible_to
 from rl.web.api.throttles import RequestsPerMinute
@@ -55,7 +56,7 @@ class ApiView(GenericAPIView):
         given = self.request.query_params
         errors = {name: ["must not be empty; leave it out"] for name in known if given.get(name) == ""}
         unknown = sorted(set(given) - set(known))
-        errors |= {name: [f"unknown; there are {', '.join(sorted(known))}"] for name in unknown}
+        errors |= {name: [unknown_name("parameter", name, sorted(known))] for name in unknown}
         if errors:
             raise ValidationError(errors)
 

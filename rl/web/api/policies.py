@@ -72,9 +72,14 @@ class PolicyFeedback(ApiView):
         if trace is None:
             raise BadRequest(TOO_MANY_AGENTS)
         rated = feedback.rate(
-            trace, rater=RATER, scale="score", value=data["score"], notes=data.get("notes") or "", source=SOURCE,
+            trace,
+            rater=RATER,
+            scale="score",
+            value=data["score"],
+            notes=data.get("notes") or "",
+            source=SOURCE,
             api_key=self.key,
-        )  # fmt: skip
+        )
         event = rated.event
         told = {"id": event.pk, "agentId": trace.agent.name, "score": event.value, "createdAt": event.created_at}
         return Response(told, status=success(rated.changed))

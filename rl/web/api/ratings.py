@@ -123,6 +123,13 @@ def _only(traces: dict[str, list[Trace]], entry_id: str) -> Trace:
 
 def _event(trace: Trace, data: dict[str, Any], rater: str, key: ApiKey) -> Feedback:
     return rating(
-        trace, rater=rater, scale=Feedback.Scale.THUMB, value=THUMBS[data["rating"]], tags=data["tags"],
-        notes=data["notes"], rated_at=data.get("rated_at"), source=SOURCE, api_key=key,
-    )  # fmt: skip
+        trace,
+        rater=rater,
+        scale=Feedback.Scale.THUMB,
+        value=THUMBS[data["rating"]],
+        tags=data["tags"],
+        notes=data["notes"],
+        rated_at=data.get("rated_at"),
+        source=SOURCE,
+        api_key=key,
+    )

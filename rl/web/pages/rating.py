@@ -16,6 +16,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from rl.base.errors import RatchetError, UsageError
+from rl.base.names import unknown_name
 from rl.collect.feedback import write as feedback
 from rl.models import Agent, Feedback, Trace
 from rl.web import rating_queue
@@ -79,7 +80,7 @@ class Desk:
     def _action(self) -> str:
         action = self.request.POST.get("action", "rate")
         if action not in ("rate", "skip", "undo"):
-            raise UsageError(f"unknown action {action[:50]!r}; known: rate, skip, undo")
+            raise UsageError(unknown_name("action", action, ("rate", "skip", "undo")))
         return action
 
     def _rate(self) -> None:

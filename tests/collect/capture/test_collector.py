@@ -39,8 +39,14 @@ def test_a_file_has_exactly_the_fields_of_the_format(collector: TraceCollector, 
     stored = json.loads(path.read_text())
     assert list(stored) == FIELDS.split()
     assert list(stored["tool_calls"][0]) == [
-        "tool_name", "arguments", "result", "success", "duration_ms", "error", "timestamp",
-    ]  # fmt: skip
+        "tool_name",
+        "arguments",
+        "result",
+        "success",
+        "duration_ms",
+        "error",
+        "timestamp",
+    ]
     assert set(stored["reasoning_steps"][0]) == {"step_type", "content", "confidence", "insights", "issues"}
     assert list(stored["tasks_completed"][0]) == ["task_id", "type", "description", "timestamp", "result"]
     assert list(stored["tasks_failed"][0]) == ["task_id", "type", "description", "timestamp", "error"]

@@ -136,8 +136,9 @@ async def consumed(steps: AsyncIterator[str]) -> list[str]:
     return [item async for item in steps]
 
 
-@pytest.mark.parametrize("run", [lambda agent: list(agent.stream("boom")),
-                                 lambda agent: asyncio.run(consumed(agent.a_stream("boom")))])  # fmt: skip
+@pytest.mark.parametrize(
+    "run", [lambda agent: list(agent.stream("boom")), lambda agent: asyncio.run(consumed(agent.a_stream("boom")))]
+)
 def test_an_exception_in_a_generator_keeps_what_it_yielded(agent: Agent, collector: TraceCollector, run):
     with pytest.raises(Boom) as caught:
         run(agent)

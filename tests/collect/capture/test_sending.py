@@ -36,8 +36,12 @@ def test_what_is_sent(double: RatchetDouble, sending: Sending):
     assert (item["agent"], item["external_id"], item["session_id"]) == ("support-chat", trace_id, "default")
     assert item["prompt"] == [{"role": "user", "content": "Where is my parcel?"}]
     assert (item["response"], item["tokens_in"], item["tokens_out"], item["llm_calls"], item["cost"]) == (
-        "On its way.", 12, 5, 1, 0.25,
-    )  # fmt: skip
+        "On its way.",
+        12,
+        5,
+        1,
+        0.25,
+    )
     assert item["tool_calls"][0]["arguments"] == {"parcel": 7}
     assert collector.counts == {"written": 0, "sent": 1, "refused": 0, "kept": 0, "lost": 0, "waiting": 0}
 
@@ -53,8 +57,11 @@ def test_task_events_are_sent_in_their_order(double: RatchetDouble, sending: Sen
     assert collector.flush()
     [item] = double.stored.values()
     assert [(task["task_id"], task["status"]) for task in item["tasks"]] == [
-        ("t1", "created"), ("t2", "created"), ("t1", "failed"), ("t2", "completed"),
-    ]  # fmt: skip
+        ("t1", "created"),
+        ("t2", "created"),
+        ("t1", "failed"),
+        ("t2", "completed"),
+    ]
 
 
 def test_many_are_sent_in_few_batches(double: RatchetDouble, sending: Sending):

@@ -156,8 +156,10 @@ def test_a_method_that_runs_through_another_is_one_run_unless_it_names_another_s
     assert agent.run("q") == "q"
     assert asyncio.run(agent.a_run("delegate", session_id="s")) == "sub-questiondelegate"
     assert [(trace.user_query, trace.session_id) for trace in traces(collector)] == [
-        ("q", "default"), ("delegate", "s"), ("sub-question", "delegated"),
-    ]  # fmt: skip
+        ("q", "default"),
+        ("delegate", "s"),
+        ("sub-question", "delegated"),
+    ]
 
 
 def test_tools_that_run_at_once_in_one_run(collector: TraceCollector):

@@ -71,32 +71,56 @@ CODE_BYTES = marshal.dumps(compile("1", "x", "eval"))
 def calls() -> list[Case]:
     """A function of the standard library, called with REDUCE."""
     wanted: list[tuple[str, str, str, tuple[bytes, ...]]] = [
-        ("os", "system", RUN, (text(COMMAND),)), ("posix", "system", RUN, (text(COMMAND),)),
-        ("nt", "system", RUN, (text(COMMAND),)), ("os", "popen", RUN, (text(COMMAND),)),
-        ("os", "remove", FILE, (text("/tmp/x"),)), ("os", "fork", RUN, ()), ("os", "putenv", CALL, (text("A"), text("b"))),
-        ("subprocess", "Popen", RUN, (text(COMMAND),)), ("subprocess", "check_output", RUN, (text(COMMAND),)),
-        ("pty", "spawn", RUN, (text("/bin/sh"),)), ("shutil", "rmtree", FILE, (text("/tmp/none"),)),
-        ("builtins", "eval", CODE, (text("1+1"),)), ("builtins", "exec", CODE, (text("x=1"),)),
-        ("__builtin__", "eval", CODE, (text("1+1"),)), ("builtins", "compile", CODE, (text("1"), text("f"), text("eval"))),
-        ("builtins", "__import__", IMPORT, (text("antigravity"),)), ("builtins", "open", FILE, (text("/tmp/x"), text("w"))),
-        ("io", "open_code", FILE, (text("/etc/passwd"),)), ("_io", "FileIO", FILE, (text("/etc/passwd"),)),
-        ("importlib", "import_module", IMPORT, (text("this"),)), ("runpy", "run_path", CODE, (text("/tmp/x.py"),)),
-        ("runpy", "run_module", CODE, (text("this"),)), ("timeit", "timeit", CODE, (text("1"),)),
-        ("cProfile", "run", CODE, (text("1"),)), ("code", "interact", CODE, ()), ("pdb", "run", CODE, (text("1"),)),
+        ("os", "system", RUN, (text(COMMAND),)),
+        ("posix", "system", RUN, (text(COMMAND),)),
+        ("nt", "system", RUN, (text(COMMAND),)),
+        ("os", "popen", RUN, (text(COMMAND),)),
+        ("os", "remove", FILE, (text("/tmp/x"),)),
+        ("os", "fork", RUN, ()),
+        ("os", "putenv", CALL, (text("A"), text("b"))),
+        ("subprocess", "Popen", RUN, (text(COMMAND),)),
+        ("subprocess", "check_output", RUN, (text(COMMAND),)),
+        ("pty", "spawn", RUN, (text("/bin/sh"),)),
+        ("shutil", "rmtree", FILE, (text("/tmp/none"),)),
+        ("builtins", "eval", CODE, (text("1+1"),)),
+        ("builtins", "exec", CODE, (text("x=1"),)),
+        ("__builtin__", "eval", CODE, (text("1+1"),)),
+        ("builtins", "compile", CODE, (text("1"), text("f"), text("eval"))),
+        ("builtins", "__import__", IMPORT, (text("antigravity"),)),
+        ("builtins", "open", FILE, (text("/tmp/x"), text("w"))),
+        ("io", "open_code", FILE, (text("/etc/passwd"),)),
+        ("_io", "FileIO", FILE, (text("/etc/passwd"),)),
+        ("importlib", "import_module", IMPORT, (text("this"),)),
+        ("runpy", "run_path", CODE, (text("/tmp/x.py"),)),
+        ("runpy", "run_module", CODE, (text("this"),)),
+        ("timeit", "timeit", CODE, (text("1"),)),
+        ("cProfile", "run", CODE, (text("1"),)),
+        ("code", "interact", CODE, ()),
+        ("pdb", "run", CODE, (text("1"),)),
         ("socket", "create_connection", NETWORK, (b"(" + text("127.0.0.1") + b"K\x09t",)),
         ("socket", "gethostbyname", NETWORK, (text("localhost"),)),
         ("urllib.request", "urlopen", NETWORK, (text("http://127.0.0.1:9/"),)),
-        ("webbrowser", "open", RUN, (text("http://127.0.0.1:9/"),)), ("ctypes", "CDLL", CODE, (text("libc.so.6"),)),
-        ("ctypes", "string_at", CRASH, (b"K\x00",)), ("marshal", "loads", CODE, (raw(CODE_BYTES),)),
-        ("pickle", "loads", CODE, (raw(INNER),)), ("_pickle", "loads", CODE, (raw(INNER),)), ("sys", "exit", CRASH, ()),
-        ("os", "_exit", CRASH, (b"K\x00",)), ("os", "abort", CRASH, ()), ("time", "sleep", TIME, (b"M\x10\x0e",)),
-        ("builtins", "input", TIME, ()), ("signal", "alarm", CALL, (b"K\x01",)),
-        ("atexit", "register", CALL, (name("os", "abort"),)), ("sys", "settrace", CALL, (name("os", "abort"),)),
-        ("gc", "get_objects", CALL, ()), ("builtins", "globals", CALL, ()),
-        ("torch", "load", CODE, (text("/tmp/x.pt"),)), ("torch.storage", "_load_from_bytes", CODE, (raw(INNER),)),
+        ("webbrowser", "open", RUN, (text("http://127.0.0.1:9/"),)),
+        ("ctypes", "CDLL", CODE, (text("libc.so.6"),)),
+        ("ctypes", "string_at", CRASH, (b"K\x00",)),
+        ("marshal", "loads", CODE, (raw(CODE_BYTES),)),
+        ("pickle", "loads", CODE, (raw(INNER),)),
+        ("_pickle", "loads", CODE, (raw(INNER),)),
+        ("sys", "exit", CRASH, ()),
+        ("os", "_exit", CRASH, (b"K\x00",)),
+        ("os", "abort", CRASH, ()),
+        ("time", "sleep", TIME, (b"M\x10\x0e",)),
+        ("builtins", "input", TIME, ()),
+        ("signal", "alarm", CALL, (b"K\x01",)),
+        ("atexit", "register", CALL, (name("os", "abort"),)),
+        ("sys", "settrace", CALL, (name("os", "abort"),)),
+        ("gc", "get_objects", CALL, ()),
+        ("builtins", "globals", CALL, ()),
+        ("torch", "load", CODE, (text("/tmp/x.pt"),)),
+        ("torch.storage", "_load_from_bytes", CODE, (raw(INNER),)),
         ("numpy.testing._private.utils", "runstring", CODE, (text("1"), b"}")),
         ("toolboxv2.mods.isaa.base.Agent.types", "AgentCheckpoint", IMPORT, ()),
-    ]  # fmt: skip
+    ]
     uncontrolled = {
         "nt",
         "__builtin__",
@@ -108,14 +132,42 @@ def calls() -> list[Case]:
         "gc",
         "signal",
     }
-    loud = {"system", "popen", "Popen", "check_output", "spawn", "remove", "rmtree", "eval", "exec", "compile", "open",
-            "open_code", "FileIO", "import_module", "__import__", "run_path", "create_connection", "gethostbyname",
-            "urlopen", "CDLL", "fork", "putenv", "string_at", "timeit"}  # fmt: skip
+    loud = {
+        "system",
+        "popen",
+        "Popen",
+        "check_output",
+        "spawn",
+        "remove",
+        "rmtree",
+        "eval",
+        "exec",
+        "compile",
+        "open",
+        "open_code",
+        "FileIO",
+        "import_module",
+        "__import__",
+        "run_path",
+        "create_connection",
+        "gethostbyname",
+        "urlopen",
+        "CDLL",
+        "fork",
+        "putenv",
+        "string_at",
+        "timeit",
+    }
     return [
-        Case("a function called", f"{module}.{attribute}", must_not, whole(call(name(module, attribute), *arguments)),
-             control=attribute in loud and module not in uncontrolled)
+        Case(
+            "a function called",
+            f"{module}.{attribute}",
+            must_not,
+            whole(call(name(module, attribute), *arguments)),
+            control=attribute in loud and module not in uncontrolled,
+        )
         for module, attribute, must_not, arguments in wanted
-    ]  # fmt: skip
+    ]
 
 
 def chains() -> list[Case]:
@@ -127,12 +179,29 @@ def chains() -> list[Case]:
         ("getattr of a function's __globals__", LOOKUP, call(get, name("os", "popen"), text("__globals__"))),
         ("functools.partial", RUN, call(call(name("functools", "partial"), name("os", "system"), text(COMMAND)))),
         ("functools.reduce", RUN, call(name("functools", "reduce"), name("os", "system"), b"]" + text(COMMAND) + b"a")),
-        ("operator.attrgetter", RUN, call(call(call(name("operator", "attrgetter"), text("system")), name("os", "path")))),
-        ("operator.methodcaller", RUN, call(call(name("operator", "methodcaller"), text("system"), text(COMMAND)), b"N")),
-        ("map, drained by list", RUN, call(name("builtins", "list"), call(name("builtins", "map"), name("os", "system"),
-                                                                         b"]" + text(COMMAND) + b"a"))),
-        ("types.FunctionType of marshalled code", CODE,
-         call(call(name("types", "FunctionType"), call(name("marshal", "loads"), raw(CODE_BYTES)), b"}"))),
+        (
+            "operator.attrgetter",
+            RUN,
+            call(call(call(name("operator", "attrgetter"), text("system")), name("os", "path"))),
+        ),
+        (
+            "operator.methodcaller",
+            RUN,
+            call(call(name("operator", "methodcaller"), text("system"), text(COMMAND)), b"N"),
+        ),
+        (
+            "map, drained by list",
+            RUN,
+            call(
+                name("builtins", "list"),
+                call(name("builtins", "map"), name("os", "system"), b"]" + text(COMMAND) + b"a"),
+            ),
+        ),
+        (
+            "types.FunctionType of marshalled code",
+            CODE,
+            call(call(name("types", "FunctionType"), call(name("marshal", "loads"), raw(CODE_BYTES)), b"}")),
+        ),
         ("type() with three arguments", CODE, call(name("builtins", "type"), text("X"), b")", b"}")),
         ("a dotted name through collections", LOOKUP, call(dotted("collections", "_sys.modules.get"), text("os"))),
         ("a dotted name through datetime", LOOKUP, call(dotted("datetime", "sys.modules.__getitem__"), text("os"))),
@@ -143,16 +212,21 @@ def chains() -> list[Case]:
         ("a relative module", IMPORT, call(dotted("..os", "system"), text(COMMAND))),
         ("a module's name with a NUL", IMPORT, call(dotted("os\x00", "system"), text(COMMAND))),
         ("half a surrogate pair as name", IMPORT, dotted("\ud800", "x")),
-        ("copyreg._reconstructor of another class", CALL,
-         call(name("copy_reg", "_reconstructor"), name("subprocess", "Popen"), name("builtins", "object"), b"N")),
+        (
+            "copyreg._reconstructor of another class",
+            CALL,
+            call(name("copy_reg", "_reconstructor"), name("subprocess", "Popen"), name("builtins", "object"), b"N"),
+        ),
         ("copyreg.__newobj__", CALL, call(name("copyreg", "__newobj__"), name("subprocess", "Popen"), text(COMMAND))),
         ("copyreg.add_extension", BEND, call(name("copyreg", "add_extension"), text("os"), text("system"), b"K\x01")),
         ("codecs.decode with a codec that unpacks", MEMORY, call(name("codecs", "decode"), raw(b"x"), text("zlib"))),
         ("_codecs.encode with another codec", IMPORT, call(name("_codecs", "encode"), text("x"), text("rot13"))),
-    ]  # fmt: skip
+    ]
     controlled = {"functools.partial", "getattr of getattr", "map, drained by list", "a dotted name through builtins"}
-    return [Case("a function found on the way", title, must_not, whole(body), control=title in controlled)
-            for title, must_not, body in cases]  # fmt: skip
+    return [
+        Case("a function found on the way", title, must_not, whole(body), control=title in controlled)
+        for title, must_not, body in cases
+    ]
 
 
 def other_calls() -> list[Case]:
@@ -167,13 +241,34 @@ def other_calls() -> list[Case]:
         ("NEWOBJ of what was called", RUN, SYSTEM + argument + b"\x81", "refused", False),
         ("NEWOBJ_EX", RUN, popen + argument + b"}" + text("shell") + b"\x88s\x92", "data", False),
         ("NEWOBJ_EX without keywords", CRASH, popen + argument + b"N\x92", "refused", False),
-        ("BUILD, which calls __setstate__", CALL, name("collections", "Counter") + b")\x81}" + text("x") + nested + b"sb",
-         "data", True),
-        ("BUILD of a function's __defaults__", BEND, name("os", "system") + b"}" + text("__defaults__") + b")sb",
-         "refused", False),
-        ("BUILD of a class", BEND, name("collections", "OrderedDict") + b"}" + text("x") + b"K\x01sb", "refused", False),
-        ("BUILD of __class__ and __dict__", BEND, name("x", "Y") + b")\x81}(" + text("__class__") + nested + text("__dict__")
-         + b"}ub", "data", False),
+        (
+            "BUILD, which calls __setstate__",
+            CALL,
+            name("collections", "Counter") + b")\x81}" + text("x") + nested + b"sb",
+            "data",
+            True,
+        ),
+        (
+            "BUILD of a function's __defaults__",
+            BEND,
+            name("os", "system") + b"}" + text("__defaults__") + b")sb",
+            "refused",
+            False,
+        ),
+        (
+            "BUILD of a class",
+            BEND,
+            name("collections", "OrderedDict") + b"}" + text("x") + b"K\x01sb",
+            "refused",
+            False,
+        ),
+        (
+            "BUILD of __class__ and __dict__",
+            BEND,
+            name("x", "Y") + b")\x81}(" + text("__class__") + nested + text("__dict__") + b"}ub",
+            "data",
+            False,
+        ),
         ("BUILD of slots", BEND, name("x", "Y") + b")\x81N}" + text("__slots__") + nested + b"s\x86b", "data", False),
         ("BUILD of a dict", CRASH, b"}}b", "refused", False),
         ("in a list", RUN, b"]" + SYSTEM + b"a", "data", True),
@@ -186,8 +281,13 @@ def other_calls() -> list[Case]:
         ("in the arguments of itself", RUN, call(name("os", "system"), SYSTEM), "data", True),
         ("in what is dropped again", RUN, SYSTEM + b"0N", "data", True),
         ("in what lies under a dropped mark", RUN, b"(" + SYSTEM + b"1N", "data", True),
-        ("fetched from the memo", RUN, name("os", "system") + b"q\x00(" + text(COMMAND) + b"tRh\x00("
-         + text(COMMAND) + b"tR\x86", "data", True),
+        (
+            "fetched from the memo",
+            RUN,
+            name("os", "system") + b"q\x00(" + text(COMMAND) + b"tRh\x00(" + text(COMMAND) + b"tR\x86",
+            "data",
+            True,
+        ),
         ("a persistent id", LOOKUP, b"Pos.system\n", "refused", False),
         ("a persistent object", LOOKUP, SYSTEM + b"Q", "refused", True),
         ("an extension of one byte", LOOKUP, b"\x82\x01", "refused", False),
@@ -195,9 +295,11 @@ def other_calls() -> list[Case]:
         ("an extension of four bytes", LOOKUP, b"\x84\x01\x00\x00\x00", "refused", False),
         ("a buffer from outside", LOOKUP, b"\x97", "refused", False),
         ("a read-only buffer", LOOKUP, raw(b"x") + b"\x98", "refused", False),
-    ]  # fmt: skip
-    return [Case("another way to call", title, must_not, whole(body), outcome, control=control)
-            for title, must_not, body, outcome, control in cases]  # fmt: skip
+    ]
+    return [
+        Case("another way to call", title, must_not, whole(body), outcome, control=control)
+        for title, must_not, body, outcome, control in cases
+    ]
 
 
 def known_types() -> list[Case]:
@@ -213,23 +315,45 @@ def known_types() -> list[Case]:
         ("Fraction with a large exponent", TIME, call(name("fractions", "Fraction"), text("1E99999999")), "data"),
         ("datetime in the year 65535", CRASH, call(name("datetime", "datetime"), raw(b"\xff" * 10)), "data"),
         ("datetime of three bytes", CRASH, call(name("datetime", "datetime"), raw(b"abc")), "data"),
-        ("datetime in a zone that is a call", RUN,
-         call(name("datetime", "datetime"), raw(b"\x07\xea\x01\x01" + b"\x00" * 6), SYSTEM), "data"),
+        (
+            "datetime in a zone that is a call",
+            RUN,
+            call(name("datetime", "datetime"), raw(b"\x07\xea\x01\x01" + b"\x00" * 6), SYSTEM),
+            "data",
+        ),
         ("time with hour 200", CRASH, call(name("datetime", "time"), raw(b"\xc8" * 6)), "data"),
         ("date of month 0", CRASH, call(name("datetime", "date"), raw(b"\x07\xea\x00\x01")), "data"),
         ("timedelta of 10**12 days", CRASH, call(name("datetime", "timedelta"), huge), "data"),
-        ("timezone of 48 hours", CRASH,
-         call(name("datetime", "timezone"), call(name("datetime", "timedelta"), b"K\x02")), "data"),
-        ("ZoneInfo, which reads a file", FILE,
-         call(dotted("zoneinfo", "ZoneInfo._unpickle"), text("../../etc/passwd"), b"K\x01"), "data"),
+        (
+            "timezone of 48 hours",
+            CRASH,
+            call(name("datetime", "timezone"), call(name("datetime", "timedelta"), b"K\x02")),
+            "data",
+        ),
+        (
+            "ZoneInfo, which reads a file",
+            FILE,
+            call(dotted("zoneinfo", "ZoneInfo._unpickle"), text("../../etc/passwd"), b"K\x01"),
+            "data",
+        ),
         ("path of numbers", CRASH, call(name("pathlib", "PosixPath"), b"K\x01"), "data"),
         ("uuid of a text", CRASH, name("uuid", "UUID") + b")\x81}" + text("int") + text("x") + b"sb", "data"),
-        ("uuid of a negative number", CRASH, name("uuid", "UUID") + b")\x81}" + text("int") + integer(-1) + b"sb", "data"),
+        (
+            "uuid of a negative number",
+            CRASH,
+            name("uuid", "UUID") + b")\x81}" + text("int") + integer(-1) + b"sb",
+            "data",
+        ),
         ("OrderedDict of triples", CRASH, call(name("collections", "OrderedDict"), b"]" + b"NNN\x87a"), "data"),
-        ("defaultdict that calls a function", RUN, call(name("collections", "defaultdict"), name("os", "abort")), "data"),
+        (
+            "defaultdict that calls a function",
+            RUN,
+            call(name("collections", "defaultdict"), name("os", "abort")),
+            "data",
+        ),
         ("deque of a call", RUN, call(name("collections", "deque"), SYSTEM), "data"),
         ("getattr of a text", LOOKUP, call(name("builtins", "getattr"), text("x"), text("__class__")), "data"),
-    ]  # fmt: skip
+    ]
     return [
         Case("a known type, misused", title, must_not, whole(body), outcome) for title, must_not, body, outcome in cases
     ]
@@ -268,10 +392,28 @@ def bombs() -> list[Case]:
         ("60,000 members of a set with one hash", TIME, members, "data", {}),
         ("100,000 lists within each other", CRASH, b"]" * 100_000 + b"a" * 99_999, "refused", {}),
         ("100,000 tuples within each other", CRASH, b")" + b"\x85" * 100_000, "refused", {}),
-        ("shared lists that are deep together", CRASH, (b"]" * 40 + b"a" * 39) + b"q\x000" + b"]" * 40 + b"h\x00" + b"a" * 40
-         + b"q\x010" + b"]" * 40 + b"h\x01" + b"a" * 40, "refused", {}),
-        ("calls within each other", CRASH,
-         b"".join(name("x", "Y") for _ in range(2000)) + b")" + b"R\x85" * 1999 + b"R", "refused", {}),
+        (
+            "shared lists that are deep together",
+            CRASH,
+            (b"]" * 40 + b"a" * 39)
+            + b"q\x000"
+            + b"]" * 40
+            + b"h\x00"
+            + b"a" * 40
+            + b"q\x010"
+            + b"]" * 40
+            + b"h\x01"
+            + b"a" * 40,
+            "refused",
+            {},
+        ),
+        (
+            "calls within each other",
+            CRASH,
+            b"".join(name("x", "Y") for _ in range(2000)) + b")" + b"R\x85" * 1999 + b"R",
+            "refused",
+            {},
+        ),
         ("an integer of 2 GB", MEMORY, b"\x8b\xff\xff\xff\x7f", "refused", {}),
         ("an integer of negative length", CRASH, b"\x8b\xff\xff\xff\xff", "refused", {}),
         ("an integer of 300 bytes", TIME, b"\x8b\x2c\x01\x00\x00" + b"\x01" * 300, "refused", {}),
@@ -290,10 +432,19 @@ def bombs() -> list[Case]:
         ("index 10**9 of the memo, in text", MEMORY, b"Np1000000000\n", "refused", {}),
         ("a file larger than allowed", MEMORY, raw(b"x" * 2000), "refused", {"file_bytes": 1000}),
         ("a name of 100,000 characters", MEMORY, name("x" * 100_000, "y"), "refused", {}),
-        ("a name that getattr makes longer and longer", MEMORY, name("x", "y") + b"q\x00"
-         + b"".join(b"0" + name("builtins", "getattr") + b"h" + bytes([n]) + text("z" * 400) + b"\x86Rq" + bytes([n + 1])
-                    for n in range(40)), "data", {}),
-    ]  # fmt: skip
+        (
+            "a name that getattr makes longer and longer",
+            MEMORY,
+            name("x", "y")
+            + b"q\x00"
+            + b"".join(
+                b"0" + name("builtins", "getattr") + b"h" + bytes([n]) + text("z" * 400) + b"\x86Rq" + bytes([n + 1])
+                for n in range(40)
+            ),
+            "data",
+            {},
+        ),
+    ]
     return [
         Case("a bomb", title, must_not, whole(body), outcome, limits)
         for title, must_not, body, outcome, limits in cases
@@ -353,7 +504,7 @@ def tricks() -> list[Case]:
         ("an object that is its own state", name("x", "Y") + b")\x81q\x00h\x00b.", "data"),
         ("an object that is in its own arguments", b"]q\x00" + name("x", "Y") + b"h\x00\x85Ra.", "data"),
         ("field names of the reader's own", b"}(" + text("$pairs") + b"]" + text("$class") + b"Nu.", "data"),
-    ]  # fmt: skip
+    ]
     return [Case("opcodes out of order", title, CRASH, data, outcome) for title, data, outcome in cases]
 
 

@@ -34,9 +34,14 @@ def test_each_question_goes_with_the_next_answer():
 
 def test_empty_messages_do_not_count():
     found = conversations(
-        said("user", " "), said("assistant", "hello"), said("user", "a"), said("assistant", ""), said("assistant", "\n"),
-        said("assistant", "1"), said("assistant", "2"),
-    )  # fmt: skip
+        said("user", " "),
+        said("assistant", "hello"),
+        said("user", "a"),
+        said("assistant", ""),
+        said("assistant", "\n"),
+        said("assistant", "1"),
+        said("assistant", "2"),
+    )
     assert words(found) == [("a", "1")]
 
 
@@ -47,9 +52,13 @@ def test_two_questions_in_a_row_have_the_same_answer_and_one_without_answer_has_
 
 def test_tools_between_question_and_answer_are_its_tool_calls():
     found = conversations(
-        said("tool", "before", name="none"), said("user", "a"), said("tool", "x" * 3000, name="search", arguments={"q": 1}),
-        said("tool", "", name="fetch", error="timed out"), said("assistant", "1"), said("tool", "after", name="none"),
-    )  # fmt: skip
+        said("tool", "before", name="none"),
+        said("user", "a"),
+        said("tool", "x" * 3000, name="search", arguments={"q": 1}),
+        said("tool", "", name="fetch", error="timed out"),
+        said("assistant", "1"),
+        said("tool", "after", name="none"),
+    )
     search, fetch = found[0]["tool_calls"]
     assert (search["tool_name"], search["arguments"], search["success"]) == ("search", {"q": 1}, True)
     assert len(search["result"]) == 2000
@@ -113,11 +122,18 @@ def test_tasks_have_their_status_and_times_and_texts_are_cut():
     assert (len(found["description"]), found["result"]) == (500, '{"rows": [1]}')
 
 
-@pytest.mark.parametrize("scopes", [
-    {"delegation": {"loop_1": {"plan": "p"}, "loop_2": "", "x": 1}, "reasoning": RESULT},
-    {"delegation.loop_1": {"plan": "p"}, "delegation.x": 1, **{f"reasoning.{name}": RESULT[name] for name in RESULT}},
-    {"$class": "Scopes", "$mapping": {"delegation": {"loop_1": {"plan": "p"}}, "reasoning": RESULT}},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "scopes",
+    [
+        {"delegation": {"loop_1": {"plan": "p"}, "loop_2": "", "x": 1}, "reasoning": RESULT},
+        {
+            "delegation.loop_1": {"plan": "p"},
+            "delegation.x": 1,
+            **{f"reasoning.{name}": RESULT[name] for name in RESULT},
+        },
+        {"$class": "Scopes", "$mapping": {"delegation": {"loop_1": {"plan": "p"}}, "reasoning": RESULT}},
+    ],
+)
 def test_delegation_loops_and_the_final_result_are_reasoning(scopes: dict[str, Any]):
     assert about(variable_scopes=scopes)["reasoning_steps"] == [
         {"step_type": "delegation", "content": '{"plan": "p"}', "confidence": None},

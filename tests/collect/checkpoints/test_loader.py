@@ -14,10 +14,22 @@ from tests.collect.checkpoints.hostile import call, dotted, name, text, whole
 from tests.collect.checkpoints.make_checkpoints import write_checkpoints
 
 KEYS = [
-    "total_traces", "unique_sessions", "labeled_traces", "unlabeled_traces", "traces_with_tool_calls",
-    "traces_with_reasoning", "unique_tools_used", "tools_list", "avg_query_length", "avg_response_length",
-    "total_tokens_in", "total_tokens_out", "total_cost", "agents_discovered", "checkpoints_available",
-]  # fmt: skip
+    "total_traces",
+    "unique_sessions",
+    "labeled_traces",
+    "unlabeled_traces",
+    "traces_with_tool_calls",
+    "traces_with_reasoning",
+    "unique_tools_used",
+    "tools_list",
+    "avg_query_length",
+    "avg_response_length",
+    "total_tokens_in",
+    "total_tokens_out",
+    "total_cost",
+    "agents_discovered",
+    "checkpoints_available",
+]
 
 
 @pytest.fixture

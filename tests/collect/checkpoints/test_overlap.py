@@ -14,14 +14,27 @@ BEGIN = datetime(2026, 1, 5, 9, tzinfo=UTC)
 
 def trace(number: int, answer: str = "1", tools: int = 0, timestamp: str | None = None) -> ExecutionTrace:
     when = (BEGIN + timedelta(minutes=number)).isoformat() if timestamp is None else timestamp
-    return ExecutionTrace(f"t{number}", timestamp=when, user_query=f"q{number}", final_response=answer,
-                          tool_calls=[ToolCall("search")] * tools)  # fmt: skip
+    return ExecutionTrace(
+        f"t{number}",
+        timestamp=when,
+        user_query=f"q{number}",
+        final_response=answer,
+        tool_calls=[ToolCall("search")] * tools,
+    )
 
 
 def task(name: str, status: str = "completed", minute: int | None = None) -> dict[str, Any]:
     created = "" if minute is None else (BEGIN + timedelta(minutes=minute)).isoformat()
-    return {"task_id": name, "status": status, "type": "t", "description": "d", "result": "r", "error": "e",
-            "created_at": created, "ended_at": ""}  # fmt: skip
+    return {
+        "task_id": name,
+        "status": status,
+        "type": "t",
+        "description": "d",
+        "result": "r",
+        "error": "e",
+        "created_at": created,
+        "ended_at": "",
+    }
 
 
 def step(content: str) -> dict[str, Any]:
@@ -39,8 +52,10 @@ def test_each_conversation_is_there_once_in_the_newest_words(order: int):
     newer = checkpoint(2, trace(0, "final"), trace(2))
     found = combined([older, newer][::order])
     assert [(one.trace.trace_id, one.trace.final_response, one.filename) for one in found] == [
-        ("t0", "final", "2.pkl"), ("t1", "1", "1.pkl"), ("t2", "1", "2.pkl"),
-    ]  # fmt: skip
+        ("t0", "final", "2.pkl"),
+        ("t1", "1", "1.pkl"),
+        ("t2", "1", "2.pkl"),
+    ]
 
 
 @pytest.mark.parametrize("order", [1, -1], ids=["oldest first", "newest first"])

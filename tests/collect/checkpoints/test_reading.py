@@ -71,31 +71,62 @@ class Model:
 NAIVE = datetime(2026, 1, 5, 9, 30, 1, 5)  # noqa: DTZ001
 BERLIN = timezone(timedelta(hours=1))
 VALUES: list[tuple[Any, Any]] = [
-    (None, None), (True, True), (0, 0), (-129, -129), (70_000, 70_000), (2**40, 2**40), (-(2**100), -(2**100)),
-    (1.5, 1.5), (float("inf"), None), (float("nan"), None), ("é 中 😀 \\ \n", "é 中 😀 \\ \n"), ("\ud83d", "\ud83d"),
+    (None, None),
+    (True, True),
+    (0, 0),
+    (-129, -129),
+    (70_000, 70_000),
+    (2**40, 2**40),
+    (-(2**100), -(2**100)),
+    (1.5, 1.5),
+    (float("inf"), None),
+    (float("nan"), None),
+    ("é 中 😀 \\ \n", "é 中 😀 \\ \n"),
+    ("\ud83d", "\ud83d"),
     ("x" * 70_000, "x" * 70_000),
-    (b"", {"$bytes": ""}), (b"\x00\xff", {"$bytes": "AP8="}), (bytearray(b"ab"), {"$bytes": "YWI="}),
-    ([1, [2]], [1, [2]]), ((), []), ((1, 2, 3, 4), [1, 2, 3, 4]), ({3}, [3]), (frozenset([3]), [3]),
+    (b"", {"$bytes": ""}),
+    (b"\x00\xff", {"$bytes": "AP8="}),
+    (bytearray(b"ab"), {"$bytes": "YWI="}),
+    ([1, [2]], [1, [2]]),
+    ((), []),
+    ((1, 2, 3, 4), [1, 2, 3, 4]),
+    ({3}, [3]),
+    (frozenset([3]), [3]),
     ({"a": {"b": 1}}, {"a": {"b": 1}}),
     ({1: "i", None: "n", False: "f", 0.5: "h"}, {"1": "i", "null": "n", "false": "f", "0.5": "h"}),
-    ({1: "i", "1": "t"}, {"$pairs": [[1, "i"], ["1", "t"]]}), ({(1, 2): 3}, {"$pairs": [[[1, 2], 3]]}),
+    ({1: "i", "1": "t"}, {"$pairs": [[1, "i"], ["1", "t"]]}),
+    ({(1, 2): 3}, {"$pairs": [[[1, 2], 3]]}),
     ({Mood.GOOD: 1}, {"good": 1}),
-    (collections.OrderedDict(b=1, a=2), {"b": 1, "a": 2}), (collections.defaultdict(list, a=[1]), {"a": [1]}),
-    (collections.Counter("aab"), {"a": 2, "b": 1}), (collections.deque([1, 2], 3), [1, 2]),
-    (NAIVE, "2026-01-05T09:30:01.000005"), (NAIVE.replace(fold=1), "2026-01-05T09:30:01.000005"),
+    (collections.OrderedDict(b=1, a=2), {"b": 1, "a": 2}),
+    (collections.defaultdict(list, a=[1]), {"a": [1]}),
+    (collections.Counter("aab"), {"a": 2, "b": 1}),
+    (collections.deque([1, 2], 3), [1, 2]),
+    (NAIVE, "2026-01-05T09:30:01.000005"),
+    (NAIVE.replace(fold=1), "2026-01-05T09:30:01.000005"),
     (datetime(2026, 1, 5, tzinfo=UTC), "2026-01-05T00:00:00+00:00"),
     (datetime(2026, 1, 5, tzinfo=BERLIN), "2026-01-05T00:00:00+01:00"),
-    (date(2026, 1, 5), "2026-01-05"), (time(9, 30), "09:30:00"), (timedelta(minutes=1.5), 90.0), (UTC, "UTC"),
-    (UUID(int=7), "00000000-0000-0000-0000-000000000007"), (Decimal("-1.25"), -1.25), (2j, "2j"),
-    (PurePosixPath("/srv/data"), "/srv/data"), (PurePosixPath("a/b"), "a/b"), (PureWindowsPath("C:/x"), "C:\\x"),
+    (date(2026, 1, 5), "2026-01-05"),
+    (time(9, 30), "09:30:00"),
+    (timedelta(minutes=1.5), 90.0),
+    (UTC, "UTC"),
+    (UUID(int=7), "00000000-0000-0000-0000-000000000007"),
+    (Decimal("-1.25"), -1.25),
+    (2j, "2j"),
+    (PurePosixPath("/srv/data"), "/srv/data"),
+    (PurePosixPath("a/b"), "a/b"),
+    (PureWindowsPath("C:/x"), "C:\\x"),
     (Mood.GOOD, {"$class": f"{HERE}.Mood", "$value": "good"}),
     (Outer.Inner.ONE, {"$class": f"{HERE}.Outer.Inner", "$value": 1}),
-    (Point(1, [2]), {"$class": f"{HERE}.Point", "x": 1, "y": [2]}), (Frozen(1), {"$class": f"{HERE}.Frozen", "$state": [1]}),
-    (Dict(a=1), {"$class": f"{HERE}.Dict", "$mapping": {"a": 1}}), (List([1]), {"$class": f"{HERE}.List", "$elements": [1]}),
-    (Text("x"), {"$class": f"{HERE}.Text", "$value": "x"}), (Model(), {"$class": f"{HERE}.Model", "x": 1}),
+    (Point(1, [2]), {"$class": f"{HERE}.Point", "x": 1, "y": [2]}),
+    (Frozen(1), {"$class": f"{HERE}.Frozen", "$state": [1]}),
+    (Dict(a=1), {"$class": f"{HERE}.Dict", "$mapping": {"a": 1}}),
+    (List([1]), {"$class": f"{HERE}.List", "$elements": [1]}),
+    (Text("x"), {"$class": f"{HERE}.Text", "$value": "x"}),
+    (Model(), {"$class": f"{HERE}.Model", "x": 1}),
     (ValueError("no", 1), {"$class": "builtins.ValueError", "$arguments": ["no", 1]}),
-    (Point, {"$type": f"{HERE}.Point"}), (len, {"$type": "builtins.len"}),
-]  # fmt: skip
+    (Point, {"$type": f"{HERE}.Point"}),
+    (len, {"$type": "builtins.len"}),
+]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -105,11 +136,14 @@ def test_a_value_is_the_same_plain_data_in_every_protocol(value: Any, plain: Any
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**200), 2**200) | st.text()
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**200), 2**200)
+    | st.text()
     | st.floats(allow_nan=False, allow_infinity=False),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=25,
-)  # fmt: skip
+)
 
 
 @given(JSON, st.sampled_from(PROTOCOLS))
@@ -136,8 +170,10 @@ def test_a_checkpoint_reads_the_same_in_every_protocol_and_its_package_is_never_
     assert first["$class"] == "toolboxv2.mods.isaa.base.Agent.types.AgentCheckpoint"
     assert first["agent_state"]["amd_data"]["name"] == "support"
     assert first["results_store"]["usage"] == {
-        "$class": "toolboxv2.mods.isaa.base.Agent.types.Usage", "calls": 3, "tools": ["a", "b"],
-    }  # fmt: skip
+        "$class": "toolboxv2.mods.isaa.base.Agent.types.Usage",
+        "calls": 3,
+        "tools": ["a", "b"],
+    }
     assert first["metadata"]["self"] == {"$cycle": True}
     assert first["active_flows"] == [{"$cycle": True}]
     assert not [each for each in sys.modules if each.startswith("toolboxv2")]

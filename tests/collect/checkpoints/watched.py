@@ -78,8 +78,13 @@ def report(case: Case) -> dict[str, Any]:
     modules, began = set(sys.modules), time.process_time()
     found = outcome(case.data, case.limits)
     told = looked_through(case.data) if not case.limits else found
-    return {"outcome": found, "told": told, "events": sorted(set(events)), "imported": sorted(set(sys.modules) - modules),
-            "seconds": time.process_time() - began}  # fmt: skip
+    return {
+        "outcome": found,
+        "told": told,
+        "events": sorted(set(events)),
+        "imported": sorted(set(sys.modules) - modules),
+        "seconds": time.process_time() - began,
+    }
 
 
 def control(case: Case) -> list[str]:

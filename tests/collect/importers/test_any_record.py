@@ -30,14 +30,24 @@ CHAT = [
 SEEDS: dict[str, list[dict[str, Any]]] = {
     "openai_chat": [{"messages": CHAT, "tools": []}],
     "openai_preference": [
-        {"input": {"messages": CHAT[:1]}, "preferred_output": [CHAT[1]], "non_preferred_output": [said("assistant", "n")]}
+        {
+            "input": {"messages": CHAT[:1]},
+            "preferred_output": [CHAT[1]],
+            "non_preferred_output": [said("assistant", "n")],
+        }
     ],
     "sharegpt": [
-        {"id": "1", "conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello."}], "system": "s"}
+        {
+            "id": "1",
+            "conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello."}],
+            "system": "s",
+        }
     ],
     "trl": [
-        {"prompt": "p", "completion": "c", "label": True}, {"prompt": CHAT[:1], "chosen": [CHAT[1]], "rejected": "r"},
-        {"prompt": "p", "completions": ["a", "b"], "rewards": [0, 1]}, {"chosen": "a b", "rejected": "a c"},
+        {"prompt": "p", "completion": "c", "label": True},
+        {"prompt": CHAT[:1], "chosen": [CHAT[1]], "rejected": "r"},
+        {"prompt": "p", "completions": ["a", "b"], "rewards": [0, 1]},
+        {"chosen": "a b", "rejected": "a c"},
         {"prompt": "p", "completions": ["a", "b"], "labels": [True, False]},
     ],
     "langfuse_score": [TRACE, SCORE, {**TRACE, "scores": [SCORE]}, {**TRACE, "tone": ["good"], "x": [1]}],
@@ -45,7 +55,7 @@ SEEDS: dict[str, list[dict[str, Any]]] = {
     "n3": [test_n3.GOOD],
     "ocd_decision": [test_ocd_decision.DECISION, test_ocd_decision.EXPORTED],
     "toolbox_trace": [test_toolbox_trace.TRACE],
-}  # fmt: skip
+}
 texts = st.text(max_size=8) | st.sampled_from(
     ["\x00", "\ud800", "x" * 300, "2026-01-01", "1", "assistant", "m1", "nan"]
 )

@@ -10,13 +10,28 @@ from rl.collect.traces.imported import ImportedRemark, Rejected
 from tests.collect.importers.reading import document, lines, one, reason, said, taken
 
 TRACE = {
-    "id": "t1", "timestamp": "2026-02-01 12:00:00.000000", "name": "chat", "user_id": "u1", "session_id": "s1",
-    "tags": ["web"], "input": "Where is it?", "output": "On its way.", "latency": 1.5, "project_id": "p",
-}  # fmt: skip
+    "id": "t1",
+    "timestamp": "2026-02-01 12:00:00.000000",
+    "name": "chat",
+    "user_id": "u1",
+    "session_id": "s1",
+    "tags": ["web"],
+    "input": "Where is it?",
+    "output": "On its way.",
+    "latency": 1.5,
+    "project_id": "p",
+}
 SCORE = {
-    "id": "x1", "timestamp": "2026-02-01T12:05:00Z", "traceId": "t1", "observationId": None, "name": "user-feedback",
-    "value": 1, "dataType": "NUMERIC", "source": "API", "comment": "Thanks.",
-}  # fmt: skip
+    "id": "x1",
+    "timestamp": "2026-02-01T12:05:00Z",
+    "traceId": "t1",
+    "observationId": None,
+    "name": "user-feedback",
+    "value": 1,
+    "dataType": "NUMERIC",
+    "source": "API",
+    "comment": "Thanks.",
+}
 
 
 def scored(folder: Any, *changes: dict[str, Any]) -> list[Any]:
@@ -58,10 +73,16 @@ def test_other_json_is_kept_as_text(tmp_path):
 
 def test_a_generation_is_an_answer_and_other_observations_are_none(tmp_path):
     made = {
-        **TRACE, "id": "o1", "trace_id": "t1", "type": "GENERATION", "provided_model_name": "gpt-4o",
-        "usage_details": {"input": 12, "output": 5}, "total_cost": 0.01, "start_time": "2026-02-01 12:00:00",
+        **TRACE,
+        "id": "o1",
+        "trace_id": "t1",
+        "type": "GENERATION",
+        "provided_model_name": "gpt-4o",
+        "usage_details": {"input": 12, "output": 5},
+        "total_cost": 0.01,
+        "start_time": "2026-02-01 12:00:00",
         "end_time": "2026-02-01 12:00:02",
-    }  # fmt: skip
+    }
     trace = one(langfuse_score, tmp_path, made)
     assert (trace.model_version, trace.tokens_in, trace.tokens_out, trace.cost) == ("gpt-4o", 12, 5, 0.01)
     assert (trace.external_id, trace.duration_ms) == ("o1", 2000)
@@ -113,9 +134,13 @@ def test_the_api_answers_with_scores_under_data(tmp_path):
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ([0, 1], [0, 1]), ([0.2, 0.9], [0.2, 0.9]), ([-1, 1], [0, 1]), ([1, 3, 5], [0, 0.5, 1]), (["1", "0"], [1, 0]),
+        ([0, 1], [0, 1]),
+        ([0.2, 0.9], [0.2, 0.9]),
+        ([-1, 1], [0, 1]),
+        ([1, 3, 5], [0, 0.5, 1]),
+        (["1", "0"], [1, 0]),
     ],
-)  # fmt: skip
+)
 def test_what_a_rating_means_shows_in_the_whole_file(tmp_path, values, expected):
     found = scored(tmp_path, *({"value": value, "traceId": f"t{value}"} for value in values))
     assert [(said.kind, said.value) for said in found] == [("rating", value) for value in expected]
@@ -127,17 +152,23 @@ def test_what_does_not_look_like_a_rating_is_an_outcome(tmp_path):
     )
     assert {said.kind for said in found} == {"outcome"}
     assert [(said.metric, said.value) for said in found] == [
-        ("user-feedback", 40), ("user-feedback", 90), ("latency", 0.4), ("quality", 1),
-    ]  # fmt: skip
+        ("user-feedback", 40),
+        ("user-feedback", 90),
+        ("latency", 0.4),
+        ("quality", 1),
+    ]
     assert {said.rater.split(":")[0] for said in found} == {"system"}
 
 
 def test_words_for_good_and_bad_are_thumbs(tmp_path):
     word = {"dataType": "CATEGORICAL", "source": "ANNOTATION", "authorUserName": "Ann"}
     found = scored(
-        tmp_path, {**word, "value": 7, "stringValue": "Thumbs up"}, {**word, "value": 0, "stringValue": "negative"},
-        {**word, "value": 3, "stringValue": "blue"}, {"dataType": "BOOLEAN", "value": 0},
-    )  # fmt: skip
+        tmp_path,
+        {**word, "value": 7, "stringValue": "Thumbs up"},
+        {**word, "value": 0, "stringValue": "negative"},
+        {**word, "value": 3, "stringValue": "blue"},
+        {"dataType": "BOOLEAN", "value": 0},
+    )
     assert [(said.kind, said.value) for said in found] == [("rating", 1), ("rating", 0), ("outcome", 3), ("rating", 0)]
     assert found[0].rater == "langfuse:Ann:user-feedback"
     assert found[0].tags == ("user-feedback", "Thumbs up")

@@ -9,14 +9,23 @@ from rl.collect.importers import ocd_decision
 from tests.collect.importers.reading import document, lines, one, reason, taken
 
 DECISION = {
-    "id": "d1", "agentType": "FILER", "state": {"item": "tax"}, "action": {"swimlane": "Home"}, "confidence": 0.9,
-    "userFeedback": "CORRECTED", "userCorrection": {"swimlane": "Project"}, "outcomeMetrics": {"done": True},
+    "id": "d1",
+    "agentType": "FILER",
+    "state": {"item": "tax"},
+    "action": {"swimlane": "Home"},
+    "confidence": 0.9,
+    "userFeedback": "CORRECTED",
+    "userCorrection": {"swimlane": "Project"},
+    "outcomeMetrics": {"done": True},
     "createdAt": "2026-02-01T12:00:00Z",
-}  # fmt: skip
+}
 EXPORTED = {
-    "prompt": "File: tax", "completion": '{"swimlane":"Home"}', "reward": 1.5, "confidence": 0.9,
+    "prompt": "File: tax",
+    "completion": '{"swimlane":"Home"}',
+    "reward": 1.5,
+    "confidence": 0.9,
     "metadata": {"decisionId": "d1", "itemId": "i1", "userFeedback": "CONFIRMED", "createdAt": "2026-02-01T12:00:00Z"},
-}  # fmt: skip
+}
 
 
 def test_a_decision_names_its_agent_and_brings_its_feedback(tmp_path):

@@ -14,8 +14,13 @@ def call(name: str, arguments: object, call_id: str = "c1") -> dict[str, object]
 
 
 def test_the_last_answer_is_the_response(tmp_path):
-    chat = [said("developer", "Be brief."), said("user", "Hi"), said("assistant", "Hello."), said("user", "How?"),
-            said("assistant", "Fine.")]  # fmt: skip
+    chat = [
+        said("developer", "Be brief."),
+        said("user", "Hi"),
+        said("assistant", "Hello."),
+        said("user", "How?"),
+        said("assistant", "Fine."),
+    ]
     trace = one(openai_chat, tmp_path, {"messages": chat})
     assert [message["role"] for message in trace.prompt] == ["system", "user", "assistant", "user"]
     assert trace.response == "Fine."
@@ -29,18 +34,23 @@ def test_a_plain_chat_has_no_details(tmp_path):
 def test_tool_calls_find_their_results(tmp_path):
     asked = [call("find", '{"id": 7}', "a"), call("weather", '{"city": "Oslo"}', "b")]
     chat = [
-        said("user", "Well?"), said("assistant", "Let me see.", tool_calls=asked, reasoning_content="Two things."),
-        said("tool", "4 C", tool_call_id="b"), said("tool", "found", tool_call_id="a"), said("assistant", "Cold."),
-    ]  # fmt: skip
+        said("user", "Well?"),
+        said("assistant", "Let me see.", tool_calls=asked, reasoning_content="Two things."),
+        said("tool", "4 C", tool_call_id="b"),
+        said("tool", "found", tool_call_id="a"),
+        said("assistant", "Cold."),
+    ]
     trace = one(
         openai_chat, tmp_path, {"messages": chat, "tools": [{"type": "function"}], "parallel_tool_calls": False}
     )
     assert trace.tool_calls == (
-        ToolCall("find", {"id": 7}, "found"), ToolCall("weather", {"city": "Oslo"}, "4 C"),
-    )  # fmt: skip
+        ToolCall("find", {"id": 7}, "found"),
+        ToolCall("weather", {"city": "Oslo"}, "4 C"),
+    )
     assert trace.reasoning_steps == (
-        ReasoningStep("Two things.", "reasoning"), ReasoningStep("Let me see.", "message"),
-    )  # fmt: skip
+        ReasoningStep("Two things.", "reasoning"),
+        ReasoningStep("Let me see.", "message"),
+    )
     assert trace.prompt == ({"role": "user", "content": "Well?"},)
     assert trace.details == {"tools": [{"type": "function"}], "parallel_tool_calls": False}
 
@@ -53,14 +63,20 @@ def test_an_answer_may_be_a_tool_call_alone(tmp_path):
 
 
 def test_the_old_function_calls_are_tool_calls(tmp_path):
-    chat = [said("user", "?"), said("assistant", None, function_call={"name": "f", "arguments": "{}"}),
-            said("function", "4", name="f"), said("assistant", "Four.")]  # fmt: skip
+    chat = [
+        said("user", "?"),
+        said("assistant", None, function_call={"name": "f", "arguments": "{}"}),
+        said("function", "4", name="f"),
+        said("assistant", "Four."),
+    ]
     assert one(openai_chat, tmp_path, {"messages": chat}).tool_calls == (ToolCall("f", {}, "4"),)
 
 
 def test_what_messages_say_beside_their_text_is_kept(tmp_path):
-    chat = [said("user", [{"type": "text", "text": "Look:"}, {"type": "image_url", "image_url": {"url": "x"}}]),
-            said("assistant", "A cat.", weight=0)]  # fmt: skip
+    chat = [
+        said("user", [{"type": "text", "text": "Look:"}, {"type": "image_url", "image_url": {"url": "x"}}]),
+        said("assistant", "A cat.", weight=0),
+    ]
     trace = one(openai_chat, tmp_path, {"messages": chat})
     assert (trace.prompt[0]["content"], trace.response) == ("Look:", "A cat.")
     assert trace.details["messages"] == chat

@@ -11,22 +11,46 @@ from tests.collect.importers.reading import document, one, reason, taken
 
 MESSAGES = {
     "m1": {"id": "m1", "parentId": None, "childrenIds": ["m2", "m3"], "role": "user", "content": "Hi"},
-    "m2": {"id": "m2", "parentId": "m1", "role": "assistant", "content": "Hello.", "model": "tiny", "timestamp": 1769947200},
+    "m2": {
+        "id": "m2",
+        "parentId": "m1",
+        "role": "assistant",
+        "content": "Hello.",
+        "model": "tiny",
+        "timestamp": 1769947200,
+    },
     "m3": {"id": "m3", "parentId": "m1", "role": "assistant", "content": "Hm.", "model": "other"},
     "m4": {"id": "m4", "parentId": "m2", "role": "user", "content": "Bye"},
-    "m5": {"id": "m5", "parentId": "m4", "role": "assistant", "content": "Bye.", "model": "tiny",
-           "usage": {"prompt_tokens": 9, "completion_tokens": 2}},
-}  # fmt: skip
+    "m5": {
+        "id": "m5",
+        "parentId": "m4",
+        "role": "assistant",
+        "content": "Bye.",
+        "model": "tiny",
+        "usage": {"prompt_tokens": 9, "completion_tokens": 2},
+    },
+}
 
 
 def feedback(message_id: str = "m2", **data: Any) -> dict[str, Any]:
     return {
-        "id": "f1", "user_id": "u1", "version": 0, "type": "rating", "created_at": 1769947300, "updated_at": 1769947400,
-        "data": {"rating": 1, "model_id": "tiny", "reason": "accurate_information", "comment": "Nice.",
-                 "tags": ["greeting"], **data},
+        "id": "f1",
+        "user_id": "u1",
+        "version": 0,
+        "type": "rating",
+        "created_at": 1769947300,
+        "updated_at": 1769947400,
+        "data": {
+            "rating": 1,
+            "model_id": "tiny",
+            "reason": "accurate_information",
+            "comment": "Nice.",
+            "tags": ["greeting"],
+            **data,
+        },
         "meta": {"model_id": "tiny", "message_id": message_id, "message_index": 1, "chat_id": "c1"},
         "snapshot": {"chat": {"id": "c1", "title": "x", "chat": {"history": {"messages": copy.deepcopy(MESSAGES)}}}},
-    }  # fmt: skip
+    }
 
 
 def test_a_rated_message_is_an_answer_with_a_thumb(tmp_path):

@@ -44,8 +44,12 @@ def test_the_words_of_chat_are_understood_too(tmp_path):
 
 
 def test_chosen_and_rejected_are_a_comparison(tmp_path):
-    row = {"id": "p", "conversations": turns(("human", "Hi")), "chosen": {"from": "gpt", "value": "A"},
-           "rejected": {"from": "gpt", "value": "B"}}  # fmt: skip
+    row = {
+        "id": "p",
+        "conversations": turns(("human", "Hi")),
+        "chosen": {"from": "gpt", "value": "A"},
+        "rejected": {"from": "gpt", "value": "B"},
+    }
     worse, better = taken(sharegpt, lines(tmp_path, row))
     assert (worse.external_id, better.external_id) == ("p/rejected", "p/chosen")
     assert better.feedback[0].other_external_id == "p/rejected"

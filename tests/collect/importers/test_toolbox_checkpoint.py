@@ -25,8 +25,10 @@ def checkpoints(tmp_path: Path) -> Path:
     """Three agents with three checkpoints each, which tell turns 0-3, 2-5 and 0-6: seven conversations each."""
     folder = tmp_path / "data" / "Agents" / "checkpoint"
     spans = ((0, 4), (2, 6), (0, 7))
-    write_checkpoints(folder, *[(f"{agent}/{place}.pkl", agent, *span, 2 + place)
-                                for agent in AGENTS for place, span in enumerate(spans)])  # fmt: skip
+    write_checkpoints(
+        folder,
+        *[(f"{agent}/{place}.pkl", agent, *span, 2 + place) for agent in AGENTS for place, span in enumerate(spans)],
+    )
     return folder
 
 

@@ -14,24 +14,45 @@ from rl.collect.traces.imported import ImportedTrace, Rejected
 from rl.models import Agent, Feedback, Trace
 
 SHELL = {
-    "tool_name": "shell", "arguments": {"cmd": "ls"}, "result": "a b", "success": True, "duration_ms": 12.5, "error": None,
+    "tool_name": "shell",
+    "arguments": {"cmd": "ls"},
+    "result": "a b",
+    "success": True,
+    "duration_ms": 12.5,
+    "error": None,
     "timestamp": "2026-01-05T09:00:01",
-}  # fmt: skip
+}
 FETCH = {
-    "tool_name": "fetch", "arguments": {}, "result": "", "success": False, "duration_ms": 3.0, "error": "timed out",
+    "tool_name": "fetch",
+    "arguments": {},
+    "result": "",
+    "success": False,
+    "duration_ms": 3.0,
+    "error": "timed out",
     "timestamp": "",
-}  # fmt: skip
+}
 STEP = {"step_type": "internal_reasoning", "content": "look", "confidence": 0.5, "insights": ["i"], "issues": []}
 TRACE: dict[str, Any] = {
-    "trace_id": "4f2a9c", "session_id": "s1", "timestamp": "2026-01-05T09:00:00", "user_query": "List the files",
-    "tool_calls": [SHELL, FETCH], "reasoning_steps": [STEP],
+    "trace_id": "4f2a9c",
+    "session_id": "s1",
+    "timestamp": "2026-01-05T09:00:00",
+    "user_query": "List the files",
+    "tool_calls": [SHELL, FETCH],
+    "reasoning_steps": [STEP],
     "tasks_created": [{"task_id": "t1", "type": "ToolTask", "description": "ls", "timestamp": "2026-01-05T09:00:00"}],
     "tasks_completed": [{"task_id": "t1", "type": "ToolTask", "description": "ls", "timestamp": "", "result": "ok"}],
     "tasks_failed": [{"error": "boom", "type": "execution_error"}],
-    "final_response": "a and b", "total_tokens_in": 100, "total_tokens_out": 20, "total_cost": 0.01,
-    "execution_duration_ms": 1234.6, "llm_calls_count": 2, "label": True, "reward_score": 0.75, "manual_review": True,
+    "final_response": "a and b",
+    "total_tokens_in": 100,
+    "total_tokens_out": 20,
+    "total_cost": 0.01,
+    "execution_duration_ms": 1234.6,
+    "llm_calls_count": 2,
+    "label": True,
+    "reward_score": 0.75,
+    "manual_review": True,
     "review_notes": "fine",
-}  # fmt: skip
+}
 
 
 def written(path: Path, **changes: Any) -> Path:
@@ -64,8 +85,10 @@ def test_a_trace_keeps_all_that_its_file_says(tmp_path: Path):
     (step,) = found.reasoning_steps
     assert (step.content, step.step_type, step.confidence, step.insights) == ("look", "internal_reasoning", 0.5, ("i",))
     assert [(task.task_id, task.status, task.result, task.error) for task in found.tasks] == [
-        ("t1", "created", None, ""), ("t1", "completed", "ok", ""), ("", "failed", None, "boom"),
-    ]  # fmt: skip
+        ("t1", "created", None, ""),
+        ("t1", "completed", "ok", ""),
+        ("", "failed", None, "boom"),
+    ]
     assert (found.tokens_in, found.tokens_out, found.llm_calls, found.cost, found.duration_ms) == (
         100,
         20,
@@ -76,9 +99,14 @@ def test_a_trace_keeps_all_that_its_file_says(tmp_path: Path):
     assert found.details == {"reward_score": 0.75}
 
 
-@pytest.mark.parametrize(("label", "manual", "rater", "value"), [
-    (True, True, "user:toolbox", 1.0), (False, True, "user:toolbox", 0.0), (False, False, "system:toolbox", 0.0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("label", "manual", "rater", "value"),
+    [
+        (True, True, "user:toolbox", 1.0),
+        (False, True, "user:toolbox", 0.0),
+        (False, False, "system:toolbox", 0.0),
+    ],
+)
 def test_a_label_is_a_thumb_of_a_person_or_of_toolbox(
     tmp_path: Path, label: bool, manual: bool, rater: str, value: float
 ):
@@ -93,17 +121,20 @@ def test_what_toolbox_did_not_count_is_not_known(tmp_path: Path):
     assert (found.feedback, found.details) == ((), {})
 
 
-@pytest.mark.parametrize(("changes", "reason"), [
-    ({"user_query": " "}, "user_query is missing"),
-    ({"trace_id": ""}, "trace_id is missing"),
-    ({"trace_id": "x" * 201}, "trace_id is longer"),
-    ({"label": "good"}, "label must be true, false or null"),
-    ({"tool_calls": "none"}, "tool_calls must be a list"),
-    ({"tool_calls": [{"tool_name": "a"}, {}]}, "tool_calls 2: tool_name is missing"),
-    ({"tasks_failed": [1]}, "tasks_failed 1: is no object"),
-    ({"timestamp": "yesterday"}, "timestamp must be a time"),
-    ({"reward_score": "high"}, "reward_score must be a number"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"user_query": " "}, "user_query is missing"),
+        ({"trace_id": ""}, "trace_id is missing"),
+        ({"trace_id": "x" * 201}, "trace_id is longer"),
+        ({"label": "good"}, "label must be true, false or null"),
+        ({"tool_calls": "none"}, "tool_calls must be a list"),
+        ({"tool_calls": [{"tool_name": "a"}, {}]}, "tool_calls 2: tool_name is missing"),
+        ({"tasks_failed": [1]}, "tasks_failed 1: is no object"),
+        ({"timestamp": "yesterday"}, "timestamp must be a time"),
+        ({"reward_score": "high"}, "reward_score must be a number"),
+    ],
+)
 def test_a_damaged_trace_is_refused_with_the_name_of_the_field(tmp_path: Path, changes: dict[str, Any], reason: str):
     with pytest.raises(BadFile, match=reason):
         list(read(written(tmp_path / "a.json", **changes)))

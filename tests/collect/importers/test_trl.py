@@ -64,8 +64,9 @@ def test_a_group_has_a_reward_for_each_answer(tmp_path):
     found = taken(trl, lines(tmp_path, row))
     assert [trace.response for trace in found] == ["4", "5"]
     assert [(one.kind, one.metric, one.value) for trace in found for one in trace.feedback] == [
-        ("outcome", "reward", 1.0), ("outcome", "reward", -0.5),
-    ]  # fmt: skip
+        ("outcome", "reward", 1.0),
+        ("outcome", "reward", -0.5),
+    ]
 
 
 def test_a_group_may_lack_rewards(tmp_path):

@@ -79,8 +79,11 @@ EVERYTHING = {
 def test_a_model_call_is_read_with_all_that_it_says(dialect: str):
     found = answer(EVERYTHING[dialect])
     assert [(one["role"], one["content"]) for one in found.prompt] == [
-        ("system", "Be kind."), ("user", "Where is 4711?"), ("assistant", CALL), ("tool", "in Bonn"),
-    ]  # fmt: skip
+        ("system", "Be kind."),
+        ("user", "Where is 4711?"),
+        ("assistant", CALL),
+        ("tool", "in Bonn"),
+    ]
     assert (found.response, found.model, found.session_id) == ("It is in Bonn.", "tiny-2", "talk-9")
     assert (found.kind, found.agent_name, found.tokens_in, found.tokens_out) == ("model", "desk", 12, 4)
     assert found.response_id == ("chatcmpl-1" if dialect == "gen_ai" else "")
@@ -181,19 +184,29 @@ def test_what_is_no_text_is_named():
     parts = [{"type": "text", "content": "What is this?"}, {"type": "blob", "modality": "image", "content": "AAAA"}]
     found = answer(chat(gen_ai__input__messages=json.dumps([{"role": "user", "parts": parts}])))
     assert found.prompt[0]["content"] == "What is this?\n[image]"
-    found = answer(inference(
-        "LLM", llm__input_messages__0__message__role="user",
-        llm__input_messages__0__message__contents__0__message_content__type="image",
-        llm__output_messages__0__message__role="assistant", llm__output_messages__0__message__content="A cat.",
-    ))  # fmt: skip
+    found = answer(
+        inference(
+            "LLM",
+            llm__input_messages__0__message__role="user",
+            llm__input_messages__0__message__contents__0__message_content__type="image",
+            llm__output_messages__0__message__role="assistant",
+            llm__output_messages__0__message__content="A cat.",
+        )
+    )
     assert found.prompt[0]["content"] == "[image]"
 
 
 @pytest.mark.parametrize(
     ("role", "known"),
-    [("developer", "system"), ("HUMAN", "user"), ("ai", "assistant"), ("tool-call", "assistant"), ("function", "tool"),
-     ("tool-response", "tool")],
-)  # fmt: skip
+    [
+        ("developer", "system"),
+        ("HUMAN", "user"),
+        ("ai", "assistant"),
+        ("tool-call", "assistant"),
+        ("function", "tool"),
+        ("tool-response", "tool"),
+    ],
+)
 def test_roles_have_many_names(role: str, known: str):
     assert answer(chat(gen_ai__input__messages=json.dumps([say(role, "x")]))).prompt[0]["role"] == known
 
@@ -229,10 +242,18 @@ def test_messages_of_another_shape_are_no_content(messages: str):
 
 @pytest.mark.parametrize(
     "name",
-    ["llm.input_messages", "llm.input_messages.", "llm.input_messages.x.message", "llm.input_messages.0",
-     "llm.input_messages.0.message", "llm.input_messages.99999999999.message.role", "llm.input_messages..message.role",
-     "llm.input_messages.0.message.tool_calls.0", "llm.input_messages.0.message.contents.0.message_content.text.a.b"],
-)  # fmt: skip
+    [
+        "llm.input_messages",
+        "llm.input_messages.",
+        "llm.input_messages.x.message",
+        "llm.input_messages.0",
+        "llm.input_messages.0.message",
+        "llm.input_messages.99999999999.message.role",
+        "llm.input_messages..message.role",
+        "llm.input_messages.0.message.tool_calls.0",
+        "llm.input_messages.0.message.contents.0.message_content.text.a.b",
+    ],
+)
 def test_names_of_another_shape_are_passed_over(name: str):
     for value in ("x", 1, [1]):
         given = {**EVERYTHING["openinference"], name: value}
@@ -241,9 +262,15 @@ def test_names_of_another_shape_are_passed_over(name: str):
 
 def test_other_spans_are_passed_over():
     for given in (
-        {}, {"gen_ai.operation.name": "embeddings"}, {"gen_ai.operation.name": "invoke_workflow"}, {"http.method": "GET"},
-        {"gen_ai.operation.name": ["chat"]}, inference("CHAIN"), inference("EMBEDDING"), inference("AGENT"),
-    ):  # fmt: skip
+        {},
+        {"gen_ai.operation.name": "embeddings"},
+        {"gen_ai.operation.name": "invoke_workflow"},
+        {"http.method": "GET"},
+        {"gen_ai.operation.name": ["chat"]},
+        inference("CHAIN"),
+        inference("EMBEDDING"),
+        inference("AGENT"),
+    ):
         assert read(given) is None
 
 

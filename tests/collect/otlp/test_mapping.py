@@ -18,9 +18,11 @@ def mapped(*spans: WireSpan, agent: str = "", **resource: Any) -> Mapped:
 
 def test_a_model_call_becomes_an_answer():
     sent = chat(
-        gen_ai__response__id="chatcmpl-1", gen_ai__conversation__id="talk-9", gen_ai__usage__input_tokens=12,
+        gen_ai__response__id="chatcmpl-1",
+        gen_ai__conversation__id="talk-9",
+        gen_ai__usage__input_tokens=12,
         server__port=8080,
-    )  # fmt: skip
+    )
     (found,) = mapped(span(sent, trace=5, id=6, parent=7, seconds=0.5)).answers
     record = found.record
     assert (found.agent, found.kind, found.trace_id, found.span_id) == (
@@ -60,9 +62,17 @@ def test_a_tool_result_is_bounded():
 
 @pytest.mark.parametrize(
     ("service", "name"),
-    [("support-chat", "support-chat"), ("My Service/1", "My-Service-1"), ("..a..b..", "a.b"), ("x" * 80, "x" * 64),
-     ("käse", "k-se"), ("con", ""), ("///", ""), ("-" * 70 + "a", "a")],
-)  # fmt: skip
+    [
+        ("support-chat", "support-chat"),
+        ("My Service/1", "My-Service-1"),
+        ("..a..b..", "a.b"),
+        ("x" * 80, "x" * 64),
+        ("käse", "k-se"),
+        ("con", ""),
+        ("///", ""),
+        ("-" * 70 + "a", "a"),
+    ],
+)
 def test_a_service_becomes_a_name_that_an_agent_can_have(service: str, name: str):
     assert slug(service) == name
 
@@ -101,8 +111,10 @@ def test_evaluations_wait_for_the_answer_of_their_span_or_of_their_parent():
         span({"gen_ai.operation.name": "invoke_agent"}, id=3, events=event),
     )
     assert [(one.judges, one.of_agent) for one in found.loose] == [
-        (f"{1:016x}", False), (f"{1:016x}", False), (f"{3:016x}", True),
-    ]  # fmt: skip
+        (f"{1:016x}", False),
+        (f"{1:016x}", False),
+        (f"{3:016x}", True),
+    ]
 
 
 def test_what_a_database_cannot_hold_is_refused_alone():

@@ -40,9 +40,16 @@ def only(found: list[Span | Rejected]) -> Span:
 def test_a_span_has_what_was_sent():
     sent = span(
         {"a": "b", "n": 1, "x": 0.5, "yes": True, "list": ["c", 2], "map": {"d": {"e": 1}}},
-        trace=0xABC, id=0xDEF, parent=0x123, name="chat tiny", at=2, seconds=0.25, error="broke", dropped=3,
+        trace=0xABC,
+        id=0xDEF,
+        parent=0x123,
+        name="chat tiny",
+        at=2,
+        seconds=0.25,
+        error="broke",
+        dropped=3,
         events=[("exception", {"exception.message": "boom"})],
-    )  # fmt: skip
+    )
     found = only(decode(body(sent, **{"deployment.environment": "test"}), PROTOBUF))
     assert (found.trace_id, found.span_id, found.parent_id) == (f"{0xABC:032x}", f"{0xDEF:016x}", f"{0x123:016x}")
     assert found.attributes == {"a": "b", "n": 1, "x": 0.5, "yes": True, "list": ["c", 2], "map": {"d": {"e": 1}}}
@@ -61,11 +68,25 @@ def test_json_says_the_same_as_protobuf_with_ids_in_hexadecimal_or_base64():
 
 def test_json_may_write_names_with_underscores_numbers_as_text_and_fields_that_nobody_knows():
     document = {
-        "resource_spans": [{"scope_spans": [{"spans": [{
-            "trace_id": TRACE.upper(), "span_id": SPAN, "start_time_unix_nano": str(NOON), "kind": 2, "news": [1],
-            "attributes": [{"key": "a", "value": {"intValue": "5"}}],
-        }]}]}]
-    }  # fmt: skip
+        "resource_spans": [
+            {
+                "scope_spans": [
+                    {
+                        "spans": [
+                            {
+                                "trace_id": TRACE.upper(),
+                                "span_id": SPAN,
+                                "start_time_unix_nano": str(NOON),
+                                "kind": 2,
+                                "news": [1],
+                                "attributes": [{"key": "a", "value": {"intValue": "5"}}],
+                            }
+                        ]
+                    }
+                ]
+            }
+        ]
+    }
     found = only(decode(json.dumps(document).encode(), JSON))
     assert (found.trace_id, found.span_id, found.start) == (TRACE, SPAN, NOON)
     assert found.attributes == {"a": 5}
@@ -129,13 +150,25 @@ def test_counting_ends_whatever_the_bytes_are(sent: bytes):
 
 @pytest.mark.parametrize(
     "sent",
-    [b"", b"null", b"7", b"[]", b"\xff", b"{", b"[" * 100_000, b'{"resourceSpans": 1}', b'{"resourceSpans": [1]}',
-     b'{"resourceSpans": NaN}', b'{"resourceSpans": {"a": 1}}', b"9" * 10_000,
-     b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": 5}]}]}]}',
-     b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"startTimeUnixNano": "x"}]}]}]}',
-     b'{"resourceSpans": [{"resource": {"attributes": [{"key": "\\ud800"}]}}]}',
-     b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"links": [7], "attributes": "x"}]}]}]}'],
-)  # fmt: skip
+    [
+        b"",
+        b"null",
+        b"7",
+        b"[]",
+        b"\xff",
+        b"{",
+        b"[" * 100_000,
+        b'{"resourceSpans": 1}',
+        b'{"resourceSpans": [1]}',
+        b'{"resourceSpans": NaN}',
+        b'{"resourceSpans": {"a": 1}}',
+        b"9" * 10_000,
+        b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": 5}]}]}]}',
+        b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"startTimeUnixNano": "x"}]}]}]}',
+        b'{"resourceSpans": [{"resource": {"attributes": [{"key": "\\ud800"}]}}]}',
+        b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"links": [7], "attributes": "x"}]}]}]}',
+    ],
+)
 def test_json_of_another_shape_is_refused_in_one_line(sent: bytes):
     with pytest.raises(UsageError, match="ExportTraceServiceRequest|nested") as error:
         decode(sent, JSON)

@@ -47,8 +47,10 @@ def test_an_episode_is_a_trace_with_its_turns(agent, run):
     ]
     assert (kept["reward"], kept["success"], kept["reason"]) == (1.0, True, "all 1 test passed")
     assert (kept["task"]["tests"], kept["info"], kept["environment"]) == (
-        [{"input": "", "output": "3"}], {"passed": 1}, "code_exec",
-    )  # fmt: skip
+        [{"input": "", "output": "3"}],
+        {"passed": 1},
+        "code_exec",
+    )
 
 
 def test_its_end_has_columns_of_its_own(agent, run):
@@ -97,8 +99,10 @@ def test_a_step_that_is_done_again_replaces_its_episodes(agent, run):
     store_episodes(agent, [trained(step=2, turns=(Turn("print(4)"),), success=False, reward=0.0)], run)
     found = run.episodes.order_by("step", "task_id").values_list("step", "task_id", "success", "trace__response")
     assert list(found) == [
-        (1, "sum", True, ANSWERED.said), (2, "other", True, ANSWERED.said), (2, "sum", False, "print(4)"),
-    ]  # fmt: skip
+        (1, "sum", True, ANSWERED.said),
+        (2, "other", True, ANSWERED.said),
+        (2, "sum", False, "print(4)"),
+    ]
     assert Trace.objects.count() == 3
 
 

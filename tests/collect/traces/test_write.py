@@ -44,10 +44,20 @@ def figures(count: Any) -> tuple[int, int, int, int, dict[str, int]]:
 
 def test_an_answer_is_stored_with_all_that_is_known_about_it(agent):
     record = answer(
-        session_id="s1", tool_calls=(ToolCall("find", {"id": 1}, "found"),), tokens_in=3, tokens_out=4, llm_calls=2,
-        reasoning_steps=(ReasoningStep("Look it up.", insights=("parcel",)),), tasks=(TaskEvent("t1", "completed"),),
-        state={"open": 2}, action=0, cost=0.25, duration_ms=1200, details={"lang": "en"}, occurred_at=TIME,
-    )  # fmt: skip
+        session_id="s1",
+        tool_calls=(ToolCall("find", {"id": 1}, "found"),),
+        tokens_in=3,
+        tokens_out=4,
+        llm_calls=2,
+        reasoning_steps=(ReasoningStep("Look it up.", insights=("parcel",)),),
+        tasks=(TaskEvent("t1", "completed"),),
+        state={"open": 2},
+        action=0,
+        cost=0.25,
+        duration_ms=1200,
+        details={"lang": "en"},
+        occurred_at=TIME,
+    )
     stored(agent, record)
     trace = Trace.objects.get()
     assert (trace.agent, trace.external_id, trace.source, trace.session_id) == (agent, "a1", "test", "s1")
@@ -250,12 +260,15 @@ def test_a_version_is_found_by_name_and_an_unknown_one_is_kept(agent):
 
 
 def test_every_kind_of_feedback_is_stored(agent):
-    left = answer("left", feedback=(
-        thumb(tags=("short",), notes="Good.", rated_at=TIME),
-        ImportedFeedback(kind="correction", rater="user:anna", text="Here it is."),
-        ImportedFeedback(kind="outcome", rater="system:shop", metric="returned", value=0),
-        ImportedFeedback(kind="comparison", rater="user:anna", choice="left", other_external_id="right"),
-    ))  # fmt: skip
+    left = answer(
+        "left",
+        feedback=(
+            thumb(tags=("short",), notes="Good.", rated_at=TIME),
+            ImportedFeedback(kind="correction", rater="user:anna", text="Here it is."),
+            ImportedFeedback(kind="outcome", rater="system:shop", metric="returned", value=0),
+            ImportedFeedback(kind="comparison", rater="user:anna", choice="left", other_external_id="right"),
+        ),
+    )
     report = stored(agent, answer("right", response="No idea."), left).report
     assert figures(report.feedback) == (4, 4, 0, 0, {})
     assert sorted(Feedback.objects.values_list("kind", flat=True)) == ["comparison", "correction", "outcome", "rating"]
@@ -279,11 +292,15 @@ def test_the_other_answer_of_a_comparison_may_be_here_since_long(agent):
 
 def test_feedback_that_cannot_be_is_refused_and_its_answer_stays(agent):
     wrong = (
-        thumb(value=7), thumb(value=None), thumb(notes="\x00"), thumb(value=10**400), thumb(rated_at=datetime(2026, 1, 1)),  # noqa: DTZ001
+        thumb(value=7),
+        thumb(value=None),
+        thumb(notes="\x00"),
+        thumb(value=10**400),
+        thumb(rated_at=datetime(2026, 1, 1)),  # noqa: DTZ001
         ImportedFeedback(kind="correction", rater="user:anna", text=""),
         ImportedFeedback(kind="outcome", rater="user:anna", metric="", value=1),
         ImportedFeedback(kind="rating", rater="", scale="thumb", value=1),
-    )  # fmt: skip
+    )
     report = stored(agent, answer(feedback=wrong)).report
     assert (report.traces.imported, report.feedback.skipped.total(), Feedback.objects.count()) == (1, len(wrong), 0)
 
@@ -313,9 +330,13 @@ def test_what_was_retracted_stays_so_when_it_is_imported_again(agent, kind):
 def test_a_dry_run_counts_the_same_and_writes_nothing(agent):
     stored(agent, answer("old"), answer("grown"))
     records = [
-        answer("old", feedback=(thumb(),)), answer("grown", tokens_in=1), answer("new", feedback=(thumb(), thumb(0))),
-        answer("old", response="Lost."), answer("named", agent="other"), Rejected("line 6", "is no JSON"),
-    ]  # fmt: skip
+        answer("old", feedback=(thumb(),)),
+        answer("grown", tokens_in=1),
+        answer("new", feedback=(thumb(), thumb(0))),
+        answer("old", response="Lost."),
+        answer("named", agent="other"),
+        Rejected("line 6", "is no JSON"),
+    ]
     before = list(Trace.objects.order_by("pk").values())
     rehearsed = stored(agent, *records, dry_run=True).report.as_dict()
     assert list(Trace.objects.order_by("pk").values()) == before
@@ -328,9 +349,11 @@ def test_a_dry_run_remembers_what_it_saw_some_chunks_ago(agent, monkeypatch):
     picked = ImportedFeedback(kind="comparison", rater="user:anna", choice="left", other_external_id="a0")
     records = [answer(f"a{n}", feedback=(thumb(),)) for n in range(4)]
     records += [
-        answer("a0", feedback=(thumb(),)), answer("a1", tokens_in=7), answer("a2", response="Lost."),
+        answer("a0", feedback=(thumb(),)),
+        answer("a1", tokens_in=7),
+        answer("a2", response="Lost."),
         answer("b", feedback=(picked,)),
-    ]  # fmt: skip
+    ]
     rehearsed = stored(Agent(name="new"), *records, dry_run=True).report.as_dict()
     assert not Agent.objects.filter(name="new").exists()
     assert stored(Agent(name="new"), *records).report.as_dict() == rehearsed

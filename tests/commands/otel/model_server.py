@@ -56,8 +56,13 @@ def _answer(number: int, asked: dict[str, Any], finish: str | None = "stop", **c
     kind = "chat.completion.chunk" if "delta" in choice else "chat.completion"
     choices = [{"index": 0, "finish_reason": finish, **choice}]
     return {
-        "id": f"chatcmpl-{number}", "object": kind, "created": 1, "model": asked["model"], "choices": choices, "usage": USAGE
-    }  # fmt: skip
+        "id": f"chatcmpl-{number}",
+        "object": kind,
+        "created": 1,
+        "model": asked["model"],
+        "choices": choices,
+        "usage": USAGE,
+    }
 
 
 def _message(number: int, asked: dict[str, Any]) -> dict[str, Any]:

@@ -61,16 +61,19 @@ def test_openai_shows_tool_calls_as_messages_and_names_the_tools(agent, tmp_path
     [row] = exported(agent, "openai", tmp_path)
     called = [message["tool_calls"][0] for message in row["messages"] if message.get("tool_calls")]
     assert [(call["id"], call["type"], call["function"]["name"]) for call in called] == [
-        ("call_1", "function", "search"), ("call_2", "function", "track"), ("call_3", "function", "search"),
-    ]  # fmt: skip
+        ("call_1", "function", "search"),
+        ("call_2", "function", "track"),
+        ("call_3", "function", "search"),
+    ]
     assert [json.loads(call["function"]["arguments"]) for call in called] == [{"parcel": 7}, {}, {"depot": "x"}]
     told = [(one["tool_call_id"], one["content"]) for one in row["messages"] if one["role"] == "tool"]
     assert told == [("call_1", "found"), ("call_2", '{"stop": "depot"}'), ("call_3", "timed out")]
     assert row["messages"][0] == ASKED[0]
     assert row["messages"][-1] == {"role": "assistant", "content": "On its way."}
     assert {tool["function"]["name"]: list(tool["function"]["parameters"]["properties"]) for tool in row["tools"]} == {
-        "search": ["parcel", "depot"], "track": [],
-    }  # fmt: skip
+        "search": ["parcel", "depot"],
+        "track": [],
+    }
 
 
 def test_arguments_that_came_as_json_text_are_not_written_twice(agent, tmp_path):
@@ -131,12 +134,17 @@ def test_decisions_are_rows_as_their_own_system_writes_them(filer, tmp_path):
     assert components["immediate"]["userFeedback"]["value"] == 1.0
     assert row.pop("reward") == pytest.approx(1.0 + 0.1 * (1 - 2 * 0.2**2))
     assert row == {
-        "prompt": '{"item": "tax"}', "completion": '{"swimlane": "Home"}', "confidence": 0.8,
+        "prompt": '{"item": "tax"}',
+        "completion": '{"swimlane": "Home"}',
+        "confidence": 0.8,
         "metadata": {
-            "decisionId": "d1", "itemId": "i1", "opusId": "o1", "userFeedback": "CONFIRMED",
+            "decisionId": "d1",
+            "itemId": "i1",
+            "opusId": "o1",
+            "userFeedback": "CONFIRMED",
             "createdAt": "2026-02-01T12:00:00+00:00",
         },
-    }  # fmt: skip
+    }
 
 
 def test_a_reward_that_came_with_a_decision_goes_out_as_it_came(filer, tmp_path):

@@ -24,9 +24,15 @@ from rl.dataset_builder.read.groups import Tally
 from rl.models import Agent, Feedback, Trace
 
 READERS = {
-    "kto": "trl", "grpo": "trl", "dpo": "trl", "reward": "trl", "trl": "trl",
-    "openai": "openai_chat", "sharegpt": "sharegpt", "decision": "ocd_decision",
-}  # fmt: skip
+    "kto": "trl",
+    "grpo": "trl",
+    "dpo": "trl",
+    "reward": "trl",
+    "trl": "trl",
+    "openai": "openai_chat",
+    "sharegpt": "sharegpt",
+    "decision": "ocd_decision",
+}
 
 characters = st.characters(codec="utf-8", exclude_characters="\0")
 texts = st.text(characters, min_size=1, max_size=30).filter(str.strip)
@@ -61,9 +67,14 @@ def store(agent: Agent, content: list[tuple[list[dict[str, str]], list[dict[str,
             trace = Trace.objects.create(agent=agent, prompt=prompt, **columns)
             if one["rating"] is not None:
                 Feedback.objects.create(
-                    agent=agent, trace=trace, kind="rating", scale="thumb", rater="alice",
-                    value=one["rating"], raw_value=one["rating"],
-                )  # fmt: skip
+                    agent=agent,
+                    trace=trace,
+                    kind="rating",
+                    scale="thumb",
+                    rater="alice",
+                    value=one["rating"],
+                    raw_value=one["rating"],
+                )
 
 
 def rows_of(agent: Agent, name: str, path: Path) -> list[dict[str, Any]]:

@@ -39,8 +39,17 @@ def test_the_method_that_uses_what_there_is(known, method):
 
 
 def test_what_is_missing_is_said_for_each_method():
-    of, advice = planned(traces=50, good=3, bad=2, rated_pairs=2, one_sided_prompts=3, rewarded=4, rewarded_good=2,
-                         rated_and_rewarded=4, differing_prompts=1)  # fmt: skip
+    of, advice = planned(
+        traces=50,
+        good=3,
+        bad=2,
+        rated_pairs=2,
+        one_sided_prompts=3,
+        rewarded=4,
+        rewarded_good=2,
+        rated_and_rewarded=4,
+        differing_prompts=1,
+    )
     assert of["dpo"].missing == "8 more pairs: on 3 prompts one opposite rating is missing, or edit an answer"
     assert of["kto"].missing == "5 more labelled answers: rate single answers, up or down"
     assert of["grpo"].missing.startswith("9 more prompts with two or more answers whose rewards differ; 'manage.py")
@@ -50,8 +59,9 @@ def test_what_is_missing_is_said_for_each_method():
 
 
 def test_one_of_a_thing_is_named_as_one():
-    of, _ = planned(good=9, rated_pairs=9, one_sided_prompts=1, rewarded=9, rated_and_rewarded=9,
-                    differing_prompts=9, corrections=9)  # fmt: skip
+    of, _ = planned(
+        good=9, rated_pairs=9, one_sided_prompts=1, rewarded=9, rated_and_rewarded=9, differing_prompts=9, corrections=9
+    )
     assert of["kto"].missing == "1 more labelled answer: rate single answers, up or down"
     assert of["sft"].missing == "1 more edited answer"
     assert of["grpo"].missing.startswith("1 more prompt with")

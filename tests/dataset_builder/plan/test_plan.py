@@ -79,8 +79,12 @@ def test_only_so_much_is_looked_at_and_the_plan_says_so(agent, monkeypatch):
         make_trace(agent, f"{number}?", reward=0.5)
     plan = training_plan(agent)
     assert {one.method: one.how for one in plan.methods} == {
-        "dpo": "about", "kto": "about", "grpo": "about", "reward": "about", "sft": "about",
-    }  # fmt: skip
+        "dpo": "about",
+        "kto": "about",
+        "grpo": "about",
+        "reward": "about",
+        "sft": "about",
+    }
     monkeypatch.setattr("rl.dataset_builder.plan.figures.RATINGS", 4)
     monkeypatch.setattr("rl.dataset_builder.plan.figures.REWARDED", 5)
     plan = training_plan(agent)
@@ -137,6 +141,10 @@ def test_a_plan_can_be_written_as_json(agent):
     document = json.loads(json.dumps(training_plan(agent).as_dict()))
     assert document["advice"]["method"] == "dpo"
     assert document["methods"][0] == {
-        "method": "dpo", "rows": 12, "how": "about", "made_of": "12 of ratings, 0 of picks and edited answers",
-        "missing": "", "ready": True,
-    }  # fmt: skip
+        "method": "dpo",
+        "rows": 12,
+        "how": "about",
+        "made_of": "12 of ratings, 0 of picks and edited answers",
+        "missing": "",
+        "ready": True,
+    }

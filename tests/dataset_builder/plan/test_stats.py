@@ -19,14 +19,30 @@ def test_the_figures_say_what_there_is_to_learn_from(agent, trace, data_dir):
     feedback.retract(withdrawn, rater="alice", source="test")
     stats = get_training_stats("Support-Chat")
     expected = {
-        "agent": "support-chat", "traces": 9, "prompts": 5, "ratings": 7, "up": 3, "down": 3, "neutral": 1,
-        "corrections": 1, "comparisons": 1, "outcomes": 0, "waiting": 3, "rated_traces": 7, "raters": 2,
-        "training_sets": 1, "train_rows": 3, "heldout_rows": 0, "runs": 0, "last_run": None, "newest_version": None,
-    }  # fmt: skip
+        "agent": "support-chat",
+        "traces": 9,
+        "prompts": 5,
+        "ratings": 7,
+        "up": 3,
+        "down": 3,
+        "neutral": 1,
+        "corrections": 1,
+        "comparisons": 1,
+        "outcomes": 0,
+        "waiting": 3,
+        "rated_traces": 7,
+        "raters": 2,
+        "training_sets": 1,
+        "train_rows": 3,
+        "heldout_rows": 0,
+        "runs": 0,
+        "last_run": None,
+        "newest_version": None,
+    }
     assert {name: stats[name] for name in expected} == expected
     assert stats["last_rated_at"] is not None
 
 
 def test_an_unknown_agent_is_refused_with_those_there_are(agent):
-    with pytest.raises(UsageError, match="no agent is named 'nobody'; there are: support-chat"):
+    with pytest.raises(UsageError, match="unknown agent 'nobody'; known: support-chat"):
         get_training_stats("nobody")

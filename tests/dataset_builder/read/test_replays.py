@@ -69,8 +69,10 @@ def test_the_episodes_of_a_prompt_are_one_task_with_the_calls_of_all(agent, run)
     key = prompt_key(list(episode().prompt))
     assert (task["task_id"], task["prompt"]) == (f"sum-{key[:12]}", list(episode().prompt))
     assert [(call["arguments"]["code"], call["result"]) for call in task["recorded"]] == [
-        ("print(4)", "a purple elephant"), ("print(5)", "a purple elephant"), ("print(3)", "3\n"),
-    ]  # fmt: skip
+        ("print(4)", "a purple elephant"),
+        ("print(5)", "a purple elephant"),
+        ("print(3)", "3\n"),
+    ]
     assert [tool["function"]["name"] for tool in task["tools"]] == ["exec_code"]
     assert task["tools"][0]["function"]["parameters"]["properties"]["code"]["description"] == "The whole program."
 
@@ -154,8 +156,9 @@ def test_liked_written_and_preferred_answers_are_accepted(agent):
 def test_the_solution_of_a_liked_answer_is_its_calls_one_by_one(agent):
     rate(asked(agent, "Where?", "page 2", read(1), read(2)), 1)
     assert [[call["arguments"] for call in calls] for calls in one_task(agent)["solution"][:-1]] == [
-        [{"page": 1}], [{"page": 2}],
-    ]  # fmt: skip
+        [{"page": 1}],
+        [{"page": 2}],
+    ]
 
 
 def test_tools_that_were_offered_are_used_and_those_of_other_calls_are_made(agent):

@@ -51,12 +51,16 @@ def test_labels_come_from_people_then_proposals_then_rewards(agent, data_dir):
             rate(trace, rating)
         if proposal:
             propose(trace, *proposal)
-    rows = {row["completion"][0]["content"]: (row["label"], row["label_source"]) for row in all_rows(
-        freeze(agent, ONE, method="kto")
-    )}  # fmt: skip
+    rows = {
+        row["completion"][0]["content"]: (row["label"], row["label_source"])
+        for row in all_rows(freeze(agent, ONE, method="kto"))
+    }
     assert rows == {
-        "0": (False, "person"), "1": (False, "proposed"), "2": (False, "reward"), "3": (True, "reward"),
-    }  # fmt: skip
+        "0": (False, "person"),
+        "1": (False, "proposed"),
+        "2": (False, "reward"),
+        "3": (True, "reward"),
+    }
 
 
 def test_without_a_threshold_no_proposal_is_trained_on(agent, data_dir):
@@ -233,7 +237,7 @@ def test_the_same_answers_give_the_same_set(agent, data_dir):
 
 
 def test_unknown_methods_and_files_for_kto_are_refused(agent, data_dir, tmp_path):
-    with pytest.raises(UsageError, match="no rows are known for method 'ppo'; known: dpo, kto, grpo, agent"):
+    with pytest.raises(UsageError, match="unknown kind of rows 'ppo'.*; known: dpo, kto, grpo, agent"):
         freeze(agent, ONE, method="ppo")
     files = write_files(tmp_path, questions=2)
     with pytest.raises(UsageError, match="rows for kto come from the database"):

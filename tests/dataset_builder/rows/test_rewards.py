@@ -35,8 +35,10 @@ def test_rewards_make_pairs_within_one_prompt_only(agent, data_dir):
     rewarded(agent, "Second?", 0.4)
     rows = all_rows(freeze(agent, ONE, method="reward_model"))
     assert [texts(row) for row in rows] == [
-        ("Answer 0.", "Answer 1."), ("Answer 0.", "Answer 2."), ("Answer 2.", "Answer 1."),
-    ]  # fmt: skip
+        ("Answer 0.", "Answer 1."),
+        ("Answer 0.", "Answer 2."),
+        ("Answer 2.", "Answer 1."),
+    ]
     assert {row["prompt"][0]["content"] for row in rows} == {"First?"}
     assert rows[0]["difference"] == 0.7
 

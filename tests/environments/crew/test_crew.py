@@ -46,10 +46,12 @@ def team(request: pytest.FixtureRequest):
 
 @pytest.mark.parametrize(
     ("kind", "tasks"),
-    [("code_exec", CodeTaskDataset.from_directory(CODE_TASKS, "eval").take(4)),
-     ("search", SearchTaskDataset.from_directory(SEARCH_TASKS, "eval"))],
+    [
+        ("code_exec", CodeTaskDataset.from_directory(CODE_TASKS, "eval").take(4)),
+        ("search", SearchTaskDataset.from_directory(SEARCH_TASKS, "eval")),
+    ],
     ids=["code", "search"],
-)  # fmt: skip
+)
 def test_the_results_do_not_depend_on_the_number_of_workers(kind: str, tasks: Sequence[Any]):
     settings = EnvironmentSettings(kind)
     rows = [task.as_mapping() for task in tasks]
@@ -101,8 +103,10 @@ def test_environments_are_kept_for_the_next_tasks_and_a_beginning_ends_what_went
 def test_what_breaks_in_the_beginning_is_that_episodes_end_alone(team: Crew):
     openings = team.begin([{"reset": "raise"}, {}, {"reset": "exit"}])
     assert [opening.broken.partition(" broke ")[2] for opening in openings] == [
-        "when it began: ConnectionError: no answer", "", "when it began: SystemExit: 1",
-    ]  # fmt: skip
+        "when it began: ConnectionError: no answer",
+        "",
+        "when it began: SystemExit: 1",
+    ]
     assert openings[0].messages == ()
     assert team.act({1: ANSWER})[1].reward == 1.0
     with pytest.raises(UsageError, match="episode 0 is over"):

@@ -41,24 +41,42 @@ def test_what_is_complete_has_no_problems():
         ({"recorded": []}, "field 'recorded'", "must have at least one call"),
         ({"recorded": None}, "field 'recorded'", "must be a list of calls, not null"),
         ({"recorded": [{"arguments": {}}]}, "field 'tool_name' of call 1", "is missing"),
-        ({"recorded": [{"tool_name": "x"}, {"tool_name": "y", "arguments": [1]}]},
-         "field 'arguments' of call 2", "must be an object, or its JSON as text, not a list"),
-        ({"recorded": [{"tool_name": "x", "arguments": "{"}]},
-         "field 'arguments' of call 1", "must be an object, or its JSON as text, not other text"),
-        ({"recorded": [{"tool_name": "x", "success": 1}]},
-         "field 'success' of call 1", "must be true or false, not a number"),
-        ({"tools": [{"function": {"name": ""}}]},
-         "field 'function' of tool 1", "must have a name and, as an object, parameters"),
+        (
+            {"recorded": [{"tool_name": "x"}, {"tool_name": "y", "arguments": [1]}]},
+            "field 'arguments' of call 2",
+            "must be an object, or its JSON as text, not a list",
+        ),
+        (
+            {"recorded": [{"tool_name": "x", "arguments": "{"}]},
+            "field 'arguments' of call 1",
+            "must be an object, or its JSON as text, not other text",
+        ),
+        (
+            {"recorded": [{"tool_name": "x", "success": 1}]},
+            "field 'success' of call 1",
+            "must be true or false, not a number",
+        ),
+        (
+            {"tools": [{"function": {"name": ""}}]},
+            "field 'function' of tool 1",
+            "must have a name and, as an object, parameters",
+        ),
         ({"accepted": []}, "", "must have either an environment with its task, or accepted answers"),
         ({"accepted": [" "]}, "field 'accepted'", "must not have an empty answer"),
-        ({"solution": [["look"], "x"]},
-         "field 'solution'", "must have lists of calls before the answer, but number 1 is none"),
+        (
+            {"solution": [["look"], "x"]},
+            "field 'solution'",
+            "must have lists of calls before the answer, but number 1 is none",
+        ),
         ({"solution": []}, "field 'solution'", "must be a list that ends with the answer, a text"),
-        ({"environment": "code_exec", "task": CODE}, "",
-         "must have either an environment with its task, or accepted answers"),
+        (
+            {"environment": "code_exec", "task": CODE},
+            "",
+            "must have either an environment with its task, or accepted answers",
+        ),
         ({"answer": "x"}, "field 'answer'", None),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_told_with_its_field(changes, field, what):
     [(found, told)] = of(BY_PEOPLE, **changes)
     assert (found, told) == (field, what or told)

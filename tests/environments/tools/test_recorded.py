@@ -145,12 +145,14 @@ def test_a_schema_is_made_from_what_was_called():
             "parameters": {
                 "type": "object",
                 "properties": {
-                    "page": {"type": "integer"}, "words": {"type": "string"}, "exact": {"type": "boolean"},
+                    "page": {"type": "integer"},
+                    "words": {"type": "string"},
+                    "exact": {"type": "boolean"},
                 },
                 "required": ["page"],
             },
         },
-    }  # fmt: skip
+    }
 
 
 def test_a_tool_that_only_failed_is_none_where_another_did_not():

@@ -46,7 +46,7 @@ def test_a_tool_is_called_with_its_arguments():
 @pytest.mark.parametrize(
     ("name", "arguments", "told"),
     [
-        ("shout", {}, "there is no tool 'shout'; there are: repeat, broken, hangs"),
+        ("shout", {}, "unknown tool 'shout'; known: repeat, broken, hangs"),
         ("repeat", {}, "repeat needs the argument word"),
         ("repeat", {"word": "ha", "often": 3}, "repeat has no argument 'often'; it has: word, times, tone"),
         ("repeat", {"word": 3}, "the argument word of repeat must be of type string, not 3"),

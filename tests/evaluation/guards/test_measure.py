@@ -93,8 +93,10 @@ def test_a_prompt_is_asked_once_and_no_more_than_sixteen_are(agent):
 def test_pairs_get_the_details_that_are_stored_with_their_prompt(agent):
     Trace.objects.create(agent=agent, prompt=[], prompt_key="q1", response="", details={"format": "json"})
     assert {row["prompt_key"]: row["details"] for row in watched(agent, PAIRS).rows} == {
-        "q1": {"format": "json"}, "q2": {}, "q4": {},
-    }  # fmt: skip
+        "q1": {"format": "json"},
+        "q2": {},
+        "q4": {},
+    }
 
 
 def test_a_format_that_the_agent_asks_for_is_checked(answered, agent):

@@ -51,9 +51,15 @@ TOO_LONG = asked(99, words=40)
 
 def held_out(agent: Agent, rows: list[Row], method: str = "prompts", digest: str = "0") -> TrainingSet:
     training_set = TrainingSet.objects.create(
-        agent=agent, method=method, content_hash=digest * 64, train_rows=1, heldout_rows=len(rows), feedback_count=0,
-        val_split=0.2, stats={"prompts": 10},
-    )  # fmt: skip
+        agent=agent,
+        method=method,
+        content_hash=digest * 64,
+        train_rows=1,
+        heldout_rows=len(rows),
+        feedback_count=0,
+        val_split=0.2,
+        stats={"prompts": 10},
+    )
     training_set.directory.mkdir(parents=True)
     (training_set.directory / "heldout.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return training_set
@@ -63,9 +69,14 @@ def version_of(agent: Agent, name: str, base: Path, adapter: Path, learned_from:
     version = ModelVersion.objects.create(agent=agent, name=name, base_model=str(base), feedback_count=0)
     config = GRPOConfig().with_overrides({"max_length": 96, "max_new_tokens": 8}).as_dict()
     TrainingRun.objects.create(
-        agent=agent, method="grpo", config=config, options={"rewards": "vowels"}, version=version,
-        training_set=learned_from, state=TrainingRun.State.SUCCEEDED,
-    )  # fmt: skip
+        agent=agent,
+        method="grpo",
+        config=config,
+        options={"rewards": "vowels"},
+        version=version,
+        training_set=learned_from,
+        state=TrainingRun.State.SUCCEEDED,
+    )
     shutil.copytree(adapter, versions.version_directory(version) / "adapter")
     return version
 
@@ -169,5 +180,8 @@ def test_a_prompt_whose_answer_no_reward_applies_to_is_left_out_for_all(monkeypa
 def test_a_fresh_answer_is_rewarded_with_the_details_of_its_prompt():
     trace = fresh_trace({**asked(1), "details": {"tests": [1]}}, "Here.", 3, 2)
     assert (trace.details, trace.question, trace.tokens_in, trace.tokens_out) == (
-        {"tests": [1]}, "Where is parcel 1?", 3, 2,
-    )  # fmt: skip
+        {"tests": [1]},
+        "Where is parcel 1?",
+        3,
+        2,
+    )

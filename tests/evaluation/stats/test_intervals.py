@@ -82,9 +82,18 @@ def test_no_scores_have_no_accuracy():
 
 @pytest.mark.parametrize(
     ("degrees", "value"),
-    [(1, 12.7062), (2, 4.30265), (3, 3.18245), (4, 2.77645), (9, 2.26216), (10, 2.22814), (30, 2.04227), (120, 1.97993),
-     (1000, 1.96234)],
-)  # fmt: skip
+    [
+        (1, 12.7062),
+        (2, 4.30265),
+        (3, 3.18245),
+        (4, 2.77645),
+        (9, 2.26216),
+        (10, 2.22814),
+        (30, 2.04227),
+        (120, 1.97993),
+        (1000, 1.96234),
+    ],
+)
 def test_student_t_agrees_with_the_tables(degrees, value):
     assert student_t(degrees) == pytest.approx(value, abs=1e-5)
 

@@ -44,7 +44,7 @@ def test_an_endpoint_is_told_of_everything_unless_it_says_of_what(tmp_path, sett
         ("url: 'https://hooks.example:99999/'", "line 2"),
         ("url: 'https:///nowhere'", "line 2"),
         ("url: 7", "line 2.*must be a text"),
-        (f"url: {URL}\n  secrets: x", "line 3.*unknown key o.secrets.*did you mean"),
+        (f"url: {URL}\n  secrets: x", "line 3.*unknown key 'o.secrets'.*did you mean"),
         (f"url: {URL}", "line 1.*either secret or secret_env"),
         (f"url: {URL}\n  secret: {SECRET}\n  secret_env: X", "either secret or secret_env"),
         (f"url: {URL}\n  secret: whsec_c2hvcnQ=", "24 to 64 bytes"),
@@ -52,7 +52,7 @@ def test_an_endpoint_is_told_of_everything_unless_it_says_of_what(tmp_path, sett
         (f"url: {URL}\n  secret_env: whsec_abc=", "name of an environment variable"),
         (
             f"url: {URL}\n  secret: {SECRET}\n  events: [run.started]",
-            "line 4.*no 'run.started'; there are run.finished",
+            "line 4.*unknown event 'run.started'.*; known: run.finished",
         ),
         (f"url: {URL}\n  secret: {SECRET}\n  events: run.finished", "line 4.*a list"),
         (f"url: {URL}\n  secret: {SECRET}\n  agents: []", "line 4.*a list"),

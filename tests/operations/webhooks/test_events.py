@@ -65,9 +65,13 @@ def test_promotions_and_going_back(told, agent: Agent, data_dir: Path):
     promotion.promote(agent, agent.versions.get())
     assert told() == [("ops", "deployment.changed")]
     assert payload()["data"] | {"actor": ""} == {
-        "agent": "support-chat", "action": "promoted", "target": "model version support-chat v15", "actor": "",
-        "in_use": "v15", "before": "base",
-    }  # fmt: skip
+        "agent": "support-chat",
+        "action": "promoted",
+        "target": "model version support-chat v15",
+        "actor": "",
+        "in_use": "v15",
+        "before": "base",
+    }
     promotion.promote(agent, make_version(agent, "v25"))
     promotion.roll_back(agent)
     assert (payload()["data"]["action"], payload()["data"]["in_use"]) == ("rolled_back", "v15")

@@ -71,10 +71,16 @@ def test_a_reward_model_gives_no_answers(agent: Agent):
 @pytest.mark.parametrize(
     "given",
     [
-        {"metric": "speed"}, {"metric": "outcome:"}, {"minimum_effect": 0.0}, {"confidence": 1.0}, {"min_samples": 1},
-        {"guard_metric": "speed"}, {"guard_margin": -0.1}, {"ramp": [{"hours": 5, "share": 0.1}]},
+        {"metric": "speed"},
+        {"metric": "outcome:"},
+        {"minimum_effect": 0.0},
+        {"confidence": 1.0},
+        {"min_samples": 1},
+        {"guard_metric": "speed"},
+        {"guard_margin": -0.1},
+        {"ramp": [{"hours": 5, "share": 0.1}]},
     ],
-)  # fmt: skip
+)
 def test_settings_out_of_their_range_are_refused(agent: Agent, given: dict):
     with pytest.raises(ValidationError) as caught:
         draft(agent, **given)

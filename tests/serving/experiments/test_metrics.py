@@ -86,9 +86,11 @@ def test_a_rater_counts_once_for_a_pair_and_pairs_of_one_arm_not_at_all(experime
     control, challenger = arms_of(experiment)
     (one,), (other, third) = answers(control, ["anna"]), answers(challenger, ["anna", "anna"])
     for left, right, choice, rater in (
-        (one, other, "right", "device:1"), (other, one, "right", "device:1"), (one, other, "right", "device:2"),
+        (one, other, "right", "device:1"),
+        (other, one, "right", "device:1"),
+        (one, other, "right", "device:2"),
         (other, third, "right", "device:1"),
-    ):  # fmt: skip
+    ):
         feedback.compare(left, right, choice=choice, rater=rater, source="test")
     assert means(experiment, "win_rate") == {"v286": (2, 0.75)}
 

@@ -137,8 +137,11 @@ def filled(site: Site, upstream: UpstreamDouble) -> dict[str, Any]:
     program = PROGRAM.format(url=upstream.url, nobody=f"http://127.0.0.1:{free_port()}")
     done = subprocess.run(
         [sys.executable, str(MANAGE), "shell", "--no-imports", "-c", program],
-        env=site.environment(), capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        env=site.environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -156,8 +159,11 @@ def serving(site: Site, known: dict[str, Any], upstream: UpstreamDouble) -> Iter
     process = subprocess.Popen(
         [sys.executable, str(MANAGE), "serve", "--port", str(port)],
         env=site.environment(GATEWAY_TIMEOUT="2", OLLAMA_URL=upstream.url, MAX_REQUEST_BYTES="100000"),
-        stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-    )  # fmt: skip
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
     url = f"http://127.0.0.1:{port}"
     try:
         until(lambda: _answers(f"{url}/healthz"))

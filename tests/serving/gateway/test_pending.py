@@ -28,12 +28,26 @@ def arm(agent: Agent) -> Arm:
 
 def document(agent: Agent, arm: Arm | None = None, **changes: Any) -> dict[str, Any]:
     return {
-        "agent_id": agent.pk, "model_version_id": None, "version": "base", "experiment_id": arm and arm.experiment_id,
-        "arm_id": arm and arm.pk, "unit": "anna", "session_id": "s1", "api_key_id": 0, "failed": False,
-        "prompt": [{"role": "user", "content": "Grüße?"}], "response": "On its way.", "tool_calls": [],
-        "reasoning_steps": [], "tokens_in": 3, "tokens_out": 4, "duration_ms": 5,
-        "occurred_at": "2026-02-02T10:00:00+00:00", "details": {"complete": True}, **changes,
-    }  # fmt: skip
+        "agent_id": agent.pk,
+        "model_version_id": None,
+        "version": "base",
+        "experiment_id": arm and arm.experiment_id,
+        "arm_id": arm and arm.pk,
+        "unit": "anna",
+        "session_id": "s1",
+        "api_key_id": 0,
+        "failed": False,
+        "prompt": [{"role": "user", "content": "Grüße?"}],
+        "response": "On its way.",
+        "tool_calls": [],
+        "reasoning_steps": [],
+        "tokens_in": 3,
+        "tokens_out": 4,
+        "duration_ms": 5,
+        "occurred_at": "2026-02-02T10:00:00+00:00",
+        "details": {"complete": True},
+        **changes,
+    }
 
 
 def written(one: dict[str, Any]) -> uuid.UUID:

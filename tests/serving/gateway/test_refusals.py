@@ -50,8 +50,9 @@ def test_a_revoked_key_stops_within_seconds(gateway: Gateway):
     digest = hashlib.sha256(key.encode()).hexdigest()
     gateway.site.change(
         "INSERT INTO rl_apikey (name, kind, allowed_origins, scopes, start, digest, created_at)"
-        " VALUES ('short', 'secret', '[]', '[\"ingest\"]', 'sk_short', ?, datetime('now'))", digest,
-    )  # fmt: skip
+        " VALUES ('short', 'secret', '[]', '[\"ingest\"]', 'sk_short', ?, datetime('now'))",
+        digest,
+    )
     until(lambda: send(gateway, key=key).status_code == 200, seconds=6)
     gateway.site.change("UPDATE rl_apikey SET revoked_at = datetime('now') WHERE name = 'short'")
     until(lambda: send(gateway, key=key).status_code == 401, seconds=6)
@@ -82,7 +83,7 @@ def test_an_unknown_agent_is_answered_with_those_that_the_key_sees(gateway: Gate
 
 
 def test_a_key_of_another_agent_does_not_see_it(gateway: Gateway):
-    error = refused(send(gateway, key="split"), 404, "invalid_request_error", "there are: split")
+    error = refused(send(gateway, key="split"), 404, "invalid_request_error", "known: split")
     assert "nowhere" not in error["message"]
 
 
@@ -106,7 +107,7 @@ def test_what_nothing_serves_is_said_with_the_command(gateway: Gateway):
         (b"[1]", "must be a JSON object"),
         (b'{"model": "support-chat", "messages": []}', "at least one message"),
         (b'{"model": "support-chat", "messages": ["hi"]}', "messages[0] is no object"),
-        (b'{"model": "support-chat", "messages": [{"role": "alien", "content": "hi"}]}', "role 'alien'"),
+        (b'{"model": "support-chat", "messages": [{"role": "alien", "content": "hi"}]}', "message role 'alien'"),
         (b'{"model": "support-chat", "messages": [{"role": "user", "content": 3}]}', "messages[0].content"),
         (b'{"model": "support-chat", "messages": [{"role": "user", "content": "\\u0000"}]}', "NUL"),
         (b'{"model": "support-chat", "messages": [{"role": "user", "content": "\\ud800"}]}', "surrogate"),
@@ -133,8 +134,11 @@ def test_another_method_is_refused(gateway: Gateway):
 def test_a_4xx_of_the_upstream_is_the_clients(gateway: Gateway):
     answer = send(gateway, {**HELLO, "messages": [{"role": "user", "content": "status 400"}]})
     assert refused(answer, 400, "bad", "too long") == {
-        "message": "too long", "type": "bad", "param": "messages", "code": "context",
-    }  # fmt: skip
+        "message": "too long",
+        "type": "bad",
+        "param": "messages",
+        "code": "context",
+    }
     answer = send(gateway, {**HELLO, "messages": [{"role": "user", "content": "status 429"}]})
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "7")
 

@@ -112,12 +112,12 @@ def test_the_base_model_can_be_pinned():
     assert ask(agent(served(1, "champion"), served(None)), "chat@base").served.version_id is None
 
 
-@pytest.mark.parametrize(("model", "words"), [("other", "there are: Chat"), ("chat@v9", "served: v2, v1")])
+@pytest.mark.parametrize(("model", "words"), [("other", "known: Chat"), ("chat@v9", "served: v2, v1")])
 def test_unknown_names_are_answered_with_the_known_ones(model: str, words: str):
     with pytest.raises(UsageError, match=words):
         ask(agent(served(2), served(1)), model)
 
 
 def test_a_key_of_another_agent_sees_none():
-    with pytest.raises(UsageError, match="there are none yet"):
+    with pytest.raises(UsageError, match="unknown agent 'chat'; known: none"):
         ask(agent(served(1)), key=KnownKey(2, True, 99))

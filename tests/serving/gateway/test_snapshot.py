@@ -37,8 +37,10 @@ def test_it_knows_the_running_experiment_without_its_stopped_arms(agent: Agent):
     split = load().agents["support-chat"].split
     assert split.experiment_id == trial.pk
     assert [(side.version, side.weight, side.is_control) for side in split.sides] == [
-        ("v0", 0.0, True), ("v2", 2.0, False), ("base", 1.0, False),
-    ]  # fmt: skip
+        ("v0", 0.0, True),
+        ("v2", 2.0, False),
+        ("base", 1.0, False),
+    ]
     assert split.sides[-1].arm_id == base.pk
 
 

@@ -81,19 +81,35 @@ def _completion(body: dict[str, Any], order: str) -> dict[str, Any]:
     if order == "call a tool":
         message |= {"content": None, "tool_calls": [{name: CALL[name] for name in ("id", "type", "function")}]}
     choices = [
-        {"index": index, "message": {**message, "content": message["content"] and f"{message['content']} {index}"},
-         "finish_reason": "stop"} for index in range(body.get("n", 1))
-    ]  # fmt: skip
+        {
+            "index": index,
+            "message": {**message, "content": message["content"] and f"{message['content']} {index}"},
+            "finish_reason": "stop",
+        }
+        for index in range(body.get("n", 1))
+    ]
     return {
-        "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": body["model"], "choices": choices,
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": body["model"],
+        "choices": choices,
         "usage": USAGE,
-    }  # fmt: skip
+    }
 
 
 def _chunk(body: dict[str, Any], delta: dict[str, Any], finish: str | None = None) -> bytes:
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return _event({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": body["model"],
-                   "choices": [choice], "usage": None})  # fmt: skip
+    return _event(
+        {
+            "id": "chatcmpl-1",
+            "object": "chat.completion.chunk",
+            "created": 1,
+            "model": body["model"],
+            "choices": [choice],
+            "usage": None,
+        }
+    )
 
 
 def _event(document: dict[str, Any]) -> bytes:
@@ -134,6 +150,14 @@ async def _pieces(body: dict[str, Any], order: str) -> AsyncIterator[bytes]:
         await asyncio.sleep(0.05)
     yield _chunk(body, {}, "tool_calls" if order == "call a tool" else "stop")
     if body.get("stream_options", {}).get("include_usage"):
-        yield _event({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": body["model"],
-                      "choices": [], "usage": USAGE})  # fmt: skip
+        yield _event(
+            {
+                "id": "chatcmpl-1",
+                "object": "chat.completion.chunk",
+                "created": 1,
+                "model": body["model"],
+                "choices": [],
+                "usage": USAGE,
+            }
+        )
     yield b"data: [DONE]\n\n"

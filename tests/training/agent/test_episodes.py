@@ -110,8 +110,12 @@ def test_the_episode_tells_what_happened(stage: Any):
     [play] = stage.play([task(7)], Script(stage, [[LOOK, Action("Gone.")]]))
     episode = play.episode("world", split="train", step=3, sample=2)
     assert (episode.task_id, episode.environment, episode.split, episode.step, episode.sample) == (
-        "t7", "world", "train", 3, 2,
-    )  # fmt: skip
+        "t7",
+        "world",
+        "train",
+        3,
+        2,
+    )
     assert (episode.reward, episode.success, episode.reason) == (-0.5, False, "it looked")
     assert [call.tool_name for call in episode.tool_calls] == ["act"]
     assert [turn.said for turn in episode.turns][1] == episode.answer == "Gone."

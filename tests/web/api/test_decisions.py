@@ -142,8 +142,12 @@ def test_feedback_comes_later(server: Caller, address: str):
     assert response.status_code == 201, response.content
     trace = Trace.objects.get()
     assert response.json() == {
-        "id": str(trace.pk), "externalId": "d1", "agentType": "FILER", "recorded": 2, "ignored": []
-    }  # fmt: skip
+        "id": str(trace.pk),
+        "externalId": "d1",
+        "agentType": "FILER",
+        "recorded": 2,
+        "ignored": [],
+    }
     rating, correction = Feedback.objects.order_by("-kind").all()
     assert (rating.value, rating.tags, rating.rater, rating.api_key_id) == (
         0.0,

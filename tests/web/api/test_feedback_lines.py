@@ -54,8 +54,15 @@ def test_a_bad_line_is_named_and_keeps_no_other_out(server: Caller, trace: Trace
     ]
     results = send(server, *lines, body(trace, rater="b")).json()["results"]
     assert [(one["line"], one["status"]) for one in results] == [
-        (1, 201), (2, 400), (4, 400), (5, 404), (6, 400), (7, 400), (8, 400), (9, 201),
-    ]  # fmt: skip
+        (1, 201),
+        (2, 400),
+        (4, 400),
+        (5, 404),
+        (6, 400),
+        (7, 400),
+        (8, 400),
+        (9, 201),
+    ]
     assert results[2]["problem"]["errors"][0]["pointer"] == "/value"
     assert "no trace" in results[3]["problem"]["detail"]
     assert sorted(Feedback.objects.values_list("rater", flat=True)) == ["a", "b"]

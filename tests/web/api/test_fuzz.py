@@ -14,19 +14,37 @@ from tests.conftest import make_trace
 from tests.web.api.conftest import Caller
 
 SCALARS = (
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(max_size=20)
     | st.sampled_from(["", "rating", "2026-01-01", "9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+14:00", -1, 2**63])
-)  # fmt: skip
+)
 VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
 )
 DECISION = {
-    "state": {"n": 1}, "action": {"n": 2}, "itemId": "i", "opusId": "o", "userId": "u", "modelVersion": "v",
-    "confidence": 0.5, "reasoning": "r", "alternativeActions": [], "nextState": {}, "reward": 0.5,
+    "state": {"n": 1},
+    "action": {"n": 2},
+    "itemId": "i",
+    "opusId": "o",
+    "userId": "u",
+    "modelVersion": "v",
+    "confidence": 0.5,
+    "reasoning": "r",
+    "alternativeActions": [],
+    "nextState": {},
+    "reward": 0.5,
     "rewardComponents": {"a": 1},
-    "userFeedback": "CONFIRMED", "userCorrection": None, "feedbackAt": "2026-01-01T00:00:00Z", "outcomeMetrics": {"m": True},
-    "outcomeObservedAt": None, "createdAt": "2026-01-01T00:00:00Z", "isTrainingData": True,
-}  # fmt: skip
+    "userFeedback": "CONFIRMED",
+    "userCorrection": None,
+    "feedbackAt": "2026-01-01T00:00:00Z",
+    "outcomeMetrics": {"m": True},
+    "outcomeObservedAt": None,
+    "createdAt": "2026-01-01T00:00:00Z",
+    "isTrainingData": True,
+}
 pytestmark = pytest.mark.django_db
 
 
@@ -37,9 +55,18 @@ def valid_bodies(agent: Agent) -> dict[str, dict]:
     extras = {"tags": ["a"], "notes": "n", "rated_at": "2026-01-01T00:00:00Z"}
     return {
         "/api/v1/traces/": {
-            "agent": agent.name, "prompt": [{"role": "user", "content": "q"}], "response": "a", "external_id": "x",
-            "model_version": None, "state": 1, "action": 2, "cost": 0.1, "occurred_at": "2026-01-01T00:00:00Z",
-            "details": {}, "tool_calls": [], "tokens_in": 1,
+            "agent": agent.name,
+            "prompt": [{"role": "user", "content": "q"}],
+            "response": "a",
+            "external_id": "x",
+            "model_version": None,
+            "state": 1,
+            "action": 2,
+            "cost": 0.1,
+            "occurred_at": "2026-01-01T00:00:00Z",
+            "details": {},
+            "tool_calls": [],
+            "tokens_in": 1,
         },
         "/api/v1/feedback/": {**who, **extras, "kind": "rating", "scale": "thumb", "value": 1},
         "/api/v1/feedback/?comparison": {**who, "kind": "comparison", "other_trace": str(other.pk), "choice": "tie"},
@@ -50,10 +77,13 @@ def valid_bodies(agent: Agent) -> dict[str, dict]:
         "/api/v1/ratings/sync/": {"ratings": {"e1": {"rating": "up", **extras}}, "device_id": "d"},
         "/api/decisions/": {**DECISION, "agentType": agent.name, "id": "d1"},
         f"/api/decisions/{decided.pk}/feedback/": {
-            "userFeedback": "CORRECTED", "userCorrection": {}, "feedbackAt": None, "userId": "u",
+            "userFeedback": "CORRECTED",
+            "userCorrection": {},
+            "feedbackAt": None,
+            "userId": "u",
         },
         f"/api/decisions/{decided.pk}/outcomes/": {"outcomeMetrics": {"m": 1}, "outcomeObservedAt": None},
-    }  # fmt: skip
+    }
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -28,11 +28,27 @@ def test_the_document_is_valid_and_complete():
 
 def test_every_call_is_described(document: dict):
     assert set(operations(document)) == {
-        "list_traces", "store_traces", "get_trace", "list_feedback", "send_feedback", "get_feedback",
-        "retract_feedback", "retract_rating", "rate_entry", "sync_ratings",
-        "store_decision", "store_decisions", "judge_decision", "observe_decision", "training_stats",
-        "calculate_pending_rewards", "score_answer", "train_policy", "get_policy_run", "list_policies",
-    }  # fmt: skip
+        "list_traces",
+        "store_traces",
+        "get_trace",
+        "list_feedback",
+        "send_feedback",
+        "get_feedback",
+        "retract_feedback",
+        "retract_rating",
+        "rate_entry",
+        "sync_ratings",
+        "store_decision",
+        "store_decisions",
+        "judge_decision",
+        "observe_decision",
+        "training_stats",
+        "calculate_pending_rewards",
+        "score_answer",
+        "train_policy",
+        "get_policy_run",
+        "list_policies",
+    }
 
 
 def test_every_call_wants_a_bearer_key_and_refuses_with_problems(document: dict):

@@ -55,10 +55,15 @@ def test_an_agent_is_made_by_a_key_that_is_for_all(server: Caller, agent: Agent)
 @pytest.mark.parametrize(
     ("wrong", "word"),
     [
-        ({"score": 1.5}, "score"), ({"score": True}, "score"), ({"prompt": ""}, "prompt"), ({"response": None}, "response"),
-        ({"run_id": "r1"}, "run_id"), ({"notes": "x" * 100_000}, "notes"), ({"prompt": "\u0000"}, "prompt"),
+        ({"score": 1.5}, "score"),
+        ({"score": True}, "score"),
+        ({"prompt": ""}, "prompt"),
+        ({"response": None}, "response"),
+        ({"run_id": "r1"}, "run_id"),
+        ({"notes": "x" * 100_000}, "notes"),
+        ({"prompt": "\u0000"}, "prompt"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_score_is_refused(server: Caller, agent: Agent, wrong: dict, word: str):
     assert_problem(server.post(feedback_url(agent), {**BODY, **wrong}), 400, word)
     assert not Feedback.objects.exists()
@@ -81,8 +86,10 @@ def test_a_dry_run_says_what_would_be_trained(server: Caller, agent: Agent, data
     document = answer.json()
     assert answer.status_code == 200
     assert document["modelConfig"] == {
-        "base_model": "the tiny embedded model", "use_lora": True, "learning_rate": 2e-4,
-    }  # fmt: skip
+        "base_model": "the tiny embedded model",
+        "use_lora": True,
+        "learning_rate": 2e-4,
+    }
     assert (document["status"], document["feedbackCount"]) == ("dry_run", 40)
     assert (document["scoreMean"], document["scoreStd"]) == pytest.approx((0.5, 0.5))
     assert not TrainingRun.objects.exists()
@@ -121,11 +128,15 @@ def test_without_a_method_the_advised_one_is_taken(server: Caller, agent: Agent,
 @pytest.mark.parametrize(
     ("body", "word"),
     [
-        ({"learningRat": 1}, "learning_rat"), ({"method": "magic"}, "known: dpo"), ({"maxSteps": -1}, "maxSteps"),
-        ({"learningRate": 5}, "learning_rate"), ({"epochs": "many"}, "epochs"), ([], "object"),
+        ({"learningRat": 1}, "learning_rat"),
+        ({"method": "magic"}, "known: dpo"),
+        ({"maxSteps": -1}, "maxSteps"),
+        ({"learningRate": 5}, "learning_rate"),
+        ({"epochs": "many"}, "epochs"),
+        ([], "object"),
         ({"dryRun": "maybe"}, "dryRun"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_setting_is_refused(server: Caller, agent: Agent, data_dir, body, word: str):
     rate_prompts(agent, 20)
     assert_problem(server.post(train_url(agent), body), 400, word)
@@ -135,13 +146,24 @@ def test_a_wrong_setting_is_refused(server: Caller, agent: Agent, data_dir, body
 def finished(agent: Agent, **config: Any) -> TrainingRun:
     version = ModelVersion.objects.create(agent=agent, name="v25", base_model="tiny", feedback_count=25)
     training_set = TrainingSet.objects.create(
-        agent=agent, method="dpo", content_hash="0" * 64, train_rows=9, heldout_rows=1, feedback_count=25, val_split=0.2,
+        agent=agent,
+        method="dpo",
+        content_hash="0" * 64,
+        train_rows=9,
+        heldout_rows=1,
+        feedback_count=25,
+        val_split=0.2,
         stats={"scores": {"mean": 0.6, "std": 0.2}},
-    )  # fmt: skip
+    )
     return TrainingRun.objects.create(
-        agent=agent, method="dpo", version=version, training_set=training_set, state=TrainingRun.State.SUCCEEDED, step=30,
+        agent=agent,
+        method="dpo",
+        version=version,
+        training_set=training_set,
+        state=TrainingRun.State.SUCCEEDED,
+        step=30,
         config=TrainingConfig(**config).as_dict(),
-    )  # fmt: skip
+    )
 
 
 def test_the_result_of_a_training_has_its_figures(server: Caller, agent: Agent, data_dir):
@@ -186,10 +208,12 @@ def test_what_belongs_to_others_is_not_there(server: Caller, agent: Agent, other
     own = Caller(key_for(other_agent))
     run = finished(agent)
     for answer in (
-        own.get(f"/api/policies/{agent}/"), own.get(f"/api/policies/{agent}/runs/{run.pk}/"),
-        own.post(train_url(agent), {}), server.get("/api/policies/nobody/"),
+        own.get(f"/api/policies/{agent}/"),
+        own.get(f"/api/policies/{agent}/runs/{run.pk}/"),
+        own.post(train_url(agent), {}),
+        server.get("/api/policies/nobody/"),
         server.get(f"/api/policies/{other_agent}/runs/{run.pk}/"),
-    ):  # fmt: skip
+    ):
         assert_problem(answer, 404)
 
 

@@ -75,10 +75,14 @@ def key_with(*scopes: str, **fields: Any) -> str:
 def test_the_walk_meets_the_addresses_that_matter():
     paths = {(call.method, call.path) for call in CALLS}
     assert {
-        ("POST", "/api/policies/train_policy/x/"), ("POST", "/api/policies/train_policy/x"), ("POST", "/v1/traces"),
-        ("GET", f"/api/v1/traces/{uuid.UUID(int=7)}/"), ("POST", "/api/decisions/x/outcomes/"),
-        ("POST", "/api/training/calculate-pending/"), ("GET", "/api/policies/x/runs/1/"),
-    } <= paths  # fmt: skip
+        ("POST", "/api/policies/train_policy/x/"),
+        ("POST", "/api/policies/train_policy/x"),
+        ("POST", "/v1/traces"),
+        ("GET", f"/api/v1/traces/{uuid.UUID(int=7)}/"),
+        ("POST", "/api/decisions/x/outcomes/"),
+        ("POST", "/api/training/calculate-pending/"),
+        ("GET", "/api/policies/x/runs/1/"),
+    } <= paths
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call.method} {call.path}")

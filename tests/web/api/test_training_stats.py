@@ -21,10 +21,17 @@ def test_it_counts_what_there_is_to_learn_from(server: Caller, agent: Agent):
     assert (answer["total_traces"], answer["unique_sessions"]) == (3, 1)
     assert (answer["labeled_traces"], answer["unlabeled_traces"]) == (1, 2)
     assert answer["newest"] == {
-        "traces": 3, "traces_with_tool_calls": 1, "traces_with_reasoning": 1,
-        "unique_tools_used": 2, "tools_list": ["clock", "track"], "avg_query_length": 4.3, "avg_response_length": 3.3,
-        "total_tokens_in": 10, "total_tokens_out": 2, "total_cost": 0.5,
-    }  # fmt: skip
+        "traces": 3,
+        "traces_with_tool_calls": 1,
+        "traces_with_reasoning": 1,
+        "unique_tools_used": 2,
+        "tools_list": ["clock", "track"],
+        "avg_query_length": 4.3,
+        "avg_response_length": 3.3,
+        "total_tokens_in": 10,
+        "total_tokens_out": 2,
+        "total_cost": 0.5,
+    }
 
 
 def test_an_agent_without_traces_has_zeros(server: Caller, agent: Agent):

@@ -14,6 +14,13 @@ def prepared(tmp_path_factory, django_db_setup):
 
 @pytest.fixture(scope="package")
 def server(prepared) -> Iterator[Server]:
-    with served(*prepared, DEBUG="0", HTTPS="0", ALLOWED_HOSTS="127.0.0.1", HEADER_TIMEOUT="2", REQUEST_TIMEOUT="4",
-                REQUEST_MIN_RATE="1000") as found:  # fmt: skip
+    with served(
+        *prepared,
+        DEBUG="0",
+        HTTPS="0",
+        ALLOWED_HOSTS="127.0.0.1",
+        HEADER_TIMEOUT="2",
+        REQUEST_TIMEOUT="4",
+        REQUEST_MIN_RATE="1000",
+    ) as found:
         yield found

@@ -100,9 +100,12 @@ def served(site: Site, known: dict[str, Any], *options: str, **environment: str)
     with (site.data / "serve.log").open("w") as log:
         process = subprocess.Popen(
             [sys.executable, str(MANAGE), "serve", "--port", str(port), *options],
-            env=site.environment(**environment), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            env=site.environment(**environment),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
             start_new_session=True,
-        )  # fmt: skip
+        )
     server = Server(site, port, known, process)
     try:
         until(lambda: answers(server), 40)

@@ -46,8 +46,11 @@ def test_spans_come_in_chunks(server: Server):
 @pytest.mark.parametrize("framed", [lambda body: body, chunks])
 def test_a_body_that_is_too_large_is_refused(server: Server, framed: Any):
     body = b" " * 2_621_441
-    answer = server.post("/api/v1/traces/", content=framed(body) if framed is not chunks else chunks(body, 65536),
-                         headers=server.authorization)  # fmt: skip
+    answer = server.post(
+        "/api/v1/traces/",
+        content=framed(body) if framed is not chunks else chunks(body, 65536),
+        headers=server.authorization,
+    )
     assert (answer.status_code, answer.headers["content-type"]) == (413, "application/problem+json")
     assert answer.json()["type"] == "urn:ratchet:problem:too-large"
     assert "2621440 bytes" in answer.json()["detail"]

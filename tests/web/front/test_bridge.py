@@ -109,10 +109,15 @@ def test_the_body_has_a_length_however_it_came():
 
 def test_a_request_becomes_what_pep_3333_says():
     scope = {
-        "method": "GET", "path": "/ü", "query_string": b"q=\xff", "http_version": "1.1", "scheme": "https",
-        "server": ("site", 443), "client": ("203.0.113.5", 1234),
+        "method": "GET",
+        "path": "/ü",
+        "query_string": b"q=\xff",
+        "http_version": "1.1",
+        "scheme": "https",
+        "server": ("site", 443),
+        "client": ("203.0.113.5", 1234),
         "headers": [(b"content-type", b"text/plain"), (b"x-a", b"1"), (b"x-a", b"2"), (b"x_a", b"3")],
-    }  # fmt: skip
+    }
     given = environ(scope, b"")
     assert given["PATH_INFO"].encode("latin-1").decode() == "/ü"
     assert (given["QUERY_STRING"], given["CONTENT_TYPE"], given["HTTP_X_A"]) == ("q=ÿ", "text/plain", "1,2")

@@ -14,8 +14,9 @@ from tests.web.front.server import Server, connections_of, head, read_all, serve
 
 @pytest.fixture(scope="module")
 def narrow(prepared) -> Iterator[Server]:
-    with served(*prepared, HEADER_TIMEOUT="2", REQUEST_TIMEOUT="2", MAX_CONNECTIONS="20",
-                MAX_CONNECTIONS_PER_ADDRESS="12") as found:  # fmt: skip
+    with served(
+        *prepared, HEADER_TIMEOUT="2", REQUEST_TIMEOUT="2", MAX_CONNECTIONS="20", MAX_CONNECTIONS_PER_ADDRESS="12"
+    ) as found:
         yield found
 
 

@@ -37,8 +37,11 @@ def small(tmp_path: Path, prepared) -> Iterator[Server]:
     process = subprocess.Popen(
         [*ALONE, MOUNT, "sh", str(disk), str(site.data), *serve],
         env={**site.environment(), "DATA_DIR": str(disk), "DATABASE_URL": ""},
-        stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-    )  # fmt: skip
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
     found = Server(site, port, known, process)
     try:
         until(lambda: "the site:" in found.log and _answers(found))

@@ -42,8 +42,9 @@ def test_the_site_answers_beside_slow_sign_ins(server: Server):
 
 def test_the_site_answers_beside_slow_ratings(server: Server):
     key = f"Authorization: Bearer {server.known['page']}"
-    with slow_posts(server, 12, "/api/v1/feedback/", key, "Origin: https://shop.example",
-                    "Content-Type: application/json"):  # fmt: skip
+    with slow_posts(
+        server, 12, "/api/v1/feedback/", key, "Origin: https://shop.example", "Content-Type: application/json"
+    ):
         everything_answers(server, "beside ratings")
 
 

@@ -55,8 +55,10 @@ def test_a_turn_has_its_words_and_its_calls_without_their_markup(agent):
     assert looked["said"] == [("I try it.", "", False)]
     [call] = looked["calls"]
     assert (call["name"], call["arguments"], call["duration_ms"]) == (
-        "exec_code", [("code", ("print(3)", "", False))], 12.5,
-    )  # fmt: skip
+        "exec_code",
+        [("code", ("print(3)", "", False))],
+        12.5,
+    )
     assert call["result"] == ("3\n", "", False)
     assert answered["said"] == [("print(3)", "", True)]
     assert answered["calls"] == []
@@ -67,8 +69,11 @@ def test_what_it_read_is_shown_where_it_is_not_just_the_results(agent):
     malformed = Turn("<tool_call>{oops</tool_call>", observation="the tool call cannot be read")
     turns = shown(stored(agent, episode(turns=(LOOKED, cut, malformed, ANSWERED))))["turns"]
     assert [turn["observation"] and turn["observation"].head for turn in turns] == [
-        None, "3… (4000 more characters)", "the tool call cannot be read", None,
-    ]  # fmt: skip
+        None,
+        "3… (4000 more characters)",
+        "the tool call cannot be read",
+        None,
+    ]
     assert turns[2]["said"][0].head == "<tool_call>{oops</tool_call>"
 
 
@@ -115,10 +120,14 @@ def test_other_tries_at_the_task_are_one_click_away(staff, agent, run):
 def test_hostile_words_are_text(staff, agent):
     call = ToolCall(HOSTILE, {HOSTILE: HOSTILE}, HOSTILE, False, 1.0, HOSTILE)
     strange = episode(
-        HOSTILE, turns=(Turn(HOSTILE, (call,), HOSTILE),), reason=HOSTILE, environment=HOSTILE, info={"x": HOSTILE},
+        HOSTILE,
+        turns=(Turn(HOSTILE, (call,), HOSTILE),),
+        reason=HOSTILE,
+        environment=HOSTILE,
+        info={"x": HOSTILE},
         prompt=(Message(role="user", content=HOSTILE),),
         task={HOSTILE: HOSTILE, "tests": [{"input": HOSTILE, "output": HOSTILE}]},
-    )  # fmt: skip
+    )
     page = text_of(staff, stored(agent, strange))
     assert HOSTILE not in page
     assert page.count("&lt;script&gt;") > 10
@@ -127,10 +136,13 @@ def test_hostile_words_are_text(staff, agent):
 @pytest.mark.parametrize(
     "details",
     [
-        {"episode": "pilot"}, {"episode": {"turns": 3}}, {"episode": {"turns": [None, 3]}}, {"episode": {"turns": []}},
+        {"episode": "pilot"},
+        {"episode": {"turns": 3}},
+        {"episode": {"turns": [None, 3]}},
+        {"episode": {"turns": []}},
         {"episode": {"turns": [{"said": 3, "calls": [0, 7, "x"], "observation": {}}], "task": [1], "reward": "much"}},
     ],
-)  # fmt: skip
+)
 def test_what_others_store_under_that_name_breaks_no_page(staff, agent, details):
     trace = make_trace(agent, details=details, tool_calls=[{"name": "x"}])
     assert staff.get(f"/traces/{trace.pk}/").status_code == 200

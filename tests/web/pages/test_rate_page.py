@@ -138,8 +138,11 @@ def test_what_is_refused_is_told_on_a_page(rater: Client, answers: list[Trace]) 
 def test_the_answer_in_json_carries_the_next_item_and_the_progress(rater: Client, answers: list[Trace]) -> None:
     answer = send(rater, answers[0], value=1).json()
     assert answer["item"] == {
-        "trace": str(answers[1].pk), "question": "question 1", "before": [], "answer": "answer 1",
-    }  # fmt: skip
+        "trace": str(answers[1].pk),
+        "question": "question 1",
+        "before": [],
+        "answer": "answer 1",
+    }
     assert (answer["progress"]["done"], answer["progress"]["total"]) == (1, 4)
     assert [decision["question"] for decision in answer["decisions"]] == ["question 0"]
 

@@ -108,10 +108,15 @@ def test_labels_filter_the_list(staff: Client, agent: Agent) -> None:
 @pytest.mark.parametrize(
     "after",
     [
-        "nonsense", "2026-01-01_x", "_", "2026-01-01T00:00:00_" + "0" * 32, "9" * 400,
-        "0001-01-01T00:00:00+14:00_" + "0" * 32, "9999-12-31T23:59:59-14:00_" + "0" * 32,
+        "nonsense",
+        "2026-01-01_x",
+        "_",
+        "2026-01-01T00:00:00_" + "0" * 32,
+        "9" * 400,
+        "0001-01-01T00:00:00+14:00_" + "0" * 32,
+        "9999-12-31T23:59:59-14:00_" + "0" * 32,
     ],
-)  # fmt: skip
+)
 def test_a_wrong_place_in_the_list_is_its_beginning(staff: Client, trace: Trace, after: str) -> None:
     for label in ("", "good"):
         assert staff.get("/traces/", {"after": after, "label": label}).status_code == 200
@@ -163,10 +168,24 @@ def test_it_shows_all_that_happened(staff: Client, agent: Agent, full: Trace) ->
     feedback.correct(full, text="It arrives today.", rater="user:alice", source="test")
     page = staff.get(address(full)).content.decode()
     for text in (
-        "track", "on its way", "refund", "no rights", "look it up", "find the parcel", "1 of 2 tool calls succeeded",
-        "does not apply", "no code in the answer", "user:alice", "stars (1 to 5): 4", "delivered: 1", "It arrives today.",
-        "proposed label: bad", str(used_by), address(other), "computed again",
-    ):  # fmt: skip
+        "track",
+        "on its way",
+        "refund",
+        "no rights",
+        "look it up",
+        "find the parcel",
+        "1 of 2 tool calls succeeded",
+        "does not apply",
+        "no code in the answer",
+        "user:alice",
+        "stars (1 to 5): 4",
+        "delivered: 1",
+        "It arrives today.",
+        "proposed label: bad",
+        str(used_by),
+        address(other),
+        "computed again",
+    ):
         assert text in page, text
     assert HOSTILE not in page
 
@@ -189,9 +208,15 @@ def test_what_is_too_long_to_read_is_cut_until_somebody_asks_for_all(staff: Clie
 
 def test_stored_oddities_do_not_break_the_page(staff: Client, agent: Agent) -> None:
     odd = make_trace(
-        agent, tool_calls=["text", {"no": "name"}, {"name": "old", "error": "x"}], reasoning_steps=[None], tasks=[{}, 3],
-        rewards={"a": 3, "b": {"value": None}, "c": {"value": 0.3}}, details={"deep": [[[1]]]}, state=False, action=0,
-    )  # fmt: skip
+        agent,
+        tool_calls=["text", {"no": "name"}, {"name": "old", "error": "x"}],
+        reasoning_steps=[None],
+        tasks=[{}, 3],
+        rewards={"a": 3, "b": {"value": None}, "c": {"value": 0.3}},
+        details={"deep": [[[1]]]},
+        state=False,
+        action=0,
+    )
     page = staff.get(address(odd))
     assert page.status_code == 200
     assert b"old" in page.content

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 from rl.base.errors import UsageError
-from rl.environments.nearest import did_you_mean
+from rl.base.names import require_known
 from rl.environments.tools.web_search.endpoint import Endpoint
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
@@ -57,10 +57,7 @@ class McpServer:
             raise UsageError(f"tools.mcp.{name} must say how the server is reached: command or url")
         known = [each.name for each in fields(cls) if each.name != "name"]
         for key in values:
-            if key not in known:
-                raise UsageError(
-                    f"tools.mcp.{name} has no key {key!r}{did_you_mean(key, known)}; known: {', '.join(known)}"
-                )
+            require_known("key", key, known, section=f"tools.mcp.{name}")
         return cls(name=name, **values)
 
     def __post_init__(self) -> None:

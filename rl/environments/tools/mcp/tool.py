@@ -10,7 +10,7 @@ from typing import Any
 from mcp.types import Tool
 
 from rl.base.errors import UsageError
-from rl.environments.nearest import did_you_mean
+from rl.base.names import require_known
 from rl.environments.tools.base import BaseTool, ToolFailed
 from rl.environments.tools.mcp.connection import connection_to
 from rl.environments.tools.mcp.content import LONGEST_ERROR, text_of
@@ -68,9 +68,7 @@ def _chosen(server: McpServer, listed: Sequence[Tool]) -> list[Tool]:
     if not by_name:
         raise UsageError(f"the MCP server {server.name} has no tools")
     for name in server.tools or ():
-        if name not in by_name:
-            meant = did_you_mean(name, by_name)
-            raise UsageError(f"{server.where}.tools: there is no tool {name!r}{meant}; it has: {', '.join(by_name)}")
+        require_known("tool", name, by_name, section=server.where)
     return [by_name[name] for name in dict.fromkeys(server.tools or by_name)]
 
 

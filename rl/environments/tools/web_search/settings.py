@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 from rl.base.errors import UsageError
-from rl.environments.nearest import did_you_mean
+from rl.base.names import require_known
 from rl.environments.tools.web_search.backend import SearchBackend
 from rl.environments.tools.web_search.bing import BING
 from rl.environments.tools.web_search.custom import custom_backend
@@ -71,10 +71,7 @@ class SearchSettings:
             raise UsageError(f"tools.search must be a mapping of keys and values, not {str(values)[:100]!r}")
         known = [each.name for each in fields(cls)]
         for key in values:
-            if key not in known:
-                raise UsageError(
-                    f"tools.search has no key {key!r}{did_you_mean(key, known)}; known: {', '.join(known)}"
-                )
+            require_known("key", key, known, section="tools.search")
         return cls(**values)
 
     def __post_init__(self) -> None:
@@ -107,14 +104,11 @@ class SearchSettings:
             raise UsageError(f"tools.search: {error}") from None
 
     def _check_provider(self) -> None:
-        known = ", ".join(SEARCH_BACKENDS)
         if not self.provider:
+            known = ", ".join(SEARCH_BACKENDS)
             raise UsageError(f"tools.search.provider is missing: {known}, or another name with endpoint")
-        if self.provider not in SEARCH_BACKENDS and not self.endpoint:
-            nearest = did_you_mean(self.provider, SEARCH_BACKENDS)
-            raise UsageError(
-                f"tools.search.provider {self.provider!r} is unknown{nearest}; known: {known}, or any name with endpoint"
-            )
+        if not self.endpoint:
+            require_known("tools.search.provider", self.provider, SEARCH_BACKENDS, "any name with endpoint")
         self.address()
 
     def _check_number(self, key: str, value: Any) -> None:

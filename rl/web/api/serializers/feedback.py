@@ -95,9 +95,26 @@ class FeedbackOut(serializers.ModelSerializer):
     class Meta:
         model = Feedback
         fields = [
-            "id", "kind", "agent", "trace", "rater", "source", "scale", "value", "normalised", "other_trace", "choice",
-            "text", "metric", "tags", "notes", "rated_at", "created_at", "is_current", "retracts",
-        ]  # fmt: skip
+            "id",
+            "kind",
+            "agent",
+            "trace",
+            "rater",
+            "source",
+            "scale",
+            "value",
+            "normalised",
+            "other_trace",
+            "choice",
+            "text",
+            "metric",
+            "tags",
+            "notes",
+            "rated_at",
+            "created_at",
+            "is_current",
+            "retracts",
+        ]
         read_only_fields = fields
 
     def to_representation(self, instance: Feedback) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 
+from rl.base.names import unknown_name
 from rl.base.records import Message
 from rl.collect.limits import (
     MAX_MESSAGES,
@@ -25,8 +26,7 @@ class StrictSerializer(serializers.Serializer):
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, dict) and (unknown := sorted(set(data) - set(self.fields))):
-            known = ", ".join(self.fields)
-            raise ValidationError({name: [f"unknown field; known: {known}"] for name in unknown[:20]})
+            raise ValidationError({name: [unknown_name("field", name, self.fields)] for name in unknown[:20]})
         return super().to_internal_value(data)
 
 

@@ -66,11 +66,29 @@ class TraceOut(serializers.ModelSerializer):
     class Meta:
         model = Trace
         fields = [
-            "id", "agent", "external_id", "source", "session_id", "model_version",
-            "prompt", "prompt_key", "response", "details",
-            "tool_calls", "reasoning_steps", "tasks", "state", "action",
-            "tokens_in", "tokens_out", "llm_calls", "cost", "duration_ms", "occurred_at", "created_at",
-        ]  # fmt: skip
+            "id",
+            "agent",
+            "external_id",
+            "source",
+            "session_id",
+            "model_version",
+            "prompt",
+            "prompt_key",
+            "response",
+            "details",
+            "tool_calls",
+            "reasoning_steps",
+            "tasks",
+            "state",
+            "action",
+            "tokens_in",
+            "tokens_out",
+            "llm_calls",
+            "cost",
+            "duration_ms",
+            "occurred_at",
+            "created_at",
+        ]
         read_only_fields = fields
 
 

@@ -42,8 +42,12 @@ def run(ending: str) -> tuple[int, list[int]]:
     """Exit code of a process that uses a server, and the server's ids."""
     told = subprocess.run(
         [sys.executable, "-c", USER, json.dumps(quick({"name": "process"})), ending],
-        cwd=settings.BASE_DIR, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        cwd=settings.BASE_DIR,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert told.stderr == ""
     return told.returncode, [int(line) for line in told.stdout.split()]
 

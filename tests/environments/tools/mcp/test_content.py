@@ -23,9 +23,13 @@ def test_texts_stand_below_each_other_and_what_is_no_text_is_named():
         )
     )
     assert shown.splitlines() == [
-        "Here.", "[image, 12 kB, not shown]", "[audio, 1 kB, not shown]", "[manual: file:///manual.pdf]", "inside",
+        "Here.",
+        "[image, 12 kB, not shown]",
+        "[audio, 1 kB, not shown]",
+        "[manual: file:///manual.pdf]",
+        "inside",
         "[file:///a.bin, 3 kB, not shown]",
-    ]  # fmt: skip
+    ]
 
 
 def test_a_structure_is_shown_where_there_are_no_words():

@@ -18,8 +18,12 @@ def test_servers_are_reached_by_a_command_or_an_address():
         }
     )
     assert (files.name, files.command, files.tools, files.prefix, files.timeout) == (
-        "files", ["python", "server.py"], ["read"], True, 30.0,
-    )  # fmt: skip
+        "files",
+        ["python", "server.py"],
+        ["read"],
+        True,
+        30.0,
+    )
     assert (wiki.name, wiki.url, wiki.tools, wiki.timeout) == ("wiki", "https://wiki.example/mcp", None, 5)
 
 
@@ -32,9 +36,15 @@ def test_servers_are_reached_by_a_command_or_an_address():
         ({7: {"command": ["x"]}}, "a server's name has letters"),
         ({"s": None}, "tools.mcp.s must say how the server is reached: command or url"),
         ({"s": {}}, "tools.mcp.s needs either command or url, and not both"),
-        ({"s": {"command": ["x"], "url": "https://x.example"}}, "tools.mcp.s needs either command or url, and not both"),
-        ({"s": {"comand": ["x"]}}, r"tools.mcp.s has no key 'comand' (did you mean command?); known: command, env"),
-        ({"s": {"url": "https://x.example", "headers": {}}}, "has no key 'headers' (did you mean headers_env?)"),
+        (
+            {"s": {"command": ["x"], "url": "https://x.example"}},
+            "tools.mcp.s needs either command or url, and not both",
+        ),
+        ({"s": {"comand": ["x"]}}, r"unknown key 'tools.mcp.s.comand' (did you mean command?); known: command, env"),
+        (
+            {"s": {"url": "https://x.example", "headers": {}}},
+            "unknown key 'tools.mcp.s.headers' (did you mean headers_env?",
+        ),
         ({"s": {"command": "python x.py"}}, "tools.mcp.s.command must be a list of texts, like [python, server.py]"),
         ({"s": {"command": ["sleep", 3]}}, "tools.mcp.s.command must be a list of texts"),
         ({"s": {"command": ["x"], "tools": []}}, "tools.mcp.s.tools names no tool"),
@@ -43,7 +53,10 @@ def test_servers_are_reached_by_a_command_or_an_address():
         ({"s": {"command": ["x"], "cwd": 3}}, "tools.mcp.s.cwd must be a text, not '3'"),
         ({"s": {"command": ["x"], "prefix": "yes"}}, "tools.mcp.s.prefix must be true or false, not 'yes'"),
         ({"s": {"command": ["x"], "timeout": 0}}, "tools.mcp.s.timeout must be a number from 0.1 to 600, not '0'"),
-        ({"s": {"command": ["x"], "start_timeout": True}}, "tools.mcp.s.start_timeout must be a number from 0.1 to 600"),
+        (
+            {"s": {"command": ["x"], "start_timeout": True}},
+            "tools.mcp.s.start_timeout must be a number from 0.1 to 600",
+        ),
         ({"s": {"command": ["x"], "headers_env": {"A": "B"}}}, "tools.mcp.s.headers_env is only for servers with url"),
         ({"s": {"url": "https://x.example", "cwd": "/"}}, "tools.mcp.s.cwd is only for servers with command"),
         ({"s": {"url": "http://x.example/mcp"}}, "must begin with https:// (http:// only for this machine)"),
@@ -51,7 +64,7 @@ def test_servers_are_reached_by_a_command_or_an_address():
         ({"s": {"url": "https://x.example/?key=1"}}, "secrets go by headers_env"),
         ({"s": {"url": "https://x.example", "headers_env": {"a b": "B"}}}, "'a b' is no name of a header"),
     ],
-)  # fmt: skip
+)
 def test_what_is_impossible_is_named(values: Any, told: str):
     with pytest.raises(UsageError) as refused:
         servers_of(values)

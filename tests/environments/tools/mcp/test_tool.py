@@ -38,8 +38,11 @@ def test_the_tools_are_the_servers_with_their_own_schemas(shop: ToolRegistry):
     assert order["properties"]["order"] == {"$ref": "#/$defs/Order"}
     assert order["$defs"]["Order"]["required"] == ["item"]
     assert schemas["hang"]["parameters"] | {"title": ""} == {
-        "type": "object", "properties": {}, "required": [], "title": "",
-    }  # fmt: skip
+        "type": "object",
+        "properties": {},
+        "required": [],
+        "title": "",
+    }
 
 
 @pytest.mark.parametrize(
@@ -144,9 +147,7 @@ def test_environments_of_the_same_settings_share_a_server(make_tools: Make):
 def test_only_the_named_tools_are_given(make_tools: Make):
     command = quick({"name": "add"}, {"name": "refuse"}, {"name": "price"})
     assert list(make_tools(command=command, tools=["price", "add"])) == ["price", "add"]
-    with pytest.raises(
-        UsageError, match=r"tools\.mcp\.shop\.tools: there is no tool 'ad' \(did you mean add\?\); it has"
-    ):
+    with pytest.raises(UsageError, match=r"unknown tool 'tools\.mcp\.shop\.ad' \(did you mean add\?\); known"):
         make_tools(command=command, tools=["ad"])
 
 
@@ -171,8 +172,10 @@ def test_all_pages_of_the_list_are_read(make_tools: Make):
     one, two = (schema["function"] for schema in tools.schemas)
     assert (one["name"], len(one["description"])) == ("one", 1000)
     assert two == {
-        "name": "two", "description": "Two", "parameters": {"type": "object", "properties": {}, "required": []},
-    }  # fmt: skip
+        "name": "two",
+        "description": "Two",
+        "parameters": {"type": "object", "properties": {}, "required": []},
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,29 @@
+"""Names out of a registry: one sentence for those that nobody knows."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable
+
+from rl.base.errors import UsageError
+
+
+def require_known(what: str, name: str, known: Collection[str], others: str = "", section: str = "") -> None:
+    """Raises UsageError with ``unknown_name``'s sentence where ``name`` is not among ``known``."""
+    if name not in known:
+        raise UsageError(unknown_name(what, name, known, others, section))
+
+
+def unknown_name(what: str, name: object, known: Iterable[str], others: str = "", section: str = "") -> str:
+    """``unknown preset 'smal_gpu' (did you mean small_gpu?); known: tiny, small_gpu``. ``others``: what else would do, in
+    words. ``section``: of the file or the document, where the name stands; written before it."""
+    known = list(known)
+    listed = ", ".join([*known, others] if others else known) or "none"
+    written = f"{section}.{name}" if section else str(name)
+    return f"unknown {what} {written[:100]!r}{did_you_mean(name, known)}; known: {listed}"
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """What to add to a sentence about an unknown name; empty where nothing known is like it."""
+    nearest = difflib.get_close_matches(str(name), list(known), n=1)
+    return f" (did you mean {nearest[0]}?)" if nearest else ""
