@@ -24,6 +24,11 @@ def text(name: str, default: str = "") -> str:
     return os.environ.get(name, default).strip()
 
 
+def user_cache() -> Path:
+    """Of this program, for everything that the user runs it from."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "ratchet"
+
+
 def secret(name: str) -> str:
     """The variable itself, or the content of the file that ``<name>_FILE`` points at."""
     _SECRET.update((name, f"{name}_FILE"))

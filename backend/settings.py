@@ -23,6 +23,7 @@ from backend.environment import (
     secret,
     secrets,
     text,
+    user_cache,
     variables,
 )
 from backend.version import read_version
@@ -274,6 +275,10 @@ CUSTOM_REWARDS = assigned("CUSTOM_REWARDS", listed("CUSTOM_REWARDS"))
 
 # --- what trainers may choose by name ---------------------------------------------------------------------------------
 BASE_MODELS = assigned("BASE_MODELS", listed("BASE_MODELS"))
+DEFAULT_BASE_MODEL = text("DEFAULT_BASE_MODEL", "smollm2")
+MODEL_CACHE = Path(
+    text("MODEL_CACHE") or (user_cache() if DATA_DIR == BASE_DIR / "data" else DATA_DIR / "model_cache")
+).resolve()
 INFERENCE_SERVERS = addresses("INFERENCE_SERVERS")
 ENVIRONMENTS_DIR = Path(text("ENVIRONMENTS_DIR") or DATA_DIR / "environments").resolve()
 

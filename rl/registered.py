@@ -1,7 +1,7 @@
 """What the operator registered under names, for people and programs that may only choose: BASE_MODELS, INFERENCE_SERVERS
 and the files of ENVIRONMENTS_DIR. A name is looked up among those; neither disk nor network is asked for another.
 
-Imports: base, environments; Django.
+Imports: base, config, environments; Django.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 from django.conf import settings
 
 from rl.base.errors import BadFile, UsageError
+from rl.config.embedded_models import EMBEDDED_MODELS
 from rl.environments.config_file import AgentFile, read_agent_file
 from rl.environments.settings import EnvironmentSettings
 
@@ -80,7 +81,8 @@ def known(field: str) -> Mapping[str, Any]:
     """What the field may be set to: name to what is registered under it."""
     if field == "environment":
         return environment_files()
-    return {"base_model": settings.BASE_MODELS, "vllm_server": settings.INFERENCE_SERVERS}[field]
+    base_models = {**{name: name for name in EMBEDDED_MODELS}, **settings.BASE_MODELS}
+    return {"base_model": base_models, "vllm_server": settings.INFERENCE_SERVERS}[field]
 
 
 def require(choices: Mapping[str, str]) -> None:

@@ -15,6 +15,8 @@ os.environ["SECRET_KEY"] = "only-for-tests-" + "x" * 40
 os.environ["DEBUG"] = "1"
 os.environ["ALLOWED_HOSTS"] = "127.0.0.1,localhost,testserver"
 os.environ["DATA_DIR"] = str(_root / "data")
+os.environ["DEFAULT_BASE_MODEL"] = "tiny"
+os.environ.setdefault("MODEL_CACHE", str(Path("~/.cache/ratchet").expanduser()))
 os.environ["TRAINING_ENVIRONMENT"] = "RATCHET_TEST_ROOT,PYTEST_XDIST_WORKER"  # where these settings' files are
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -14,6 +14,7 @@ from rl.admin.markup import value_table
 from rl.base.errors import UsageError
 from rl.base.names import unknown_name
 from rl.config import authority
+from rl.config.embedded_models import EMBEDDED_MODELS
 from rl.config.reward_weights import decision_weights
 from rl.models import Agent
 from rl.models.agents import validate_overrides
@@ -24,10 +25,10 @@ class BaseModelField(forms.ChoiceField):
     """One that the operator registered; or the one that the agent has, by whatever way it came to it."""
 
     def __init__(self, own: str) -> None:
-        labels = {"": "the tiny embedded model", own: own or "the tiny embedded model"}
+        labels = {name: f"{name} ({label})" for name, label in EMBEDDED_MODELS.items()}
         labels |= {value: f"{name} ({value})" for name, value in settings.BASE_MODELS.items()}
         super().__init__(
-            choices=list(labels.items()), required=False, help_text="The operator registers more with BASE_MODELS."
+            choices=[*({own: own} | labels).items()], help_text="The operator registers more with BASE_MODELS."
         )
 
 

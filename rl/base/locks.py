@@ -1,4 +1,4 @@
-"""One run per device: a lock that the operating system lets go of when its holder dies."""
+"""Locks that the operating system lets go of when their holder dies: one run per device, one fetch of a model."""
 
 from __future__ import annotations
 
@@ -14,8 +14,15 @@ POLL_SECONDS = 1.0
 @contextmanager
 def device_lock(directory: Path, device: str, waiting: Callable[[], None]) -> Iterator[None]:
     """Waits until no other process trains on ``device``; calls ``waiting`` every second, which may raise to give up."""
-    directory.mkdir(parents=True, exist_ok=True)
-    with (directory / f"{device}.lock").open("w") as handle:
+    with exclusive_lock(directory / f"{device}.lock", waiting):
+        yield
+
+
+@contextmanager
+def exclusive_lock(file: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Waits until no other process holds ``file``, which is made where it is not there; ``waiting`` as above."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("w") as handle:
         while not try_lock(handle.fileno()):
             waiting()
             time.sleep(POLL_SECONDS)

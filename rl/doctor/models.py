@@ -9,8 +9,8 @@ from django.db.models import Q
 
 from rl.base.errors import RatchetError, UsageError
 from rl.doctor.symptom import Symptom, fine, problem, warning
+from rl.lm.base_models import BUILDERS, GGUF_SUFFIX, local_folder
 from rl.models import Agent, Deployment
-from rl.runs.dry_run import local_directory
 from rl.serving import llama_server, on_ollama
 
 _SECONDS = 5.0
@@ -19,24 +19,26 @@ _SECONDS = 5.0
 def base_models() -> Iterator[Symptom]:
     """Those that agents have, and those that BASE_MODELS offers; both may be names of BASE_MODELS."""
     registered = settings.BASE_MODELS
-    used = Agent.objects.exclude(base_model="").values_list("base_model", flat=True)
+    used = Agent.objects.values_list("base_model", flat=True)
     models = sorted({registered.get(name, name) for name in used} | set(registered.values()))
     for model in models:
         yield _base_model(model)
     if not models:
-        yield fine("no agent names a base model: all use the tiny one")
+        yield fine("there is no agent yet")
 
 
 def _base_model(name: str) -> Symptom:
     try:
-        folder = local_directory(name)
+        folder = local_folder(name)
     except UsageError as error:
         return problem(f"a base model cannot be used: {error}", "bring the folder back, or name another one")
     if folder.is_dir():
         return fine(f"the base model {name} is here")
+    if name in BUILDERS or name.endswith(GGUF_SUFFIX):
+        return fine(f"the base model {name} is made when it is needed first")
     return warning(
         f"the base model {name} is not on this machine: the next training downloads it",
-        f"beforehand: hf download {name}, as the user of the queue",
+        f"beforehand: hf download {name.replace('@', ' --revision ')}, as the user of the queue",
     )
 
 

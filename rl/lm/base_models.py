@@ -1,31 +1,100 @@
-"""The model that an agent starts from: what a person set, or the tiny embedded one, built on first use."""
+"""The model that an agent starts from: one of the two that come with Ratchet, a folder, a GGUF file, or a hub id.
+
+An agent names it; ``resolve`` makes a folder (or a bare hub id) of the name, which may fetch or unpack something first.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
 from django.conf import settings
 
+from rl.base.errors import UsageError
 from rl.base.leaves import leaf
+from rl.base.locks import exclusive_lock
 from rl.base.records import Report
-from rl.lm.model_path import check_model_path
+from rl.config.embedded_models import SMOLLM2, TINY
+from rl.lm.model_path import MODEL_CONFIG, check_model_path
+from rl.lm.smollm2 import UNPACKER
 
-TINY_MODEL = "rl.lm.tiny_model"
+BUILDERS: Final[Mapping[str, str]] = {SMOLLM2: "rl.lm.smollm2", TINY: "rl.lm.tiny_model"}
+"""Name to a module with ``build(target_dir, report)``."""
+GGUF_SUFFIX = ".gguf"
 
 
-def tiny_directory() -> Path:
-    return settings.DATA_DIR / "base_models" / "tiny"
+def folder_of(name: str) -> Path:
+    """Of a model that comes with Ratchet, and of what was unpacked under that name."""
+    return settings.DATA_DIR / "base_models" / name
 
 
 def resolve(base_model: str, report: Report) -> str:
-    """A directory or hub id that can be loaded. Empty stands for the tiny embedded model.
+    """A folder or a hub id that can be loaded.
 
-    Raises UsageError for what can be neither, before anything heavy is imported.
+    Raises UsageError for what can be neither, before anything heavy is imported, and for what cannot be fetched.
     """
-    if base_model:
-        return check_model_path(base_model)
-    directory = tiny_directory()
-    if not (directory / "config.json").exists():
-        report("stage", {"name": "building the tiny base model"})
-        leaf(TINY_MODEL).build(directory, report)
-    return str(directory)
+    if base_model in BUILDERS:
+        return str(_made(folder_of(base_model), lambda folder: leaf(BUILDERS[base_model]).build(folder, report)))
+    if base_model.endswith(GGUF_SUFFIX):
+        file = _gguf_file(base_model)
+        return str(_made(_unpacked(file), lambda folder: leaf(UNPACKER).unpack(file, folder, report)))
+    name, revision = _hub_id(base_model)
+    if revision:
+        return str(leaf("rl.lm.hub").snapshot(check_model_path(name), revision, report))
+    return check_model_path(base_model)
+
+
+def local_folder(base_model: str) -> Path:
+    """Where the model's files are on this machine: in its folder, or in the hub's cache; else a folder that is not there.
+
+    Fetches nothing. Raises UsageError for what is not a base model.
+    """
+    if base_model in BUILDERS:
+        return folder_of(base_model)
+    if base_model.endswith(GGUF_SUFFIX):
+        return _unpacked(_gguf_file(base_model))
+    name, revision = _hub_id(base_model)
+    source = check_model_path(name)
+    if not Path(source).is_dir() and importlib.util.find_spec("huggingface_hub"):
+        from huggingface_hub import try_to_load_from_cache
+
+        if isinstance(cached := try_to_load_from_cache(source, MODEL_CONFIG, revision=revision or None), str):
+            return Path(cached).parent
+    return Path(source)
+
+
+def _hub_id(base_model: str) -> tuple[str, str]:
+    """``owner/name@revision`` in two; the revision is empty where none is pinned, and for a folder with an @ in its name."""
+    if Path(base_model).exists():
+        return base_model, ""
+    name, _, revision = base_model.partition("@")
+    return name, revision
+
+
+def loaded_name(base_model: str) -> str:
+    """What ``resolve`` gives, or would; fetches nothing. Raises UsageError."""
+    made = base_model in BUILDERS or base_model.endswith(GGUF_SUFFIX) or _hub_id(base_model)[1]
+    return str(local_folder(base_model)) if made else check_model_path(base_model)
+
+
+def _made(folder: Path, make: Callable[[Path], Path]) -> Path:
+    """By the first of several processes; the others wait for it."""
+    with exclusive_lock(folder.with_name(f".{folder.name}.lock")):
+        return folder if (folder / MODEL_CONFIG).exists() else make(folder)
+
+
+def _gguf_file(base_model: str) -> Path:
+    file = Path(base_model).expanduser()
+    if not file.is_file():
+        raise UsageError(f"no base model at {base_model}: there is no such file")
+    return file.resolve()
+
+
+def _unpacked(file: Path) -> Path:
+    """Another one for another file of the same name."""
+    about = file.stat()
+    mark = hashlib.sha256(f"{file}\n{about.st_size}\n{about.st_mtime_ns}".encode()).hexdigest()[:12]
+    return folder_of(f"{file.stem}-{mark}")

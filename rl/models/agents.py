@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
@@ -52,6 +53,10 @@ def _as_validation_error(check: Any, *arguments: object) -> None:
         raise ValidationError(str(error)) from error
 
 
+def default_base_model() -> str:
+    return str(settings.DEFAULT_BASE_MODEL)
+
+
 class Agent(models.Model):
     """A named, model-backed function of somebody's app."""
 
@@ -74,8 +79,9 @@ class Agent(models.Model):
     # the model
     base_model = models.CharField(
         max_length=500,
-        blank=True,
-        help_text="A hub id such as Qwen/Qwen2.5-1.5B-Instruct, or a directory. Empty: the tiny embedded model.",
+        default=default_base_model,
+        help_text="smollm2, tiny, a hub id such as Qwen/Qwen2.5-1.5B-Instruct (with @revision: that one), a folder, or a "
+        "GGUF file.",
     )
     system_prompt = models.TextField(blank=True)
     context_length = models.PositiveIntegerField(

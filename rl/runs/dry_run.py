@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,8 +12,7 @@ from django.conf import settings
 from rl.config import TrainingConfig, config_class, find_method
 from rl.dataset_builder import Lengths, Survey
 from rl.hardware import GIB, HardwareConfig, ModelShape, TrainingEstimate, detect_hardware, estimate
-from rl.lm.base_models import tiny_directory
-from rl.lm.model_path import check_model_path
+from rl.lm.base_models import loaded_name, local_folder
 from rl.models import Agent, TrainingRun
 from rl.runs.data_check import CHARACTERS_PER_TOKEN, checked_survey, model_config
 from rl.runs.past_runs import Experience, experience
@@ -36,20 +34,19 @@ class Plan:
 def dry_run(agent: Agent, config: TrainingConfig, options: RunOptions, method: str = "dpo") -> Plan:
     """Raises NotEnoughData as the run itself would, and UsageError for a base model that is none."""
     base = options.base_model or agent.base_model
-    directory = _directory(base)
+    directory = local_folder(base)
     survey = checked_survey(agent, config, options, method, directory)
     ratio, measured = _characters_per_token(agent, directory)
     hardware, shape = detect_hardware(settings.DATA_DIR), model_shape(directory)
     tokens = _tokens(survey, ratio, config)
     cost = estimate(survey.train_rows, tokens, shape, config, hardware, method) if shape else None
-    loaded = check_model_path(base) if base else str(directory)
-    learned = experience(method, loaded, hardware, partial(_estimated, hardware)) if cost else None
+    learned = experience(method, loaded_name(base), hardware, partial(_estimated, hardware)) if cost else None
     if cost and learned:
         cost = replace(cost, seconds=cost.seconds * learned.ratio)
     document: dict[str, Any] = {
         "agent": agent.name,
         "method": method,
-        "base_model": base or "the tiny embedded model",
+        "base_model": base,
         "data": survey.as_dict(),
         "tokens": {
             "prompt": _in_tokens(survey.prompt_lengths, ratio),
@@ -68,25 +65,7 @@ def dry_run(agent: Agent, config: TrainingConfig, options: RunOptions, method: s
 
 def require_data(agent: Agent, config: TrainingConfig, options: RunOptions, method: str) -> None:
     """Raises as ``dry_run``, and estimates nothing."""
-    checked_survey(agent, config, options, method, _directory(options.base_model or agent.base_model))
-
-
-def _directory(base: str) -> Path:
-    return local_directory(base) if base else tiny_directory()
-
-
-def local_directory(base: str) -> Path:
-    """Where the model's files are on this machine: in its folder, or in the hub's cache; else a folder that is not there.
-
-    Raises UsageError for a base model that is none.
-    """
-    source = check_model_path(base)
-    if not Path(source).is_dir() and importlib.util.find_spec("huggingface_hub"):
-        from huggingface_hub import try_to_load_from_cache
-
-        if isinstance(cached := try_to_load_from_cache(source, "config.json"), str):
-            return Path(cached).parent
-    return Path(source)
+    checked_survey(agent, config, options, method, local_folder(options.base_model or agent.base_model))
 
 
 def model_shape(directory: Path) -> ModelShape | None:
@@ -141,7 +120,7 @@ def _estimated(hardware: HardwareConfig, run: TrainingRun, characters: float) ->
     """Seconds that would be estimated for a past run, before anything was learned."""
     assert run.version is not None  # noqa: S101  it succeeded
     assert run.training_set is not None  # noqa: S101
-    directory = local_directory(run.version.base_model)
+    directory = local_folder(run.version.base_model)
     config, shape = config_class(run.method)(**run.config), model_shape(directory)
     if shape is None:
         return None

@@ -13,7 +13,7 @@ from tests.conftest import make_trace
 
 AGENT = {
     "name": "filer",
-    "base_model": "",
+    "base_model": "tiny",
     "system_prompt": "",
     "description": "",
     "context_length": "1024",

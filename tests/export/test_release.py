@@ -165,10 +165,10 @@ def test_an_adapter_that_names_no_base_model_needs_one(adapter: Path, exporter):
 
 
 def test_a_base_model_is_exported_once(agent: Agent, data_dir: Path, exporter):
-    base_models.tiny_directory().mkdir(parents=True)
+    base_models.folder_of("tiny").mkdir(parents=True)
     for name in ("config.json", "model.safetensors", "tokenizer.json"):
-        (base_models.tiny_directory() / name).write_text("{}")
-    agent.base_model = ""
+        (base_models.folder_of("tiny") / name).write_text("{}")
+    agent.base_model = "tiny"
 
     def export(level: str = "q8_0") -> ExportResult:
         return release.export_base(agent, level, report=silent)
@@ -180,6 +180,6 @@ def test_a_base_model_is_exported_once(agent: Agent, data_dir: Path, exporter):
     first.path.write_text("damaged")
     assert export() == first
     assert len(exporter) == 2
-    agent.base_model = str(shutil.copytree(base_models.tiny_directory(), data_dir / "other"))
+    agent.base_model = str(shutil.copytree(base_models.folder_of("tiny"), data_dir / "other"))
     assert export().path == first.path
     assert len(exporter) == 3

@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from rl.base.errors import UsageError
 from rl.config import TrainingConfig
 from rl.dataset_builder import DataOptions
+from rl.lm.base_models import local_folder
 from rl.models import Agent
 from rl.runs import dry_run as planning
 from rl.runs.dry_run import SAMPLE, dry_run, model_shape
@@ -55,7 +56,7 @@ def test_a_model_that_the_hub_cache_holds_is_found_there(agent: Agent, data_dir,
     (repository / "refs").mkdir(parents=True)
     (repository / "refs" / "main").write_text("abc")
     snapshot = model(repository / "snapshots" / "abc", LLAMA)
-    assert planning.local_directory("owner/name") == snapshot
+    assert local_folder("owner/name") == snapshot
     rate_prompts(agent, 3)
     options = RunOptions(data=DataOptions(min_samples=1, val_split=0), base_model="owner/name")
     assert dry_run(agent, TrainingConfig(), options).document["estimate"]["steps"] > 0

@@ -71,7 +71,7 @@ class Broken(reward_class("format_compliance")):
 @pytest.mark.parametrize(
     ("names", "weights", "told"),
     [
-        ("polite", {}, "no reward 'polite'; known: code_execution, syntax_validation"),
+        ("polite", {}, "unknown reward 'polite'; known: code_execution, syntax_validation"),
         ("feedback", {}, "the reward feedback needs a stored answer; fresh ones can have: code_execution"),
         ("code_execution", {"code_execution": 0}, "code_execution is switched off: its weight for"),
     ],

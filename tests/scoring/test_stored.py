@@ -154,7 +154,7 @@ def test_wrong_settings_of_one_agent_do_not_stop_the_others(agent: Agent):
     found = calculate()
     assert stored(trace).reward_pending is False
     assert list(found.unusable) == ["wrong"]
-    assert "there is no reward 'luck'" in found.unusable["wrong"]
+    assert "unknown reward 'luck'" in found.unusable["wrong"]
     with pytest.raises(UsageError, match="luck"):
         calculate(Agent.objects.get(name="wrong"))
 

@@ -136,14 +136,32 @@ def rearranged(values: Array, source: str, architecture: Architecture, config: A
     return reordered_rows(values, source, architecture, config)
 
 
+def restored(values: Array, source: str, architecture: Architecture, config: Any) -> Array:
+    """The way back from ``rearranged``: the tensor of the file as transformers has it under the name ``source``."""
+    if architecture.conv1d and source.endswith(_CONV1D_WEIGHTS):
+        return np.ascontiguousarray(values.T)
+    if architecture.gemma and source.endswith("norm.weight"):
+        return values - np.float32(SHIFTED_NORMS)
+    if (heads := _interleaved_heads(source, architecture, config)) == 0:
+        return values
+    pairs = values.reshape(heads, head_dim(config) // 2, 2, *values.shape[1:])
+    return np.ascontiguousarray(pairs.swapaxes(1, 2)).reshape(values.shape)
+
+
 def reordered_rows(values: Array, source: str, architecture: Architecture, config: Any) -> Array:
     """Query and key rows from the two halves of each head to interleaved pairs, where the architecture needs it."""
-    module = source.rsplit(".", 2)[-2]
-    if not architecture.interleaved_rope or module not in ("q_proj", "k_proj"):
+    if (heads := _interleaved_heads(source, architecture, config)) == 0:
         return values
-    heads = config.num_attention_heads if module == "q_proj" else kv_heads(config)
     split = values.reshape(heads, 2, head_dim(config) // 2, *values.shape[1:])
     return np.ascontiguousarray(split.swapaxes(1, 2)).reshape(values.shape)
+
+
+def _interleaved_heads(source: str, architecture: Architecture, config: Any) -> int:
+    """Heads of a query or key projection whose rows llama.cpp has in another order; 0 for every other tensor."""
+    module = source.rsplit(".", 2)[-2]
+    if not architecture.interleaved_rope or module not in ("q_proj", "k_proj"):
+        return 0
+    return int(config.num_attention_heads) if module == "q_proj" else kv_heads(config)
 
 
 def plan_tensors(checkpoint: Checkpoint, architecture: Architecture, config: Any) -> list[PlannedTensor]:

@@ -15,13 +15,9 @@ from gguf import TokenType
 from jinja2 import TemplateError
 
 from rl.base.errors import ExportFailed
+from rl.lm.text_splitting import REGEXES
 
-_CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
-_REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-_NAME_OF_REGEX = {
-    _CONTRACTIONS + r"\p{N}{1,3}" + _REST: "llama-bpe",
-    _CONTRACTIONS + r"\p{N}" + _REST: "qwen2",
-}
+_NAME_OF_REGEX = {regex: name for name, regex in REGEXES.items()}
 _SPACE = "▁"
 _SPLIT_AT_SPACES = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}
 """Gemma's. There are no spaces left when it is reached."""

@@ -122,7 +122,7 @@ def test_the_command_center_way_reads_the_database(panel, files, data_dir):
     [
         ({"source": "s3"}, "source must be one of db, file"),
         ({"source": "file"}, "needs data_path"),
-        ({"agent": "nobody"}, "unknown agent 'nobody'"),
+        ({"agent": "nobody"}, "no agent is named 'nobody'"),
     ],
 )
 def test_wrong_arguments_are_refused(db, wrong, message):

@@ -1,0 +1,87 @@
+"""A GGUF file as a folder with safetensors that can be trained: the way back from what ``convert`` writes.
+
+What was lost when the file was quantised stays lost. transformers' own reader is not used for weights and configuration:
+it forgets Llama 3's stretched rope, shifts Gemma's norms twice and refuses heads that are wider than usual.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import torch
+from transformers import AutoModelForCausalLM, PreTrainedModel
+
+from rl.base.disk_space import shortage
+from rl.base.errors import ExportFailed, UsageError
+from rl.base.files import staged_directory, write_text
+from rl.base.records import Report
+from rl.export.gguf.architectures import gguf_name, restored
+from rl.export.gguf.unpacked_config import read_architecture, read_config
+from rl.export.gguf.unpacked_tokenizer import read_tokenizer
+from rl.lm.loading import quiet, told_as
+
+_BYTES_PER_WEIGHT = 2
+
+
+def unpack(file: Path, target_dir: Path, report: Report) -> Path:
+    """Writes ``target_dir`` (bfloat16 weights, tokenizer, chat template), which appears whole or not at all; returns it.
+
+    Raises UsageError for a file that is not GGUF, for an architecture or a tokenizer that is not supported, for a tensor
+    that is missing or unknown, and for too little room.
+    """
+    quiet()
+    reader = _open(file)
+    target_dir.parent.mkdir(parents=True, exist_ok=True)
+    if problem := shortage(
+        target_dir.parent, sum(int(tensor.n_elements) for tensor in reader.tensors) * _BYTES_PER_WEIGHT
+    ):
+        raise UsageError(f"the model does not fit: {problem}")
+    report("stage", {"name": f"unpacking {file.name}"})
+    with staged_directory(target_dir) as unfinished, told_as(UsageError, f"{file} cannot be unpacked"):
+        read_tokenizer(reader, file).save_pretrained(unfinished)
+        _read_model(reader, report).save_pretrained(unfinished)
+        write_text(unfinished / "README.md", _card(reader, file))
+    return target_dir
+
+
+def _open(file: Path) -> gguf.GGUFReader:
+    try:
+        reader = gguf.GGUFReader(file)
+    except (OSError, ValueError, IndexError) as error:  # IndexError: the file ends too early
+        raise UsageError(f"{file} is not a whole GGUF file: {error}") from error
+    read_architecture(reader, file.name)
+    return reader
+
+
+def _read_model(reader: gguf.GGUFReader, report: Report) -> PreTrainedModel:
+    """In bfloat16. Raises ValueError for a file that lacks a tensor or has one too many."""
+    architecture, config = read_architecture(reader), read_config(reader)
+    with torch.device("meta"):
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    tensors = {tensor.name: tensor for tensor in reader.tensors if tensor.name != "rope_freqs.weight"}
+    sources = [name for name in model.state_dict() if not (config.tie_word_embeddings and name == "lm_head.weight")]
+    weights: dict[str, torch.Tensor] = {}
+    for done, source in enumerate(sources, start=1):
+        try:
+            tensor = tensors.pop(gguf_name(architecture, config, source))
+        except (KeyError, ExportFailed) as error:
+            raise ValueError(f"it has no tensor for {source}") from error
+        values = restored(gguf.quants.dequantize(tensor.data, tensor.tensor_type), source, architecture, config)
+        weights[source] = torch.from_numpy(np.require(values, requirements="W")).to(torch.bfloat16)
+        report("step", {"step": done, "total_steps": len(sources), "metrics": {}})
+    if tensors:
+        raise ValueError(f"the tensor {min(tensors)} has no counterpart in {type(model).__name__}")
+    model.load_state_dict(weights, strict=False, assign=True)
+    model.tie_weights()
+    return model
+
+
+def _card(reader: gguf.GGUFReader, file: Path) -> str:
+    fields: dict[str, Any] = {
+        name: field.contents() for name in ("name", "license") if (field := reader.get_field(f"general.{name}"))
+    }
+    head = f"---\nlicense: {fields['license']}\n---\n\n" if "license" in fields else ""
+    return f"{head}# {fields.get('name', file.stem)}\n\nUnpacked from {file.name}.\n"

@@ -1,0 +1,185 @@
+"""The metadata of a GGUF file as a transformers configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import gguf
+import numpy as np
+from transformers import (
+    Gemma2Config,
+    Gemma3TextConfig,
+    GPT2Config,
+    LlamaConfig,
+    PretrainedConfig,
+    Qwen2Config,
+    Qwen3Config,
+)
+
+from rl.base.errors import UsageError
+from rl.base.names import require_known
+from rl.export.gguf.architectures import ARCHITECTURES, Architecture
+from rl.export.gguf.rope import llama3_factors
+
+_LOW, _HIGH = 1.0, 4.0
+_LLAMA3: Final = {"rope_type": "llama3", "low_freq_factor": _LOW, "high_freq_factor": _HIGH}
+"""GGUF keeps the factors that these two and the original context give, and not these."""
+SPECIAL_TOKENS: Final[Mapping[str, str]] = {"bos": "bos", "eos": "eos", "pad": "padding", "unk": "unknown"}
+"""By transformers' name, the part of ``tokenizer.ggml.…_token_id``."""
+_BY_NAME: Final[Mapping[str, tuple[str, Architecture]]] = {
+    architecture.name: (model_class, architecture) for model_class, architecture in reversed(ARCHITECTURES.items())
+}
+
+
+class Metadata:
+    """Of one file, by the part of the key behind the architecture's name."""
+
+    def __init__(self, reader: gguf.GGUFReader) -> None:
+        self._reader = reader
+        self.architecture = str(self.whole("general.architecture"))
+        self.tensors = {tensor.name: tensor for tensor in reader.tensors}
+
+    def whole(self, key: str) -> Any:
+        """None where the file has no such key."""
+        field = self._reader.get_field(key)
+        return field.contents() if field else None
+
+    def get(self, key: str, default: Any = None) -> Any:
+        value = self.whole(f"{self.architecture}.{key}")
+        return default if value is None else value
+
+    def __getitem__(self, key: str) -> Any:
+        if (value := self.get(key)) is None:
+            raise UsageError(f"the file has no {self.architecture}.{key}")
+        return value
+
+
+def read_architecture(reader: gguf.GGUFReader, name: str = "the file") -> Architecture:
+    """Raises UsageError for one that is not exported, and so could not go back; ``name``: of the file, in its words."""
+    architecture = Metadata(reader).architecture
+    require_known(f"architecture of {name}", architecture, _BY_NAME)
+    return _BY_NAME[architecture][1]
+
+
+def read_config(reader: gguf.GGUFReader) -> PretrainedConfig:
+    """Raises UsageError for a key that is missing, and a rope scaling that cannot be told from the file."""
+    metadata = Metadata(reader)
+    model_class, _ = _BY_NAME[metadata.architecture]
+    config = _READERS[metadata.architecture](metadata)
+    config.architectures = [model_class]
+    config.vocab_size = int(metadata.tensors["token_embd.weight"].shape[1])  # GGUF writes the last axis first
+    config.tie_word_embeddings = "output.weight" not in metadata.tensors
+    for name in ("bos", "eos", "pad"):
+        token = metadata.whole(f"tokenizer.ggml.{SPECIAL_TOKENS[name]}_token_id")
+        setattr(config, f"{name}_token_id", None if token is None else int(token))
+    return config
+
+
+def _read_common(metadata: Metadata) -> dict[str, Any]:
+    heads = int(metadata["attention.head_count"])
+    return {
+        "hidden_size": int(metadata["embedding_length"]),
+        "intermediate_size": int(metadata["feed_forward_length"]),
+        "num_hidden_layers": int(metadata["block_count"]),
+        "num_attention_heads": heads,
+        "num_key_value_heads": int(metadata.get("attention.head_count_kv", heads)),
+        "head_dim": int(metadata.get("attention.key_length", int(metadata["embedding_length"]) // heads)),
+        "max_position_embeddings": int(metadata["context_length"]),
+        "rms_norm_eps": float(metadata["attention.layer_norm_rms_epsilon"]),
+    }
+
+
+def _read_llama(metadata: Metadata) -> PretrainedConfig:
+    return LlamaConfig(**_read_common(metadata), rope_parameters=_read_rope(metadata))
+
+
+def _read_qwen2(metadata: Metadata) -> PretrainedConfig:
+    return Qwen2Config(**_read_common(metadata), rope_parameters=_read_rope(metadata))
+
+
+def _read_qwen3(metadata: Metadata) -> PretrainedConfig:
+    return Qwen3Config(**_read_common(metadata), rope_parameters=_read_rope(metadata))
+
+
+def _read_gpt2(metadata: Metadata) -> PretrainedConfig:
+    return GPT2Config(
+        n_embd=int(metadata["embedding_length"]),
+        n_layer=int(metadata["block_count"]),
+        n_head=int(metadata["attention.head_count"]),
+        n_positions=int(metadata["context_length"]),
+        n_inner=int(metadata["feed_forward_length"]),
+        layer_norm_epsilon=float(metadata["attention.layer_norm_epsilon"]),
+    )
+
+
+def _read_gemma2(metadata: Metadata) -> PretrainedConfig:
+    return Gemma2Config(
+        **_read_gemma(metadata),
+        attn_logit_softcapping=float(metadata["attn_logit_softcapping"]),
+        final_logit_softcapping=float(metadata["final_logit_softcapping"]),
+        rope_parameters=_read_rope(metadata),
+    )
+
+
+def _read_gemma3(metadata: Metadata) -> PretrainedConfig:
+    windowed = {"rope_type": "default", "rope_theta": float(metadata.get("rope.freq_base_swa", 10_000.0))}
+    rope = {"sliding_attention": windowed, "full_attention": _read_rope(metadata)}
+    return Gemma3TextConfig(**_read_gemma(metadata), rope_parameters=rope)
+
+
+def _read_gemma(metadata: Metadata) -> dict[str, Any]:
+    """The largest model of a family has another attention scale; llama.cpp knows it by its layers, so it is known here."""
+    common, variant = _read_common(metadata), _BY_NAME[metadata.architecture][1].gemma
+    largest = variant is not None and common["num_hidden_layers"] == variant.largest
+    scale = common["hidden_size"] // common["num_attention_heads"] if largest else common["head_dim"]
+    return {**common, "sliding_window": int(metadata["attention.sliding_window"]), "query_pre_attn_scalar": scale}
+
+
+def _read_rope(metadata: Metadata) -> dict[str, Any]:
+    rope: dict[str, Any] = {"rope_type": "default", "rope_theta": float(metadata.get("rope.freq_base", 10_000.0))}
+    kind = metadata.get("rope.scaling.type", "none")
+    if "rope_freqs.weight" in metadata.tensors:
+        return _find_llama3_scaling(metadata, rope)
+    if kind == "none":
+        return rope
+    require_known("rope scaling", kind, ("linear", "yarn"))
+    rope |= {"rope_type": kind, "factor": float(metadata["rope.scaling.factor"])}
+    if kind == "yarn":
+        rope["original_max_position_embeddings"] = int(metadata["rope.scaling.original_context_length"])
+    return rope
+
+
+def _find_llama3_scaling(metadata: Metadata, rope: dict[str, Any]) -> dict[str, Any]:
+    """From the factors, with Llama 3's own two bounds. Raises UsageError where those do not give the factors again."""
+    factors = np.asarray(metadata.tensors["rope_freqs.weight"].data, dtype=np.float64)  # (head_dim / 2,)
+    factor = float(factors.max())
+    wavelengths = 2 * np.pi * rope["rope_theta"] ** (np.arange(len(factors)) / len(factors))
+    # Between the bounds a factor says which context the wavelength is a share of.
+    blend = (1 / factors - 1 / factor) / (1 - 1 / factor) if factor > 1 else np.ones_like(factors)
+    between = (blend > 1e-6) & (blend < 1 - 1e-6)
+    contexts = wavelengths[between] * (blend[between] * (_HIGH - _LOW) + _LOW)
+    if len(contexts):
+        found = {
+            **rope,
+            **_LLAMA3,
+            "factor": factor,
+            "original_max_position_embeddings": round(float(np.median(contexts))),
+        }
+        probe = LlamaConfig(rope_parameters=found)
+        again = llama3_factors(probe, 2 * len(factors))
+        if again is not None and np.allclose(again, factors, rtol=1e-3):
+            return found
+    raise UsageError(
+        "the file stretches its rope in a way that its factors do not tell: take the original model's folder"
+    )
+
+
+_READERS: Final[Mapping[str, Callable[[Metadata], PretrainedConfig]]] = {
+    "llama": _read_llama,
+    "qwen2": _read_qwen2,
+    "qwen3": _read_qwen3,
+    "gemma2": _read_gemma2,
+    "gemma3": _read_gemma3,
+    "gpt2": _read_gpt2,
+}
