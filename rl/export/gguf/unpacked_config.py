@@ -160,16 +160,16 @@ def _find_llama3_scaling(metadata: Metadata, rope: dict[str, Any]) -> dict[str, 
     between = (blend > 1e-6) & (blend < 1 - 1e-6)
     contexts = wavelengths[between] * (blend[between] * (_HIGH - _LOW) + _LOW)
     if len(contexts):
-        found = {
+        scaling = {
             **rope,
             **_LLAMA3,
             "factor": factor,
             "original_max_position_embeddings": round(float(np.median(contexts))),
         }
-        probe = LlamaConfig(rope_parameters=found)
+        probe = LlamaConfig(rope_parameters=scaling)
         again = llama3_factors(probe, 2 * len(factors))
         if again is not None and np.allclose(again, factors, rtol=1e-3):
-            return found
+            return scaling
     raise UsageError(
         "the file stretches its rope in a way that its factors do not tell: take the original model's folder"
     )
