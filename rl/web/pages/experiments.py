@@ -83,7 +83,7 @@ def _context(request: HttpRequest, experiment: Experiment) -> dict[str, Any]:
         "challengers": [arm for arm in found["arms"] if not arm["is_control"]],
         "effect": difference_text(experiment.metric, experiment.minimum_effect, signed=False),
         "confidence": f"{experiment.confidence * 100:g} %",
-        "unserved": lifecycle.unserved(experiment) if experiment.state != experiment.State.STOPPED else [],
+        "unserved": lifecycle.find_unserved(experiment) if experiment.state != experiment.State.STOPPED else [],
         "may_change": request.user.has_perm("rl.change_experiment"),
     }
 
