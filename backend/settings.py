@@ -14,15 +14,15 @@ from backend import data_folder
 from backend.environment import (
     address,
     addresses,
-    assigned,
     boolean,
     hours,
     integer,
-    listed,
     one_of,
+    pairs,
     secret,
     secrets,
     text,
+    texts,
     variables,
 )
 from backend.version import read_version
@@ -39,7 +39,7 @@ VERSION = read_version()
 DEBUG = boolean("DEBUG", False)
 SECRET_KEY = secret("SECRET_KEY")
 SECRET_KEY_FALLBACKS = secrets("SECRET_KEY_FALLBACKS")
-ALLOWED_HOSTS = listed("ALLOWED_HOSTS", ["127.0.0.1", "localhost"] if DEBUG else [])
+ALLOWED_HOSTS = texts("ALLOWED_HOSTS", ["127.0.0.1", "localhost"] if DEBUG else [])
 if not SECRET_KEY:
     raise ImproperlyConfigured("SECRET_KEY is not set: run 'python3 manage.py quickstart', or see .env.example")
 if not ALLOWED_HOSTS:
@@ -168,7 +168,7 @@ SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if boolean("BEHIND_PROXY", False) else None
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
-CSRF_TRUSTED_ORIGINS = listed("CSRF_TRUSTED_ORIGINS")
+CSRF_TRUSTED_ORIGINS = texts("CSRF_TRUSTED_ORIGINS")
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": ["'none'"],
@@ -270,10 +270,10 @@ CORS_ALLOW_HEADERS = ("authorization", "content-type")
 CORS_ALLOW_METHODS = ("POST", "OPTIONS")
 
 # --- rewards ----------------------------------------------------------------------------------------------------------
-CUSTOM_REWARDS = assigned("CUSTOM_REWARDS", listed("CUSTOM_REWARDS"))
+CUSTOM_REWARDS = pairs("CUSTOM_REWARDS", texts("CUSTOM_REWARDS"))
 
 # --- what trainers may choose by name ---------------------------------------------------------------------------------
-BASE_MODELS = assigned("BASE_MODELS", listed("BASE_MODELS"))
+BASE_MODELS = pairs("BASE_MODELS", texts("BASE_MODELS"))
 INFERENCE_SERVERS = addresses("INFERENCE_SERVERS")
 ENVIRONMENTS_DIR = Path(text("ENVIRONMENTS_DIR") or DATA_DIR / "environments").resolve()
 
