@@ -71,7 +71,7 @@ def test_a_secret_may_come_from_a_file(tmp_path):
 def test_the_example_lists_every_variable_and_no_other():
     listed = set(re.findall(r"^([A-Z_]+)=", (BASE / ".env.example").read_text(), re.MULTILINE))
     code = (BASE / "backend" / "settings.py").read_text()
-    readers = "address|addresses|text|boolean|integer|listed|one_of|secrets?|variables|hours"
+    readers = "address|addresses|text|boolean|integer|texts|one_of|secrets?|variables|hours"
     read = set(re.findall(rf"\b(?:{readers})\(\s*\"([A-Z_]+)\"", code))
     read |= {f"{name}_FILE" for name in re.findall(r"\bsecret\(\"([A-Z_]+)\"", code)}
     assert listed == read

@@ -85,9 +85,7 @@ class Connection(HttpToolsProtocol):
             return True
         if len(self.connections) <= settings.MAX_CONNECTIONS:
             return False
-        idle = next(
-            (connection for connection in self.connections if connection.timeout_keep_alive_task is not None), None
-        )  # type: ignore[union-attr]
+        idle = next((peer for peer in self.connections if peer.timeout_keep_alive_task is not None), None)  # type: ignore[union-attr]
         if idle is not None:
             idle.transport.close()
         return idle is None
