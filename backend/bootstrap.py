@@ -110,7 +110,7 @@ def _install(environment: Path, files: Sequence[str], ask: bool) -> int:
     fingerprint = _fingerprint(files)
     if stamp.exists() and stamp.read_text() == fingerprint:
         return 0
-    if ask and not _agreed(environment):
+    if ask and not _ask_for_consent(environment):
         return 1
     started = time.monotonic()
     if environment == VENV and not _python(VENV).exists():
@@ -131,7 +131,7 @@ def _fingerprint(files: Sequence[str]) -> str:
     return hashlib.sha256(b"\0".join([sys.version.encode(), *texts])).hexdigest()
 
 
-def _agreed(environment: Path) -> bool:
+def _ask_for_consent(environment: Path) -> bool:
     """Asks a person at a terminal; a script has nobody to ask and has said what it wants."""
     if not sys.stdin.isatty():
         return True

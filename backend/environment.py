@@ -68,23 +68,23 @@ def one_of(name: str, known: Sequence[str]) -> str:
 
 
 def address(name: str, default: str) -> str:
-    """Of a web server, without a slash at the end."""
+    """Address of a web server, without a slash at the end."""
     return _address(name, text(name, default))
 
 
 def addresses(name: str) -> dict[str, str]:
     """``name=address`` items, comma-separated."""
-    return {key: _address(name, value) for key, value in assigned(name, listed(name)).items()}
+    return {key: _address(name, value) for key, value in pairs(name, texts(name)).items()}
 
 
 def _address(name: str, value: str) -> str:
     value = value.rstrip("/")
     if not re.fullmatch(r"https?://(\[[0-9A-Fa-f:]+\]|[\w.-]+)(:\d{1,5})?(/[^\s?#]*)?", value):
-        raise ImproperlyConfigured(f"{name}={value!r} is no address: write http://host:port or https://host:port")
+        raise ImproperlyConfigured(f"{name}={value!r} is not an address: write http://host:port or https://host:port")
     return value
 
 
-def listed(name: str, default: Sequence[str] = ()) -> list[str]:
+def texts(name: str, default: Sequence[str] = ()) -> list[str]:
     """Comma-separated values."""
     return [part.strip() for part in text(name, ",".join(default)).split(",") if part.strip()]
 
@@ -92,12 +92,12 @@ def listed(name: str, default: Sequence[str] = ()) -> list[str]:
 def secrets(name: str) -> list[str]:
     """Comma-separated values."""
     _SECRET.add(name)
-    return listed(name)
+    return texts(name)
 
 
 def variables(name: str) -> list[str]:
     """Comma-separated names of environment variables, none of them a secret of Ratchet's own that was read until now."""
-    names = listed(name)
+    names = texts(name)
     for variable in names:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", variable):
             raise ImproperlyConfigured(f"{name}: {variable!r} is not the name of an environment variable")
@@ -106,13 +106,13 @@ def variables(name: str) -> list[str]:
     return names
 
 
-def assigned(name: str, values: Sequence[str]) -> dict[str, str]:
+def pairs(name: str, values: Sequence[str]) -> dict[str, str]:
     """The ``key=value`` items of the variable ``name``."""
-    pairs = [value.partition("=") for value in values]
-    for key, sign, value in pairs:
+    parts = [value.partition("=") for value in values]
+    for key, sign, value in parts:
         if not (key.strip() and sign and value.strip()):
             raise ImproperlyConfigured(f"{name}: {key + sign + value!r} is not written as name=value")
-    return {key.strip(): value.strip() for key, _, value in pairs}
+    return {key.strip(): value.strip() for key, _, value in parts}
 
 
 def hours(name: str) -> tuple[int, int] | None:
@@ -120,8 +120,10 @@ def hours(name: str) -> tuple[int, int] | None:
     value = text(name)
     if not value:
         return None
-    found = re.fullmatch(r"(\d{1,2})-(\d{1,2})", value)
-    first, last = (int(part) for part in found.groups()) if found else (0, 0)
+    match = re.fullmatch(r"(\d{1,2})-(\d{1,2})", value)
+    first, last = (int(part) for part in match.groups()) if match else (0, 0)
     if first > 23 or last > 24 or first == last:
-        raise ImproperlyConfigured(f"{name}={value!r} is no part of a day: write it like 22-6, in hours from 0 to 24")
+        raise ImproperlyConfigured(
+            f"{name}={value!r} is not a part of a day: write it like 22-6, in hours from 0 to 24"
+        )
     return first, last % 24

@@ -14,15 +14,15 @@ from backend import data_folder
 from backend.environment import (
     address,
     addresses,
-    assigned,
     boolean,
     hours,
     integer,
-    listed,
     one_of,
+    pairs,
     secret,
     secrets,
     text,
+    texts,
     user_cache,
     variables,
 )
@@ -40,7 +40,7 @@ VERSION = read_version()
 DEBUG = boolean("DEBUG", False)
 SECRET_KEY = secret("SECRET_KEY")
 SECRET_KEY_FALLBACKS = secrets("SECRET_KEY_FALLBACKS")
-ALLOWED_HOSTS = listed("ALLOWED_HOSTS", ["127.0.0.1", "localhost"] if DEBUG else [])
+ALLOWED_HOSTS = texts("ALLOWED_HOSTS", ["127.0.0.1", "localhost"] if DEBUG else [])
 if not SECRET_KEY:
     raise ImproperlyConfigured("SECRET_KEY is not set: run 'python3 manage.py quickstart', or see .env.example")
 if not ALLOWED_HOSTS:
@@ -169,7 +169,7 @@ SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if boolean("BEHIND_PROXY", False) else None
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
-CSRF_TRUSTED_ORIGINS = listed("CSRF_TRUSTED_ORIGINS")
+CSRF_TRUSTED_ORIGINS = texts("CSRF_TRUSTED_ORIGINS")
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": ["'none'"],
@@ -271,10 +271,10 @@ CORS_ALLOW_HEADERS = ("authorization", "content-type")
 CORS_ALLOW_METHODS = ("POST", "OPTIONS")
 
 # --- rewards ----------------------------------------------------------------------------------------------------------
-CUSTOM_REWARDS = assigned("CUSTOM_REWARDS", listed("CUSTOM_REWARDS"))
+CUSTOM_REWARDS = pairs("CUSTOM_REWARDS", texts("CUSTOM_REWARDS"))
 
 # --- what trainers may choose by name ---------------------------------------------------------------------------------
-BASE_MODELS = assigned("BASE_MODELS", listed("BASE_MODELS"))
+BASE_MODELS = pairs("BASE_MODELS", texts("BASE_MODELS"))
 DEFAULT_BASE_MODEL = text("DEFAULT_BASE_MODEL", "smollm2")
 MODEL_CACHE = Path(
     text("MODEL_CACHE") or (user_cache() if DATA_DIR == BASE_DIR / "data" else DATA_DIR / "model_cache")

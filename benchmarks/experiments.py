@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from rl.serving.experiments.sequential import predicted_sample
 from rl.serving.experiments.tallies import Tally
-from rl.serving.experiments.verdicts import Question, Seen, decide
+from rl.serving.experiments.verdicts import Evidence, Question, decide
 
 CONTROL, CHALLENGER = 0, 1
 QUESTION = Question(names={CONTROL: "base", CHALLENGER: "v286"}, control=CONTROL, metric="thumbs_up", min_samples=50)
@@ -91,7 +91,7 @@ def run(rate: float, every: int, rng: random.Random) -> Ended:
         if user % every:
             continue
         if not verdict:
-            verdict, ended = decide(QUESTION, Seen(tally)).verdict, user
+            verdict, ended = decide(QUESTION, Evidence(tally)).verdict, user
         if not naive and QUESTION.min_samples <= user <= size:
             naive, naive_ended = t_test(*counts, user), user
     return Ended(verdict, ended, naive, naive_ended)

@@ -83,10 +83,10 @@ def _private_paths() -> list[Path]:
 
 @checks.register
 def there_is_room_for_data(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
-    if not (settings.DATA_DIR.is_dir() and (told := shortage(settings.DATA_DIR, settings.MIN_FREE_BYTES))):
+    if not (settings.DATA_DIR.is_dir() and (message := shortage(settings.DATA_DIR, settings.MIN_FREE_BYTES))):
         return []
     hint = "Without room, ratings and answers are refused: free some, or set MIN_FREE_BYTES. See docs/operations.md."
-    return [checks.Warning(f"{told} (MIN_FREE_BYTES).", hint=hint, id="rl.W003")]
+    return [checks.Warning(f"{message} (MIN_FREE_BYTES).", hint=hint, id="rl.W003")]
 
 
 @checks.register
@@ -117,14 +117,14 @@ def webhooks_can_be_told(app_configs: Any, **kwargs: Any) -> list[checks.CheckMe
         known = endpoints()
     except BadFile as error:
         return [checks.Error(f"WEBHOOKS_FILE: {error}.", hint="Correct it; see docs/webhooks.md.", id="rl.E005")]
-    found: list[checks.CheckMessage] = []
+    warnings: list[checks.CheckMessage] = []
     for endpoint in known.values():
         try:
             endpoint.key()
         except UsageError as error:
             hint = "The queue needs it; the other processes do not."
-            found.append(checks.Warning(f"WEBHOOKS_FILE: {error}.", hint=hint, id="rl.W004"))
-    return found
+            warnings.append(checks.Warning(f"WEBHOOKS_FILE: {error}.", hint=hint, id="rl.W004"))
+    return warnings
 
 
 @checks.register

@@ -37,7 +37,8 @@ class Sentinel(cluster.Sentinel):
 
 
 _INHERITED: list[object] = []
-"""Of the parent. Never used and never let go of: what is collected says good-bye to the server, for the parent too."""
+"""Connections of the parent, never used and never released: a connection that is garbage-collected says good-bye to the
+server, for the parent too."""
 
 
 def _forget_connections() -> None:
@@ -51,7 +52,7 @@ def _forget_connections() -> None:
 
 
 def bind() -> None:
-    """Before the cluster starts."""
+    """To be called before the cluster starts."""
     cluster.Sentinel = Sentinel
     os.register_at_fork(after_in_child=_forget_connections)
     parents: list[int] = []
@@ -59,7 +60,7 @@ def bind() -> None:
 
 
 def wait() -> int:
-    """Until the cluster that was started has ended; its exit code."""
+    """Waits until the cluster that was started has ended; returns its exit code."""
     for sentinel in multiprocessing.active_children():
         sentinel.join()
         if sentinel.exitcode:

@@ -23,7 +23,7 @@ class Fault:
     code: str
     detail: str
     retry_seconds: int
-    """When it may be over."""
+    """Seconds after which a client may try again."""
 
 
 DISK_FULL: Final = Fault(
@@ -47,7 +47,7 @@ _SQLITE_GONE: Final = (
 )
 _POSTGRESQL_FULL: Final = "53100"
 _POSTGRESQL_GONE: Final = ("08", "53", "57P", "58", "25006", "40", "55P03", "57014")
-"""Beginnings: connections, resources, shutdown, errors of its system, read-only, deadlocks, locks, time limits."""
+"""Beginnings of SQLSTATEs: connections, resources, shutdown, system errors, read-only, deadlocks, locks, time limits."""
 
 
 def fault_of(error: BaseException) -> Fault | None:

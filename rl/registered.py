@@ -37,25 +37,25 @@ class Registered:
 
 def base_model(name: str) -> Registered:
     """A hub id or a folder. Raises UsageError."""
-    return Registered(_named("base_model", name))
+    return Registered(_look_up("base_model", name))
 
 
 def inference_server(name: str) -> Registered:
     """The address of a vLLM server. Raises UsageError."""
-    return Registered(_named("vllm_server", name))
+    return Registered(_look_up("vllm_server", name))
 
 
 def environment(name: str) -> Registered:
     """Settings of an environment, with its tools, and where its tasks are. Raises UsageError, and BadFile for the operator's
     file."""
-    path = _named("environment", name)
+    path = _look_up("environment", name)
     file = read_agent_file(path)
     if file.agent or file.base_model or file.hyper:
         raise BadFile(path, "holds more than an environment: of a registered one only env, tools and data are read")
-    places = {"dataset_dir": file.dataset_dir, "train_split": file.train_split, "eval_split": file.eval_split}
-    if places["dataset_dir"]:
-        places["dataset_dir"] = str(Path(places["dataset_dir"]).resolve())
-    return Registered(asdict(environment_of(file)), places)
+    options = {"dataset_dir": file.dataset_dir, "train_split": file.train_split, "eval_split": file.eval_split}
+    if options["dataset_dir"]:
+        options["dataset_dir"] = str(Path(options["dataset_dir"]).resolve())
+    return Registered(asdict(environment_of(file)), options)
 
 
 LOOKUPS: Mapping[str, Callable[[str], Registered]] = {
@@ -77,8 +77,8 @@ def environment_of(file: AgentFile) -> EnvironmentSettings:
     return replace(file.environment, cache_dir=str(settings.DATA_DIR / "search_cache"))
 
 
-def known(field: str) -> Mapping[str, Any]:
-    """What the field may be set to: name to what is registered under it."""
+def choices_of(field: str) -> Mapping[str, Any]:
+    """The names that the field may be set to, with what is registered under each."""
     if field == "environment":
         return environment_files()
     base_models = {**{name: name for name in EMBEDDED_MODELS}, **settings.BASE_MODELS}
@@ -88,16 +88,16 @@ def known(field: str) -> Mapping[str, Any]:
 def require(choices: Mapping[str, str]) -> None:
     """Field to name. Raises UsageError for a name that is not registered; what it stands for is not looked at."""
     for field_name, name in choices.items():
-        _named(field_name, name)
+        _look_up(field_name, name)
 
 
-def _named(field_name: str, name: str) -> Any:
-    registered = known(field_name)
+def _look_up(field_name: str, name: str) -> Any:
+    registered = choices_of(field_name)
     if name in registered:
         return registered[name]
-    what, where = _SETTINGS[field_name]
-    listed = ", ".join([*registered][:MOST_SHOWN]) or "none yet"
+    noun, where = _SETTINGS[field_name]
+    names = ", ".join([*registered][:MOST_SHOWN]) or "none yet"
     raise UsageError(
-        f"no {what} is registered under the name {name[:100]!r}; registered: {listed}. "
+        f"no {noun} is registered under the name {name[:100]!r}; registered: {names}. "
         f"The operator registers one with {where}"
     )

@@ -198,7 +198,7 @@ def settings_calls() -> list[ast.Call]:
         "secret",
         "boolean",
         "integer",
-        "listed",
+        "texts",
         "one_of",
         "hours",
         "secrets",

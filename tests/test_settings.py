@@ -42,13 +42,13 @@ def test_it_starts_with_a_secret_key_and_hosts(tmp_path):
         ({"QUEUE_WORKERS": "many"}, "QUEUE_WORKERS='many' is not a whole number"),
         ({"QUEUE_WORKERS": "0"}, "QUEUE_WORKERS=0 is not between 1 and 64"),
         ({"DATABASE_URL": "mysql://root@localhost/x"}, "DATABASE_URL must start with postgres:// or sqlite:///"),
-        ({"SITE_URL": "ratchet.example"}, "SITE_URL='ratchet.example' is no address"),
+        ({"SITE_URL": "ratchet.example"}, "SITE_URL='ratchet.example' is not an address"),
         ({"REDIS_URL": "http://x"}, "REDIS_URL must start with redis://"),
         ({"CUSTOM_REWARDS": "my.package.Reward"}, "CUSTOM_REWARDS: 'my.package.Reward' is not written as name=value"),
         ({"BASE_MODELS": "Qwen/Qwen2.5-0.5B"}, "BASE_MODELS: 'Qwen/Qwen2.5-0.5B' is not written as name=value"),
-        ({"INFERENCE_SERVERS": "gpu=gpu:8000"}, "INFERENCE_SERVERS='gpu:8000' is no address"),
-        ({"TRAINING_HOURS": "22"}, "TRAINING_HOURS='22' is no part of a day"),
-        ({"TRAINING_HOURS": "25-6"}, "TRAINING_HOURS='25-6' is no part of a day"),
+        ({"INFERENCE_SERVERS": "gpu=gpu:8000"}, "INFERENCE_SERVERS='gpu:8000' is not an address"),
+        ({"TRAINING_HOURS": "22"}, "TRAINING_HOURS='22' is not a part of a day"),
+        ({"TRAINING_HOURS": "25-6"}, "TRAINING_HOURS='25-6' is not a part of a day"),
         ({"DATA_DIR": "/proc/ratchet"}, "DATA_DIR=/proc/ratchet cannot be made"),
         ({"TRAINING_ENVIRONMENT": "HF_HOME,SECRET_KEY"}, "TRAINING_ENVIRONMENT: SECRET_KEY is Ratchet's own"),
         ({"TRAINING_ENVIRONMENT": "a b"}, "TRAINING_ENVIRONMENT: 'a b' is not the name of an environment variable"),
@@ -71,7 +71,7 @@ def test_a_secret_may_come_from_a_file(tmp_path):
 def test_the_example_lists_every_variable_and_no_other():
     listed = set(re.findall(r"^([A-Z_]+)=", (BASE / ".env.example").read_text(), re.MULTILINE))
     code = (BASE / "backend" / "settings.py").read_text()
-    readers = "address|addresses|text|boolean|integer|listed|one_of|secrets?|variables|hours"
+    readers = "address|addresses|text|boolean|integer|texts|one_of|secrets?|variables|hours"
     read = set(re.findall(rf"\b(?:{readers})\(\s*\"([A-Z_]+)\"", code))
     read |= {f"{name}_FILE" for name in re.findall(r"\bsecret\(\"([A-Z_]+)\"", code)}
     assert listed == read

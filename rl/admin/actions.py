@@ -22,5 +22,5 @@ def button(
     return path(f"<int:pk>/{name}/", model_admin.admin_site.admin_view(guarded), name=address)
 
 
-def queued(run: TrainingRun) -> str:
+def queued_message(run: TrainingRun) -> str:
     return f"Run {run.pk} is queued; a running qcluster starts it."

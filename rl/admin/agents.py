@@ -11,10 +11,10 @@ from django.shortcuts import get_object_or_404, redirect
 from django.urls import URLPattern
 from django.utils.safestring import SafeString
 
-from rl.admin.actions import button, queued
+from rl.admin.actions import button, queued_message
 from rl.admin.fields import ObjectField
 from rl.admin.learner import learner_context
-from rl.admin.markup import joined, list_link
+from rl.admin.markup import join_links, list_link
 from rl.admin.weights import AgentForm, decision_defaults, reward_defaults
 from rl.base.errors import RatchetError
 from rl.config.authority import AGENT, Owner, owner
@@ -88,7 +88,7 @@ class AgentAdmin(admin.ModelAdmin):
             "versions": ModelVersion,
             "deployments": Deployment,
         }
-        return joined(list_link(model, text, agent__id__exact=agent.pk) for text, model in models.items())
+        return join_links(list_link(model, text, agent__id__exact=agent.pk) for text, model in models.items())
 
     @admin.display(description="default reward weights")
     def default_reward_weights(self, agent: Agent) -> SafeString | str:
@@ -129,7 +129,7 @@ class AgentAdmin(admin.ModelAdmin):
             messages.error(request, f"No run was queued: {error}.")
             return redirect("admin:rl_agent_change", pk)
         self.log_change(request, agent, f"Queued run {run.pk}.")
-        messages.success(request, queued(run))
+        messages.success(request, queued_message(run))
         return redirect("admin:rl_trainingrun_change", run.pk)
 
     def roll_back(self, request: HttpRequest, pk: int) -> HttpResponse:

@@ -21,7 +21,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
         "id",
         "task_id",
         "agent",
-        "ended",
+        "outcome",
         "reward",
         "turns",
         "of_run",
@@ -52,7 +52,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
     readonly_fields = ["of", "of_run"]
 
     @admin.display(description="ended", ordering="success")
-    def ended(self, episode: Episode) -> SafeString:
+    def outcome(self, episode: Episode) -> SafeString:
         return badge("succeeded" if episode.success else "failed", "solved" if episode.success else "not solved")
 
     @admin.display(description="trace")
@@ -65,7 +65,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
 
 
 def run_episodes(run: TrainingRun) -> dict[str, Any] | None:
-    """What the page of a run tells about its episodes; None where it has none. Eight queries, one where there is none."""
+    """What the page of a run shows about its episodes; None where it has none. Eight queries, one where there is none."""
     rates = success_rates(run)
     if not rates:
         return None
@@ -84,10 +84,10 @@ def _spark(task: TaskRate, last_step: int) -> str:
     """The points of a polyline; a single rate is a short dash."""
     height = SPARK_HEIGHT - 2 * SPARK_EDGE
     width = SPARK_WIDTH - 2 * SPARK_EDGE
-    found = [
+    points = [
         (SPARK_EDGE + width * rate.step / last_step, SPARK_EDGE + height * (1 - rate.value)) for rate in task.over_time
     ]
-    if len(found) == 1:
-        [(x, y)] = found
-        found = [(x - SPARK_EDGE, y), (x + SPARK_EDGE, y)]
-    return " ".join(f"{x:.1f},{y:.1f}" for x, y in found)
+    if len(points) == 1:
+        [(x, y)] = points
+        points = [(x - SPARK_EDGE, y), (x + SPARK_EDGE, y)]
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)

@@ -24,7 +24,7 @@ QUESTION = [
     "guard_margin",
     "ramp",
 ]
-OUTCOME = ["state", "started_at", "stopped_at", "verdict", "reason", "assigned", "own_page"]
+OUTCOME = ["state", "started_at", "stopped_at", "verdict", "reason", "assignment_link", "own_page"]
 
 
 def _is_draft(experiment: Experiment | None) -> bool:
@@ -52,8 +52,8 @@ class ArmInline(admin.TabularInline):
 
 @admin.register(Experiment)
 class ExperimentAdmin(admin.ModelAdmin):
-    """Drafts are written here; they are started, ended and looked at on their own page. A question that changes while the
-    answers come in is none: of a started experiment only ``automatic`` can be changed."""
+    """Drafts are written here; they are started, ended and looked at on their own page. The question must not change while
+    the answers come in: of a started experiment only ``automatic`` can be changed."""
 
     list_display = ["name", "agent", "metric", "state", "verdict", "started_at", "stopped_at", "own_page"]
     list_filter = ["state", "verdict", "agent"]
@@ -69,7 +69,7 @@ class ExperimentAdmin(admin.ModelAdmin):
         return [*OUTCOME, *([] if _is_draft(obj) else ["agent", "name", *QUESTION])]
 
     @admin.display(description="assignments")
-    def assigned(self, experiment: Experiment) -> SafeString:
+    def assignment_link(self, experiment: Experiment) -> SafeString:
         return list_link(Assignment, "who got what", experiment__id__exact=experiment.pk)
 
     @admin.display(description="page")

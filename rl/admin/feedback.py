@@ -14,7 +14,7 @@ from rl.models import Feedback, Trace, TrainingSet
 class FeedbackAdmin(ReadOnlyAdmin):
     """Events are never changed here: people rate again, or take their rating back, where they gave it."""
 
-    list_display = ["id", "created_at", "agent", "kind", "said", "rater", "answer", "is_current", "learned_in"]
+    list_display = ["id", "created_at", "agent", "kind", "opinion", "rater", "answer", "is_current", "learned_in"]
     list_filter = ["is_current", "kind", "scale", "created_at", "agent"]
     list_select_related = ["agent"]
     search_fields = ["=rater", "notes", "=trace__external_id"]
@@ -31,7 +31,7 @@ class FeedbackAdmin(ReadOnlyAdmin):
     readonly_fields = ["answer", "other", "learned_in", "withdrew", "withdrawn_by"]
 
     @admin.display(description="value")
-    def said(self, event: Feedback) -> str:
+    def opinion(self, event: Feedback) -> str:
         if event.kind == Feedback.Kind.COMPARISON:
             return event.get_choice_display()
         if event.raw_value is None:

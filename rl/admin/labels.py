@@ -16,8 +16,8 @@ class LabelModelAdmin(ReadOnlyAdmin):
     list_filter = ["agent"]
     list_select_related = ["agent"]
     search_fields = ["=id", "agent__name"]
-    fields = ["agent", "labels", "heldout_labels", "accuracy", "majority", "calibration", "proposed", "created_at"]
-    readonly_fields = ["accuracy", "majority", "proposed"]
+    fields = ["agent", "labels", "heldout_labels", "accuracy", "majority", "calibration", "proposal_link", "created_at"]
+    readonly_fields = ["accuracy", "majority", "proposal_link"]
 
     @admin.display(description="held-out accuracy")
     def accuracy(self, model: LabelModel) -> str:
@@ -28,13 +28,13 @@ class LabelModelAdmin(ReadOnlyAdmin):
         return percent(model.majority_share)
 
     @admin.display(description="proposals")
-    def proposed(self, model: LabelModel) -> SafeString:
+    def proposal_link(self, model: LabelModel) -> SafeString:
         return list_link(LabelProposal, "proposed labels", label_model__id__exact=model.pk)
 
 
 @admin.register(LabelProposal)
 class LabelProposalAdmin(ReadOnlyAdmin):
-    """A proposal is no feedback: it is listed here and marked as proposed wherever it is used."""
+    """A proposal is not feedback: it is listed here and marked as proposed wherever it is used."""
 
     list_display = ["short_id", "good", "confidence", "label_model", "created_at"]
     list_filter = ["good", "label_model"]

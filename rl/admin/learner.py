@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rl.admin.markup import NOTHING, badge, change_link, joined
+from rl.admin.markup import NOTHING, badge, change_link, join_links
 from rl.models import Agent, TrainingRun
 from rl.online_learner import LearnerStatus, OnlineLearner, how_to_enable
 
@@ -19,7 +19,7 @@ def _rows(status: LearnerStatus, missing: str) -> list[tuple[str, object]]:
     last = NOTHING
     if status.last_run is not None and status.last_run_state is not None:
         link = change_link(TrainingRun, status.last_run, f"run {status.last_run}")
-        last = joined([link, badge(status.last_run_state, TrainingRun.State(status.last_run_state).label)])
+        last = join_links([link, badge(status.last_run_state, TrainingRun.State(status.last_run_state).label)])
     interval = status.next_by_interval
     return [
         ("Retrains by itself", f"no: {missing}" if missing else "yes"),

@@ -29,7 +29,7 @@ def list_link(model: type[Model], text: str, **filters: int | str | UUID) -> Saf
     return format_html('<a href="{}?{}">{}</a>', address, query, text)
 
 
-def joined(links: Iterable[SafeString | str]) -> SafeString:
+def join_links(links: Iterable[SafeString | str]) -> SafeString:
     return format_html_join(mark_safe(" · "), "{}", ((link,) for link in links))  # noqa: S308  a constant
 
 

@@ -13,13 +13,13 @@ from rl.models import Feedback, ModelVersion, PendingSpan, Trace
 
 @admin.register(Trace)
 class TraceAdmin(ReadOnlyAdmin):
-    list_display = ["short_id", "agent", "asked", "answered", "version", "source", "created_at"]
+    list_display = ["short_id", "agent", "question_start", "answer_start", "version", "source", "created_at"]
     list_filter = ["created_at", "agent"]
     list_select_related = ["agent", "model_version"]
     search_fields = ["=external_id", "=session_id", "id__startswith", "response"]
     search_help_text = "The start of an id, a whole external id or session id, or words of the answer."
     fieldsets = [
-        (None, {"fields": ["id", "agent", "version", "rated", "conversation", "answer", "extras"]}),
+        (None, {"fields": ["id", "agent", "version", "feedback_link", "conversation", "answer", "extras"]}),
         (
             "Where it came from",
             {"fields": ["source", "external_id", "session_id", "prompt_key", "occurred_at", "created_at"]},
@@ -28,18 +28,18 @@ class TraceAdmin(ReadOnlyAdmin):
         ("Rewards", {"fields": ["reward", "components", "rewarded_at", "reward_pending"]}),
         ("What it cost", {"fields": ["tokens_in", "tokens_out", "llm_calls", "cost", "duration_ms"]}),
     ]
-    readonly_fields = ["version", "rated", "conversation", "answer", "extras", "components"]
+    readonly_fields = ["version", "feedback_link", "conversation", "answer", "extras", "components"]
 
     @admin.display(description="id")
     def short_id(self, trace: Trace) -> str:
         return str(trace.pk)[:8]
 
     @admin.display(description="question")
-    def asked(self, trace: Trace) -> str:
+    def question_start(self, trace: Trace) -> str:
         return trace.question[:80]
 
     @admin.display(description="answer")
-    def answered(self, trace: Trace) -> str:
+    def answer_start(self, trace: Trace) -> str:
         return trace.response[:80]
 
     @admin.display(description="model version")
@@ -47,7 +47,7 @@ class TraceAdmin(ReadOnlyAdmin):
         return change_link(ModelVersion, trace.model_version_id, trace.model_version and trace.model_version.name)
 
     @admin.display(description="feedback")
-    def rated(self, trace: Trace) -> SafeString:
+    def feedback_link(self, trace: Trace) -> SafeString:
         return list_link(Feedback, f"{trace.feedback.count()} recorded", trace__id__exact=trace.pk)
 
     @admin.display(description="prompt")

@@ -1,4 +1,4 @@
-"""Sets, runs, metrics; cancel."""
+"""Training sets, training runs and their metrics, in the admin; buttons that cancel and resume a run."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from django.shortcuts import get_object_or_404, redirect
 from django.urls import URLPattern
 from django.utils.safestring import SafeString
 
-from rl.admin.actions import button, queued
+from rl.admin.actions import button, queued_message
 from rl.admin.episodes import run_episodes
-from rl.admin.markup import badge, change_link, joined, list_link, plain, value_table
+from rl.admin.markup import badge, change_link, join_links, list_link, plain, value_table
 from rl.admin.readonly import ReadOnlyAdmin
 from rl.base.errors import UsageError
 from rl.models import (
@@ -80,7 +80,7 @@ class TrainingSetAdmin(ReadOnlyAdmin):
             "traces in its rows": TrainingSetTrace,
         }
         pk = training_set.pk
-        return joined(list_link(model, text, training_set__id__exact=pk) for text, model in models.items())
+        return join_links(list_link(model, text, training_set__id__exact=pk) for text, model in models.items())
 
 
 @admin.register(TrainingSetTrace)
@@ -104,7 +104,7 @@ class TrainingSetTraceAdmin(ReadOnlyAdmin):
 class TrainingRunAdmin(ReadOnlyAdmin):
     """The page of one run is a template of its own; it asks ``run_progress`` for what changes."""
 
-    list_display = ["id", "agent", "method", "colour", "steps", "trigger", "made", "created_at", "finished_at"]
+    list_display = ["id", "agent", "method", "colour", "steps", "trigger", "version_link", "created_at", "finished_at"]
     list_filter = ["state", "method", "trigger", "agent"]
     list_select_related = ["agent", "version", "training_set"]
     search_fields = ["=id", "agent__name", "method", "error"]
@@ -118,7 +118,7 @@ class TrainingRunAdmin(ReadOnlyAdmin):
         return f"{run.step} of {run.total_steps}" if run.total_steps else run.stage
 
     @admin.display(description="version")
-    def made(self, run: TrainingRun) -> SafeString | str:
+    def version_link(self, run: TrainingRun) -> SafeString | str:
         return change_link(ModelVersion, run.version_id, run.version and run.version.name)
 
     def get_urls(self) -> list[URLPattern]:
@@ -153,7 +153,7 @@ class TrainingRunAdmin(ReadOnlyAdmin):
         if supervisor.requeue(run):
             supervisor.enqueue(run)
             self.log_change(request, run, "Asked it to go on.")
-            messages.success(request, queued(run))
+            messages.success(request, queued_message(run))
         else:
             messages.error(request, _why_it_stays(run))
         return redirect("admin:rl_trainingrun_change", pk)

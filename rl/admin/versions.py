@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
 from django.utils.safestring import SafeString
 
-from rl.admin.markup import NOTHING, badge, change_link, joined, list_link, percent, value_table
+from rl.admin.markup import NOTHING, badge, change_link, join_links, list_link, percent, value_table
 from rl.admin.readonly import ReadOnlyAdmin, ReadOnlyInline
 from rl.models import Artifact, Deployment, Evaluation, ModelVersion, Trace, TrainingRun, TrainingSet
 
@@ -33,7 +33,7 @@ class EvaluationInline(ReadOnlyInline):
         "base_accuracy",
         "against_accuracy",
         "ratings_needed",
-        "measured",
+        "measured_model",
         "created_at",
     ]
 
@@ -41,8 +41,8 @@ class EvaluationInline(ReadOnlyInline):
         return super().get_queryset(request).defer("report").select_related("artifact")
 
     @admin.display(description="measured")
-    def measured(self, evaluation: Evaluation) -> SafeString | str:
-        return _measured(evaluation)
+    def measured_model(self, evaluation: Evaluation) -> SafeString | str:
+        return _link_measured_model(evaluation)
 
 
 class DeploymentInline(ReadOnlyInline):
@@ -92,7 +92,7 @@ class ModelVersionAdmin(ReadOnlyAdmin):
     def records(self, version: ModelVersion) -> SafeString:
         models = {"artifacts": Artifact, "evaluations": Evaluation, "deployments": Deployment}
         links = [list_link(model, text, version__id__exact=version.pk) for text, model in models.items()]
-        return joined([*links, list_link(Trace, "its answers", model_version__id__exact=version.pk)])
+        return join_links([*links, list_link(Trace, "its answers", model_version__id__exact=version.pk)])
 
 
 @admin.register(Artifact)
@@ -119,14 +119,14 @@ class ArtifactAdmin(ReadOnlyAdmin):
 
 @admin.register(Evaluation)
 class EvaluationAdmin(ReadOnlyAdmin):
-    list_display = ["id", "of_version", "measured", "colour", "pairs", "accurate", "base", "in_use", "created_at"]
+    list_display = ["id", "of_version", "measured_model", "colour", "pairs", "accurate", "base", "in_use", "created_at"]
     list_filter = ["verdict", "created_at"]
     list_select_related = ["version__agent", "artifact"]
     search_fields = ["version__name", "version__agent__name"]
     fields = [
         "of_version",
-        "measured",
-        "compared",
+        "measured_model",
+        "compared_with",
         "rows",
         "colour",
         "reason",
@@ -142,8 +142,8 @@ class EvaluationAdmin(ReadOnlyAdmin):
     ]
     readonly_fields = [
         "of_version",
-        "measured",
-        "compared",
+        "measured_model",
+        "compared_with",
         "rows",
         "colour",
         "reason",
@@ -155,10 +155,8 @@ class EvaluationAdmin(ReadOnlyAdmin):
     ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Evaluation]:
-        found = super().get_queryset(request)
-        return (
-            found if request.resolver_match and "object_id" in request.resolver_match.kwargs else found.defer("report")
-        )
+        rows = super().get_queryset(request)
+        return rows if request.resolver_match and "object_id" in request.resolver_match.kwargs else rows.defer("report")
 
     @admin.display(description="version")
     def of_version(self, evaluation: Evaluation) -> SafeString | str:
@@ -181,7 +179,7 @@ class EvaluationAdmin(ReadOnlyAdmin):
         return percent(evaluation.against_accuracy)
 
     @admin.display(description="compared with")
-    def compared(self, evaluation: Evaluation) -> SafeString | str:
+    def compared_with(self, evaluation: Evaluation) -> SafeString | str:
         return change_link(ModelVersion, evaluation.against_id, evaluation.against)
 
     @admin.display(description="training set")
@@ -189,8 +187,8 @@ class EvaluationAdmin(ReadOnlyAdmin):
         return change_link(TrainingSet, evaluation.training_set_id, str(evaluation.training_set_id)[:8])
 
     @admin.display(description="measured")
-    def measured(self, evaluation: Evaluation) -> SafeString | str:
-        return _measured(evaluation)
+    def measured_model(self, evaluation: Evaluation) -> SafeString | str:
+        return _link_measured_model(evaluation)
 
     @admin.display(description="reason")
     def reason(self, evaluation: Evaluation) -> str:
@@ -211,7 +209,7 @@ class EvaluationAdmin(ReadOnlyAdmin):
         return value_table(rest)
 
 
-def _measured(evaluation: Evaluation) -> SafeString | str:
+def _link_measured_model(evaluation: Evaluation) -> SafeString | str:
     """The weights as they were trained, or a file that was made from them."""
     if evaluation.artifact is None:
         return "weights"

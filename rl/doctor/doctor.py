@@ -43,24 +43,24 @@ class Examined:
 
 
 def examine() -> list[Examined]:
-    examined = [each for name, check in WITHOUT_DATABASE.items() for each in _asked(name, check)]
-    if any(each.check == DATABASE and each.symptom.severity == Severity.PROBLEM for each in examined):
+    examined = [finding for name, check in WITHOUT_DATABASE.items() for finding in _run_check(name, check)]
+    if any(finding.check == DATABASE and finding.symptom.severity == Severity.PROBLEM for finding in examined):
         return examined  # each of the others would wait for it
-    return examined + [each for name, check in WITH_DATABASE.items() for each in _asked(name, check)]
+    return examined + [finding for name, check in WITH_DATABASE.items() for finding in _run_check(name, check)]
 
 
 def is_healthy(examined: list[Examined]) -> bool:
-    """Warnings are no illness."""
-    return all(each.symptom.severity != Severity.PROBLEM for each in examined)
+    """Warnings alone do not count against it."""
+    return all(finding.symptom.severity != Severity.PROBLEM for finding in examined)
 
 
-def _asked(name: str, check: Check) -> list[Examined]:
+def _run_check(name: str, check: Check) -> list[Examined]:
     """A check that breaks is a symptom itself, and must not keep the others from being made."""
     try:
         return [Examined(name, symptom) for symptom in check()]
     except (DatabaseError, BackupFailed) as error:
-        fix = "start it, look at DATABASE_URL, and ask again: what needs the database was not looked at"
+        fix = "start it, check DATABASE_URL, and run this again: what needs the database was not checked"
         return [Examined(name, problem(str(error).strip(), fix))]
     except Exception as error:
-        broken = f"could not be looked at: {type(error).__name__}: {error}"
+        broken = f"could not be checked: {type(error).__name__}: {error}"
         return [Examined(name, problem(broken, "this is a bug of Ratchet; please report it"))]

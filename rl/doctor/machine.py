@@ -37,19 +37,19 @@ def python() -> Iterator[Symptom]:
 
 def packages() -> Iterator[Symptom]:
     """Those of the site on every machine; those of training where torch is installed, or all would be missing."""
-    files = ["requirements.txt", *([TRAINING] if _installed("torch") else [])]
+    files = ["requirements.txt", *([TRAINING] if _installed_version("torch") else [])]
     for name in files:
         pins = dict(_PIN.findall((settings.BASE_DIR / name).read_text()))
-        other = {package: _installed(package) for package, pin in pins.items() if _public(package) != pin}
+        other = {package: _installed_version(package) for package, pin in pins.items() if _public(package) != pin}
         fix = f".venv/bin/pip install -r {name}, then restart the site and the queue"
         for package, installed in sorted(other.items()):
-            seen = f"is {installed}" if installed else "is missing"
-            yield problem(f"{package} {seen}; {name} pins {pins[package]}", fix)
+            state = f"is {installed}" if installed else "is missing"
+            yield problem(f"{package} {state}; {name} pins {pins[package]}", fix)
         if not other:
             yield fine(f"{len(pins)} packages are those of {name}")
 
 
-def _installed(package: str) -> str:
+def _installed_version(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:
@@ -58,13 +58,13 @@ def _installed(package: str) -> str:
 
 def _public(package: str) -> str:
     """Without what a build adds: 2.13.0+cpu is 2.13.0."""
-    return _installed(package).partition("+")[0]
+    return _installed_version(package).partition("+")[0]
 
 
 def disk_space() -> Iterator[Symptom]:
     for folder in sorted({settings.DATA_DIR, _existing(settings.BACKUP_DIR)}):
-        if told := shortage(folder, settings.MIN_FREE_BYTES):
-            yield problem(told, "make room: see docs/operations.md, The disk is full")
+        if message := shortage(folder, settings.MIN_FREE_BYTES):
+            yield problem(message, "make room: see docs/operations.md, The disk is full")
         else:
             yield fine(f"{shutil.disk_usage(folder).free / 1e9:.1f} GB are free on the disk of {folder}")
 
@@ -78,9 +78,9 @@ def clock() -> Iterator[Symptom]:
     limit = timezone.now() + timedelta(seconds=_CLOCK_SECONDS)
     fix = "set the clock: timedatectl set-ntp true"
     ahead = [
-        each._meta.verbose_name
-        for each, field in ((Trace, "created_at"), (Feedback, "created_at"), (TrainingRun, "heartbeat_at"))
-        if each.objects.filter(**{f"{field}__gt": limit}).exists()
+        model._meta.verbose_name
+        for model, field in ((Trace, "created_at"), (Feedback, "created_at"), (TrainingRun, "heartbeat_at"))
+        if model.objects.filter(**{f"{field}__gt": limit}).exists()
     ]
     if ahead:
         yield problem(f"the clock stands still or went back: there is a {ahead[0]} from the future", fix)

@@ -10,7 +10,7 @@ from django.core.management.base import CommandParser
 from rl.base.errors import UsageError
 from rl.base.names import unknown_name
 from rl.models import BASE, Agent, Experiment, ModelVersion
-from rl.serving.experiments.lifecycle import Side, running
+from rl.serving.experiments.lifecycle import Side, find_running
 
 _SETTINGS = ("metric", "minimum_effect", "confidence", "min_samples", "max_samples", "guard_metric", "guard_margin")
 
@@ -63,7 +63,7 @@ def named_version(agent: Agent, name: str) -> ModelVersion | None:
 
 def named_experiment(agent: Agent, name: str | None) -> Experiment:
     """By its name; without one the running one, else the newest. Raises UsageError when there is none."""
-    found = agent.experiments.filter(name=name).first() if name else running(agent) or agent.experiments.first()
+    found = agent.experiments.filter(name=name).first() if name else find_running(agent) or agent.experiments.first()
     if found:
         return found
     known = ", ".join(agent.experiments.values_list("name", flat=True)[:20])

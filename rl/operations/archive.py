@@ -152,7 +152,7 @@ class Reader:
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise BadFile(self._path, f"has another format than {FORMAT}; a newer Ratchet made it", MANIFEST)
         try:
-            return _checked(document)
+            return _parse_manifest(document)
         except (TypeError, ValueError) as error:
             raise BadFile(self._path, f"is damaged: {error}", MANIFEST) from error
 
@@ -175,13 +175,13 @@ def _is_plain(name: str) -> bool:
     return len(parts) > 1 and parts[0] in ("database", "data") and not {"", ".", ".."} & set(parts) and "\\" not in name
 
 
-def _checked(document: Mapping[str, Any]) -> Manifest:
+def _parse_manifest(document: Mapping[str, Any]) -> Manifest:
     """Raises TypeError and ValueError."""
     manifest = Manifest(**document)
     texts = (manifest.made_at, manifest.ratchet, manifest.python, manifest.engine, manifest.server)
     lists = (manifest.migrations, manifest.missing, manifest.outside)
     if not all(isinstance(text, str) for text in texts) or not all(
-        isinstance(each, list) and all(isinstance(text, str) for text in each) for each in lists
+        isinstance(names, list) and all(isinstance(text, str) for text in names) for names in lists
     ):
         raise TypeError("a field has the wrong type")
     if not isinstance(manifest.files, dict) or not all(

@@ -1,5 +1,5 @@
-"""Who did what. The event is a row that is written in the transaction of what it tells of: there is neither without the
-other."""
+"""Who did what. An event is a row that is written in the same transaction as what it describes: there is neither without
+the other."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def record(
     run = {"run": int(logs.run_id.get())} if logs.run_id.get() and "run" not in details else {}
     return AuditEvent.objects.create(
         action=action,
-        actor=_shortened(caller.name() or _command(), "actor"),
-        target=_shortened(_description(target), "target"),
+        actor=_shorten(caller.name() or _command(), "actor"),
+        target=_shorten(_description(target), "target"),
         agent=_agent_name(target, agent),
-        address=_shortened(caller.address, "address"),
-        request_id=_shortened(logs.request_id.get(), "request_id"),
+        address=_shorten(caller.address, "address"),
+        request_id=_shorten(logs.request_id.get(), "request_id"),
         details={**run, **details},
     )
 
@@ -69,7 +69,7 @@ def acting_for(caller: Caller) -> Iterator[None]:
 
 
 def name_caller(actor: str) -> None:
-    """Of the request that is worked on, once its API key has been checked."""
+    """Names the caller of the current request, once its API key has been checked."""
     if caller := _caller.get():
         caller.actor = actor
 
@@ -91,11 +91,11 @@ def _description(target: Model | str) -> str:
 
 
 def _agent_name(target: Model | str, agent: Agent | None) -> str:
-    found = agent or (target if isinstance(target, Agent) else getattr(target, "agent", None))
-    return found.name if isinstance(found, Agent) else ""
+    owner = agent or (target if isinstance(target, Agent) else getattr(target, "agent", None))
+    return owner.name if isinstance(owner, Agent) else ""
 
 
-def _shortened(text: str, field: str) -> str:
+def _shorten(text: str, field: str) -> str:
     """A cut text is better than a deed that fails because of its record."""
     length = cast(CharField, AuditEvent._meta.get_field(field)).max_length
     return text.replace("\0", "")[:length]

@@ -1,5 +1,5 @@
-"""Events that Django tells of, whichever page or command they come from: sign-ins, passwords, forms of the admin, and rows
-that are made or deleted."""
+"""Records what Django's signals report, whichever page or command they come from: sign-ins, passwords, forms of the admin,
+and rows that are created or deleted."""
 
 from __future__ import annotations
 
@@ -39,39 +39,39 @@ WATCHED: Final = (
     User,
     Group,
 )
-"""Whose deletion is an event of its own. Rows that come by the thousand (traces, ratings, points of a curve) are deleted
-with one of these, or by the retention, which says how many it deleted."""
+"""Models whose deletion is an event of its own. Rows that come by the thousand (traces, ratings, points of a curve) are
+deleted with one of these, or by the retention, which says how many it deleted."""
 
 
 def connect() -> None:
-    user_logged_in.connect(_signed_in)
-    user_logged_out.connect(_signed_out)
-    user_locked_out.connect(_locked_out)
-    post_save.connect(_user_saved, sender=User)
-    post_save.connect(_key_saved, sender=ApiKey)
-    post_save.connect(_form_sent, sender=LogEntry)
+    user_logged_in.connect(_record_sign_in)
+    user_logged_out.connect(_record_sign_out)
+    user_locked_out.connect(_record_lockout)
+    post_save.connect(_record_user, sender=User)
+    post_save.connect(_record_key, sender=ApiKey)
+    post_save.connect(_record_form, sender=LogEntry)
     for model in WATCHED:
-        pre_delete.connect(_deleted, sender=model)
+        pre_delete.connect(_record_deletion, sender=model)
 
 
-def _signed_in(user: User, **kwargs: Any) -> None:
+def _record_sign_in(user: User, **kwargs: Any) -> None:
     record(Action.SIGNED_IN, user)
 
 
-def _signed_out(user: User | None, **kwargs: Any) -> None:
+def _record_sign_out(user: User | None, **kwargs: Any) -> None:
     if user is not None:  # the session may have ended before
         record(Action.SIGNED_OUT, user)
 
 
-def _locked_out(request: HttpRequest, username: str, ip_address: str | None, **kwargs: Any) -> None:
-    """Once for each lock, not for each try while it holds. What is no user's name may be a password, and is not kept."""
+def _record_lockout(request: HttpRequest, username: str, ip_address: str | None, **kwargs: Any) -> None:
+    """Once for each lock, not for each try while it holds. What is not a user's name may be a password, and is not kept."""
     if getattr(request, "axes_failures_since_start", None) is None:
         return
     user = User.objects.filter(username=username).first()
     record(Action.LOCKED_OUT, user or "", network=ip_address)
 
 
-def _user_saved(instance: User, created: bool, raw: bool = False, **kwargs: Any) -> None:
+def _record_user(instance: User, created: bool, raw: bool = False, **kwargs: Any) -> None:
     if raw:  # a fixture is loaded
         return
     if created:
@@ -80,15 +80,15 @@ def _user_saved(instance: User, created: bool, raw: bool = False, **kwargs: Any)
         record(Action.PASSWORD_CHANGED, instance)
 
 
-def _key_saved(instance: ApiKey, created: bool, raw: bool = False, **kwargs: Any) -> None:
+def _record_key(instance: ApiKey, created: bool, raw: bool = False, **kwargs: Any) -> None:
     if created and not raw:
         record(Action.KEY_MADE, instance, key=instance.pk, kind=instance.kind, scopes=instance.scopes)
 
 
-def _form_sent(instance: LogEntry, created: bool, **kwargs: Any) -> None:
+def _record_form(instance: LogEntry, created: bool, **kwargs: Any) -> None:
     """A form of the admin. Its buttons write sentences of their own into Django's log, and their deeds are events."""
     is_form = instance.change_message.startswith("[")
-    if not created or not is_form or instance.action_flag == DELETION or _is_told(instance):
+    if not created or not is_form or instance.action_flag == DELETION or _is_recorded_elsewhere(instance):
         return
     kind = instance.content_type.name if instance.content_type else "record"
     target = instance.get_edited_object()
@@ -96,12 +96,12 @@ def _form_sent(instance: LogEntry, created: bool, **kwargs: Any) -> None:
     record(Action.CHANGED, f"{kind} {instance.object_repr}", agent=agent, changes=instance.get_change_message())
 
 
-def _is_told(entry: LogEntry) -> bool:
+def _is_recorded_elsewhere(entry: LogEntry) -> bool:
     """A new key or user has an event already."""
     model = entry.content_type.model_class() if entry.content_type else None
     return entry.is_addition() and model in (ApiKey, User)
 
 
-def _deleted(instance: Model, **kwargs: Any) -> None:
+def _record_deletion(instance: Model, **kwargs: Any) -> None:
     """Before it is gone, while what it belongs to can still be named."""
     record(Action.DELETED, instance, id=str(instance.pk))

@@ -110,7 +110,7 @@ def _artifact_paths() -> set[str]:
 
 def _holds(archive: Writer, name: str) -> bool:
     member = f"data/{name}"
-    return member in archive.files or any(each.startswith(f"{member}/") for each in archive.files)
+    return member in archive.files or any(file.startswith(f"{member}/") for file in archive.files)
 
 
 def _folder(folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Which files of DATA_DIR belong to a backup. The others can be missed: locks, logs of servers, what is half written."""
+"""Which files of DATA_DIR belong to a backup. The others are dispensable: locks, logs of servers, what is half written."""
 
 from __future__ import annotations
 
@@ -49,5 +49,5 @@ def _is_checkpoint(path: Path) -> bool:
 
 def links() -> list[str]:
     """Symbolic links, relative to DATA_DIR: what they point at is not ours to copy."""
-    found = (path for top in top_level() for path in (top, *top.rglob("*")) if path.is_symlink())
-    return sorted(path.relative_to(settings.DATA_DIR).as_posix() for path in found)
+    paths = (path for top in top_level() for path in (top, *top.rglob("*")) if path.is_symlink())
+    return sorted(path.relative_to(settings.DATA_DIR).as_posix() for path in paths)

@@ -1,5 +1,5 @@
-"""What the database and the disk say of how things stand, in Prometheus' words. Looked up when it is asked for: it is the
-same whichever process answers."""
+"""The state of the database and the disk in Prometheus' format. It is looked up on request, so that it is the same whichever
+process answers."""
 
 from __future__ import annotations
 
@@ -28,25 +28,29 @@ def exposition() -> bytes:
     """Counts of all processes that serve, and how things stand, in Prometheus' text format."""
     registry = CollectorRegistry()
     registry.register(Standing())
-    counted = REGISTRY
+    counters = REGISTRY
     if FOLDER_VARIABLE in os.environ:
-        counted = CollectorRegistry()
-        MultiProcessCollector(counted)
-    return generate_latest(counted) + generate_latest(registry)
+        counters = CollectorRegistry()
+        MultiProcessCollector(counters)
+    return generate_latest(counters) + generate_latest(registry)
 
 
 class Standing(Collector):
     def collect(self) -> Iterator[Metric]:
         yield _gauge("ratchet_info", "Which version runs.", {settings.VERSION: 1}, "version")
-        yield _gauge("ratchet_disk_free_bytes", "Of DATA_DIR.", {"": shutil.disk_usage(settings.DATA_DIR).free})
-        try:
-            found = [metric for look in _LOOKS for metric in look()]
-        except DatabaseError:
-            found = []
         yield _gauge(
-            "ratchet_database_up", "0: the database did not answer; what it knows is missing.", {"": bool(found)}
+            "ratchet_disk_free_bytes",
+            "Free bytes on the disk of DATA_DIR.",
+            {"": shutil.disk_usage(settings.DATA_DIR).free},
         )
-        yield from found
+        try:
+            metrics = [metric for look in _LOOKS for metric in look()]
+        except DatabaseError:
+            metrics = []
+        yield _gauge(
+            "ratchet_database_up", "0: the database did not answer; what it knows is missing.", {"": bool(metrics)}
+        )
+        yield from metrics
 
 
 def _queue() -> Iterable[Metric]:
@@ -64,14 +68,14 @@ def _queue() -> Iterable[Metric]:
 
 
 def _runs() -> Iterable[Metric]:
-    states = _counted(TrainingRun.objects.all(), "state", TrainingRun.State.values)
+    states = _count_by(TrainingRun.objects.all(), "state", TrainingRun.State.values)
     yield _gauge("ratchet_runs", "Trainings, by state.", states, "state")
     silent = TrainingRun.objects.filter(state=TrainingRun.State.RUNNING).aggregate(at=Min("heartbeat_at"))["at"]
     yield _gauge("ratchet_run_silent_seconds", "Of running trainings, the longest silence.", {"": _age(silent) or 0})
 
 
 def _learning() -> Iterable[Metric]:
-    verdicts = _counted(Evaluation.objects.all(), "verdict", Evaluation.Verdict.values)
+    verdicts = _count_by(Evaluation.objects.all(), "verdict", Evaluation.Verdict.values)
     yield _gauge("ratchet_gate_verdicts", "Evaluations that there are, by the gate's verdict.", verdicts, "verdict")
     newest = Feedback.objects.aggregate(newest=Max("pk"))["newest"] or 0
     ratings = CounterMetricFamily(
@@ -79,14 +83,14 @@ def _learning() -> Iterable[Metric]:
     )
     ratings.add_metric([], newest)
     yield ratings
-    states = _counted(Experiment.objects.all(), "state", Experiment.State.values)
+    states = _count_by(Experiment.objects.all(), "state", Experiment.State.values)
     yield _gauge("ratchet_experiments", "Experiments, by state.", states, "state")
-    targets = _counted(Deployment.objects.all(), "target", Deployment.Target.values)
+    targets = _count_by(Deployment.objects.all(), "target", Deployment.Target.values)
     yield _gauge("ratchet_deployments", "Versions that are served, by target.", targets, "target")
 
 
 def _webhooks() -> Iterable[Metric]:
-    states = _counted(WebhookDelivery.objects.all(), "state", WebhookDelivery.State.values)
+    states = _count_by(WebhookDelivery.objects.all(), "state", WebhookDelivery.State.values)
     yield _gauge("ratchet_webhook_messages", "Messages of webhooks, by state.", states, "state")
     waiting = WebhookDelivery.objects.filter(state=WebhookDelivery.State.WAITING)
     oldest = waiting.aggregate(oldest=Min("created_at"))["oldest"]
@@ -96,10 +100,10 @@ def _webhooks() -> Iterable[Metric]:
 _LOOKS: Final[tuple[Callable[[], Iterable[Metric]], ...]] = (_queue, _runs, _learning, _webhooks)
 
 
-def _counted(rows: QuerySet[Model], field: str, values: Iterable[str]) -> dict[str, int]:
-    """Rows by the value of a field, none as 0."""
-    found = dict(rows.order_by().values_list(field).annotate(number=Count("pk")))
-    return {value: found.get(value, 0) for value in values}
+def _count_by(rows: QuerySet[Model], field: str, values: Iterable[str]) -> dict[str, int]:
+    """Number of rows by the value of a field; 0 for a value without rows."""
+    counts = dict(rows.order_by().values_list(field).annotate(number=Count("pk")))
+    return {value: counts.get(value, 0) for value in values}
 
 
 def _age(moment: datetime | None) -> float | None:

@@ -30,13 +30,13 @@ _TABLES = """
 
 def server_version() -> str:
     """Its major number."""
-    with _connected() as database:
+    with _connect() as database:
         return str(database.info.server_version // 10_000)
 
 
 def size() -> int:
     """Bytes that it takes in the server; a dump is smaller."""
-    with _connected() as database:
+    with _connect() as database:
         row = database.execute("SELECT pg_database_size(current_database())").fetchone()
         return int(row[0]) if row else 0
 
@@ -63,7 +63,7 @@ def load(path: Path) -> None:
     Raises BackupFailed; the old tables are back then. After a kill in between they are in the schema ``ASIDE``.
     """
     connection.close()
-    with _connected() as database:
+    with _connect() as database:
         _move_tables(database, "public", ASIDE)
         try:
             _run(
@@ -108,7 +108,7 @@ def _drop_aside(database: psycopg.Connection[Any]) -> None:
 
 
 @contextmanager
-def _connected() -> Iterator[psycopg.Connection[Any]]:
+def _connect() -> Iterator[psycopg.Connection[Any]]:
     """Outside of Django's pool, which would hold its own locks."""
     try:
         database = psycopg.connect(_conninfo(), password=_password(), autocommit=True)
@@ -137,8 +137,8 @@ def _password() -> str | None:
 
 def require_matching(program: str) -> None:
     """Raises BackupFailed unless the program is there and not older than the server."""
-    found = re.search(r"\) (\d+)", _run(program, "--version"))
-    have, needed = found[1] if found else "0", server_version()
+    match = re.search(r"\) (\d+)", _run(program, "--version"))
+    have, needed = match[1] if match else "0", server_version()
     if int(have) < int(needed):
         raise BackupFailed(
             f"{program} {have} is older than the server, PostgreSQL {needed}, and cannot read it: install "

@@ -48,7 +48,7 @@ def restore(path: Path, *, replace: bool = False, report: Report = silent) -> Re
                 archive.unpack(scratch)
                 engine.verify(scratch / "database" / engine.FILE)
                 report("stage", {"name": "putting back"})
-                with _exchanged(scratch):
+                with _exchange_files(scratch):
                     engine.load(scratch / "database" / engine.FILE)
         except OSError as error:
             raise BackupFailed(f"the backup cannot be put back: {error}") from error
@@ -59,7 +59,7 @@ def restore(path: Path, *, replace: bool = False, report: Report = silent) -> Re
 
 def _require_same_engine(manifest: Manifest) -> None:
     if manifest.engine != connection.vendor:
-        theirs, ours = (dumps.ENGINES.get(each, each) for each in (manifest.engine, connection.vendor))
+        theirs, ours = (dumps.ENGINES.get(engine, engine) for engine in (manifest.engine, connection.vendor))
         raise UsageError(f"the backup is of {theirs}, and this installation uses {ours}: set DATABASE_URL accordingly")
 
 
@@ -91,7 +91,7 @@ def _require_space(archive: Reader) -> None:
 
 
 @contextmanager
-def _exchanged(scratch: Path) -> Iterator[None]:
+def _exchange_files(scratch: Path) -> Iterator[None]:
     """The unpacked files in the place of those that are there; these again if what happens meanwhile fails."""
     aside = scratch / "replaced"
     aside.mkdir()

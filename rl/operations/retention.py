@@ -25,7 +25,7 @@ from rl.operations import audit
 CHUNK = 200
 """Rows in one transaction."""
 PAUSE_SECONDS = 0.02
-"""Between two: with SQLite whoever waits for the database gets it now."""
+"""Pause between two transactions: with SQLite whoever waits for the database gets it now."""
 FOREVER = float("inf")
 
 
@@ -55,13 +55,13 @@ class Expired:
     count: int | None
 
 
-def expired() -> list[Expired]:
+def count_expired() -> list[Expired]:
     """A dry run: what would be deleted now."""
     return [Expired(name, kind.days, kind.count(kind.before()) if kind.days else None) for name, kind in KINDS.items()]
 
 
 def delete_expired(*, seconds: float = FOREVER, report: Report = silent) -> tuple[list[Expired], bool]:
-    """And whether it came to the end within the time."""
+    """Deletes it; returns what was deleted, and whether it came to the end within the time."""
     deadline = time.monotonic() + seconds
     return [_delete(name, kind, deadline, report) for name, kind in KINDS.items()], time.monotonic() < deadline
 
@@ -87,16 +87,16 @@ def _delete(name: str, kind: Kind, deadline: float, report: Report) -> Expired:
 
 
 def _traces(before: datetime) -> QuerySet[Trace]:
-    """Nothing was said about them, nothing was learned from them, and no experiment that goes on counts them. Episodes
-    stay too: a run's success rates are counted from them."""
-    said = [*(Feedback.objects.order_by().values(name) for name in ("trace", "other_trace"))]
-    learned = TrainingSetTrace.objects.order_by().values("trace")
+    """Traces without feedback, that no training set uses and no experiment that goes on counts. Episodes stay too: a run's
+    success rates are counted from them."""
+    rated = [*(Feedback.objects.order_by().values(name) for name in ("trace", "other_trace"))]
+    learned_from = TrainingSetTrace.objects.order_by().values("trace")
     going_on = Experiment.objects.exclude(state=Experiment.State.STOPPED)
     return (
         Trace.objects.filter(created_at__lt=before)
-        .exclude(pk__in=said[0])
-        .exclude(pk__in=said[1].filter(other_trace__isnull=False))
-        .exclude(pk__in=learned)
+        .exclude(pk__in=rated[0])
+        .exclude(pk__in=rated[1].filter(other_trace__isnull=False))
+        .exclude(pk__in=learned_from)
         .exclude(pk__in=Episode.objects.order_by().values("trace"))
         .exclude(arm__experiment__in=going_on.order_by().values("pk"))
         .order_by("created_at")
@@ -145,7 +145,7 @@ def _over(before: datetime) -> Iterable[TrainingRun]:
 
 
 def _logs(before: datetime) -> Iterator[Path]:
-    """Of runs that are over and of llama.cpp servers that wrote nothing since."""
+    """Logs of runs that are over and of llama.cpp servers that wrote nothing since."""
     for run in _over(before):
         if run.log_path.is_file():
             yield run.log_path
@@ -155,7 +155,7 @@ def _logs(before: datetime) -> Iterator[Path]:
 
 
 def _checkpoints(before: datetime) -> Iterator[Path]:
-    """Of runs that are over: a failed or cancelled one then cannot be resumed where it stopped."""
+    """Checkpoints of runs that are over: a failed or cancelled one then cannot be resumed where it stopped."""
     for run in _over(before):
         yield from sorted(run.directory.glob("checkpoint-*"))
 

@@ -22,7 +22,7 @@ from rl.models import Agent, Deployment, ModelVersion, version_name
 from rl.operations import audit
 from rl.operations.audit import Action
 from rl.operations.webhooks.events import deployment_changed
-from rl.serving import llama_server, on_ollama, promotion, retention
+from rl.serving import llama_server, on_ollama, promotion, version_retirement
 from rl.serving.hosting import OllamaHostingProfile, hosting_profile
 from rl.serving.model_file import ModelFile, model_file
 from rl.serving.withdrawal import forget
@@ -32,13 +32,13 @@ TARGETS: Final = (Target.OLLAMA.value, Target.LLAMA_CPP.value, Target.OPENAI.val
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Destination:
     """Where a deployment is to answer. Raises UsageError for what no target could take."""
 
     target: str
     model_name: str
     url: str = ""
-    """Of the server, for ``openai``."""
+    """Address of the server, for ``openai``."""
     api_key_env: str = ""
 
     def __post_init__(self) -> None:
@@ -98,7 +98,7 @@ def deploy(
     moves here. Raises UsageError, or ExportFailed for all that breaks on the way: what was served goes on as it was then.
     """
     name = model_name.removesuffix(":latest") or ("" if target == Target.OPENAI else default_name(agent, version))
-    place = Place(target, name, url, api_key_env)
+    destination = Destination(target, name, url, api_key_env)
     level = check_level(quantization or agent.export_quantization)
     chosen = hosting_profile(profile, agent.context_length)
     if version is not None:
@@ -106,12 +106,12 @@ def deploy(
     require_target(target)
     with _one_at_a_time(agent, report):
         file = None if target == Target.OPENAI else model_file(agent, version, level, report)
-        row = _row(agent, version, place)
-        _serve(row, place, file, chosen, report)
+        row = _row(agent, version, destination)
+        _serve(row, destination, file, chosen, report)
         _take_over(row, report)
         if promotion.in_use(agent) == row:
             promotion.point_name(row, report)
-        retention.retire_old(agent, report=report)
+        version_retirement.retire_old(agent, report=report)
     return row
 
 
@@ -124,25 +124,27 @@ def _one_at_a_time(agent: Agent, report: Report) -> Iterator[None]:
         yield
 
 
-def _row(agent: Agent, version: ModelVersion | None, place: Place) -> Deployment:
+def _row(agent: Agent, version: ModelVersion | None, destination: Destination) -> Deployment:
     """The row that has the name already, or one whose version nothing serves, or a new one."""
     own = Deployment.objects.filter(agent=agent, version=version)
-    named = own.filter(target=place.target, model_name=place.model_name, **_at(place.target, place.base_url))
+    named = own.filter(
+        target=destination.target, model_name=destination.model_name, **_at(destination.target, destination.base_url)
+    )
     return named.first() or own.filter(target=Target.NONE).first() or Deployment(agent=agent, version=version)
 
 
 def _serve(
-    row: Deployment, place: Place, file: ModelFile | None, profile: OllamaHostingProfile, report: Report
+    row: Deployment, destination: Destination, file: ModelFile | None, profile: OllamaHostingProfile, report: Report
 ) -> None:
     """Saves the row with what is served."""
     new = row.pk is None
-    settings_of_profile = profile.llama_cpp() if place.target == Target.LLAMA_CPP else profile.as_dict()
-    row.model_name, row.api_key_env, row.created_at = place.model_name, place.api_key_env, timezone.now()
+    settings_of_profile = profile.llama_cpp() if destination.target == Target.LLAMA_CPP else profile.as_dict()
+    row.model_name, row.api_key_env, row.created_at = destination.model_name, destination.api_key_env, timezone.now()
     if file is None:
-        row.target, row.url, row.path, row.sha256, row.settings = place.target, place.base_url, "", "", {}
+        row.target, row.url, row.path, row.sha256, row.settings = destination.target, destination.base_url, "", "", {}
         row.save()
         return
-    if place.target == Target.LLAMA_CPP:
+    if destination.target == Target.LLAMA_CPP:
         if new:
             row.save()  # its key is made of its number
         row.path, row.sha256, row.settings = file.stored_path, file.sha256, settings_of_profile
@@ -153,8 +155,13 @@ def _serve(
                 row.delete()
             raise
         return
-    on_ollama.register(row.agent, place.model_name, file, profile, report)
-    row.target, row.path, row.sha256, row.settings = place.target, file.stored_path, file.sha256, settings_of_profile
+    on_ollama.register(row.agent, destination.model_name, file, profile, report)
+    row.target, row.path, row.sha256, row.settings = (
+        destination.target,
+        file.stored_path,
+        file.sha256,
+        settings_of_profile,
+    )
     row.save()
 
 
@@ -182,8 +189,8 @@ def _take_over(row: Deployment, report: Report) -> None:
         others.filter(alias="", target=Target.NONE).delete()
         if row.version is not None:
             row.version.move(ModelVersion.Stage.DEPLOYED)
-        place = {"on": row.target, "model_name": row.model_name, "url": row.url}
+        details = {"on": row.target, "model_name": row.model_name, "url": row.url}
         event = audit.record(
-            Action.DEPLOYED, row.version or f"base model of {row.agent.name}", agent=row.agent, **place
+            Action.DEPLOYED, row.version or f"base model of {row.agent.name}", agent=row.agent, **details
         )
         deployment_changed(event, row.agent)

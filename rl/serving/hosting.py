@@ -39,7 +39,7 @@ class OllamaHostingProfile:
     reasons: Mapping[str, str] = field(default_factory=dict)
 
     def holding(self, context_length: int) -> OllamaHostingProfile:
-        """With contexts that are at least so long."""
+        """The same profile with contexts that are at least so long."""
         return replace(self, num_ctx=max(self.num_ctx, context_length))
 
     def parameters(self) -> dict[str, Any]:
@@ -48,7 +48,7 @@ class OllamaHostingProfile:
         return chosen if self.num_gpu < 0 else {**chosen, "num_gpu": self.num_gpu}
 
     def environment(self) -> dict[str, str]:
-        """Of the process ``ollama serve``."""
+        """Environment variables for the process ``ollama serve``."""
         return {
             "OLLAMA_NUM_PARALLEL": str(self.num_parallel),
             "OLLAMA_CONTEXT_LENGTH": str(self.num_ctx),
@@ -73,7 +73,10 @@ class OllamaHostingProfile:
             elif text:
                 lines.append(f"{keyword} {_TRIPLE}{text}{_TRIPLE}")
         for name, value in parameters.items():
-            lines += [f"PARAMETER {name} {_written(each)}" for each in (value if isinstance(value, list) else [value])]
+            lines += [
+                f"PARAMETER {name} {_format_parameter(entry)}"
+                for entry in (value if isinstance(value, list) else [value])
+            ]
         return "\n".join([*lines, ""])
 
     def llama_cpp(self) -> dict[str, Any]:
@@ -88,7 +91,7 @@ class OllamaHostingProfile:
         }
 
     def as_dict(self) -> dict[str, Any]:
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "reasons"}
+        return {setting.name: getattr(self, setting.name) for setting in fields(self) if setting.name != "reasons"}
 
 
 RYZEN: Final = OllamaHostingProfile(
@@ -155,5 +158,5 @@ def _threads(hardware: HardwareConfig) -> tuple[int, str]:
     return max(1, cores - free), why
 
 
-def _written(value: Any) -> str:
+def _format_parameter(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)

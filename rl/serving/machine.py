@@ -49,19 +49,19 @@ def training_threads(serving: int) -> int | None:
 
 def decisions() -> list[str]:
     """What is decided at this moment, in sentences for the dashboard."""
-    found = []
+    sentences = []
     if waits := outside_training_hours():
-        found.append(f"A run that is queued {waits}.")
+        sentences.append(f"A run that is queued {waits}.")
     since = seconds_since_request()
     if since is not None:
         way = "a training makes way" if busy() else "a training need not wait"
-        found.append(f"The gateway's last request was {_ago(since)}: {way}.")
+        sentences.append(f"The gateway's last request was {_ago(since)}: {way}.")
     serving = serving_threads()
     if threads := training_threads(serving):
-        found.append(f"llama.cpp may use {_count(serving, 'thread')}; a training takes {threads}.")
+        sentences.append(f"llama.cpp may use {_count(serving, 'thread')}; a training takes {threads}.")
     if settings.UNLOAD_WHILE_TRAINING:
-        found.append("Served models are taken out of memory while a run trains.")
-    return found
+        sentences.append("Served models are taken out of memory while a run trains.")
+    return sentences
 
 
 def _ago(seconds: float) -> str:

@@ -22,18 +22,18 @@ class ModelFile:
 def model_file(agent: Agent, version: ModelVersion | None, level: str, report: Report) -> ModelFile:
     """Raises what an export raises."""
     if version is None:
-        made = release.export_base(agent, level, report=report)
-        path = made.path.resolve()
-        fields = artifact_fields(path, made.files)
+        base_export = release.export_base(agent, level, report=report)
+        path = base_export.path.resolve()
+        fields = artifact_fields(path, base_export.files)
         return ModelFile(path, fields["path"], fields["sha256"])
-    artifact = exported(version, level)
+    artifact = find_export(version, level)
     if artifact is None:
         report("stage", {"name": f"exporting GGUF {level}"})
         artifact = release.export_version(version, "gguf", level, report=report)
     return ModelFile(release.artifact_path(artifact), artifact.path, artifact.sha256)
 
 
-def exported(version: ModelVersion, level: str) -> Artifact | None:
+def find_export(version: ModelVersion, level: str) -> Artifact | None:
     """None when there is none at that level, or its file is gone."""
-    found = version.gguf(level)
-    return found if found is not None and release.artifact_path(found).is_file() else None
+    artifact = version.gguf(level)
+    return artifact if artifact is not None and release.artifact_path(artifact).is_file() else None

@@ -36,13 +36,13 @@ def register(agent: Agent, model_name: str, file: ModelFile, profile: OllamaHost
     try:
         for name, text in texts.items():
             files.write_text(file.path.parent / name, text)
-    except OSError as error:  # the model is served: a folder that cannot be written is no reason to say otherwise
+    except OSError as error:  # the model is served all the same
         report("log", {"text": f"no {MODELFILE} was written to {file.path.parent}: {error.strerror or error}"})
 
 
 def remove(deployment: Deployment, report: Report) -> None:
-    """From Ollama's disk and memory, with the agent's own name where that stands for it. One that is gone already is no
-    error."""
+    """From Ollama's disk and memory, with the agent's own name where that stands for it. It is not an error
+    if one is gone already."""
     names = [deployment.model_name]
     if deployment.alias == Deployment.Alias.CHAMPION:
         names.append(deployment.agent.name)
@@ -51,7 +51,7 @@ def remove(deployment: Deployment, report: Report) -> None:
         if ollama.show(name) is not None:
             ollama.unload(name)
             ollama.delete(name)
-            report("log", {"text": f"Ollama has {name} no more"})
+            report("log", {"text": f"Ollama has no model {name} any more"})
 
 
 def point(agent: Agent, deployment: Deployment, report: Report) -> None:

@@ -15,12 +15,12 @@ from rl.evaluation.choosing import find_version
 from rl.export.ollama.deployer import full_name
 from rl.models import BASE, Agent, Deployment, Evaluation, ModelVersion, version_name
 from rl.serving import llama_server, on_ollama
-from rl.serving.deploy import Place, default_name
+from rl.serving.deploy import Destination, default_name
 from rl.serving.hosting import hosting_profile
-from rl.serving.model_file import exported
+from rl.serving.model_file import find_export
 from rl.serving.promotion import in_use
-from rl.serving.retention import beyond
 from rl.serving.upstreams import upstream_of
+from rl.serving.version_retirement import beyond
 from rl.serving.withdrawal import rows_of
 
 _QUICK_SECONDS = 5.0
@@ -43,25 +43,27 @@ def choose_version(agent: Agent, name: str) -> ModelVersion | None:
     return version
 
 
-def served(agent: Agent) -> list[dict[str, Any]]:
+def list_deployments(agent: Agent) -> list[dict[str, Any]]:
     """One entry for each deployment, the newest first; ``alive`` and ``memory_bytes`` are None where nobody can tell."""
     rows = list(agent.deployments.select_related("version", "agent"))
     known, loaded = _at_ollama(rows)
     return [_entry(row, known, loaded) for row in rows]
 
 
-def plan(agent: Agent, version: ModelVersion | None, place: Place, quantization: str, profile: str) -> dict[str, Any]:
+def plan(
+    agent: Agent, version: ModelVersion | None, destination: Destination, quantization: str, profile: str
+) -> dict[str, Any]:
     """What a deployment would do; nothing is done. Raises UsageError for what it would refuse."""
     level = check_level(quantization or agent.export_quantization)
     chosen = hosting_profile(profile, agent.context_length)
     document: dict[str, Any] = {
         "version": version_name(version),
-        "target": place.target,
-        "model_name": place.model_name,
+        "target": destination.target,
+        "model_name": destination.model_name,
     }
-    if place.target == Target.OPENAI:
-        return {**document, "url": place.base_url}
-    is_there = version is not None and exported(version, level) is not None
+    if destination.target == Target.OPENAI:
+        return {**document, "url": destination.base_url}
+    is_there = version is not None and find_export(version, level) is not None
     document |= {"quantization": level, "file": "is exported already" if is_there else "is exported first"}
     document["profile"] = chosen.as_dict()
     document["reasons"] = dict(chosen.reasons)
@@ -69,11 +71,11 @@ def plan(agent: Agent, version: ModelVersion | None, place: Place, quantization:
     return document
 
 
-def place_for(agent: Agent, version: ModelVersion | None, options: dict[str, Any]) -> Place:
-    """Of a command's options. Raises UsageError."""
+def destination_of(agent: Agent, version: ModelVersion | None, options: dict[str, Any]) -> Destination:
+    """The destination that a command's options describe. Raises UsageError."""
     target = options["target"] or (Target.OPENAI.value if options["url"] else agent.deploy_target)
     name = options["model_name"] or ("" if target == Target.OPENAI else default_name(agent, version))
-    return Place(target, name, options["url"], options["api_key_env"])
+    return Destination(target, name, options["url"], options["api_key_env"])
 
 
 def is_served(agent: Agent, version: ModelVersion | None, options: dict[str, Any]) -> bool:
@@ -87,7 +89,7 @@ def environment(agent: Agent, name: str = "") -> dict[str, str]:
     serves it."""
     variable = name or f"OLLAMA_MODEL_{re.sub(r'[^A-Z0-9]', '_', agent.name.upper())}"
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", variable):
-        raise UsageError(f"{variable!r} is no name of an environment variable")
+        raise UsageError(f"{variable!r} is not a name for an environment variable")
     row = in_use(agent)
     if row is None or row.target == Target.NONE:
         raise UsageError(f"nothing serves the version in use of {agent.name}; run 'deploy_model --agent {agent.name}'")

@@ -30,7 +30,7 @@ Alias, Target = Deployment.Alias, Deployment.Target
 def in_use(agent: Agent) -> Deployment | None:
     """The row that answers for the agent: the champion's, else one of its base model."""
     own = Deployment.objects.filter(agent=agent).select_related("agent", "version")
-    return own.filter(alias=Alias.CHAMPION).first() or _served(agent, None)
+    return own.filter(alias=Alias.CHAMPION).first() or _newest_row(agent, None)
 
 
 def promote(agent: Agent, version: ModelVersion | None, *, report: Report = silent) -> None:
@@ -46,7 +46,7 @@ def promote(agent: Agent, version: ModelVersion | None, *, report: Report = sile
     with _one_at_a_time(agent):
         before = in_use(agent)
         if before is None or before.version_id != (version.pk if version else None):
-            _switch(_served(agent, version), before, version, report)
+            _switch(_newest_row(agent, version), before, version, report)
         _move_alias(agent, version)
 
 
@@ -62,10 +62,12 @@ def roll_back(agent: Agent, *, report: Report = silent) -> ModelVersion | None:
         )
         version = previous.version if previous else None
         if Deployment.objects.filter(agent=agent).exclude(alias="").exists():
-            _switch(previous or _served(agent, None), in_use(agent), version, report)
+            _switch(previous or _newest_row(agent, None), in_use(agent), version, report)
         with transaction.atomic():
             before, version = Deployment.champion(agent), Deployment.swap(agent)
-            event = audit.record(Action.ROLLED_BACK, _named(agent, version), agent=agent, before=version_name(before))
+            event = audit.record(
+                Action.ROLLED_BACK, _audit_subject(agent, version), agent=agent, before=version_name(before)
+            )
             deployment_changed(event, agent)
         return version
 
@@ -92,7 +94,7 @@ def _switch(row: Deployment | None, before: Deployment | None, version: ModelVer
         )
 
 
-def _served(agent: Agent, version: ModelVersion | None) -> Deployment | None:
+def _newest_row(agent: Agent, version: ModelVersion | None) -> Deployment | None:
     """The row that a promotion of the version would take: its newest."""
     return rows_of(agent, version).select_related("agent", "version").first()
 
@@ -105,11 +107,13 @@ def _move_alias(agent: Agent, version: ModelVersion | None) -> None:
         else:
             Deployment.promote(version)
         if before != version:
-            event = audit.record(Action.PROMOTED, _named(agent, version), agent=agent, before=version_name(before))
+            event = audit.record(
+                Action.PROMOTED, _audit_subject(agent, version), agent=agent, before=version_name(before)
+            )
             deployment_changed(event, agent)
 
 
-def _named(agent: Agent, version: ModelVersion | None) -> ModelVersion | str:
+def _audit_subject(agent: Agent, version: ModelVersion | None) -> ModelVersion | str:
     return version or f"base model of {agent.name}"
 
 
@@ -121,7 +125,7 @@ def _to_base(agent: Agent) -> None:
             return
         rows.filter(alias=Alias.PREVIOUS).update(alias="")
         rows.filter(alias=Alias.CHAMPION).update(alias=Alias.PREVIOUS)
-        if base := _served(agent, None):
+        if base := _newest_row(agent, None):
             rows.filter(pk=base.pk).update(alias=Alias.CHAMPION)
 
 

@@ -31,7 +31,7 @@ def memory_for_training(run: TrainingRun, report: Report) -> Iterator[None]:
 
 
 def _unload_from_ollama(report: Report) -> list[str]:
-    """A server that does not answer is no reason not to train."""
+    """A server that does not answer does not keep the run from training."""
     names = Deployment.objects.filter(target=Deployment.Target.OLLAMA).values_list("model_name", flat=True)
     unloaded = []
     try:

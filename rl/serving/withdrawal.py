@@ -35,7 +35,7 @@ def rows_of(agent: Agent, version: ModelVersion | None) -> QuerySet[Deployment]:
 def forget(deployment: Deployment) -> None:
     """Only the record; the version is retired where nothing else serves it."""
     version = deployment.version
-    place = {"on": deployment.target, "model_name": deployment.model_name}
+    details = {"on": deployment.target, "model_name": deployment.model_name}
     with transaction.atomic():
         if deployment.alias:
             deployment.target, deployment.model_name, deployment.url = Target.NONE, "", ""
@@ -44,8 +44,8 @@ def forget(deployment: Deployment) -> None:
             deployment.delete()
         if version is not None and not rows_of(deployment.agent, version).exists():
             version.move(ModelVersion.Stage.RETIRED)
-        what = version or f"base model of {deployment.agent.name}"
-        event = audit.record(audit.Action.WITHDRAWN, what, agent=deployment.agent, **place)
+        subject = version or f"base model of {deployment.agent.name}"
+        event = audit.record(audit.Action.WITHDRAWN, subject, agent=deployment.agent, **details)
         deployment_changed(event, deployment.agent)
 
 

@@ -43,12 +43,12 @@ class DeviceMiddleware:
 
 
 def known_device(request: HttpRequest, name: str) -> str:
-    """What tells this browser from others, if the name was signed in with from it; else empty."""
+    """What distinguishes this browser from others, if somebody signed in from it by this name before; else empty."""
     try:
-        told = signing.loads(request.COOKIES.get(_cookie(name), ""), salt=_SALT, max_age=KNOWN_FOR)
+        cookie = signing.loads(request.COOKIES.get(_cookie(name), ""), salt=_SALT, max_age=KNOWN_FOR)
     except signing.BadSignature:
         return ""
-    return f"device {told['device']}" if told["name"] == name else ""
+    return f"device {cookie['device']}" if cookie["name"] == name else ""
 
 
 def remember(sender: Any, request: HttpRequest, user: User, **kwargs: Any) -> None:

@@ -27,7 +27,7 @@ class Folded(NamedTuple):
     is_code: bool = False
 
 
-def episode_context(trace: Trace, shown: Excerpt) -> dict[str, Any] | None:
+def episode_context(trace: Trace, excerpt: Excerpt) -> dict[str, Any] | None:
     """What ``rl/episode_parts.html`` reads; None for any other trace. Whatever was stored is read leniently. One query."""
     episode = trace.details.get("episode") if isinstance(trace.details, Mapping) else None
     if not isinstance(episode, Mapping) or not isinstance(episode.get("turns"), list):
@@ -39,27 +39,27 @@ def episode_context(trace: Trace, shown: Excerpt) -> dict[str, Any] | None:
         "task_id": episode.get("task_id") or "",
         "environment": episode.get("environment") or "",
         "row": getattr(trace, "episode", None),
-        "turns": [_turn(turn, calls, shown) for turn in shown.first(turns)],
+        "turns": [_turn(turn, calls, excerpt) for turn in excerpt.first(turns)],
         "number_of_turns": len(turns),
         "success": episode.get("success") is True,
         "reward": episode.get("reward"),
-        "reason": shown.value(episode.get("reason")),
-        "info": shown.value(episode.get("info")),
-        "tests": _tests(task, shown),
-        "task": _task(task, shown),
+        "reason": excerpt.value(episode.get("reason")),
+        "info": excerpt.value(episode.get("info")),
+        "tests": _tests(task, excerpt),
+        "task": _task(task, excerpt),
         "tries": _other_tries(trace),
     }
 
 
-def _turn(turn: Mapping[str, Any], calls: Sequence[ToolCall], shown: Excerpt) -> dict[str, Any]:
-    said, observation = (_text(turn.get(name)) for name in ("said", "observation"))
+def _turn(turn: Mapping[str, Any], calls: Sequence[ToolCall], excerpt: Excerpt) -> dict[str, Any]:
+    text, observation = (_text(turn.get(name)) for name in ("said", "observation"))
     numbers = turn.get("calls")
-    mine = [calls[n] for n in (numbers if isinstance(numbers, list) else ()) if _is_index(n, calls)]
-    read_results = observation.strip() == "\n\n".join(map(_as_read, mine)).strip()
+    turn_calls = [calls[n] for n in (numbers if isinstance(numbers, list) else ()) if _is_index(n, calls)]
+    read_results = observation.strip() == "\n\n".join(map(_as_read, turn_calls)).strip()
     return {
-        "said": _parts(read_action(said).text if mine else said, shown),
-        "calls": [_call(call, shown) for call in mine],
-        "observation": None if read_results else folded(observation, shown),
+        "said": _parts(read_action(text).text if turn_calls else text, excerpt),
+        "calls": [_call(call, excerpt) for call in turn_calls],
+        "observation": None if read_results else fold(observation, excerpt),
     }
 
 
@@ -71,28 +71,30 @@ def _as_read(call: ToolCall) -> str:
     return f"error: {call.error}" if call.error else _text(call.result)
 
 
-def _call(call: ToolCall, shown: Excerpt) -> dict[str, Any]:
-    given = call.arguments if isinstance(call.arguments, Mapping) else {"": call.arguments}
+def _call(call: ToolCall, excerpt: Excerpt) -> dict[str, Any]:
+    arguments = call.arguments if isinstance(call.arguments, Mapping) else {"": call.arguments}
     return {
         "name": call.tool_name,
-        "arguments": [(name, folded(text, shown)) for name, value in given.items() if (text := shown.value(value))],
+        "arguments": [
+            (name, fold(text, excerpt)) for name, value in arguments.items() if (text := excerpt.value(value))
+        ],
         "success": call.success,
-        "result": folded(shown.value(call.result), shown),
-        "error": folded(call.error, shown),
+        "result": fold(excerpt.value(call.result), excerpt),
+        "error": fold(call.error, excerpt),
         "duration_ms": call.duration_ms,
     }
 
 
-def _parts(text: str, shown: Excerpt) -> list[Folded]:
+def _parts(text: str, excerpt: Excerpt) -> list[Folded]:
     """Words and code blocks in their order."""
-    pieces = _FENCE.split(shown.text(text))
-    found = (folded(piece.strip("\n"), shown, is_code=n % 2 == 1) for n, piece in enumerate(pieces) if piece.strip())
-    return [each for each in found if each]
+    pieces = _FENCE.split(excerpt.text(text))
+    parts = (fold(piece.strip("\n"), excerpt, is_code=n % 2 == 1) for n, piece in enumerate(pieces) if piece.strip())
+    return [part for part in parts if part]
 
 
-def folded(text: str, shown: Excerpt, is_code: bool = False) -> Folded | None:
-    """Cut at the end of a line, if one is near. None for no text."""
-    text = shown.text(text)
+def fold(text: str, excerpt: Excerpt, is_code: bool = False) -> Folded | None:
+    """Cut at the end of a line, if one is near. None for an empty text."""
+    text = excerpt.text(text)
     if not text.strip():
         return None
     if len(text) <= HEAD + SLACK:
@@ -101,17 +103,17 @@ def folded(text: str, shown: Excerpt, is_code: bool = False) -> Folded | None:
     return Folded(text[: line or HEAD], text[line or HEAD :], is_code)
 
 
-def _tests(task: Any, shown: Excerpt) -> list[dict[str, str]]:
+def _tests(task: Any, excerpt: Excerpt) -> list[dict[str, str]]:
     tests = task.get("tests") if isinstance(task, Mapping) else None
-    each = [test for test in (tests if isinstance(tests, list) else ()) if isinstance(test, Mapping)]
+    documents = [test for test in (tests if isinstance(tests, list) else ()) if isinstance(test, Mapping)]
     names = ("input", "output", "description")
-    return [{name: shown.text(_text(test.get(name))) for name in names} for test in shown.first(each)]
+    return [{name: excerpt.text(_text(test.get(name))) for name in names} for test in excerpt.first(documents)]
 
 
-def _task(task: Any, shown: Excerpt) -> list[tuple[str, str]]:
+def _task(task: Any, excerpt: Excerpt) -> list[tuple[str, str]]:
     """What else is in it: name and text."""
     parts = task.items() if isinstance(task, Mapping) else ()
-    return [(_text(name), shown.value(part)) for name, part in parts if part and name not in (*_ASKED, "tests")]
+    return [(_text(name), excerpt.value(part)) for name, part in parts if part and name not in (*_ASKED, "tests")]
 
 
 def _other_tries(trace: Trace) -> list[Episode]:
@@ -120,8 +122,8 @@ def _other_tries(trace: Trace) -> list[Episode]:
     if row is None or row.run_id is None:
         return []
     same = Episode.objects.filter(run=row.run_id, split=row.split, task_id=row.task_id)
-    found = list(same.order_by("-step", "-id").only("trace", "step", "sample", "success", "reward")[:TRIES])
-    return found if len(found) > 1 else []
+    tries = list(same.order_by("-step", "-id").only("trace", "step", "sample", "success", "reward")[:TRIES])
+    return tries if len(tries) > 1 else []
 
 
 def _text(value: Any) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 STEPS = 100
-"""Messages, tool calls, steps and tasks that are shown, of each, unless somebody asks for all."""
+"""How many messages, tool calls, steps and tasks are shown, unless somebody asks for all."""
 CHARACTERS = 10_000
-"""Of one text. A browser takes seconds to lay out a megabyte."""
+"""Characters of one text that are shown. A browser takes seconds to lay out a megabyte."""
 
 T = TypeVar("T")
 

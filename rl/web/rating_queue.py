@@ -27,7 +27,7 @@ DECIDED = 10
 
 
 @dataclass(slots=True)
-class Place:
+class QueuePosition:
     """One rater's place in one agent's queue, as the session keeps it."""
 
     since: str = ""
@@ -38,13 +38,13 @@ class Place:
     """Feedback id and time (seconds) of the last ratings, newest last."""
 
     @classmethod
-    def load(cls, stored: dict[str, Any] | None) -> Place:
+    def load(cls, stored: dict[str, Any] | None) -> QueuePosition:
         return cls(**stored) if stored else cls()
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
-    def rated(self, trace: Trace, event: Feedback) -> None:
+    def note_rating(self, trace: Trace, event: Feedback) -> None:
         self._pass(trace)
         self.decided = [*self.decided, (event.pk, time.time())][-DECIDED:]
 
@@ -52,7 +52,7 @@ class Place:
         self._pass(trace)
         self.skipped = [*self.skipped, str(trace.pk)][-SKIPPED:]
 
-    def undone(self, trace: Trace, event: Feedback) -> None:
+    def note_undo(self, trace: Trace, event: Feedback) -> None:
         self.decided = [decision for decision in self.decided if decision[0] != event.pk]
         self.since = min(self.since, trace.created_at.isoformat())
 
@@ -72,76 +72,76 @@ def rater_of(username: str) -> str:
     return f"user:{username}"
 
 
-def rateable(agent: Agent) -> QuerySet[Trace]:
+def rateable_traces(agent: Agent) -> QuerySet[Trace]:
     """Oldest first, in the order of an index that is read backwards."""
     return Trace.objects.filter(agent=agent).exclude(response="").order_by("created_at", "-id")
 
 
-def unrated(agent: Agent, rater: str) -> QuerySet[Trace]:
-    return rateable(agent).filter(~Exists(_ratings(rater).filter(trace=OuterRef("pk"))))
+def unrated_traces(agent: Agent, rater: str) -> QuerySet[Trace]:
+    return rateable_traces(agent).filter(~Exists(_ratings(rater).filter(trace=OuterRef("pk"))))
 
 
-def unlabelled(agent: Agent) -> QuerySet[Trace]:
+def unlabelled_traces(agent: Agent) -> QuerySet[Trace]:
     """Those that nobody has rated."""
     ratings = Feedback.objects.filter(trace=OuterRef("pk"), kind=Feedback.Kind.RATING, is_current=True)
-    return rateable(agent).filter(~Exists(ratings))
+    return rateable_traces(agent).filter(~Exists(ratings))
 
 
-def next_trace(left: QuerySet[Trace], place: Place, showing: uuid.UUID | None = None) -> Trace | None:
+def next_trace(left: QuerySet[Trace], position: QueuePosition, showing: uuid.UUID | None = None) -> Trace | None:
     """``left``: what is still to do, oldest first. ``showing``: an answer that is on the screen already, and so not the
     next one. One to five queries."""
     left = left.exclude(pk=showing) if showing else left
-    ahead = left.exclude(pk__in=place.skipped) if place.skipped else left
-    for some in _in_turn(ahead):
-        if found := _first(some, place):
-            return found
-    return _first_skipped(left, place)
+    ahead = left.exclude(pk__in=position.skipped) if position.skipped else left
+    for traces in _in_turn(ahead):
+        if trace := _first(traces, position):
+            return trace
+    return _first_skipped(left, position)
 
 
 def _in_turn(traces: QuerySet[Trace]) -> tuple[QuerySet[Trace], ...]:
     return traces.exclude(source=EPISODE), traces.filter(source=EPISODE)
 
 
-def _first(left: QuerySet[Trace], place: Place) -> Trace | None:
-    if place.since:
-        found = left.filter(created_at__gte=datetime.fromisoformat(place.since)).first()
-        if found:
-            return found
+def _first(left: QuerySet[Trace], position: QueuePosition) -> Trace | None:
+    if position.since:
+        trace = left.filter(created_at__gte=datetime.fromisoformat(position.since)).first()
+        if trace:
+            return trace
     return left.first()
 
 
-def _first_skipped(left: QuerySet[Trace], place: Place) -> Trace | None:
-    if not place.skipped:
+def _first_skipped(left: QuerySet[Trace], position: QueuePosition) -> Trace | None:
+    if not position.skipped:
         return None
-    traces = {str(trace.pk): trace for trace in left.filter(pk__in=place.skipped)}
-    return next((traces[pk] for pk in place.skipped if pk in traces), None)
+    traces = {str(trace.pk): trace for trace in left.filter(pk__in=position.skipped)}
+    return next((traces[pk] for pk in position.skipped if pk in traces), None)
 
 
-def progress(agent: Agent, rater: str, place: Place) -> dict[str, int | str]:
+def progress(agent: Agent, rater: str, position: QueuePosition) -> dict[str, int | str]:
     """``text`` is the whole line for people; it counts the episodes once all other answers are rated. Two queries over at
     most 1,000 rows each, or four."""
     # "+ 0" keeps the planner from walking over all that others rated instead of using the index on the rater.
     mine = _ratings(rater).annotate(of=F("agent_id") + 0).filter(of=agent.pk).order_by()
-    all_answers = rateable(agent).order_by()
+    all_answers = rateable_traces(agent).order_by()
     done = mine.exclude(trace__source=EPISODE)[:COUNTED].count()
     total = all_answers.exclude(source=EPISODE)[:COUNTED].count()
     if done >= total and (episodes := all_answers.filter(source=EPISODE)[:COUNTED].count()):
         done, total = mine.filter(trace__source=EPISODE)[:COUNTED].count(), episodes
-    return {"done": done, "total": total, "text": _progress_text(done, total, place)}
+    return {"done": done, "total": total, "text": _progress_text(done, total, position)}
 
 
-def _progress_text(done: int, total: int, place: Place) -> str:
+def _progress_text(done: int, total: int, position: QueuePosition) -> str:
     parts = [f"{done} of {total}{'+' if total == COUNTED else ''}"]
-    if speed := place.per_minute():
+    if speed := position.per_minute():
         parts.append(f"{speed} a minute")
         if done < total < COUNTED:
             parts.append(f"about {math.ceil((total - done) / speed)} min left")
     return " · ".join(parts)
 
 
-def last_decisions(rater: str, place: Place) -> list[Feedback]:
+def last_decisions(rater: str, position: QueuePosition) -> list[Feedback]:
     """Those of this session that can still be undone, newest first."""
-    events = _ratings(rater).filter(pk__in=[pk for pk, _ in place.decided]).select_related("trace")
+    events = _ratings(rater).filter(pk__in=[pk for pk, _ in position.decided]).select_related("trace")
     return sorted(events, key=lambda event: event.pk, reverse=True)
 
 

@@ -48,7 +48,7 @@ def name_tried(request: HttpRequest, credentials: Credentials | None) -> str:
 
 
 def limits(request: Any, credentials: Credentials | None) -> list[Limit]:
-    """Those that hold for this try, what a right password forgets first."""
+    """The limits that hold for this try; the first is the one that a right password clears."""
     name, address = name_tried(request, credentials), request.axes_ip_address
     if device := known_device(request, name):
         return [Limit({"username": name, "user_agent": device}, PER_PAIR)]
@@ -60,7 +60,7 @@ class SignInLimits(AxesDatabaseHandler):
     """Named by AXES_HANDLER."""
 
     def get_failures(self, request: Any, credentials: Credentials | None = None) -> int:
-        """Of the limit that is nearest to its end, in shares of AXES_FAILURE_LIMIT, which is what axes compares with."""
+        """Failures that count towards the limit that is nearest, scaled to AXES_FAILURE_LIMIT, which axes compares with."""
         since = get_cool_off_threshold(request)
         return max(_failures(limit, since) * PER_PAIR // limit.failures for limit in limits(request, credentials))
 
@@ -71,7 +71,7 @@ class SignInLimits(AxesDatabaseHandler):
         super().user_login_failed(sender, credentials, request, **kwargs)
 
     def reset_user_attempts(self, request: Any, credentials: Credentials | None = None) -> int:
-        """Of this name at this place alone: an account of one's own must not clear what was tried on others."""
+        """Only those of this name at this address: an account of one's own must not clear what was tried on others."""
         return limits(request, credentials)[0].rows().delete()[0]
 
 

@@ -11,7 +11,7 @@ from django.db.models import Func, IntegerField, Q, QuerySet
 from django.db.models.functions import Left
 
 from rl.models import Agent, Episode, Feedback, Trace
-from rl.web.rating_queue import unlabelled
+from rl.web.rating_queue import unlabelled_traces
 
 PAGE = 50
 SHOWN = 161
@@ -36,17 +36,17 @@ class TracePage:
 def newest(agent: Agent | None, label: str = "", after: str = "") -> TracePage:
     """``label``: one of LABELS. ``after``: the ``older`` of the page before; anything else shows the first page."""
     if label in ("good", "bad"):
-        return _labelled(agent, label, after)
+        return _labelled_page(agent, label, after)
     if label in ("solved", "unsolved"):
         return _episodes(agent, label, after)
     if label == "unlabelled" and agent is not None:
-        rows = unlabelled(agent).order_by("-created_at", "id")
+        rows = unlabelled_traces(agent).order_by("-created_at", "id")
     else:
         rows = Trace.objects.filter(agent=agent) if agent else Trace.objects.all()
-    return _page(_shown(_behind(rows, after)))
+    return _page(_select_for_list(_behind(rows, after)))
 
 
-def named(text: str) -> Trace | None:
+def find_trace(text: str) -> Trace | None:
     """The trace with this id, or this id in the system that it came from."""
     try:
         return Trace.objects.filter(pk=UUID(text)).first()
@@ -61,12 +61,12 @@ def conversation(trace: Trace) -> list[Trace]:
         return []
     rows = Trace.objects.filter(agent=trace.agent_id, session_id=trace.session_id).order_by("occurred_at")
     rows = rows.exclude(session_id="")  # or SQLite does not see that the partial index is enough
-    found = list(rows.only("id", "agent_id", "prompt", "occurred_at")[:PAGE])
-    return found if len(found) > 1 else []
+    turns = list(rows.only("id", "agent_id", "prompt", "occurred_at")[:PAGE])
+    return turns if len(turns) > 1 else []
 
 
 class _Length(Func):
-    """Of a JSON array; what is no array has none."""
+    """Length of a JSON array; NULL for what is not an array."""
 
     function = "JSON_ARRAY_LENGTH"
     output_field = IntegerField()
@@ -76,11 +76,11 @@ class _Length(Func):
         return super().as_sql(compiler, connection, template=template)
 
 
-def _shown(rows: QuerySet[Trace]) -> QuerySet[Trace]:
+def _select_for_list(rows: QuerySet[Trace]) -> QuerySet[Trace]:
     """The database cuts and counts: a page of answers of a megabyte each must not come over whole."""
-    found = rows.select_related("agent", "model_version", "episode")
-    found = found.annotate(answer=Left("response", SHOWN), calls=_Length("tool_calls"))
-    return found.defer("response", "tool_calls", "details", "state", "action", "reasoning_steps", "tasks", "rewards")
+    selected = rows.select_related("agent", "model_version", "episode")
+    selected = selected.annotate(answer=Left("response", SHOWN), calls=_Length("tool_calls"))
+    return selected.defer("response", "tool_calls", "details", "state", "action", "reasoning_steps", "tasks", "rewards")
 
 
 def _behind(rows: QuerySet[Trace], after: str) -> QuerySet[Trace]:
@@ -100,7 +100,7 @@ def _page(rows: QuerySet[Trace]) -> TracePage:
     return TracePage(traces[:PAGE], f"{last.created_at.isoformat()}_{last.pk}" if last else "")
 
 
-def _labelled(agent: Agent | None, label: str, after: str) -> TracePage:
+def _labelled_page(agent: Agent | None, label: str, after: str) -> TracePage:
     """In the order of the ratings: a few labelled traces among a million are found by their ratings."""
     wanted: dict[str, Any] = {"value__gt": 0.5} if label == "good" else {"value__lt": 0.5}
     events = Feedback.objects.filter(kind=Feedback.Kind.RATING, is_current=True, **wanted).order_by("-created_at", "id")
@@ -120,6 +120,6 @@ def _page_of(traces: QuerySet[Any, UUID], after: str) -> TracePage:
     """``traces``: ids, in the order of the page."""
     start = int(after) if after.isdecimal() and len(after) < 8 else 0
     keys = list(traces[start : start + PAGE + 1])
-    rows = {trace.pk: trace for trace in _shown(Trace.objects.filter(pk__in=keys[:PAGE]))}
+    rows = {trace.pk: trace for trace in _select_for_list(Trace.objects.filter(pk__in=keys[:PAGE]))}
     older = str(start + PAGE) if len(keys) > PAGE else ""
     return TracePage([rows[key] for key in dict.fromkeys(keys[:PAGE]) if key in rows], older)

@@ -18,78 +18,80 @@ EVENTS = 200
 
 def trace_context(trace: Trace, whole: bool = False) -> dict[str, Any]:
     """What ``rl/trace_parts.html`` reads. Six queries at most."""
-    shown = Excerpt(whole)
-    episode = episode_context(trace, shown)
+    excerpt = Excerpt(whole)
+    episode = episode_context(trace, excerpt)
     return {
         "trace": trace,
-        "messages": [{**each, "content": shown.text(each["content"])} for each in shown.last(trace.prompt)],
-        "answer": shown.text(trace.response),
-        **_work(trace, shown),
+        "messages": [
+            {**message, "content": excerpt.text(message["content"])} for message in excerpt.last(trace.prompt)
+        ],
+        "answer": excerpt.text(trace.response),
+        **_work(trace, excerpt),
         "rewards": components(trace),
-        "events": _events(trace, shown),
+        "events": _events(trace, excerpt),
         "training_sets": list(TrainingSet.objects.filter(members__trace=trace).order_by("-created_at")),
         "proposal": getattr(trace, "label_proposal", None),
         "episode": episode,
         "conversation": [] if episode else conversation(trace),
-        "cut": shown.cut,
+        "cut": excerpt.cut,
     }
 
 
 def components(trace: Trace) -> list[dict[str, Any]]:
     """The rewards that apply first, each with its percentage; then those that say why they do not."""
     stored = trace.rewards if isinstance(trace.rewards, dict) else {}
-    found = [{"name": name, **one} for name, one in stored.items() if isinstance(one, dict)]
-    for one in found:
-        value = one.get("value")
-        one["percent"] = round(value * 100) if isinstance(value, (int, float)) else None
-    return sorted(found, key=lambda one: (one["percent"] is None, one["name"]))
+    rewards = [{"name": name, **reward} for name, reward in stored.items() if isinstance(reward, dict)]
+    for reward in rewards:
+        value = reward.get("value")
+        reward["percent"] = round(value * 100) if isinstance(value, (int, float)) else None
+    return sorted(rewards, key=lambda reward: (reward["percent"] is None, reward["name"]))
 
 
-def _work(trace: Trace, shown: Excerpt) -> dict[str, Any]:
+def _work(trace: Trace, excerpt: Excerpt) -> dict[str, Any]:
     calls = list(trace_records.tool_calls(trace.tool_calls))
     steps = list(trace_records.reasoning_steps(trace.reasoning_steps))
     return {
-        "tool_calls": [_tool_call(call, shown) for call in shown.first(calls)],
+        "tool_calls": [_tool_call(call, excerpt) for call in excerpt.first(calls)],
         "number_of_calls": len(calls),
-        "reasoning": [replace(step, content=shown.text(step.content)) for step in shown.first(steps)],
+        "reasoning": [replace(step, content=excerpt.text(step.content)) for step in excerpt.first(steps)],
         "number_of_steps": len(steps),
-        "tasks": [_task(task, shown) for task in shown.first(trace_records.task_events(trace.tasks))],
-        "state": shown.value(trace.state),
-        "action": shown.value(trace.action),
-        "details": shown.value(_details(trace)),
+        "tasks": [_task(task, excerpt) for task in excerpt.first(trace_records.task_events(trace.tasks))],
+        "state": excerpt.value(trace.state),
+        "action": excerpt.value(trace.action),
+        "details": excerpt.value(_details(trace)),
     }
 
 
 def _details(trace: Trace) -> Any:
-    """Less what is shown as an episode."""
+    """The trace's details without what is shown as an episode."""
     details = trace.details
     return (
         {name: value for name, value in details.items() if name != "episode"} if isinstance(details, dict) else details
     )
 
 
-def _tool_call(call: ToolCall, shown: Excerpt) -> dict[str, Any]:
+def _tool_call(call: ToolCall, excerpt: Excerpt) -> dict[str, Any]:
     return {
         "name": call.tool_name,
-        "arguments": shown.value(call.arguments),
-        "result": shown.value(call.result),
+        "arguments": excerpt.value(call.arguments),
+        "result": excerpt.value(call.result),
         "success": call.success,
-        "error": shown.text(call.error),
+        "error": excerpt.text(call.error),
         "duration_ms": call.duration_ms,
     }
 
 
-def _task(task: TaskEvent, shown: Excerpt) -> TaskEvent:
+def _task(task: TaskEvent, excerpt: Excerpt) -> TaskEvent:
     return replace(
         task,
-        description=shown.text(task.description),
-        error=shown.text(task.error),
-        result=shown.value(task.result),
+        description=excerpt.text(task.description),
+        error=excerpt.text(task.error),
+        result=excerpt.value(task.result),
     )
 
 
-def _events(trace: Trace, shown: Excerpt) -> list[Feedback]:
+def _events(trace: Trace, excerpt: Excerpt) -> list[Feedback]:
     events = list(trace.feedback.order_by("-created_at", "-id")[:EVENTS])
     for event in events:
-        event.text = shown.text(event.text)
+        event.text = excerpt.text(event.text)
     return events

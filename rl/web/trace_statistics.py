@@ -1,4 +1,4 @@
-"""What an agent's traces say together."""
+"""Statistics over an agent's traces."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ def statistics(agent: Agent) -> dict[str, Any]:
     calls: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     read = 0
-    for stored, used in agent.traces.order_by("-created_at", "id").values_list("rewards", "tool_calls")[:SAMPLE]:
+    newest = agent.traces.order_by("-created_at", "id")[:SAMPLE]
+    for rewards_of_trace, tool_calls in newest.values_list("rewards", "tool_calls"):
         read += 1
-        for name, one in stored.items() if isinstance(stored, dict) else ():
-            if isinstance(one, dict) and isinstance(one.get("value"), (int, float)):
-                rewards[name].append(one["value"])
-        for call in trace_records.tool_calls(used):
+        for name, reward in rewards_of_trace.items() if isinstance(rewards_of_trace, dict) else ():
+            if isinstance(reward, dict) and isinstance(reward.get("value"), (int, float)):
+                rewards[name].append(reward["value"])
+        for call in trace_records.tool_calls(tool_calls):
             calls[call.tool_name] += 1
             failed[call.tool_name] += not call.success
     return {
@@ -44,8 +45,8 @@ def statistics(agent: Agent) -> dict[str, Any]:
 
 def _figures(counts: dict[str, Any]) -> list[tuple[str, str]]:
     """Names and numbers for people's eyes."""
-    shown = {name: value for name, value in counts.items() if isinstance(value, (int, float, str)) and value != ""}
+    plain = {name: value for name, value in counts.items() if isinstance(value, (int, float, str)) and value != ""}
     return [
         (name.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value))
-        for name, value in shown.items()
+        for name, value in plain.items()
     ]

@@ -107,7 +107,7 @@ def test_the_environment_leads_to_the_version_in_use(v15: ModelVersion, double: 
         "OLLAMA_MODEL_FAST": "support-chat:v15",
         "OPENAI_BASE_URL": f"{double.url}/v1",
     }
-    with pytest.raises(CommandError, match="is no name of an environment variable"):
+    with pytest.raises(CommandError, match="is not a name for an environment variable"):
         run("--print-env", "--env-name", "X; rm -rf")
 
 

@@ -87,15 +87,15 @@ def test_a_python_that_is_too_new_is_a_problem(monkeypatch):
 
 def test_a_package_of_another_version_is_a_problem(monkeypatch):
     there = {"django": "5.1", "httpx": "", "torch": ""}
-    real = machine._installed
-    monkeypatch.setattr(machine, "_installed", lambda name: there.get(name, real(name)))
+    real = machine._installed_version
+    monkeypatch.setattr(machine, "_installed_version", lambda name: there.get(name, real(name)))
     texts = [symptom.text for symptom in seen(machine.packages)]
     assert [text.split(";")[0] for text in texts] == ["django is 5.1", "httpx is missing"]
 
 
 def test_a_build_of_the_pinned_version_is_that_version(monkeypatch):
-    real = machine._installed
-    monkeypatch.setattr(machine, "_installed", lambda name: real(name) + ("+cu130" if name == "torch" else ""))
+    real = machine._installed_version
+    monkeypatch.setattr(machine, "_installed_version", lambda name: real(name) + ("+cu130" if name == "torch" else ""))
     assert seen(machine.packages) == []
 
 

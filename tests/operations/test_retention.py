@@ -76,7 +76,7 @@ def test_only_traces_that_nothing_depends_on_are_deleted(agent: Agent, thirty_da
     old_trace(agent, "of an experiment that is over", arm=arms["stopped"])
     make_trace(agent, response="new")
 
-    assert counts(retention.expired())["traces"] == 3
+    assert counts(retention.count_expired())["traces"] == 3
     assert counts(retention.delete_expired()[0])["traces"] == 3
     assert set(Trace.objects.values_list("response", flat=True)) == {
         "rated",

@@ -316,7 +316,7 @@ def test_a_version_is_exported_when_there_is_no_file_yet(
 def test_an_ollama_url_that_is_none_stops_the_start(tmp_path: Path, url: str):
     result = start(tmp_path, **PRODUCTION, OLLAMA_URL=url)
     assert result.returncode != 0
-    assert "is no address: write http://host:port or https://host:port" in result.stderr
+    assert "is not an address: write http://host:port or https://host:port" in result.stderr
 
 
 @pytest.mark.parametrize("url", ["http://ollama:11434/", "https://models.example.com/ollama", "http://[::1]:11434", ""])

@@ -65,7 +65,7 @@ def test_a_database_that_does_not_answer_is_a_number_too(client: Client, monkeyp
     def fail(*args: object) -> None:
         raise DatabaseError("gone")
 
-    monkeypatch.setattr("rl.operations.metrics._counted", fail)
+    monkeypatch.setattr("rl.operations.metrics._count_by", fail)
     found = read(client)
     assert found["ratchet_database_up"] == 0
     assert found["ratchet_disk_free_bytes"] > 0

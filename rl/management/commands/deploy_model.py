@@ -47,7 +47,7 @@ class Command(RatchetCommand):
     def run(self, **options: Any) -> None:
         agent = Agent.named(options["agent"])
         if options["list"]:
-            entries = overview.served(agent)
+            entries = overview.list_deployments(agent)
             self.result({"agent": agent.name, "served": entries}, deployments_table(entries))
         elif options["print_env"]:
             variables = overview.environment(agent, options["env_name"])
@@ -68,20 +68,20 @@ class Command(RatchetCommand):
             promotion.promote(agent, version, report=self.report)
             self._say_in_use(agent, version)
             return
-        place = overview.place_for(agent, version, options)
+        destination = overview.destination_of(agent, version, options)
         if options["dry_run"]:
-            document = overview.plan(agent, version, place, options["quantization"], options["profile"])
+            document = overview.plan(agent, version, destination, options["quantization"], options["profile"])
             self.result(document, *plan_tables(agent.name, document))
             return
         row = deploy(
             agent,
             version,
-            target=place.target,
+            target=destination.target,
             quantization=options["quantization"],
-            model_name=place.model_name,
+            model_name=destination.model_name,
             profile=options["profile"],
-            url=place.url,
-            api_key_env=place.api_key_env,
+            url=destination.url,
+            api_key_env=destination.api_key_env,
             report=self.report,
         )
         if options["promote"]:

@@ -48,7 +48,7 @@ class Command(RatchetCommand):
         with transaction.atomic():  # no draft is left of what cannot start
             experiment = lifecycle.create(agent, options["name"], arms, control, **settings_of(options))
             lifecycle.start(experiment)
-        missing = [f"nothing serves {name}: its users get no answer" for name in lifecycle.unserved(experiment)]
+        missing = [f"nothing serves {name}: its users get no answer" for name in lifecycle.find_unserved(experiment)]
         self._show(experiment, *missing)
 
     def _status(self, options: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from django.core.management.base import CommandParser
 from rich.table import Table
 
 from rl.management.base import RatchetCommand
-from rl.operations.retention import KINDS, Expired, delete_expired, expired
+from rl.operations.retention import KINDS, Expired, count_expired, delete_expired
 
 
 class Command(RatchetCommand):
@@ -19,7 +19,7 @@ class Command(RatchetCommand):
         parser.add_argument("--dry-run", action="store_true", help="say what would be deleted, and delete nothing")
 
     def run(self, **options: Any) -> None:
-        rows = expired() if options["dry_run"] else delete_expired(report=self.report)[0]
+        rows = count_expired() if options["dry_run"] else delete_expired(report=self.report)[0]
         document = {"dry_run": options["dry_run"], "kinds": [asdict(row) for row in rows]}
         self.result(document, _table(rows, "would be deleted" if options["dry_run"] else "deleted"))
 

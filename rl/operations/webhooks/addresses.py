@@ -19,11 +19,11 @@ class Refused(Exception):
 def resolve(host: str, port: int, *, allow_private: bool) -> list[str]:
     """Addresses to connect to. Raises Refused where one of them is private: a name with both kinds is a trap; OSError where
     there are none."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
     for address in addresses:
         if not allow_private and not is_public(ip_address(address.partition("%")[0])):
-            raise Refused(f"{host} is {address}, which is not a public address; allow_private: true lets it")
+            raise Refused(f"{host} is {address}, which is not a public address; allow_private: true permits it")
     return addresses
 
 
@@ -31,7 +31,7 @@ def is_public(address: Address) -> bool:
     """An IPv6 address that stands for IPv4 ones is what these are."""
     inner = _inside(address)
     if inner is not None:
-        return all(is_public(one) for one in inner)
+        return all(is_public(inner_address) for inner_address in inner)
     return address.is_global and not (address.is_multicast or address.is_reserved)
 
 

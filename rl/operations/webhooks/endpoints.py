@@ -1,4 +1,4 @@
-"""Who is told of what: the operator's WEBHOOKS_FILE."""
+"""Which webhook gets which events: the operator's WEBHOOKS_FILE."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Endpoint:
         return event in self.events and (not self.agents or agent in self.agents)
 
     def key(self) -> bytes:
-        """Raises UsageError for a secret that is missing or is none."""
+        """Raises UsageError for a secret that is missing or malformed."""
         text = os.environ.get(self.secret_env, "") if self.secret_env else self.secret
         where = f"the variable {self.secret_env}" if self.secret_env else "secret"
         try:
@@ -66,13 +66,13 @@ def endpoints() -> dict[str, Endpoint]:
 
 
 def _endpoint(document: Document, name: str) -> Endpoint:
-    given = document.section(name, [field.name for field in fields(Endpoint) if field.name != "name"])
+    values = document.section(name, [field.name for field in fields(Endpoint) if field.name != "name"])
     try:
         check_slug(name, "the name of a webhook")
-        for key in given:
-            given[key] = _read(key, given[key])
-        _check(given)
-        return Endpoint(name=name, **given)
+        for key in values:
+            values[key] = _read(key, values[key])
+        _check(values)
+        return Endpoint(name=name, **values)
     except UsageError as error:
         raise document.refusal_about(str(error), (name,)) from None
 
@@ -83,7 +83,7 @@ def _read(key: str, value: Any) -> Any:
             raise UsageError(f"allow_private must be true or false, not {shown(value)}")
         return value
     if key in ("events", "agents"):
-        if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
+        if not isinstance(value, list) or not value or not all(isinstance(name, str) for name in value):
             raise UsageError(f"{key} must be a list of names, such as [{EVENTS[0]}], not {shown(value)}")
         return tuple(value)
     if not isinstance(value, str) or not value:
@@ -91,16 +91,16 @@ def _read(key: str, value: Any) -> Any:
     return value
 
 
-def _check(given: Mapping[str, Any]) -> None:
+def _check(values: Mapping[str, Any]) -> None:
     """Raises UsageError."""
-    _check_url(given.get("url", ""), given.get("allow_private", False))
-    if ("secret" in given) == ("secret_env" in given):
+    _check_url(values.get("url", ""), values.get("allow_private", False))
+    if ("secret" in values) == ("secret_env" in values):
         raise UsageError("needs either secret or secret_env")
-    if "secret_env" in given and not VARIABLE.fullmatch(given["secret_env"]):
+    if "secret_env" in values and not VARIABLE.fullmatch(values["secret_env"]):
         raise UsageError("secret_env is the name of an environment variable, not the secret itself")
-    if "secret" in given:
-        Endpoint("of this name", given["url"], given["secret"]).key()
-    if unknown := [event for event in given.get("events", ()) if event not in EVENTS]:
+    if "secret" in values:
+        Endpoint("of this name", values["url"], values["secret"]).key()
+    if unknown := [event for event in values.get("events", ()) if event not in EVENTS]:
         raise UsageError(f"events: {unknown_name('event', unknown[0], EVENTS)}")
 
 

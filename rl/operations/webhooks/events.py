@@ -1,4 +1,4 @@
-"""What is told, and when: call these in the transaction of what they tell of."""
+"""What webhooks are told, and when: call these in the transaction of what they describe."""
 
 from __future__ import annotations
 
@@ -68,21 +68,21 @@ def message(event: str, agent: str, data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tell(event: str, agent: Agent, occurrence: str, data: dict[str, Any]) -> None:
-    """Twice told is told once. A WEBHOOKS_FILE that cannot be read stops nothing that it would only tell of."""
+    """The same occurrence is told once. A WEBHOOKS_FILE that cannot be read does not stop the work that it is about."""
     payload = message(event, agent.name, data)
     WebhookDelivery.objects.bulk_create(
         [
             WebhookDelivery(endpoint=endpoint.name, event=event, occurrence=occurrence, payload=payload)
-            for endpoint in _known()
+            for endpoint in _read_endpoints()
             if endpoint.wants(event, agent.name)
         ],
         ignore_conflicts=True,
     )
 
 
-def _known() -> list[Endpoint]:
+def _read_endpoints() -> list[Endpoint]:
     try:
         return list(endpoints().values())
     except BadFile as error:
-        logger.error("webhooks: nobody is told: %s", error)
+        logger.error("webhooks: no message is sent: %s", error)
         return []

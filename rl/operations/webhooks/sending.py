@@ -15,15 +15,15 @@ import httpcore
 from rl.operations.webhooks.addresses import Refused, resolve
 
 SECONDS: Final = 15.0
-"""For all of it."""
+"""For the whole call."""
 MOST_BYTES: Final = 256 * 1024
-"""Of a body."""
+"""Size of a body, at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     status: int | None
-    """Of HTTP; None where there was no answer, and ``error`` says why."""
+    """Status of HTTP; None where there was no answer, and ``error`` says why."""
     error: str = ""
 
     @property
@@ -43,8 +43,8 @@ def post(url: str, body: bytes, headers: dict[str, str], *, allow_private: bool,
         with httpcore.ConnectionPool(
             ssl_context=ssl.create_default_context(), network_backend=_Pinned(addresses, deadline), retries=0
         ) as pool:
-            sent = [("host", parts.netloc), ("content-length", str(len(body))), *headers.items()]
-            with pool.stream("POST", url, headers=sent, content=body) as response:
+            all_headers = [("host", parts.netloc), ("content-length", str(len(body))), *headers.items()]
+            with pool.stream("POST", url, headers=all_headers, content=body) as response:
                 return Answer(response.status, "" if response.status < 300 else f"answered {response.status}")
     except Refused as error:
         return Answer(None, str(error))
@@ -71,7 +71,9 @@ class _Pinned(httpcore.NetworkBackend):
         last: Exception | None = None
         for address in self._addresses:
             try:
-                stream = self._real.connect_tcp(address, port, _left(self._deadline), local_address, socket_options)
+                stream = self._real.connect_tcp(
+                    address, port, _seconds_left(self._deadline), local_address, socket_options
+                )
                 return _Limited(stream, self._deadline)
             except httpcore.ConnectError as error:  # the next one may answer
                 last = error
@@ -86,10 +88,10 @@ class _Limited(httpcore.NetworkStream):
         self._deadline = deadline
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._stream.read(max_bytes, _left(self._deadline))
+        return self._stream.read(max_bytes, _seconds_left(self._deadline))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._stream.write(buffer, _left(self._deadline))
+        self._stream.write(buffer, _seconds_left(self._deadline))
 
     def close(self) -> None:
         self._stream.close()
@@ -97,13 +99,15 @@ class _Limited(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        return _Limited(self._stream.start_tls(ssl_context, server_hostname, _left(self._deadline)), self._deadline)
+        return _Limited(
+            self._stream.start_tls(ssl_context, server_hostname, _seconds_left(self._deadline)), self._deadline
+        )
 
     def get_extra_info(self, info: str) -> Any:
         return self._stream.get_extra_info(info)
 
 
-def _left(deadline: float) -> float:
+def _seconds_left(deadline: float) -> float:
     seconds = deadline - time.monotonic()
     if seconds <= 0:
         raise httpcore.ReadTimeout("it took too long")

@@ -47,7 +47,7 @@ def create(agent: Agent, name: str, arms: Sequence[Side], control: ModelVersion 
 def start(experiment: Experiment) -> None:
     """From now on its agent's users are divided between its arms.
 
-    Raises UsageError for arms that make no experiment, RunConflict when it is no draft or another one is running.
+    Raises UsageError for arms that make no experiment, RunConflict when it is not a draft or another one is running.
     """
     _check(experiment.agent, list(experiment.arms.select_related("version")))
     drafts = Experiment.objects.filter(pk=experiment.pk, state=_State.DRAFT)
@@ -57,7 +57,7 @@ def start(experiment: Experiment) -> None:
             if started:
                 audit.record(audit.Action.EXPERIMENT_STARTED, experiment)
     except IntegrityError as error:
-        other = running(experiment.agent)
+        other = find_running(experiment.agent)
         raise RunConflict(
             f"{other or 'another experiment'} of {experiment.agent.name} is running; stop it first"
         ) from error
@@ -78,61 +78,66 @@ def conclude(experiment: Experiment, arm: Arm, by: str, *, report: Report = sile
     Raises UsageError for an arm of another experiment, RunConflict for a draft, and what ``promote`` raises.
     """
     if arm.experiment_id != experiment.pk:
-        raise UsageError(f"{arm.version_name} is no arm of {experiment.name}")
+        raise UsageError(f"{arm.version_name} is not an arm of {experiment.name}")
     if experiment.state == _State.DRAFT:
         raise RunConflict(f"{experiment.name} has not started")
     if experiment.state == _State.RUNNING:
-        found = look(experiment).decision
-        verdict = found.verdict if found.arm == arm.pk else _Verdict.STOPPED
-        _end_by_person(experiment, verdict, f"{by} chose {arm.version_name}. {found.reason}".strip())
+        decision = look(experiment).decision
+        verdict = decision.verdict if decision.arm == arm.pk else _Verdict.STOPPED
+        _end_by_person(experiment, verdict, f"{by} chose {arm.version_name}. {decision.reason}".strip())
     _put_in_use(experiment, arm, report)
     logger.info("%s put %s in use, experiment %s", by, arm.version_name, experiment.name)
 
 
-def running(agent: Agent) -> Experiment | None:
+def find_running(agent: Agent) -> Experiment | None:
     return agent.experiments.filter(state=_State.RUNNING).first()
 
 
-def unserved(experiment: Experiment) -> list[str]:
+def find_unserved(experiment: Experiment) -> list[str]:
     """Names of the arms that nothing serves: their users would get no answer."""
-    served = set(
+    served_versions = set(
         Deployment.objects.filter(agent=experiment.agent)
         .exclude(target=Deployment.Target.NONE)
         .values_list("version", flat=True)
     )
-    return [arm.version_name for arm in experiment.arms.select_related("version") if arm.version_id not in served]
+    return [
+        arm.version_name for arm in experiment.arms.select_related("version") if arm.version_id not in served_versions
+    ]
 
 
 def tick(*, report: Report = silent) -> list[Experiment]:
-    """Looks at all running experiments and does what follows; those that it ended."""
+    """Looks at all running experiments and does what follows; returns those that it ended."""
     rows = Experiment.objects.filter(state=_State.RUNNING).select_related("agent")
     return [experiment for experiment in rows if follow(experiment, report=report)]
 
 
 def follow(experiment: Experiment, *, report: Report = silent) -> bool:
-    """Looks and acts: a guard stops its arm in any case; only an automatic experiment ends by itself, whether it did."""
-    found = look(experiment)
-    decision = found.decision
+    """Looks and acts: a guard stops its arm in any case; only an automatic experiment ends by itself. Returns whether it
+    ended."""
+    current = look(experiment)
+    decision = current.decision
     dropped = [*decision.harmful, *(decision.beaten if experiment.automatic else ())]
-    for one in found.arms:
-        if one.arm.pk in dropped and Arm.objects.filter(pk=one.arm.pk, is_stopped=False).update(is_stopped=True):
+    for arm_look in current.arms:
+        if arm_look.arm.pk in dropped and Arm.objects.filter(pk=arm_look.arm.pk, is_stopped=False).update(
+            is_stopped=True
+        ):
             logger.warning(
-                "arm %s of experiment %s is stopped: %s", one.arm.version_name, experiment.name, decision.reason
+                "arm %s of experiment %s is stopped: %s", arm_look.arm.version_name, experiment.name, decision.reason
             )
     if decision.verdict and experiment.automatic:
-        return _end_by_itself(found, report)
+        return _end_by_itself(current, report)
     reason = f"Waits for a person. {decision.reason}" if decision.verdict else decision.reason
     if reason != experiment.reason:
         Experiment.objects.filter(pk=experiment.pk, state=_State.RUNNING).update(reason=reason)
     return False
 
 
-def _end_by_itself(found: Look, report: Report) -> bool:
+def _end_by_itself(current: Look, report: Report) -> bool:
     """The row is ended before anything is put in use, so that of two processes with one answer one acts."""
-    experiment, decision = found.experiment, found.decision
+    experiment, decision = current.experiment, current.decision
     if not _end(experiment, decision.verdict, decision.reason):
         return False
-    arm = next(one.arm for one in found.arms if one.arm.pk == decision.arm)
+    arm = next(arm_look.arm for arm_look in current.arms if arm_look.arm.pk == decision.arm)
     try:
         _put_in_use(experiment, arm, report)
     except RatchetError:
@@ -183,6 +188,6 @@ def _check(agent: Agent, arms: Sequence[Arm]) -> None:
         if not (math.isfinite(arm.weight) and arm.weight > 0):
             raise UsageError(f"the weight of {arm.version_name} must be above 0, not {arm.weight:g}")
         if arm.version and arm.version.agent_id != agent.pk:
-            raise UsageError(f"{arm.version} is no version of {agent.name}")
+            raise UsageError(f"{arm.version} is not a version of {agent.name}")
         if arm.version:
             arm.version.require_answers()

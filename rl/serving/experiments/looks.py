@@ -15,18 +15,18 @@ from rl.serving.experiments.sequential import interval
 from rl.serving.experiments.tallies import SHARE, Tally
 from rl.serving.experiments.verdicts import (
     Decision,
+    Evidence,
     Question,
     Reading,
-    Seen,
+    clip_interval,
     decide,
-    possible,
-    predicted,
+    predict_observations,
     read,
     read_guard,
 )
 
 POINTS = 60
-"""Of the history of one challenger, at least, where there are as many observations; at most twice as many."""
+"""In the history of one challenger: at least so many, where there are as many observations, and at most twice that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Point:
 class ArmLook:
     arm: Arm
     share: float
-    """Of the traffic now, 0 to 1."""
+    """Share of the traffic now, 0 to 1."""
     samples: int
     mean: Interval | None
     """None while nothing was observed."""
@@ -62,17 +62,19 @@ class Look:
 
     @property
     def control(self) -> ArmLook | None:
-        return next((one for one in self.arms if one.arm.is_control), None)
+        return next((arm_look for arm_look in self.arms if arm_look.arm.is_control), None)
 
     @property
     def challengers(self) -> list[ArmLook]:
-        return [one for one in self.arms if not one.arm.is_control]
+        return [arm_look for arm_look in self.arms if not arm_look.arm.is_control]
 
     @property
     def progress(self) -> float:
         """Of the challenger that is the furthest behind, 0 to 1."""
-        open_arms = [one for one in self.challengers if not one.arm.is_stopped]
-        return min((min(1.0, one.reading.progress) if one.reading else 0.0 for one in open_arms), default=1.0)
+        open_arms = [arm_look for arm_look in self.challengers if not arm_look.arm.is_stopped]
+        return min(
+            (min(1.0, arm_look.reading.progress) if arm_look.reading else 0.0 for arm_look in open_arms), default=1.0
+        )
 
 
 @dataclass(slots=True)
@@ -89,23 +91,23 @@ class _Past:
         if self.observations % self.every:
             return
         for arm in self.question.challengers:
-            if found := read(self.question, tally, arm):
-                self.points.setdefault(arm, []).append(Point(self.observations, found.difference))
+            if reading := read(self.question, tally, arm):
+                self.points.setdefault(arm, []).append(Point(self.observations, reading.difference))
         if max(map(len, self.points.values()), default=0) >= 2 * POINTS:
             self.every *= 2
             self.points = {
-                arm: [one for one in points if one.observations % self.every == 0]
+                arm: [point for point in points if point.observations % self.every == 0]
                 for arm, points in self.points.items()
             }
 
     def until(self, tally: Tally) -> dict[int, list[Point]]:
         """With the present as the last point."""
         for arm in self.question.challengers:
-            if found := read(self.question, tally, arm):
+            if reading := read(self.question, tally, arm):
                 points = self.points.setdefault(arm, [])
                 if points and points[-1].observations == self.observations:
                     points.pop()
-                points.append(Point(self.observations, found.difference))
+                points.append(Point(self.observations, reading.difference))
         return self.points
 
 
@@ -118,10 +120,10 @@ def look(experiment: Experiment, *, with_history: bool = False) -> Look:
     tally = metrics.new_tally(question.metric, question.minimum_effect)
     past = _Past(question) if with_history else None
     _fill(tally, experiment, arms, question.metric, past)
-    seen = Seen(tally, _guard(experiment, arms, question, tally), frozenset(_stopped(arms)), now_shares)
+    evidence = Evidence(tally, _guard(experiment, arms, question, tally), frozenset(_stopped_arms(arms)), now_shares)
     history = past.until(tally) if past else {}
-    rows = tuple(_arm_look(question, seen, arm, history.get(arm.pk, ())) for arm in arms)
-    return Look(experiment, rows, _decision(experiment, question, seen))
+    rows = tuple(_arm_look(question, evidence, arm, history.get(arm.pk, ())) for arm in arms)
+    return Look(experiment, rows, _decision(experiment, question, evidence))
 
 
 def question_of(experiment: Experiment, arms: Sequence[Arm]) -> Question:
@@ -147,8 +149,8 @@ def _fill(tally: Tally, experiment: Experiment, arms: list[Arm], metric: str, pa
         if past:
             past.observations = sum(tally.n(arm.pk) for arm in arms)
         return
-    for seen in metrics.observations(experiment, metric):
-        if tally.add(seen.arm, seen.unit, seen.value, seen.step) and past:
+    for observation in metrics.observations(experiment, metric):
+        if tally.add(observation.arm, observation.unit, observation.value, observation.step) and past:
             past.note(tally)
 
 
@@ -160,19 +162,19 @@ def _guard(experiment: Experiment, arms: list[Arm], question: Question, tally: T
     return guard
 
 
-def _stopped(arms: Sequence[Arm]) -> list[int]:
+def _stopped_arms(arms: Sequence[Arm]) -> list[int]:
     return [arm.pk for arm in arms if arm.is_stopped]
 
 
-def _arm_look(question: Question, seen: Seen, arm: Arm, history: Sequence[Point]) -> ArmLook:
+def _arm_look(question: Question, evidence: Evidence, arm: Arm, history: Sequence[Point]) -> ArmLook:
     return ArmLook(
         arm=arm,
-        share=seen.shares.get(arm.pk, 0.0),
-        samples=seen.tally.n(arm.pk),
-        mean=_mean(question, seen.tally, arm.pk),
-        reading=None if arm.is_control else read(question, seen.tally, arm.pk),
-        guard=None if arm.is_control or seen.guard is None else read_guard(question, seen.guard, arm.pk),
-        predicted=None if arm.is_control else predicted(question, seen.tally, arm.pk),
+        share=evidence.shares.get(arm.pk, 0.0),
+        samples=evidence.tally.n(arm.pk),
+        mean=_mean(question, evidence.tally, arm.pk),
+        reading=None if arm.is_control else read(question, evidence.tally, arm.pk),
+        guard=None if arm.is_control or evidence.guard is None else read_guard(question, evidence.guard, arm.pk),
+        predicted=None if arm.is_control else predict_observations(question, evidence.tally, arm.pk),
         history=history,
     )
 
@@ -181,12 +183,12 @@ def _mean(question: Question, tally: Tally, arm: int) -> Interval | None:
     mean = tally.mean(arm)
     if mean is None:
         return None
-    return possible(question.metric, interval(mean, question.minimum_effect, question.alpha), *SHARE)
+    return clip_interval(question.metric, interval(mean, question.minimum_effect, question.alpha), *SHARE)
 
 
-def _decision(experiment: Experiment, question: Question, seen: Seen) -> Decision:
+def _decision(experiment: Experiment, question: Question, evidence: Evidence) -> Decision:
     """Of a running experiment; what was decided of a stopped one stands in its row."""
     if experiment.state == Experiment.State.RUNNING and question.control:
-        return decide(question, seen)
-    said = "It has not started." if experiment.state == Experiment.State.DRAFT else experiment.reason
-    return Decision(reason=said)
+        return decide(question, evidence)
+    reason = "It has not started." if experiment.state == Experiment.State.DRAFT else experiment.reason
+    return Decision(reason=reason)

@@ -19,12 +19,12 @@ _ANSWERS = {
 }
 
 
-def document(found: Look) -> dict[str, Any]:
+def document(look: Look) -> dict[str, Any]:
     """One more query than the look: who was given which arm."""
-    experiment = found.experiment
+    experiment = look.experiment
     users = metrics.users(experiment)
-    control = found.control.arm.version_name if found.control else "the control"
-    names = [one.arm.version_name for one in found.challengers]
+    control = look.control.arm.version_name if look.control else "the control"
+    names = [arm_look.arm.version_name for arm_look in look.challengers]
     settings = (
         "name",
         "state",
@@ -45,13 +45,13 @@ def document(found: Look) -> dict[str, Any]:
         "agent": experiment.agent.name,
         **{name: getattr(experiment, name) for name in settings},
         "question": wording.question(experiment.metric, control, names, experiment.minimum_effect),
-        "counted": wording.counted(experiment.metric),
-        "verdict": experiment.verdict or found.decision.verdict,
-        "answer": answer(experiment, found.decision.verdict),
-        "reason": experiment.reason if experiment.state == experiment.State.STOPPED else found.decision.reason,
-        "progress": round(found.progress, 4),
-        "predicted": max((one.predicted or 0 for one in found.challengers), default=0) or None,
-        "arms": [_arm(experiment, one, users.get(one.arm.pk, 0)) for one in found.arms],
+        "counted": wording.observation_name(experiment.metric),
+        "verdict": experiment.verdict or look.decision.verdict,
+        "answer": answer(experiment, look.decision.verdict),
+        "reason": experiment.reason if experiment.state == experiment.State.STOPPED else look.decision.reason,
+        "progress": round(look.progress, 4),
+        "predicted": max((arm_look.predicted or 0 for arm_look in look.challengers), default=0) or None,
+        "arms": [_arm(experiment, arm_look, users.get(arm_look.arm.pk, 0)) for arm_look in look.arms],
     }
 
 
@@ -64,52 +64,52 @@ def answer(experiment: Experiment, verdict: str = "") -> str:
     return _ANSWERS[Experiment.Verdict(experiment.verdict or verdict)]
 
 
-def history(found: Look) -> list[dict[str, Any]]:
-    """Of each challenger: lists of one length, as charts take them."""
+def history(look: Look) -> list[dict[str, Any]]:
+    """For each challenger, lists of equal length, as charts take them."""
     return [
         {
-            "arm": one.arm.pk,
-            "observations": [point.observations for point in one.history],
-            "value": [point.difference.value for point in one.history],
-            "low": [point.difference.low for point in one.history],
-            "high": [point.difference.high for point in one.history],
+            "arm": arm_look.arm.pk,
+            "observations": [point.observations for point in arm_look.history],
+            "value": [point.difference.value for point in arm_look.history],
+            "low": [point.difference.low for point in arm_look.history],
+            "high": [point.difference.high for point in arm_look.history],
         }
-        for one in found.challengers
+        for arm_look in look.challengers
     ]
 
 
-def _arm(experiment: Experiment, one: ArmLook, users: int) -> dict[str, Any]:
-    reading = one.reading
+def _arm(experiment: Experiment, arm_look: ArmLook, users: int) -> dict[str, Any]:
+    reading = arm_look.reading
     return {
-        "id": one.arm.pk,
-        "version": one.arm.version_name,
-        "is_control": one.arm.is_control,
-        "is_stopped": one.arm.is_stopped,
-        "share": round(one.share, 6),
+        "id": arm_look.arm.pk,
+        "version": arm_look.arm.version_name,
+        "is_control": arm_look.arm.is_control,
+        "is_stopped": arm_look.arm.is_stopped,
+        "share": round(arm_look.share, 6),
         "users": users,
-        "samples": one.samples,
-        "mean": _numbers(one.mean),
+        "samples": arm_look.samples,
+        "mean": _numbers(arm_look.mean),
         "difference": _numbers(reading.difference if reading else None),
         "p_value": reading.p_value if reading else None,
-        "guard": _numbers(one.guard.difference if one.guard else None),
-        "requests": one.arm.requests,
-        "failures": one.arm.failures,
-        "texts": _texts(experiment, one, users),
+        "guard": _numbers(arm_look.guard.difference if arm_look.guard else None),
+        "requests": arm_look.arm.requests,
+        "failures": arm_look.arm.failures,
+        "texts": _texts(experiment, arm_look, users),
     }
 
 
-def _texts(experiment: Experiment, one: ArmLook, users: int) -> dict[str, str]:
-    arm, reading = one.arm, one.reading
+def _texts(experiment: Experiment, arm_look: ArmLook, users: int) -> dict[str, str]:
+    arm, reading = arm_look.arm, arm_look.reading
     return {
-        "share": "stopped" if arm.is_stopped else f"{one.share * 100:.3g} %",
+        "share": "stopped" if arm.is_stopped else f"{arm_look.share * 100:.3g} %",
         "users": f"{users:,}",
-        "samples": f"{one.samples:,}",
-        "mean": _mean_text(experiment.metric, one.mean),
+        "samples": f"{arm_look.samples:,}",
+        "mean": _mean_text(experiment.metric, arm_look.mean),
         "difference": "control"
         if arm.is_control
         else _difference_text(experiment.metric, reading.difference if reading else None),
         "p": NOTHING if reading is None else "below 0.001" if reading.p_value < 0.001 else f"{reading.p_value:.3f}",
-        "guard": _difference_text(experiment.guard_metric, one.guard.difference if one.guard else None),
+        "guard": _difference_text(experiment.guard_metric, arm_look.guard.difference if arm_look.guard else None),
         "requests": f"{arm.requests:,}",
         "failures": f"{arm.failures:,}",
     }
@@ -121,11 +121,11 @@ def _mean_text(metric: str, mean: Interval | None) -> str:
     return f"{wording.value_text(metric, mean.value)}\n({wording.value_interval(metric, mean)})"
 
 
-def _difference_text(metric: str, found: Interval | None) -> str:
-    if found is None:
+def _difference_text(metric: str, difference: Interval | None) -> str:
+    if difference is None:
         return NOTHING
-    return f"{wording.difference_text(metric, found.value)}\n({wording.difference_interval(metric, found)})"
+    return f"{wording.difference_text(metric, difference.value)}\n({wording.difference_interval(metric, difference)})"
 
 
-def _numbers(found: Interval | None) -> dict[str, float] | None:
-    return asdict(found) if found else None
+def _numbers(interval: Interval | None) -> dict[str, float] | None:
+    return asdict(interval) if interval else None

@@ -44,8 +44,8 @@ class Estimate:
 
 
 def half_width(variance: float, spread: float, alpha: float) -> float:
-    """Of the interval around an estimate with this variance. ``spread``: of the mixture, in units of the estimate; it is
-    narrowest about where it equals the spread, whatever that is it is valid."""
+    """Half the width of the interval around an estimate with this variance. ``spread``: of the mixture, in units of the
+    estimate. The interval is valid for any spread, and narrowest about where the estimate equals it."""
     ratio = (variance + spread**2) / variance
     return math.sqrt(variance * (variance + spread**2) / spread**2 * (math.log(ratio) - 2 * math.log(alpha)))
 
@@ -64,7 +64,7 @@ def p_value(estimate: Estimate, spread: float) -> float:
 
 
 def spread_for(variance: float, alpha: float) -> float:
-    """That makes the interval of an estimate with this variance as narrow as it can be."""
+    """The spread that makes the interval of an estimate with this variance as narrow as it can be."""
     ratio = 8.0  # spread^2 / variance; half_width is least where ratio = ln(1 + ratio) - 2 ln(alpha)
     for _ in range(20):
         ratio = math.log1p(ratio) - 2 * math.log(alpha)
@@ -72,7 +72,8 @@ def spread_for(variance: float, alpha: float) -> float:
 
 
 def needed_variance(minimum_effect: float, alpha: float, power: float = 0.8) -> float:
-    """At which an effect of that size is found with that power, by a mixture of the spread ``minimum_effect``."""
+    """The variance at which an effect of that size is found with that power, by a mixture of the spread
+    ``minimum_effect``."""
     return minimum_effect**2 / _needed_information(alpha, power)
 
 

@@ -44,7 +44,7 @@ class Question:
 
     @property
     def alpha(self) -> float:
-        """Of one challenger: all together get 1 - confidence (Bonferroni)."""
+        """The share of error of one challenger: all together get 1 - confidence (Bonferroni)."""
         return (1 - self.confidence) / max(1, len(self.names) - 1)
 
     @property
@@ -58,12 +58,12 @@ class Reading:
 
     difference: Interval
     variance: float
-    """Of the difference."""
+    """Variance of the difference."""
     p_value: float
     samples: int
     """Observations of the smaller side."""
     progress: float
-    """Information of that which the predicted sample has, 0 and up."""
+    """Information so far, as a share of what the predicted sample would have; 0 and up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Decision:
     verdict: str = ""
     """As Experiment.Verdict; empty: go on."""
     arm: int | None = None
-    """That should answer everybody; None: go on."""
+    """The arm that should answer everybody; None: go on."""
     harmful: tuple[int, ...] = ()
     """Arms that their guard stops now."""
     beaten: tuple[int, ...] = ()
@@ -80,14 +80,14 @@ class Decision:
 
 
 @dataclass(slots=True)
-class Seen:
+class Evidence:
     """What is known of an experiment at one moment."""
 
     tally: Tally
     guard: Tally | None = None
     stopped: frozenset[int] = frozenset()
     shares: Mapping[int, float] = field(default_factory=dict)
-    """Of the traffic from now on, by arm."""
+    """Shares of the traffic from now on, by arm."""
 
 
 def read(question: Question, tally: Tally, arm: int) -> Reading | None:
@@ -101,32 +101,32 @@ def read_guard(question: Question, tally: Tally, arm: int) -> Reading | None:
     return _read(question, question.guard_metric, tally, arm, spread)
 
 
-def decide(question: Question, seen: Seen) -> Decision:
+def decide(question: Question, evidence: Evidence) -> Decision:
     """The guard first; then better, worse, and no difference, in this order, from the smallest sample on."""
-    harmful = _harmful(question, seen)
-    left = [arm for arm in question.challengers if arm not in seen.stopped and arm not in harmful]
-    said = [_harm_text(question, seen, arm) for arm in harmful]
+    harmful = _harmful(question, evidence)
+    left = [arm for arm in question.challengers if arm not in evidence.stopped and arm not in harmful]
+    reasons = [_harm_text(question, evidence, arm) for arm in harmful]
     if not left:
-        said = said or ["No challenger is left: all were stopped."]
-        return Decision("roll_back", question.control, tuple(harmful), (), " ".join(said))
-    readings = {arm: read(question, seen.tally, arm) for arm in left}
-    ready = {arm: found for arm, found in readings.items() if found and found.samples >= _least(question)}
+        reasons = reasons or ["No challenger is left: all were stopped."]
+        return Decision("roll_back", question.control, tuple(harmful), (), " ".join(reasons))
+    readings = {arm: read(question, evidence.tally, arm) for arm in left}
+    ready = {arm: reading for arm, reading in readings.items() if reading and reading.samples >= _least(question)}
     decision = _judge(question, left, ready)
     if decision.verdict:
-        said.append(decision.reason)
+        reasons.append(decision.reason)
     else:
-        said += [_open_text(question, seen, arm, readings[arm]) for arm in left if arm not in decision.beaten]
-    return Decision(decision.verdict, decision.arm, tuple(harmful), decision.beaten, " ".join(said))
+        reasons += [_open_text(question, evidence, arm, readings[arm]) for arm in left if arm not in decision.beaten]
+    return Decision(decision.verdict, decision.arm, tuple(harmful), decision.beaten, " ".join(reasons))
 
 
-def possible(metric: str, found: Interval, low: float, high: float) -> Interval:
+def clip_interval(metric: str, unclipped: Interval, low: float, high: float) -> Interval:
     """As far as it lies between the two, where ratings and shares end; outcomes end nowhere."""
     if metric.startswith(wording.OUTCOME):
-        return found
-    return Interval(found.value, max(low, found.low), min(high, found.high))
+        return unclipped
+    return Interval(unclipped.value, max(low, unclipped.low), min(high, unclipped.high))
 
 
-def predicted(question: Question, tally: Tally, arm: int) -> int | None:
+def predict_observations(question: Question, tally: Tally, arm: int) -> int | None:
     """Observations an arm that find the smallest difference that matters in four of five experiments, arms of one size;
     None for an outcome that has not come in yet."""
     if tally.is_unknown():
@@ -137,31 +137,31 @@ def predicted(question: Question, tally: Tally, arm: int) -> int | None:
 
 
 def _judge(question: Question, left: Sequence[int], ready: Mapping[int, Reading]) -> Decision:
-    gains = {arm: _gain(question.metric, found) for arm, found in ready.items()}
+    gains = {arm: _gain(question.metric, reading) for arm, reading in ready.items()}
     better = [arm for arm, gain in gains.items() if gain.low > 0]
     worse = [arm for arm, gain in gains.items() if gain.high < 0]
     if better:
         best = max(better, key=lambda arm: gains[arm].value)
-        return Decision("promote", best, reason=_found_text(question, best, ready[best], "better than"))
+        return Decision("promote", best, reason=_comparison_text(question, best, ready[best], "better than"))
     if len(worse) == len(left):
-        said = " ".join(_found_text(question, arm, ready[arm], "worse than") for arm in worse)
-        return Decision("roll_back", question.control, reason=said)
+        reason = " ".join(_comparison_text(question, arm, ready[arm], "worse than") for arm in worse)
+        return Decision("roll_back", question.control, reason=reason)
     equal = [arm for arm in ready if arm not in worse and _is_settled(question, ready[arm])]
     if len(worse) + len(equal) == len(left):
-        said = " ".join(_equal_text(question, arm, ready[arm]) for arm in equal)
-        return Decision("no_difference", question.control, reason=said)
+        reason = " ".join(_equal_text(question, arm, ready[arm]) for arm in equal)
+        return Decision("no_difference", question.control, reason=reason)
     return Decision(beaten=tuple(worse))
 
 
-def _harmful(question: Question, seen: Seen) -> list[int]:
-    found = []
+def _harmful(question: Question, evidence: Evidence) -> list[int]:
+    harmful = []
     for arm in question.challengers:
-        reading = read_guard(question, seen.guard, arm) if seen.guard else None
-        if reading is None or arm in seen.stopped or reading.samples < VALID_FROM:
+        reading = read_guard(question, evidence.guard, arm) if evidence.guard else None
+        if reading is None or arm in evidence.stopped or reading.samples < VALID_FROM:
             continue
         if _gain(question.guard_metric, reading).high < -question.guard_margin:
-            found.append(arm)
-    return found
+            harmful.append(arm)
+    return harmful
 
 
 def _read(question: Question, metric: str, tally: Tally, arm: int, spread: float) -> Reading | None:
@@ -170,8 +170,8 @@ def _read(question: Question, metric: str, tally: Tally, arm: int, spread: float
         return None
     target = needed_variance(spread, question.alpha)
     most = EVEN if metric == "win_rate" else 1.0
-    found = possible(metric, interval(estimate, spread, question.alpha), -most, most)
-    return Reading(found, estimate.variance, p_value(estimate, spread), samples, target / estimate.variance)
+    difference = clip_interval(metric, interval(estimate, spread, question.alpha), -most, most)
+    return Reading(difference, estimate.variance, p_value(estimate, spread), samples, target / estimate.variance)
 
 
 def _estimate(question: Question, metric: str, tally: Tally, arm: int) -> tuple[Estimate | None, int]:
@@ -190,8 +190,8 @@ def _variances(question: Question, metric: str, tally: Tally, arm: int) -> tuple
 
 def _gain(metric: str, reading: Reading) -> Interval:
     """The difference, turned so that more is better."""
-    found = reading.difference
-    return found if wording.sign(metric) > 0 else Interval(-found.value, -found.high, -found.low)
+    difference = reading.difference
+    return difference if wording.sign(metric) > 0 else Interval(-difference.value, -difference.high, -difference.low)
 
 
 def _least(question: Question) -> int:
@@ -214,15 +214,15 @@ def _is_settled(question: Question, reading: Reading) -> bool:
 
 def _is_decided(question: Question, reading: Reading) -> bool:
     """As far as the interval goes; the sample may be too small."""
-    found = reading.difference
-    return found.low > 0 or found.high < 0 or _is_settled(question, reading)
+    difference = reading.difference
+    return difference.low > 0 or difference.high < 0 or _is_settled(question, reading)
 
 
 # --- words -------------------------------------------------------------------------------------------------------------
 
 
-def _found_text(question: Question, arm: int, reading: Reading, how: str) -> str:
-    return f"{question.names[arm]} is {how} {question.names[question.control]}: {_figures(question, reading)}."
+def _comparison_text(question: Question, arm: int, reading: Reading, comparison: str) -> str:
+    return f"{question.names[arm]} is {comparison} {question.names[question.control]}: {_figures(question, reading)}."
 
 
 def _equal_text(question: Question, arm: int, reading: Reading) -> str:
@@ -230,15 +230,14 @@ def _equal_text(question: Question, arm: int, reading: Reading) -> str:
     least = wording.difference_text(question.metric, question.minimum_effect, signed=False)
     if _is_small(question, reading):
         return f"{names} differ by less than {least}: {_figures(question, reading)}."
-    counted = wording.counted(question.metric)
+    observations = wording.observation_name(question.metric)
     side = "" if question.metric == "win_rate" else " an arm"
-    return (
-        f"No difference between {names} was found in {reading.samples} {counted}{side}: {_figures(question, reading)}."
-    )
+    sample = f"{reading.samples} {observations}{side}"
+    return f"No difference between {names} was found in {sample}: {_figures(question, reading)}."
 
 
-def _harm_text(question: Question, seen: Seen, arm: int) -> str:
-    reading = read_guard(question, seen.guard, arm) if seen.guard else None
+def _harm_text(question: Question, evidence: Evidence, arm: int) -> str:
+    reading = read_guard(question, evidence.guard, arm) if evidence.guard else None
     if reading is None:
         return ""
     metric = question.guard_metric
@@ -249,32 +248,32 @@ def _harm_text(question: Question, seen: Seen, arm: int) -> str:
     )
 
 
-def _open_text(question: Question, seen: Seen, arm: int, reading: Reading | None) -> str:
-    name, counted = question.names[arm], wording.counted(question.metric)
+def _open_text(question: Question, evidence: Evidence, arm: int, reading: Reading | None) -> str:
+    name, observations = question.names[arm], wording.observation_name(question.metric)
     if reading is None:
         both = "" if question.metric == "win_rate" else f" of both {name} and {question.names[question.control]}"
-        return f"No answer yet about {name}: there are no {counted}{both}."
-    more = _more(question, seen, arm, reading)
+        return f"No answer yet about {name}: there are no {observations}{both}."
+    more = _more(question, evidence, arm, reading)
     until = " reach the smallest sample" if _is_decided(question, reading) else " are needed"
-    rest = f" About {more} more {counted}{until}." if more else ""
+    rest = f" About {more} more {observations}{until}." if more else ""
     return f"No answer yet about {name}: {_figures(question, reading)}.{rest}"
 
 
 def _figures(question: Question, reading: Reading, metric: str = "") -> str:
     """``metric``: where it is not the one that the experiment asks about."""
-    of, found = metric or question.metric, reading.difference
-    ends = wording.difference_interval(of, found)
-    return f"{wording.difference_text(of, found.value)} ({question.confidence * 100:g} % interval {ends})"
+    of, difference = metric or question.metric, reading.difference
+    ends = wording.difference_interval(of, difference)
+    return f"{wording.difference_text(of, difference.value)} ({question.confidence * 100:g} % interval {ends})"
 
 
-def _more(question: Question, seen: Seen, arm: int, reading: Reading) -> int | None:
+def _more(question: Question, evidence: Evidence, arm: int, reading: Reading) -> int | None:
     """Observations of all arms until the predicted sample is there, or, beyond it, until the experiment ends; until the
     smallest sample where nothing else is missing; None where an arm gets no traffic."""
-    control, challenger = _variances(question, question.metric, seen.tally, arm)
+    control, challenger = _variances(question, question.metric, evidence.tally, arm)
     rates = (
         (1.0, 1.0)
         if question.metric == "win_rate"
-        else tuple(seen.shares.get(each, 0.0) for each in (question.control, arm))
+        else tuple(evidence.shares.get(arm_id, 0.0) for arm_id in (question.control, arm))
     )
     if min(rates) <= 0:
         return None
@@ -286,10 +285,10 @@ def _more(question: Question, seen: Seen, arm: int, reading: Reading) -> int | N
     if question.max_samples is not None:
         wanted = min(wanted, (question.max_samples - reading.samples) / min(rates))
     wanted = max(wanted, (_least(question) - reading.samples) / min(rates), 1)
-    return _rounded(wanted)
+    return _round_up(wanted)
 
 
-def _rounded(number: float) -> int:
+def _round_up(number: float) -> int:
     """To two digits: more would claim to know."""
     digits = max(0, len(str(math.ceil(number))) - 2)
     return math.ceil(number / 10**digits) * 10**digits

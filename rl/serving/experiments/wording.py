@@ -1,11 +1,11 @@
-"""How the figures of an experiment are said, by metric."""
+"""The figures of an experiment as text, by metric."""
 
 from __future__ import annotations
 
 from rl.base.records import Interval
 
 SHARES = ("thumbs_up", "win_rate", "error_rate")
-"""Said in percent; their differences in points."""
+"""Written in percent; their differences in points."""
 OUTCOME = "outcome:"
 _NAMES = {"rating": "mean rating", "thumbs_up": "thumbs-up rate", "win_rate": "win rate", "error_rate": "error rate"}
 _COUNTED = {"win_rate": "comparisons", "error_rate": "requests"}
@@ -15,7 +15,7 @@ def name_of(metric: str) -> str:
     return _NAMES.get(metric) or f"mean of {metric.removeprefix(OUTCOME)}"
 
 
-def counted(metric: str) -> str:
+def observation_name(metric: str) -> str:
     """What its observations are."""
     if metric.startswith(OUTCOME):
         return f"users with {metric.removeprefix(OUTCOME)}"
@@ -34,16 +34,16 @@ def value_text(metric: str, value: float) -> str:
 
 
 def difference_text(metric: str, value: float, *, signed: bool = True) -> str:
-    text = _signed(metric, value) if signed else f"{value * 100 if metric in SHARES else value:.4g}"
+    text = _format_signed(metric, value) if signed else f"{value * 100 if metric in SHARES else value:.4g}"
     return f"{text} points" if metric in SHARES else text
 
 
-def value_interval(metric: str, found: Interval) -> str:
-    return f"{value_text(metric, found.low)} to {value_text(metric, found.high)}".replace("-", "−")
+def value_interval(metric: str, interval: Interval) -> str:
+    return f"{value_text(metric, interval.low)} to {value_text(metric, interval.high)}".replace("-", "−")
 
 
-def difference_interval(metric: str, found: Interval) -> str:
-    low, high = (difference_text(metric, end).removesuffix(" points") for end in (found.low, found.high))
+def difference_interval(metric: str, interval: Interval) -> str:
+    low, high = (difference_text(metric, end).removesuffix(" points") for end in (interval.low, interval.high))
     return f"{low} to {high}"
 
 
@@ -58,6 +58,6 @@ def question(metric: str, control: str, challengers: list[str], minimum_effect: 
     return f"Does {names} {better}? A difference of {least} or more matters."
 
 
-def _signed(metric: str, value: float) -> str:
+def _format_signed(metric: str, value: float) -> str:
     text = f"{value * 100:+.1f}" if metric in SHARES else f"{value:+.3f}" if metric == "rating" else f"{value:+.4g}"
     return text.replace("-", "−")

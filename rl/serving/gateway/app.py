@@ -21,10 +21,10 @@ from rl.base import disk_space, logs
 from rl.base.errors import UsageError
 from rl.models import BASE, ApiKey
 from rl.serving.activity import note_request
-from rl.serving.gateway import asking
+from rl.serving.gateway.chat_request import ChatRequest, parse_request
 from rl.serving.gateway.exchange import Exchange
-from rl.serving.gateway.keeping import Keeper
 from rl.serving.gateway.limiting import RequestsPerMinute
+from rl.serving.gateway.recorder import Recorder
 from rl.serving.gateway.refusals import Refusal, json_response, out_of_room, unkept
 from rl.serving.gateway.routing import KnownAgent, KnownKey, Route, route
 from rl.serving.gateway.streaming import EventStream, unless_gone
@@ -45,9 +45,9 @@ class Gateway:
         self.table = Table()
         self.limit = RequestsPerMinute()
         self.writer = Writer()
-        self.keeper = Keeper(self.writer)
+        self.recorder = Recorder(self.writer)
         self.client: httpx.AsyncClient = new_client()
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     async def caller(self, request: Request, *scopes: ApiKey.Scope) -> KnownKey:
         """With one of the scopes. Raises Refusal."""
@@ -60,26 +60,26 @@ class Gateway:
             raise Refusal(401, "this API key is unknown, was revoked, or has expired", code="invalid_api_key")
         _require(key, scopes)
         if wait := self.limit.wait(key.id):
-            said = f"more than {settings.API_REQUESTS_PER_MINUTE} requests in a minute; go on in {wait} seconds"
-            raise Refusal(429, said, code="rate_limit_exceeded", headers={"Retry-After": str(wait)})
+            message = f"more than {settings.API_REQUESTS_PER_MINUTE} requests in a minute; go on in {wait} seconds"
+            raise Refusal(429, message, code="rate_limit_exceeded", headers={"Retry-After": str(wait)})
         return key
 
-    async def route(self, key: KnownKey, asked: asking.Asked) -> Route:
+    async def route(self, key: KnownKey, chat_request: ChatRequest) -> Route:
         """May lead to what nothing serves. Raises Refusal."""
         now = datetime.now(UTC)
         try:
             try:
-                found = route(self.table.snapshot, key, asked.model, asked.unit, now)
+                chosen = route(self.table.snapshot, key, chat_request.model, chat_request.unit, now)
             except UsageError:
-                found = route(await self.table.fresh(), key, asked.model, asked.unit, now)
+                chosen = route(await self.table.fresh(), key, chat_request.model, chat_request.unit, now)
         except UsageError as error:
             raise Refusal(404, str(error), param="model", code="model_not_found") from None
-        if found.served.upstream is None:
-            found = route(await self.table.fresh(), key, asked.model, asked.unit, now)
-        if found.stands_in and found.model not in self._told:
-            self._told.add(found.model)
-            log.warning("%s answers, because the version in use is not served", found.model)
-        return found
+        if chosen.served.upstream is None:
+            chosen = route(await self.table.fresh(), key, chat_request.model, chat_request.unit, now)
+        if chosen.stands_in and chosen.model not in self._warned:
+            self._warned.add(chosen.model)
+            log.warning("%s answers, because the version in use is not served", chosen.model)
+        return chosen
 
 
 def _require(key: KnownKey, scopes: Sequence[ApiKey.Scope]) -> None:
@@ -95,41 +95,41 @@ def _require(key: KnownKey, scopes: Sequence[ApiKey.Scope]) -> None:
 async def chat(request: Request) -> Response:
     gateway: Gateway = request.app.state.gateway
     key = await gateway.caller(request, ApiKey.Scope.INGEST)
-    asked = asking.read(await request.body(), request.headers, key)
-    exchange = Exchange(key, asked, await gateway.route(key, asked))
+    chat_request = parse_request(await request.body(), request.headers, key)
+    exchange = Exchange(key, chat_request, await gateway.route(key, chat_request))
     logs.trace_id.set(str(exchange.id))
     note_request()
     _require_room()
     try:
         if exchange.route.served.upstream is None:
             raise _not_served(exchange.route)
-        answer = _streamed(gateway, exchange) if asked.streams else _whole(gateway, exchange)
+        answer = _answer_streaming(gateway, exchange) if chat_request.streams else _answer_whole(gateway, exchange)
         return await unless_gone(request.receive, answer) or Response(status_code=499)
     except Refusal as refusal:
         exchange.failed = refusal.blames_version
-        gateway.keeper.keep(exchange)
+        gateway.recorder.record(exchange)
         return refusal.response(exchange.side_headers())
 
 
-async def _streamed(gateway: Gateway, exchange: Exchange) -> Response:
-    return EventStream(exchange, await ask(gateway.client, exchange), gateway.keeper)
+async def _answer_streaming(gateway: Gateway, exchange: Exchange) -> Response:
+    return EventStream(exchange, await ask(gateway.client, exchange), gateway.recorder)
 
 
-async def _whole(gateway: Gateway, exchange: Exchange) -> Response:
-    found = await completion(exchange, await ask(gateway.client, exchange))
-    exchange.answer.take(found)
+async def _answer_whole(gateway: Gateway, exchange: Exchange) -> Response:
+    document = await completion(exchange, await ask(gateway.client, exchange))
+    exchange.answer.take(document)
     exchange.answer.complete = True
-    if error := await gateway.keeper.kept(exchange):
+    if error := await gateway.recorder.record_and_wait(exchange):
         raise unkept(error)
-    return json_response(exchange.under_our_name(found), headers=exchange.headers())
+    return json_response(exchange.under_our_name(document), headers=exchange.headers())
 
 
 async def models(request: Request) -> Response:
     """Agents by name, and each version of theirs that is served as ``agent@version``."""
     gateway: Gateway = request.app.state.gateway
     key = await gateway.caller(request, ApiKey.Scope.INGEST, ApiKey.Scope.READ)
-    listed = [one for agent in gateway.table.snapshot.visible_to(key) for one in _models_of(agent)]
-    return json_response({"object": "list", "data": listed})
+    entries = [entry for agent in gateway.table.snapshot.visible_to(key) for entry in _models_of(agent)]
+    return json_response({"object": "list", "data": entries})
 
 
 async def one_model(request: Request) -> Response:
@@ -137,16 +137,16 @@ async def one_model(request: Request) -> Response:
     key = await gateway.caller(request, ApiKey.Scope.INGEST, ApiKey.Scope.READ)
     name = request.path_params["name"]
     for agent in (await gateway.table.fresh()).visible_to(key):
-        for one in _models_of(agent):
-            if one["id"].lower() == name.lower():
-                return json_response(one)
+        for entry in _models_of(agent):
+            if entry["id"].lower() == name.lower():
+                return json_response(entry)
     raise Refusal(404, f"there is no model {name[:100]!r}", param="model", code="model_not_found")
 
 
 def _models_of(agent: KnownAgent) -> list[dict[str, Any]]:
     names = [agent.name, *(f"{agent.name}@{version}" for version in agent.pins())]
-    made = int(agent.created_at.timestamp())
-    return [{"id": name, "object": "model", "created": made, "owned_by": "ratchet"} for name in names]
+    created = int(agent.created_at.timestamp())
+    return [{"id": name, "object": "model", "created": created, "owned_by": "ratchet"} for name in names]
 
 
 def _require_room() -> None:
@@ -155,34 +155,34 @@ def _require_room() -> None:
         raise out_of_room()
 
 
-def _not_served(found: Route) -> Refusal:
-    name, version = found.agent.name, found.served.version
+def _not_served(chosen: Route) -> Refusal:
+    name, version = chosen.agent.name, chosen.served.version
     how = f"manage.py deploy_model --agent {name} --target …" + (f" --version {version}" if version != BASE else "")
-    said = f"{found.served.problem}; deploy it: {how}"
-    return Refusal(503, said, param="model", code="model_not_served", blames_version=True)
+    message = f"{chosen.served.problem}; deploy it: {how}"
+    return Refusal(503, message, param="model", code="model_not_served", blames_version=True)
 
 
 # --- what goes wrong ---------------------------------------------------------------------------------------------------
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _on_refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)  # noqa: S101
     return error.response()
 
 
-async def _gone(request: Request, error: Exception) -> Response:
+async def _on_disconnect(request: Request, error: Exception) -> Response:
     return Response(status_code=499)
 
 
-async def _http_error(request: Request, error: Exception) -> Response:
+async def _on_http_error(request: Request, error: Exception) -> Response:
     """Of Starlette's own: a method that an address does not take."""
     assert isinstance(error, HTTPException)  # noqa: S101
     known = {404: "there is nothing at this address", 405: f"{request.method} is not allowed here"}
-    said = known.get(error.status_code, error.detail)
-    return Refusal(error.status_code, said, headers=error.headers).response()
+    message = known.get(error.status_code, error.detail)
+    return Refusal(error.status_code, message, headers=error.headers).response()
 
 
-async def _bug(request: Request, error: Exception) -> Response:
+async def _on_bug(request: Request, error: Exception) -> Response:
     return Refusal(500, "the gateway broke; its log says why", code="internal_error").response()
 
 
@@ -195,7 +195,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        await gateway.keeper.settle()
+        await gateway.recorder.settle()
         await gateway.table.stop()
         await gateway.client.aclose()
         gateway.writer.stop()
@@ -208,5 +208,10 @@ application = Starlette(
         Path("/v1/models/{name}", one_model, methods=["GET"]),
     ],
     lifespan=_lifespan,
-    exception_handlers={Refusal: _refused, ClientDisconnect: _gone, HTTPException: _http_error, Exception: _bug},
+    exception_handlers={
+        Refusal: _on_refusal,
+        ClientDisconnect: _on_disconnect,
+        HTTPException: _on_http_error,
+        Exception: _on_bug,
+    },
 )

@@ -1,4 +1,4 @@
-"""One request, the version that answers it, and the record of what it said."""
+"""One request, the version that answers it, and the record of its answer."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from uuid import UUID, uuid4
 
 from rl.base.records import ReasoningStep, ToolCall
 from rl.collect.otlp.messages import with_calls
-from rl.serving.gateway.answering import Answer, Choice, clean
-from rl.serving.gateway.asking import Asked
+from rl.serving.gateway.answer import Answer, Choice, clean
+from rl.serving.gateway.chat_request import ChatRequest
 from rl.serving.gateway.routing import KnownKey, Route
 
 _ELSEWHERE: Final = ("messages", "model", "stream", "stream_options", "tools", "user", "safety_identifier")
-"""What of a request's body is no parameter, or is kept under a name of its own."""
+"""Fields of a request's body that are not parameters, or are stored under a name of their own."""
 
 
 @dataclass(slots=True)
 class Exchange:
     key: KnownKey
-    asked: Asked
+    request: ChatRequest
     route: Route
     id: UUID = field(default_factory=uuid4)
     occurred_at: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -30,7 +30,7 @@ class Exchange:
     answer: Answer = field(default_factory=Answer)
     failed: bool = False
     """The version is to blame."""
-    is_kept: bool = False
+    is_recorded: bool = False
 
     def headers(self) -> dict[str, str]:
         unbuffered = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
@@ -46,7 +46,7 @@ class Exchange:
         return {**piece, "id": str(self.id), "model": self.route.model}
 
     def document(self) -> dict[str, Any]:
-        """As ``rl/serving/gateway/storing.py`` takes it."""
+        """As ``rl/serving/gateway/answer_rows.py`` takes it."""
         route = self.route
         return {
             "agent_id": route.agent.id,
@@ -54,37 +54,37 @@ class Exchange:
             "version": route.served.version,
             "experiment_id": route.experiment_id,
             "arm_id": route.arm_id,
-            "unit": self.asked.unit,
-            "session_id": self.asked.session_id,
+            "unit": self.request.unit,
+            "session_id": self.request.session_id,
             "api_key_id": self.key.id,
             "failed": self.failed,
-            "prompt": self.asked.prompt,
-            **said_by(self.answer),
+            "prompt": self.request.prompt,
+            **columns_of(self.answer),
             "duration_ms": self._milliseconds(time.monotonic()),
             "occurred_at": self.occurred_at.isoformat(),
             "details": {**self._details(), **details_of(self.answer)},
         }
 
     def _details(self) -> dict[str, Any]:
-        given, answer = self.asked.document, self.answer
-        first = self._milliseconds(answer.first_at) if answer.first_at is not None and self.asked.streams else None
-        known = {
+        body, answer = self.request.document, self.answer
+        first = self._milliseconds(answer.first_at) if answer.first_at is not None and self.request.streams else None
+        details = {
             "time_to_first_token_ms": first,
-            "parameters": {name: value for name, value in given.items() if name not in _ELSEWHERE},
-            "tools": given.get("tools"),
+            "parameters": {name: value for name, value in body.items() if name not in _ELSEWHERE},
+            "tools": body.get("tools"),
         }
-        return {"stream": self.asked.streams, **_filled(known)}
+        return {"stream": self.request.streams, **_drop_empty(details)}
 
     def _milliseconds(self, until: float) -> int:
         return round((until - self.started) * 1000)
 
 
-def said_by(answer: Answer) -> dict[str, Any]:
-    """The columns of a trace that tell it."""
+def columns_of(answer: Answer) -> dict[str, Any]:
+    """The columns of a trace that hold it."""
     choice = answer.first
     return {
-        "response": with_calls(clean("".join(choice.text)), choice.requested()),
-        "tool_calls": [asdict(ToolCall(one.name, one.arguments)) for one in choice.requested()],
+        "response": with_calls(clean("".join(choice.text)), choice.tool_calls()),
+        "tool_calls": [asdict(ToolCall(call.name, call.arguments)) for call in choice.tool_calls()],
         "reasoning_steps": _thoughts(choice),
         "tokens_in": answer.tokens("prompt_tokens"),
         "tokens_out": answer.tokens("completion_tokens"),
@@ -92,22 +92,22 @@ def said_by(answer: Answer) -> dict[str, Any]:
 
 
 def details_of(answer: Answer) -> dict[str, Any]:
-    known = {
+    details = {
         "finish_reason": answer.first.finish_reason,
         "error": answer.error,
-        "choices": [_other(index, one) for index, one in sorted(answer.choices.items()) if index != 0],
+        "choices": [_other(index, choice) for index, choice in sorted(answer.choices.items()) if index != 0],
     }
-    return {"complete": answer.complete, **_filled(known)}
+    return {"complete": answer.complete, **_drop_empty(details)}
 
 
-def _filled(known: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in known.items() if value not in (None, "", [], {})}
+def _drop_empty(details: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in details.items() if value not in (None, "", [], {})}
 
 
 def _other(index: int, choice: Choice) -> dict[str, Any]:
     return {
         "index": index,
-        "response": with_calls(clean("".join(choice.text)), choice.requested()),
+        "response": with_calls(clean("".join(choice.text)), choice.tool_calls()),
         "finish_reason": choice.finish_reason,
     }
 

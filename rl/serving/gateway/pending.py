@@ -1,9 +1,9 @@
 """Answers on their way into the database: one small file each, ``DATA_DIR/gateway/pending/<trace id>.json``.
 
-The gateway writes the file before the last byte of the answer leaves (``begun.py`` has what streams have said until then),
-and the database gets it a moment later: whatever keeps the database busy, the answer flows, and a process that is killed
-loses none. Files appear whole but are not flushed to the disk: a flush takes milliseconds of each answer, and what a power
-cut would take are the last seconds of answers that nobody has rated yet. Delivering is safe to repeat, and for several
+The gateway writes the file before the last byte of the answer leaves (``open_streams.py`` has what streams have said until
+then), and the database gets it a moment later: whatever keeps the database busy, the answer flows, and a process that is
+killed loses none. Files appear whole but are not flushed to the disk: a flush takes milliseconds of each answer, and what a
+power cut would take are the last seconds of answers that nobody has rated yet. Delivering is safe to repeat, and for several
 processes at once.
 """
 
@@ -19,9 +19,9 @@ from uuid import UUID
 from django.db import DataError, IntegrityError
 
 from rl.base.files import ABANDONED_SECONDS
-from rl.serving.gateway import begun
+from rl.serving.gateway import open_streams
+from rl.serving.gateway.answer_rows import store
 from rl.serving.gateway.spool import as_id, folder, path_of, set_aside
-from rl.serving.gateway.storing import store
 
 CHUNK = 100
 """Answers per transaction; a longer one would keep people's ratings waiting."""
@@ -35,7 +35,7 @@ def deliver_named(names: Iterable[str]) -> list[str]:
     any more, it may have been stored at this moment. Raises DatabaseError and OSError."""
     ids = {trace_id: name for name in names if (trace_id := as_id(name))}
     for trace_id in ids:
-        begun.rescue(trace_id)
+        open_streams.rescue(trace_id)
     deliver_these(trace_id for trace_id in ids if path_of(trace_id).exists())
     return list(ids.values())
 
@@ -46,7 +46,7 @@ def deliver_all() -> int:
         with suppress(FileNotFoundError):
             if partial.stat().st_mtime < time.time() - ABANDONED_SECONDS:
                 partial.unlink()
-    begun.rescue_all()
+    open_streams.rescue_all()
     return deliver_these(trace_id for path in folder().glob("*.json") if (trace_id := as_id(path.stem)))
 
 
@@ -63,7 +63,7 @@ def _deliver(documents: dict[UUID, Document]) -> int:
         store(documents)
     except OWN_FAULT as error:
         if len(documents) > 1:
-            return sum(_deliver({trace_id: one}) for trace_id, one in documents.items())
+            return sum(_deliver({trace_id: document}) for trace_id, document in documents.items())
         set_aside(path_of(next(iter(documents))), error)
         return 0
     for trace_id in documents:
@@ -72,12 +72,12 @@ def _deliver(documents: dict[UUID, Document]) -> int:
 
 
 def _read(trace_ids: Iterable[UUID]) -> dict[UUID, Document]:
-    found: dict[UUID, Document] = {}
+    documents: dict[UUID, Document] = {}
     for trace_id in trace_ids:
         try:
-            found[trace_id] = json.loads(path_of(trace_id).read_bytes())
+            documents[trace_id] = json.loads(path_of(trace_id).read_bytes())
         except FileNotFoundError:  # another process was first
             continue
         except ValueError as error:
             set_aside(path_of(trace_id), error)
-    return found
+    return documents

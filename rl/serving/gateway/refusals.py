@@ -61,5 +61,5 @@ def unkept(error: OSError) -> Refusal:
 
 def json_response(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     body = json.dumps(document, separators=(",", ":")).encode()
-    given = {"Cache-Control": "no-store", **(headers or {})}
-    return Response(body, status, given, media_type="application/json")
+    all_headers = {"Cache-Control": "no-store", **(headers or {})}
+    return Response(body, status, all_headers, media_type="application/json")

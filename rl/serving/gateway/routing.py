@@ -74,11 +74,11 @@ class KnownAgent:
 
     def serving(self, version_id: int | None) -> Served | None:
         """The deployment of a version that answers, else one that does not."""
-        return _answering([one for one in self.deployed if one.version_id == version_id])
+        return _answering([served for served in self.deployed if served.version_id == version_id])
 
     def pins(self) -> list[str]:
         """The names of what answers."""
-        return list(dict.fromkeys(one.version for one in self.deployed if one.upstream))
+        return list(dict.fromkeys(served.version for served in self.deployed if served.upstream))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +132,15 @@ def route(snapshot: Snapshot, key: KnownKey, model: str, unit: str, now: datetim
         known = sorted(visible.name for visible in snapshot.visible_to(key))
         raise UsageError(unknown_name("agent", name, known[:20]))
     if pinned:
-        return Route(agent, _pinned(agent, version))
+        return Route(agent, _find_pinned(agent, version))
     if agent.split and (side := agent.split.side_of(unit, now)):
         return Route(agent, _of_side(agent, side), agent.split.experiment_id, side.arm_id)
     return _in_use(agent)
 
 
-def _pinned(agent: KnownAgent, version: str) -> Served:
-    if found := _answering([one for one in agent.deployed if one.version.lower() == version.lower()]):
-        return found
+def _find_pinned(agent: KnownAgent, version: str) -> Served:
+    if pinned := _answering([served for served in agent.deployed if served.version.lower() == version.lower()]):
+        return pinned
     known = ", ".join(agent.pins())
     raise UsageError(
         f"{agent.name} has no deployment of {version[:100]!r}; " + (f"served: {known}" if known else "none is served")
@@ -149,7 +149,7 @@ def _pinned(agent: KnownAgent, version: str) -> Served:
 
 def _answering(rows: Sequence[Served]) -> Served | None:
     """The first that answers, else the first."""
-    return next((one for one in rows if one.upstream), rows[0] if rows else None)
+    return next((row for row in rows if row.upstream), rows[0] if rows else None)
 
 
 def _of_side(agent: KnownAgent, side: Side) -> Served:
@@ -160,7 +160,7 @@ def _of_side(agent: KnownAgent, side: Side) -> Served:
 def _in_use(agent: KnownAgent) -> Route:
     """The champion; without such a row the base model is in use. Where the champion is not served: the one before; where
     nothing was ever promoted: the newest. Never what a person went back from."""
-    champion = next((one for one in agent.deployed if one.alias == Deployment.Alias.CHAMPION), None)
+    champion = next((served for served in agent.deployed if served.alias == Deployment.Alias.CHAMPION), None)
     first = agent.serving(champion.version_id if champion else None)
     if first and first.upstream:
         return Route(agent, first)
@@ -172,7 +172,7 @@ def _in_use(agent: KnownAgent) -> Route:
 
 
 def _stand_ins(agent: KnownAgent, champion: Served | None) -> list[Served]:
-    answering = [one for one in agent.deployed if one.upstream]
+    answering = [served for served in agent.deployed if served.upstream]
     if champion:
-        return [one for one in answering if one.alias == Deployment.Alias.PREVIOUS]
-    return [] if any(one.alias for one in agent.deployed) else answering
+        return [served for served in answering if served.alias == Deployment.Alias.PREVIOUS]
+    return [] if any(served.alias for served in agent.deployed) else answering

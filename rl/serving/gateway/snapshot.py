@@ -13,7 +13,7 @@ from rl.serving.upstreams import upstream_of
 def load() -> Snapshot:
     deployed = defaultdict(list)
     for deployment in Deployment.objects.select_related("agent", "version").order_by("-created_at", "-pk"):
-        deployed[deployment.agent_id].append(_served(deployment))
+        deployed[deployment.agent_id].append(_read_deployment(deployment))
     splits = _splits()
     agents = {
         row.name.lower(): KnownAgent(
@@ -30,7 +30,7 @@ def load() -> Snapshot:
     return Snapshot(agents, _keys())
 
 
-def _served(row: Deployment) -> Served:
+def _read_deployment(row: Deployment) -> Served:
     upstream, problem = None, ""
     try:
         upstream = upstream_of(row)

@@ -37,7 +37,7 @@ def as_id(name: str) -> UUID | None:
 def write(trace_id: UUID, document: Mapping[str, Any]) -> None:
     """Raises OSError, and leaves nothing behind then."""
     partial = folder() / f".{trace_id}.partial"
-    descriptor = created(partial)
+    descriptor = create(partial)
     try:
         write_whole(descriptor, as_line(document))
         partial.replace(path_of(trace_id))
@@ -64,7 +64,7 @@ def set_aside(path: Path, error: Exception) -> None:
         path.rename(path.with_name(f"{path.name}.broken"))
 
 
-def created(path: Path) -> int:
+def create(path: Path) -> int:
     """A new file of our own, open. Raises OSError."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     try:

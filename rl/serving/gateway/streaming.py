@@ -1,4 +1,4 @@
-"""Passes an upstream's event stream on, piece by piece as it comes, and keeps what was said."""
+"""Passes an upstream's event stream on, piece by piece as it comes, and records what was said."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from rl.serving.activity import note_request
 from rl.serving.gateway.exchange import Exchange
-from rl.serving.gateway.keeping import Keeper
+from rl.serving.gateway.recorder import Recorder
 from rl.serving.gateway.refusals import Refusal, unkept
 from rl.serving.gateway.upstream import Piece, pieces
 
@@ -31,35 +31,35 @@ Result = TypeVar("Result")
 class EventStream(Response):
     media_type = "text/event-stream"
 
-    def __init__(self, exchange: Exchange, upstream: httpx.Response, keeper: Keeper) -> None:
+    def __init__(self, exchange: Exchange, upstream: httpx.Response, recorder: Recorder) -> None:
         super().__init__(headers=exchange.headers())
         del self.headers["content-length"]
-        self._exchange, self._upstream, self._keeper = exchange, upstream, keeper
+        self._exchange, self._upstream, self._recorder = exchange, upstream, recorder
         self._noted = 0.0
         self._lines: list[bytes] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer = self._exchange.answer
-        self._keeper.watch()
+        self._recorder.watch()
         try:
             await unless_gone(receive, self._run(send))
         finally:
             if self._timer:
                 self._timer.cancel()
             answer.error = answer.error or ("" if answer.complete else CUT_OFF)
-            self._keeper.keep(self._exchange)
+            self._recorder.record(self._exchange)
             await self._upstream.aclose()
 
     async def _run(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         last = await self._pass_on(send)
-        if error := await self._keeper.kept(self._exchange):
+        if error := await self._recorder.record_and_wait(self._exchange):
             last = _event(unkept(error).body())
         await send({"type": "http.response.body", "body": last})
 
     async def _pass_on(self, send: Send) -> bytes:
-        """What is still to be sent, once the answer is kept."""
+        """What is still to be sent, once the answer is recorded."""
         answer = self._exchange.answer
         try:
             async for piece in pieces(self._exchange, self._upstream):
@@ -80,7 +80,7 @@ class EventStream(Response):
         """The chunk with the usage goes to clients that asked for it."""
         if not piece:
             return _SIGN_OF_LIFE
-        if not self._exchange.asked.wants_usage and "usage" in piece:
+        if not self._exchange.request.wants_usage and "usage" in piece:
             piece = {name: value for name, value in piece.items() if name != "usage"}
             if not piece["choices"]:
                 return b""
@@ -91,7 +91,7 @@ class EventStream(Response):
         line = event.removeprefix(_DATA).rstrip()
         if self._lines is None:
             self._lines = []
-            if error := await self._keeper.begin(self._exchange, line):
+            if error := await self._recorder.begin(self._exchange, line):
                 raise unkept(error)
             return
         self._lines.append(line + b"\n")
@@ -99,7 +99,7 @@ class EventStream(Response):
             self._timer = asyncio.get_running_loop().call_later(RECORD_SECONDS, self._write_lines)
 
     def _write_lines(self) -> None:
-        self._keeper.add(self._exchange, b"".join(self._lines or ()))
+        self._recorder.add(self._exchange, b"".join(self._lines or ()))
         self._lines, self._timer = [], None
 
     def _note(self) -> None:
@@ -111,7 +111,7 @@ class EventStream(Response):
 
 async def unless_gone(receive: Receive, work: Coroutine[Any, Any, Result]) -> Result | None:
     """The result; None when the client went away first: the work is cancelled then. The request's body has been read."""
-    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_left(receive))
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_wait_until_gone(receive))
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         return working.result() if working.done() else None
@@ -122,7 +122,7 @@ async def unless_gone(receive: Receive, work: Coroutine[Any, Any, Result]) -> Re
             await asyncio.wait({working})
 
 
-async def _left(receive: Receive) -> None:
+async def _wait_until_gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 

@@ -48,10 +48,10 @@ class Table:
     async def fresh(self) -> Snapshot:
         """For what the snapshot does not know: it may have been made just now. Waits for two seconds at most."""
         if time.monotonic() - self._read_at > FRESH_SECONDS:
-            await asyncio.wait({self._started()}, timeout=PATIENCE_SECONDS)
+            await asyncio.wait({self._start_reading()}, timeout=PATIENCE_SECONDS)
         return self.snapshot
 
-    def _started(self) -> asyncio.Task[None]:
+    def _start_reading(self) -> asyncio.Task[None]:
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read())
         return self._reading
@@ -59,7 +59,7 @@ class Table:
     async def _keep(self) -> None:
         while True:
             await asyncio.sleep(REFRESH_SECONDS)
-            await asyncio.wait({self._started()})
+            await asyncio.wait({self._start_reading()})
 
     async def _read(self) -> None:
         try:

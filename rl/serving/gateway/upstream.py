@@ -39,7 +39,7 @@ async def ask(client: httpx.AsyncClient, exchange: Exchange) -> httpx.Response:
     """An answer with 2xx whose body is still to be read; whoever gets it closes it. Raises Refusal."""
     route = exchange.route
     assert route.served.upstream is not None  # noqa: S101  whoever has none does not get here
-    body = json.dumps(exchange.asked.for_upstream(route), separators=(",", ":")).encode()
+    body = json.dumps(exchange.request.for_upstream(route), separators=(",", ":")).encode()
     headers = {"Content-Type": "application/json", **route.served.upstream.headers}
     try:
         url = f"{route.served.upstream.base_url}/chat/completions"
@@ -47,11 +47,11 @@ async def ask(client: httpx.AsyncClient, exchange: Exchange) -> httpx.Response:
         if response.is_success:
             return response
         try:
-            raise _refused(route.served.version, response.status_code, response.headers, await response.aread())
+            raise _explain_refusal(route.served.version, response.status_code, response.headers, await response.aread())
         finally:
             await response.aclose()
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise _lost(route.served.version, error) from None
+        raise _explain_loss(route.served.version, error) from None
 
 
 async def completion(exchange: Exchange, response: httpx.Response) -> Piece:
@@ -60,13 +60,13 @@ async def completion(exchange: Exchange, response: httpx.Response) -> Piece:
     try:
         body = await response.aread()
     except httpx.HTTPError as error:
-        raise _lost(version, error) from None
+        raise _explain_loss(version, error) from None
     finally:
         await response.aclose()
-    found = _json(body)
-    if not isinstance(found.get("choices"), list):
+    document = _json(body)
+    if not isinstance(document.get("choices"), list):
         raise broken_upstream(version, "did not answer with a chat completion")
-    return found
+    return document
 
 
 async def pieces(exchange: Exchange, response: httpx.Response) -> AsyncIterator[Piece]:
@@ -83,40 +83,40 @@ async def pieces(exchange: Exchange, response: httpx.Response) -> AsyncIterator[
                 return
             yield _chunk(version, data)
     except httpx.HTTPError as error:
-        raise _lost(version, error) from None
+        raise _explain_loss(version, error) from None
     if not exchange.answer.is_finished:
         raise broken_upstream(version, "ended the stream before the answer was complete")
 
 
 async def _lines(response: httpx.Response) -> AsyncIterator[bytes]:
     """Ends of lines are those of bytes: httpx would break a line at every U+2028 inside of a text."""
-    begun = b""
+    rest = b""
     async for data in response.aiter_raw():
-        *lines, begun = (begun + data).split(b"\n")
+        *lines, rest = (rest + data).split(b"\n")
         for line in lines:
             yield line.rstrip(b"\r")
-    if begun:
-        yield begun
+    if rest:
+        yield rest
 
 
 def _chunk(version: str, data: bytes) -> Piece:
-    found = _json(data)
-    if error := found.get("error"):
-        raise broken_upstream(version, f"broke off: {_said(error)}")
-    if "choices" not in found:
-        raise broken_upstream(version, "sent what is no chunk of a chat completion")
-    return found
+    document = _json(data)
+    if error := document.get("error"):
+        raise broken_upstream(version, f"broke off: {_message_of(error)}")
+    if "choices" not in document:
+        raise broken_upstream(version, "sent what is not a chunk of a chat completion")
+    return document
 
 
 def _json(data: bytes) -> Piece:
     try:
-        found = json.loads(data)
+        document = json.loads(data)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
-def _lost(version: str, error: Exception) -> Refusal:
+def _explain_loss(version: str, error: Exception) -> Refusal:
     if isinstance(error, httpx.ConnectTimeout):
         return broken_upstream(version, "cannot be reached: it does not take connections")
     if isinstance(error, httpx.TimeoutException):
@@ -126,26 +126,26 @@ def _lost(version: str, error: Exception) -> Refusal:
     return broken_upstream(version, f"broke the connection ({type(error).__name__})")
 
 
-def _refused(version: str, status: int, headers: httpx.Headers, body: bytes) -> Refusal:
+def _explain_refusal(version: str, status: int, headers: httpx.Headers, body: bytes) -> Refusal:
     """A 4xx is the client's, in OpenAI's shape."""
     document = _json(body)
     error = document.get("error", document.get("detail", document.get("message")))
     if status in OURS or not 400 <= status < 500:
-        return broken_upstream(version, f"answered {status}: {_said(error) or 'no reason'}")
-    given = error if isinstance(error, dict) else {}
+        return broken_upstream(version, f"answered {status}: {_message_of(error) or 'no reason'}")
+    details = error if isinstance(error, dict) else {}
     return Refusal(
         status,
-        _said(error) or f"the server of {version} refused the request",
-        kind=_text(given.get("type")),
-        param=_text(given.get("param")) or None,
-        code=_text(given.get("code")) or None,
+        _message_of(error) or f"the server of {version} refused the request",
+        kind=_text(details.get("type")),
+        param=_text(details.get("param")) or None,
+        code=_text(details.get("code")) or None,
         headers={"Retry-After": headers["retry-after"]} if "retry-after" in headers else {},
     )
 
 
-def _said(error: object) -> str:
-    found = error.get("message") if isinstance(error, dict) else error
-    return _text(found)[:1000]
+def _message_of(error: object) -> str:
+    message = error.get("message") if isinstance(error, dict) else error
+    return _text(message)[:1000]
 
 
 def _text(value: object) -> str:

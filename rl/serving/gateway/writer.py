@@ -14,8 +14,8 @@ from uuid import UUID
 from django.db import close_old_connections, connections
 
 from rl.serving.gateway import pending, spool
-from rl.serving.gateway.begun import Begun
-from rl.serving.gateway.storing import Unanswered, store
+from rl.serving.gateway.answer_rows import Unanswered, store
+from rl.serving.gateway.open_streams import OpenStreams
 
 GATHER_SECONDS: Final = 0.25
 """Answers that end within it share a transaction."""
@@ -34,7 +34,7 @@ class Writer:
         self._unanswered: list[Unanswered] = []
         self._stopping = threading.Event()
         self._was_refused = False
-        self._begun = Begun()
+        self._open_streams = OpenStreams()
 
     def start(self) -> None:
         """Begins with what dead processes left behind."""
@@ -47,27 +47,27 @@ class Writer:
         self._rows.join(STOP_SECONDS)
 
     def begin(self, trace_id: UUID, document: Mapping[str, Any], piece: bytes) -> Future[OSError | None]:
-        """Done when the beginning of a stream is in its file, or with what kept it from there."""
-        return self._files.submit(_told, self._begun.begin, trace_id, document, piece)
+        """Done when the beginning of a stream is in its file, or with the error that prevented it."""
+        return self._files.submit(_try_to_write, self._open_streams.begin, trace_id, document, piece)
 
     def add(self, trace_id: UUID, pieces: bytes) -> None:
         """What the stream went on to say."""
-        self._files.submit(_told, self._begun.add, trace_id, pieces)
+        self._files.submit(_try_to_write, self._open_streams.add, trace_id, pieces)
 
     def drop(self, trace_id: UUID) -> None:
         """A stream that ended without a word."""
-        self._files.submit(self._begun.end, trace_id)
+        self._files.submit(self._open_streams.end, trace_id)
 
     def keep(self, trace_id: UUID, document: Mapping[str, Any]) -> Future[OSError | None]:
-        """Done when the answer is in its file, or with what kept it from there: then what was begun is left."""
+        """Done when the answer is in its file, or with the error that prevented it: then what was begun is left."""
         return self._files.submit(self._keep, trace_id, document)
 
     def count(self, unanswered: Unanswered) -> None:
         self._queue.put(unanswered)
 
     def _keep(self, trace_id: UUID, document: Mapping[str, Any]) -> OSError | None:
-        error = _told(spool.write, trace_id, document)
-        self._begun.end(trace_id, keep=error is not None)
+        error = _try_to_write(spool.write, trace_id, document)
+        self._open_streams.end(trace_id, keep=error is not None)
         if error is None:
             self._queue.put(trace_id)
         return error
@@ -117,9 +117,9 @@ class Writer:
         return not self._was_refused
 
 
-def _told(work: Callable[..., object], trace_id: UUID, *given: Any) -> OSError | None:
+def _try_to_write(work: Callable[..., object], trace_id: UUID, *arguments: Any) -> OSError | None:
     try:
-        work(trace_id, *given)
+        work(trace_id, *arguments)
     except OSError as error:
         log.error("the file of the answer %s cannot be written: %s", trace_id, error)
         return error

@@ -40,15 +40,15 @@ class ApiKeyAuthentication(BaseAuthentication):
         header = request.headers.get("Authorization", "")
         if not header:
             return None
-        scheme, _, key = header.partition(" ")
-        if scheme.lower() != "bearer" or not key.strip():
+        scheme, _, secret = header.partition(" ")
+        if scheme.lower() != "bearer" or not secret.strip():
             raise AuthenticationFailed("send the API key as 'Authorization: Bearer sk_…'")
-        found = self._find(key.strip())
-        if found is None:
+        key = self._find(secret.strip())
+        if key is None:
             raise AuthenticationFailed("this API key is unknown, was revoked, or has expired")
-        _note_use(found)
-        audit.name_caller(f"key:{found.pk} {found.name}")
-        return None, found
+        _note_use(key)
+        audit.name_caller(f"key:{key.pk} {key.name}")
+        return None, key
 
     def authenticate_header(self, request: Request) -> str:
         return 'Bearer realm="Ratchet API"'
@@ -63,7 +63,7 @@ class MayCall(BasePermission):
         method = str(request.method)
         if method not in view.allowed_methods:
             raise MethodNotAllowed(method)
-        require(request.auth, _needed(view, method), request)
+        require(request.auth, _needed_scope(view, method), request)
         return True
 
 
@@ -82,7 +82,7 @@ def require(key: ApiKey, scope: str | None, request: Request) -> None:
         raise PermissionDenied(f"this needs a key with the scope {scope!r}; the scopes of this key: {has}")
 
 
-def _needed(view: Any, method: str) -> str | None:
+def _needed_scope(view: Any, method: str) -> str | None:
     scopes = getattr(view, "scopes", {})
     return scopes.get(method, {"HEAD": scopes.get("GET"), "OPTIONS": READ}.get(method))
 

@@ -37,14 +37,14 @@ class ApiView(GenericAPIView):
     def filter_queryset(self, queryset: QuerySet) -> QuerySet:
         return super().filter_queryset(visible_to(self.key, queryset))
 
-    def checked(self, serializer: type[BaseSerializer]) -> dict[str, Any]:
+    def check_body(self, serializer: type[BaseSerializer]) -> dict[str, Any]:
         """The request body. Raises ValidationError."""
         bound = serializer(data=self.request.data)
         bound.is_valid(raise_exception=True)
         return bound.validated_data
 
-    def listed(self, serializer: type[BaseSerializer]) -> Any:
-        """One page of the rows that the query parameters ask for. Raises ValidationError for a parameter that is none."""
+    def list_rows(self, serializer: type[BaseSerializer]) -> Any:
+        """One page of the rows that the query parameters ask for. Raises ValidationError for an unknown parameter."""
         self.refuse_unknown_parameters(
             *(self.filterset_class.base_filters if self.filterset_class else ()), "cursor", "limit"
         )
@@ -53,9 +53,9 @@ class ApiView(GenericAPIView):
 
     def refuse_unknown_parameters(self, *known: str) -> None:
         """Empty ones too: a filter whose value got lost would give everything. Raises ValidationError."""
-        given = self.request.query_params
-        errors = {name: ["must not be empty; leave it out"] for name in known if given.get(name) == ""}
-        unknown = sorted(set(given) - set(known))
+        parameters = self.request.query_params
+        errors = {name: ["must not be empty; leave it out"] for name in known if parameters.get(name) == ""}
+        unknown = sorted(set(parameters) - set(known))
         errors |= {name: [unknown_name("parameter", name, sorted(known))] for name in unknown}
         if errors:
             raise ValidationError(errors)

@@ -29,14 +29,14 @@ class Stored:
 
 
 def store(items: Sequence[Any], key: ApiKey) -> list[Stored | APIException]:
-    """What became of each, in order. Agents that an unbound key names are made. Raises RunConflict when others keep storing
-    the same."""
-    read = [_read(item, key) for item in items]
-    records = [one for one in read if isinstance(one, ImportedTrace)]
+    """What became of each, in order. Agents that an unbound key names are created. Raises RunConflict when others keep
+    storing the same."""
+    parsed = [_read(item, key) for item in items]
+    records = [record for record in parsed if isinstance(record, ImportedTrace)]
     here = _here(records, key)
     traces = TraceStore(SOURCE, agent=key.agent).take(records)
     stored = iter([_result(record, trace, here) for record, trace in zip(records, traces, strict=True)])
-    return [next(stored) if isinstance(one, ImportedTrace) else one for one in read]
+    return [next(stored) if isinstance(record, ImportedTrace) else record for record in parsed]
 
 
 def _read(item: Any, key: ApiKey) -> ImportedTrace | APIException:
@@ -54,9 +54,9 @@ def _read(item: Any, key: ApiKey) -> ImportedTrace | APIException:
 
 def _here(records: Sequence[ImportedTrace], key: ApiKey) -> set[_Key]:
     """Agent (lower case) and external id of those that are stored."""
-    rows = visible_to(key, Trace.objects.order_by())
-    found = by_external_id(rows, [record.external_id for record in records])
-    return {(name.lower(), external_id or "") for name, external_id in found.values_list("agent__name", "external_id")}
+    visible = visible_to(key, Trace.objects.order_by())
+    rows = by_external_id(visible, [record.external_id for record in records])
+    return {(name.lower(), external_id or "") for name, external_id in rows.values_list("agent__name", "external_id")}
 
 
 def _result(record: ImportedTrace, trace: Trace | None, here: set[_Key]) -> Stored | APIException:

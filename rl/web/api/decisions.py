@@ -58,7 +58,7 @@ class DecisionList(ApiView):
         result = store([request.data], self.key)[0]
         if isinstance(result, APIException):
             raise result
-        return Response(_named(result.trace), status=success(result.created))
+        return Response(_identify(result.trace), status=success(result.created))
 
 
 class DecisionBulk(ApiView):
@@ -83,8 +83,8 @@ class DecisionBulk(ApiView):
         return Response({"results": results}, status=status.HTTP_207_MULTI_STATUS)
 
 
-class _Later(ApiView):
-    """What is said of a decision that is stored."""
+class _FollowUp(ApiView):
+    """Feedback on, or outcomes of, a decision that is stored."""
 
     scopes = {"POST": INGEST}
     queryset = Trace.objects.all()
@@ -93,25 +93,25 @@ class _Later(ApiView):
         """By our id, or by the caller's own. Raises NotFound, and BadRequest where agents share the id."""
         rows = visible_to(self.key, Trace.objects.select_related("agent").only("agent__name", *_COLUMNS))
         rows = rows.filter(action__isnull=False)
-        if (own := _uuid(reference)) and (found := rows.filter(pk=own).first()):
-            return found
+        if (own := _uuid(reference)) and (trace := rows.filter(pk=own).first()):
+            return trace
         return _only([] if unstorable(reference) else list(by_external_id(rows, [reference], agent_type)), reference)
 
-    def say(self, trace: Trace, said: Sequence[ImportedFeedback], ignored: list[str]) -> Response:
-        found: list[Feedback] = []
-        for one in said:
+    def record(self, trace: Trace, entries: Sequence[ImportedFeedback], ignored: list[str]) -> Response:
+        new: list[Feedback] = []
+        for entry in entries:
             try:
-                found.append(_event(trace, one, self.key))
+                new.append(_event(trace, entry, self.key))
             except UsageError as error:
-                ignored.append(f"{one.metric or one.kind}: {error}")
-        ratings = [event for event in found if event.kind == Feedback.Kind.RATING]
-        others = [event for event in found if event.kind != Feedback.Kind.RATING]
-        recorded = sum(one.changed for one in (*feedback.record(ratings), *feedback.append(others)))
-        answer = {**_named(trace), "recorded": recorded, "ignored": ignored}
+                ignored.append(f"{entry.metric or entry.kind}: {error}")
+        ratings = [event for event in new if event.kind == Feedback.Kind.RATING]
+        others = [event for event in new if event.kind != Feedback.Kind.RATING]
+        recorded = sum(rated.changed for rated in (*feedback.record(ratings), *feedback.append(others)))
+        answer = {**_identify(trace), "recorded": recorded, "ignored": ignored}
         return Response(answer, status=success(recorded > 0))
 
 
-class DecisionFeedback(_Later):
+class DecisionFeedback(_FollowUp):
     serializer_class = DecisionFeedbackIn
 
     @operation(
@@ -127,16 +127,16 @@ class DecisionFeedback(_Later):
         "becomes a correction. The id is Ratchet's or your own.",
     )
     def post(self, request: Request, pk: str) -> Response:
-        data = _as_sent(self.checked(DecisionFeedbackIn))
+        data = _as_sent(self.check_body(DecisionFeedbackIn))
         trace = self.find(pk, data.get("agentType"))
         about = trace.details.get("decision")
         user = data.get("userId") or (about.get("userId") if isinstance(about, dict) else None)
-        said = decisions.user_feedback({**data, "userId": user}, trace.action)
-        known = data.get("userCorrection") is not None and all(one.kind != "correction" for one in said)
-        return self.say(trace, said, ["userCorrection: it is the action itself"] if known else [])
+        entries = decisions.user_feedback({**data, "userId": user}, trace.action)
+        known = data.get("userCorrection") is not None and all(entry.kind != "correction" for entry in entries)
+        return self.record(trace, entries, ["userCorrection: it is the action itself"] if known else [])
 
 
-class DecisionOutcomes(_Later):
+class DecisionOutcomes(_FollowUp):
     serializer_class = DecisionOutcomesIn
 
     @operation(
@@ -151,9 +151,9 @@ class DecisionOutcomes(_Later):
         description="Each number, true (1) or false (0) becomes an outcome. The id is Ratchet's or your own.",
     )
     def post(self, request: Request, pk: str) -> Response:
-        data = _as_sent(self.checked(DecisionOutcomesIn))
+        data = _as_sent(self.check_body(DecisionOutcomesIn))
         ignored = [f"{name}: neither a number nor true or false" for name in decisions.unmeasured(data)]
-        return self.say(self.find(pk, data.get("agentType")), decisions.outcomes(data), ignored)
+        return self.record(self.find(pk, data.get("agentType")), decisions.outcomes(data), ignored)
 
 
 _COLUMNS = ("external_id", "response", "action", "details")
@@ -162,10 +162,10 @@ _COLUMNS = ("external_id", "response", "action", "details")
 def _item(result: Stored | APIException) -> dict[str, Any]:
     if isinstance(result, APIException):
         return {"status": result.status_code, "problem": problem(result)}
-    return {"status": success(result.created), **_named(result.trace)}
+    return {"status": success(result.created), **_identify(result.trace)}
 
 
-def _named(trace: Trace) -> dict[str, Any]:
+def _identify(trace: Trace) -> dict[str, Any]:
     return {"id": trace.pk, "externalId": trace.external_id, "agentType": trace.agent.name}
 
 
@@ -177,23 +177,23 @@ def _uuid(reference: str) -> UUID | None:
 
 
 def _as_sent(checked: dict[str, Any]) -> dict[str, Any]:
-    """With the times as text again, as a decision's record has them."""
+    """The data with the times as text again, as a decision's record has them."""
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in checked.items()}
 
 
-def _only(found: list[Trace], reference: str) -> Trace:
-    if len(found) > 1:
-        names = ", ".join(sorted(trace.agent.name for trace in found))
+def _only(traces: list[Trace], reference: str) -> Trace:
+    if len(traces) > 1:
+        names = ", ".join(sorted(trace.agent.name for trace in traces))
         raise BadRequest(f"several agents have a decision {reference[:200]!r} ({names}): name one as 'agentType'")
-    if not found:
+    if not traces:
         raise NotFound(f"there is no decision {reference[:200]!r}, or this key is not for its agent")
-    return found[0]
+    return traces[0]
 
 
-def _event(trace: Trace, said: ImportedFeedback, key: Any) -> Feedback:
-    common: dict[str, Any] = {"rater": said.rater, "source": SOURCE, "api_key": key, "rated_at": said.rated_at}
-    if said.kind == "rating":
-        return events.rating(trace, scale=said.scale, value=float(said.value or 0), tags=said.tags, **common)
-    if said.kind == "correction":
-        return events.correction(trace, text=said.text, **common)
-    return events.observation(trace, metric=said.metric, value=float(said.value or 0), **common)
+def _event(trace: Trace, opinion: ImportedFeedback, key: Any) -> Feedback:
+    common: dict[str, Any] = {"rater": opinion.rater, "source": SOURCE, "api_key": key, "rated_at": opinion.rated_at}
+    if opinion.kind == "rating":
+        return events.rating(trace, scale=opinion.scale, value=float(opinion.value or 0), tags=opinion.tags, **common)
+    if opinion.kind == "correction":
+        return events.correction(trace, text=opinion.text, **common)
+    return events.observation(trace, metric=opinion.metric, value=float(opinion.value or 0), **common)

@@ -16,7 +16,7 @@ from rl.models import ApiKey, Feedback
 from rl.web.api.auth import INGEST, RATE, READ, ApiKeyAuthentication, rater_for
 from rl.web.api.base import ApiView, success
 from rl.web.api.feedback_lines import FeedbackLines, Lines, LinesParser, store
-from rl.web.api.feedback_writing import OUT, SOURCE, find_trace, said
+from rl.web.api.feedback_writing import OUT, SOURCE, find_trace, store_feedback
 from rl.web.api.filters import FeedbackFilter
 from rl.web.api.known import find_key
 from rl.web.api.openapi import BAD_BODY, operation
@@ -43,7 +43,7 @@ class FeedbackList(ApiView):
         "list_feedback", "List feedback, newest first", {200: FeedbackOut(many=True)}, 400, 404, tags=["feedback"]
     )
     def get(self, request: Request) -> Response:
-        return self.listed(FeedbackOut)
+        return self.list_rows(FeedbackOut)
 
     @operation(
         "send_feedback",
@@ -62,7 +62,7 @@ class FeedbackList(ApiView):
     def post(self, request: Request) -> Response:
         if isinstance(request.data, Lines):
             return Response({"results": store(self.key, request.data)}, status=status.HTTP_207_MULTI_STATUS)
-        rated = said(self.key, request.data)
+        rated = store_feedback(self.key, request.data)
         return Response(OUT.to_representation(rated.event), status=success(rated.created))
 
 
@@ -92,9 +92,9 @@ class FeedbackRetract(ApiView):
     )
     def post(self, request: Request, **kwargs: Any) -> Response:
         event = self.get_object()
-        name = self.checked(RetractById).get("rater")
+        name = self.check_body(RetractById).get("rater")
         rater = rater_for(self.key, name) if name else event.rater
-        return _retracted(event, rater, self.key)
+        return _retract(event, rater, self.key)
 
 
 class OwnRatingRetract(ApiView):
@@ -112,12 +112,12 @@ class OwnRatingRetract(ApiView):
         request=RetractOwn,
     )
     def post(self, request: Request) -> Response:
-        data = self.checked(RetractOwn)
+        data = self.check_body(RetractOwn)
         rater = rater_for(self.key, data["rater"])
         trace = find_trace(self.key, data["trace"])
-        return _retracted(feedback.current_rating(trace, rater), rater, self.key)
+        return _retract(feedback.current_rating(trace, rater), rater, self.key)
 
 
-def _retracted(event: Feedback | None, rater: str, key: ApiKey) -> Response:
+def _retract(event: Feedback | None, rater: str, key: ApiKey) -> Response:
     done = event is not None and feedback.retract(event, rater=rater, source=SOURCE, api_key=key)
     return Response({"retracted": done})

@@ -15,8 +15,8 @@ from rl.collect.feedback.events import UnreadTrace, rating
 from rl.collect.feedback.write import CHUNK, Rated, UnknownTrace, record_each
 from rl.models import ApiKey, Feedback
 from rl.web.api.base import success
-from rl.web.api.feedback_writing import checked_kind, common, stored
-from rl.web.api.parsers import decoded
+from rl.web.api.feedback_writing import check_kind, common, store_checked
+from rl.web.api.parsers import parse_json
 from rl.web.api.problems import TooLarge, problem_response
 from rl.web.api.serializers.fields import ObjectField
 
@@ -38,12 +38,12 @@ class LinesParser(BaseParser):
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
         """Gives Lines. Raises ParseError and TooLarge."""
-        found = [(number, line) for number, line in enumerate(stream.read().split(b"\n"), 1) if line.strip()]
-        if not found:
+        lines = [(number, line) for number, line in enumerate(stream.read().split(b"\n"), 1) if line.strip()]
+        if not lines:
             raise ParseError("there is not a single line with an object")
-        if len(found) > MOST:
-            raise TooLarge(f"at most {MOST} lines at a time, not {len(found)}; send them in parts")
-        return Lines(found)
+        if len(lines) > MOST:
+            raise TooLarge(f"at most {MOST} lines at a time, not {len(lines)}; send them in parts")
+        return Lines(lines)
 
 
 class FeedbackLine(serializers.Serializer):
@@ -71,16 +71,16 @@ def _store_part(key: ApiKey, part: Iterable[tuple[int, bytes]]) -> list[Result]:
     ratings: dict[int, tuple[dict[str, Any], Feedback]] = {}
     for number, line in part:
         try:
-            kind, checked = checked_kind(key, decoded(line))
+            kind, checked = check_kind(key, parse_json(line))
             if kind == "rating":
                 ratings[number] = checked, _event(key, checked)
             else:
-                outcomes[number] = stored(key, kind, checked)
+                outcomes[number] = store_checked(key, kind, checked)
         except (APIException, UsageError) as error:
             outcomes[number] = error
     together = record_each([event for _, event in ratings.values()])
     for (number, (checked, _)), outcome in zip(ratings.items(), together, strict=True):
-        outcomes[number] = _again(key, checked) if isinstance(outcome, UnknownTrace) else outcome
+        outcomes[number] = _try_again(key, checked) if isinstance(outcome, UnknownTrace) else outcome
     return [_result(number, outcomes[number]) for number in sorted(outcomes)]
 
 
@@ -89,10 +89,10 @@ def _event(key: ApiKey, checked: dict[str, Any]) -> Feedback:
     return rating(trace, scale=checked["scale"], value=checked["value"], **common(key, checked))
 
 
-def _again(key: ApiKey, checked: dict[str, Any]) -> Rated | Exception:
+def _try_again(key: ApiKey, checked: dict[str, Any]) -> Rated | Exception:
     """The gateway may have given the answer a moment ago."""
     try:
-        return stored(key, "rating", checked)
+        return store_checked(key, "rating", checked)
     except (APIException, UsageError) as error:
         return error
 

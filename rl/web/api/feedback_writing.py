@@ -22,12 +22,12 @@ IN = {kind: serializer() for kind, serializer in FEEDBACK_IN.items()}
 """Made once: making a serializer takes longer than using it, and using it changes nothing in it."""
 
 
-def said(key: ApiKey, data: Any) -> feedback.Rated:
+def store_feedback(key: ApiKey, data: Any) -> feedback.Rated:
     """Raises APIException or UsageError."""
-    return stored(key, *checked_kind(key, data))
+    return store_checked(key, *check_kind(key, data))
 
 
-def checked_kind(key: ApiKey, data: Any) -> tuple[str, dict[str, Any]]:
+def check_kind(key: ApiKey, data: Any) -> tuple[str, dict[str, Any]]:
     """The kind, and the checked data. Raises APIException."""
     kind = kind_of(data)
     if kind != "rating" and key.kind == ApiKey.Kind.PUBLISHABLE:
@@ -35,7 +35,7 @@ def checked_kind(key: ApiKey, data: Any) -> tuple[str, dict[str, Any]]:
     return kind, IN[kind].run_validation(data)
 
 
-def stored(key: ApiKey, kind: str, checked: dict[str, Any]) -> feedback.Rated:
+def store_checked(key: ApiKey, kind: str, checked: dict[str, Any]) -> feedback.Rated:
     """``checked`` as the serializer of its kind gives it. Raises APIException or UsageError."""
     rated = _WRITERS[kind](key, checked, common(key, checked))
     agent = agents.get(rated.event.agent_id)
@@ -47,8 +47,8 @@ def stored(key: ApiKey, kind: str, checked: dict[str, Any]) -> feedback.Rated:
 
 def common(key: ApiKey, checked: dict[str, Any]) -> dict[str, Any]:
     """What all kinds say, as the writers of events take it. Raises ValidationError."""
-    given: dict[str, Any] = {name: checked[name] for name in ("tags", "notes", "rated_at") if name in checked}
-    return {"rater": rater_for(key, checked["rater"]), "source": SOURCE, "api_key": key, **given}
+    fields: dict[str, Any] = {name: checked[name] for name in ("tags", "notes", "rated_at") if name in checked}
+    return {"rater": rater_for(key, checked["rater"]), "source": SOURCE, "api_key": key, **fields}
 
 
 Writer = Callable[[ApiKey, dict[str, Any], dict[str, Any]], feedback.Rated]

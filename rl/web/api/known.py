@@ -11,7 +11,7 @@ from rl.models import Agent, ApiKey
 from rl.serving.gateway.table import REFRESH_SECONDS
 
 MOST = 10_000
-"""Of each kind; a process that meets more forgets all and begins anew."""
+"""Rows of each kind that a process remembers; when there are more, it forgets all and begins anew."""
 Name = TypeVar("Name", bound=Hashable)
 Row = TypeVar("Row")
 

@@ -62,51 +62,51 @@ class OtlpTraces(APIView):
         if media_type not in (PROTOBUF, JSON):
             raise exceptions.UnsupportedMediaType(media_type or "none", f"send {PROTOBUF} or {JSON}")
         key = key_of(request)
-        mapped = map_spans(decode(body_of(request), media_type), agent=_named(request, key))
+        mapped = map_spans(decode(body_of(request), media_type), agent=_agent_name(request, key))
         refused = [*mapped.refused, *_store(mapped, key)]
         return reply(request, _answer(refused, mapped.without_content))
 
 
-def _named(request: Request, key: ApiKey) -> str:
+def _agent_name(request: Request, key: ApiKey) -> str:
     """The agent that the key or the header names; empty: each span says itself whose it is."""
     if key.agent is not None:
         return key.agent.name
     header = request.headers.get(AGENT_HEADER, "")
     if header and not slug(header):
-        raise exceptions.ParseError(f"{AGENT_HEADER} {header[:100]!r} holds no name that an agent can have")
+        raise exceptions.ParseError(f"{AGENT_HEADER} {header[:100]!r} is not a name that an agent can have")
     return slug(header)
 
 
 def _store(mapped: Mapped, key: ApiKey) -> list[Rejected]:
     refused: list[Rejected] = []
-    names = sorted({one.agent for one in mapped.answers} | {one.agent for one in mapped.loose})
+    names = sorted({answer.agent for answer in mapped.answers} | {span.agent for span in mapped.loose})
     if len(names) > MOST_AGENTS:
         raise BadRequest(f"the spans are of {len(names)} agents; send those of at most {MOST_AGENTS} at a time")
-    pending.deliver_named(one.record.external_id for one in mapped.answers)  # the gateway knows them better
+    pending.deliver_named(answer.record.external_id for answer in mapped.answers)  # the gateway knows them better
     for name in names:
         refused += spans.store(
             key.agent or _agent(name),
-            [one for one in mapped.answers if one.agent == name],
-            [one for one in mapped.loose if one.agent == name],
+            [answer for answer in mapped.answers if answer.agent == name],
+            [span for span in mapped.loose if span.agent == name],
         )
     return refused
 
 
 def _agent(name: str) -> Agent:
-    """Made if there is none: an exporter cannot be told to wait until a person did."""
+    """Created if there is none: an exporter cannot wait until a person does."""
     return Agent.objects.get_or_create(name__iexact=name, defaults={"name": name})[0]
 
 
 def _answer(refused: Iterable[Rejected], without_content: int) -> ExportTraceServiceResponse:
     """With its partial success empty where all is well; a warning counts nothing as rejected."""
-    reasons = Counter(one.reason for one in refused)
-    said = [f"{count} refused: {reason}" for reason, count in reasons.most_common(20)]
+    reasons = Counter(rejected.reason for rejected in refused)
+    messages = [f"{count} refused: {reason}" for reason, count in reasons.most_common(20)]
     if without_content:
-        said.append(f"{without_content} model calls {NO_CONTENT}")
+        messages.append(f"{without_content} model calls {NO_CONTENT}")
     answer = ExportTraceServiceResponse()
-    if said:
+    if messages:
         answer.partial_success.rejected_spans = sum(reasons.values())
-        answer.partial_success.error_message = "; ".join(said)[:LONGEST_MESSAGE]
+        answer.partial_success.error_message = "; ".join(messages)[:LONGEST_MESSAGE]
         log.warning("spans: %s", answer.partial_success.error_message)
     return answer
 

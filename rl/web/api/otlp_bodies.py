@@ -51,8 +51,8 @@ def body_of(request: Request) -> bytes:
     encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip", "deflate"):
         raise UnknownEncoding
-    sent = _read(request)
-    return sent if encoding == "identity" else _inflated(sent)
+    body = _read(request)
+    return body if encoding == "identity" else _inflate(body)
 
 
 def _read(request: Request) -> bytes:
@@ -62,10 +62,10 @@ def _read(request: Request) -> bytes:
     return body
 
 
-def _inflated(sent: bytes) -> bytes:
+def _inflate(compressed: bytes) -> bytes:
     inflater = zlib.decompressobj(GZIP_OR_ZLIB)
     try:
-        body = inflater.decompress(sent, settings.MAX_OTLP_REQUEST_BYTES + 1)
+        body = inflater.decompress(compressed, settings.MAX_OTLP_REQUEST_BYTES + 1)
     except zlib.error as error:
         raise BadRequest(f"the body is not compressed as it says: {error}") from None
     if len(body) > settings.MAX_OTLP_REQUEST_BYTES:

@@ -16,18 +16,18 @@ class StrictJSONParser(JSONParser):
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
         """Raises ParseError with the position."""
-        return decoded(stream.read())
+        return parse_json(stream.read())
 
 
-def decoded(body: bytes) -> Any:
+def parse_json(body: bytes) -> Any:
     """Raises ParseError with the position."""
-    document = _decoded(body)
+    document = _decode(body)
     if problem := unstorable(document):
         raise ParseError(f"{place_of_unstorable(document) or 'the document'} {problem}")
     return document
 
 
-def _decoded(body: bytes) -> Any:
+def _decode(body: bytes) -> Any:
     try:
         return _DECODER.decode(body.decode("utf-8"))
     except UnicodeDecodeError as error:

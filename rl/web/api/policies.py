@@ -63,7 +63,7 @@ class PolicyFeedback(ApiView):
         "there is none of this name, unless the key is for another.",
     )
     def post(self, request: Request, agent: str) -> Response:
-        data = self.checked(PolicyFeedbackIn)
+        data = self.check_body(PolicyFeedbackIn)
         answer = scored_answer(data["prompt"], data["response"], data.get("runId") or "", timezone.now())
         record = replace(answer, agent=_agent_name(self.key, agent))
         if reason := problem(record):
@@ -81,8 +81,8 @@ class PolicyFeedback(ApiView):
             api_key=self.key,
         )
         event = rated.event
-        told = {"id": event.pk, "agentId": trace.agent.name, "score": event.value, "createdAt": event.created_at}
-        return Response(told, status=success(rated.changed))
+        document = {"id": event.pk, "agentId": trace.agent.name, "score": event.value, "createdAt": event.created_at}
+        return Response(document, status=success(rated.changed))
 
 
 class TrainPolicy(ApiView):
@@ -104,13 +104,13 @@ class TrainPolicy(ApiView):
     )
     def post(self, request: Request, agent: str) -> Response:
         self.refuse_unknown_parameters("wait")
-        found = _agent(self.key, agent)
+        trained_agent = _agent(self.key, agent)
         waits = _is_true(request.query_params.get("wait", "false"))
-        given = _training_options(request)
+        options = _training_options(request)
         try:
-            if given.pop("dryRun"):
-                return Response(policies.estimated(found, given))
-            run = policies.train(found, given)
+            if options.pop("dryRun"):
+                return Response(policies.estimated(trained_agent, options))
+            run = policies.train(trained_agent, options)
         except NotEnoughData as error:
             raise BadRequest(str(error)) from error
         return RunResponse(run, waits=waits)
@@ -160,10 +160,10 @@ class PolicyList(ApiView):
 
 def _agent(key: ApiKey, name: str) -> Agent:
     """Raises NotFound, also for an agent that the key is not for."""
-    found = None if unstorable(name) else agents_named([name]).get(name.lower())
-    if found is None or key.agent_id not in (None, found.pk):
+    agent = None if unstorable(name) else agents_named([name]).get(name.lower())
+    if agent is None or key.agent_id not in (None, agent.pk):
         raise NotFound(f"there is no agent {name[:100]!r}, or this key is not for it")
-    return found
+    return agent
 
 
 def _agent_name(key: ApiKey, name: str) -> str:
@@ -187,10 +187,10 @@ class RunResponse(Response):
         """``waits``: the front holds the answer until then, without a thread."""
         url = reverse("api-policy-run", args=[run.agent.name, run.pk])
         super().__init__(policies.as_result(run, url), status=_status(run), headers={"Location": url})
-        self.later = Later(run.pk, lambda: _rendered(run.pk, url)) if waits and run.is_active else None
+        self.later = Later(run.pk, lambda: _render(run.pk, url)) if waits and run.is_active else None
 
 
-def _rendered(pk: int, url: str) -> tuple[int, bytes]:
+def _render(pk: int, url: str) -> tuple[int, bytes]:
     run = TrainingRun.objects.select_related("agent", "version__agent").get(pk=pk)
     return _status(run), JSONRenderer().render(policies.as_result(run, url))
 

@@ -70,8 +70,8 @@ def problem(error: exceptions.APIException) -> dict[str, Any]:
 
 
 def document(code: str, status: HTTPStatus, detail: str) -> dict[str, Any]:
-    named = TYPE_PREFIX + code.replace("_", "-")
-    return {"type": named, "title": status.phrase, "status": status.value, "detail": detail}
+    problem_type = TYPE_PREFIX + code.replace("_", "-")
+    return {"type": problem_type, "title": status.phrase, "status": status.value, "detail": detail}
 
 
 def summary(error: exceptions.ValidationError) -> str:
@@ -103,11 +103,11 @@ def _as_api_exception(error: Exception) -> exceptions.APIException | None:
 
 
 def _pointers(detail: Any, pointer: str = "") -> Iterator[dict[str, str]]:
-    """Flattens REST framework's nested errors; a pointer (RFC 6901) names the place in the request body."""
+    """Flattens REST framework's nested errors; a pointer (RFC 6901) says where in the request body it is."""
     if isinstance(detail, Mapping):
         for name, inner in detail.items():
             own = name == api_settings.NON_FIELD_ERRORS_KEY
-            yield from _pointers(inner, pointer if own else f"{pointer}/{_escaped(str(name))}")
+            yield from _pointers(inner, pointer if own else f"{pointer}/{_escape(str(name))}")
     elif isinstance(detail, list):
         for index, inner in enumerate(detail):
             nested = isinstance(inner, (Mapping, list))
@@ -116,5 +116,5 @@ def _pointers(detail: Any, pointer: str = "") -> Iterator[dict[str, str]]:
         yield {"pointer": pointer, "detail": str(detail)}
 
 
-def _escaped(name: str) -> str:
+def _escape(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")

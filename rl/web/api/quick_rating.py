@@ -21,9 +21,9 @@ from rest_framework.request import Request
 from rl.models import ApiKey
 from rl.web.api.auth import RATE, ApiKeyAuthentication, require
 from rl.web.api.base import success
-from rl.web.api.feedback_writing import IN, OUT, kind_of, stored
+from rl.web.api.feedback_writing import IN, OUT, kind_of, store_checked
 from rl.web.api.known import find_key
-from rl.web.api.parsers import decoded
+from rl.web.api.parsers import parse_json
 from rl.web.api.problems import MEDIA_TYPE, problem_response
 from rl.web.api.throttles import RequestsPerMinute
 
@@ -42,20 +42,20 @@ class QuickRatings:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if request.method == "POST" and request.path_info == PATH and (answer := _answered(request)):
+        if request.method == "POST" and request.path_info == PATH and (answer := _try_to_answer(request)):
             return answer
         return self.get_response(request)
 
 
-def _answered(request: HttpRequest) -> HttpResponse | None:
+def _try_to_answer(request: HttpRequest) -> HttpResponse | None:
     """None: the view is to answer."""
     request.get_host()  # raises DisallowedHost
-    checked = _checked(request)
+    checked = _check(request)
     if checked is None:
         return None
     key, data = checked
     try:
-        rated = stored(key, RATING, data)
+        rated = store_checked(key, RATING, data)
     except Exception as error:
         refused = problem_response(error, {})
         if refused is None:
@@ -64,7 +64,7 @@ def _answered(request: HttpRequest) -> HttpResponse | None:
     return _response(OUT.to_representation(rated.event), success(rated.created))
 
 
-def _checked(request: HttpRequest) -> tuple[ApiKey, dict[str, Any]] | None:
+def _check(request: HttpRequest) -> tuple[ApiKey, dict[str, Any]] | None:
     if (
         request.content_type != JSON
         or request.META.get("QUERY_STRING")
@@ -78,7 +78,7 @@ def _checked(request: HttpRequest) -> tuple[ApiKey, dict[str, Any]] | None:
             return None
         key = authenticated[1]
         require(key, RATE, as_view)
-        document = decoded(request.body)
+        document = parse_json(request.body)
         if kind_of(document) != RATING:
             return None
         data = IN[RATING].run_validation(document)
@@ -90,5 +90,5 @@ def _checked(request: HttpRequest) -> tuple[ApiKey, dict[str, Any]] | None:
 
 def _response(document: Any, status: int, headers: Mapping[str, str] | None = None) -> HttpResponse:
     body = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
-    given = {"Content-Type": JSON, "X-Frame-Options": settings.X_FRAME_OPTIONS, **(headers or {})}
-    return HttpResponse(body, status=status, headers={**given, "Content-Length": str(len(body))})
+    all_headers = {"Content-Type": JSON, "X-Frame-Options": settings.X_FRAME_OPTIONS, **(headers or {})}
+    return HttpResponse(body, status=status, headers={**all_headers, "Content-Length": str(len(body))})

@@ -41,7 +41,7 @@ class RatingList(ApiView):
         request=RatingUpsert,
     )
     def post(self, request: Request) -> Response:
-        data = self.checked(RatingUpsert)
+        data = self.check_body(RatingUpsert)
         entry_id = data["entry_id"]
         trace = _only(_entries(self.key, [entry_id], data.get("agent")), entry_id)
         rated = record([_event(trace, data, DEVICE + data["device_id"], self.key)])[0]
@@ -65,13 +65,13 @@ class RatingBulkSync(ApiView):
         description="What cannot be stored is named under `rejected`; the rest is stored.",
     )
     def post(self, request: Request) -> Response:
-        data = self.checked(RatingSync)
+        data = self.check_body(RatingSync)
         rated: list[Rated] = []
         rejected: list[dict[str, str]] = []
         for part in _parts(data["ratings"].items()):
             traces = _entries(self.key, [entry_id for entry_id, _ in part], data.get("agent"))
-            rated += record(_accepted(part, traces, DEVICE + data["device_id"], self.key, rejected))
-        created = sum(one.created for one in rated)
+            rated += record(_accept(part, traces, DEVICE + data["device_id"], self.key, rejected))
+        created = sum(result.created for result in rated)
         return Response(
             {"created": created, "updated": len(rated) - created, "total": len(rated), "rejected": rejected}
         )
@@ -82,14 +82,14 @@ def _parts(items: Iterable[Item]) -> Iterator[list[Item]]:
     return (every[start : start + CHUNK] for start in range(0, len(every), CHUNK))
 
 
-def _accepted(
+def _accept(
     part: list[Item], traces: dict[str, list[Trace]], rater: str, key: ApiKey, rejected: list[dict[str, str]]
 ) -> list[Feedback]:
     """The ratings that can be stored; appends the others to ``rejected``."""
     checker, accepted = EntryRating(), []
-    for entry_id, given in part:
+    for entry_id, document in part:
         try:
-            accepted.append(_event(_only(traces, entry_id), checker.run_validation(given), rater, key))
+            accepted.append(_event(_only(traces, entry_id), checker.run_validation(document), rater, key))
         except ValidationError as error:
             rejected.append({"entry_id": entry_id, "reason": summary(error)})
         except APIException as error:
@@ -102,23 +102,23 @@ def _accepted(
 def _entries(key: ApiKey, entry_ids: list[str], agent: str | None) -> dict[str, list[Trace]]:
     """Traces by entry id, of all agents or the named one, without their big columns."""
     rows = visible_to(key, Trace.objects.select_related("agent").only("external_id", "agent__name").order_by())
-    found: dict[str, list[Trace]] = {}
+    traces: dict[str, list[Trace]] = {}
     for trace in by_external_id(rows, entry_ids, agent):
-        found.setdefault(trace.external_id or "", []).append(trace)
-    missing = pending.deliver_named(entry_id for entry_id in entry_ids if entry_id not in found)
+        traces.setdefault(trace.external_id or "", []).append(trace)
+    missing = pending.deliver_named(entry_id for entry_id in entry_ids if entry_id not in traces)
     for trace in by_external_id(rows, missing, agent) if missing else ():
-        found.setdefault(trace.external_id or "", []).append(trace)
-    return found
+        traces.setdefault(trace.external_id or "", []).append(trace)
+    return traces
 
 
 def _only(traces: dict[str, list[Trace]], entry_id: str) -> Trace:
-    found = traces.get(entry_id, [])
-    if not found:
+    matches = traces.get(entry_id, [])
+    if not matches:
         raise NotFound(f"there is no entry {entry_id[:200]!r}, or this key is not for its agent")
-    if len(found) > 1:
-        names = ", ".join(sorted(trace.agent.name for trace in found))
+    if len(matches) > 1:
+        names = ", ".join(sorted(trace.agent.name for trace in matches))
         raise BadRequest(f"several agents have an entry {entry_id!r} ({names}): name one of them as 'agent'")
-    return found[0]
+    return matches[0]
 
 
 def _event(trace: Trace, data: dict[str, Any], rater: str, key: ApiKey) -> Feedback:

@@ -29,24 +29,24 @@ def store(items: Sequence[dict[str, Any]], key: ApiKey) -> list[Stored | APIExce
 
     Raises RunConflict when others keep storing the same external ids.
     """
-    prepared = _prepared(items, key)
+    prepared = _prepare(items, key)
     traces = [trace for trace in prepared if isinstance(trace, Trace)]
     stored = iter(look_again(partial(_insert, traces), STORED_BY_OTHERS))
     return [next(stored) if isinstance(item, Trace) else item for item in prepared]
 
 
-def _prepared(items: Sequence[dict[str, Any]], key: ApiKey) -> list[Trace | APIException]:
+def _prepare(items: Sequence[dict[str, Any]], key: ApiKey) -> list[Trace | APIException]:
     agents = _agents({item["agent"] for item in items}, key)
     versions = versions_named({item["model_version"] for item in items if item.get("model_version")}, agents.values())
-    return [_unsaved(item, agents, versions) for item in items]
+    return [_build_trace(item, agents, versions) for item in items]
 
 
 def _agents(names: set[str], key: ApiKey) -> dict[str, Agent]:
-    found = agents_named(names)
-    return {name: agent for name, agent in found.items() if key.agent_id in (None, agent.pk)}
+    agents = agents_named(names)
+    return {name: agent for name, agent in agents.items() if key.agent_id in (None, agent.pk)}
 
 
-def _unsaved(
+def _build_trace(
     item: dict[str, Any], agents: dict[str, Agent], versions: dict[tuple[int, str], ModelVersion]
 ) -> Trace | APIException:
     fields = dict(item)
@@ -65,10 +65,10 @@ def _insert(traces: list[Trace]) -> list[Stored]:
         ((trace.agent_id, trace.external_id) for trace in traces if trace.external_id is not None),
         Trace.objects.select_related("agent", "model_version"),
     )
-    decided = [_decide(trace, rows) for trace in traces]
+    stored = [_decide(trace, rows) for trace in traces]
     with transaction.atomic():
         rows.save()
-    return decided
+    return stored
 
 
 def _decide(trace: Trace, rows: TraceRows) -> Stored:

@@ -33,7 +33,7 @@ class TraceList(ApiView):
 
     @operation("list_traces", "List traces, newest first", {200: TraceOut(many=True)}, 400, 404, tags=["traces"])
     def get(self, request: Request) -> Response:
-        return self.listed(TraceOut)
+        return self.list_rows(TraceOut)
 
     @operation(
         "store_traces",
@@ -50,7 +50,7 @@ class TraceList(ApiView):
     def post(self, request: Request) -> Response:
         if isinstance(request.data, list):
             return self._store_list(request.data)
-        result = store([self.checked(TraceIn)], self.key)[0]
+        result = store([self.check_body(TraceIn)], self.key)[0]
         if isinstance(result, APIException):
             raise result
         return Response(TraceOut(result.trace).data, status=success(result.created))
@@ -58,7 +58,7 @@ class TraceList(ApiView):
     def _store_list(self, items: list[Any]) -> Response:
         if not 1 <= len(items) <= MAX_BATCH:
             raise ValidationError([f"send 1 to {MAX_BATCH} traces at a time, not {len(items)}"])
-        checked = [_checked(item) for item in items]
+        checked = [_check(item) for item in items]
         stored = iter(store([item for item in checked if isinstance(item, dict)], self.key))
         results = [next(stored) if isinstance(item, dict) else item for item in checked]
         return Response({"results": [_item(result) for result in results]}, status=status.HTTP_207_MULTI_STATUS)
@@ -77,7 +77,7 @@ class TraceDetail(ApiView):
 _SERIALIZER = TraceIn()  # building one for each item of a list takes longer than checking the item
 
 
-def _checked(item: Any) -> dict[str, Any] | ValidationError:
+def _check(item: Any) -> dict[str, Any] | ValidationError:
     try:
         return _SERIALIZER.run_validation(item)
     except ValidationError as error:

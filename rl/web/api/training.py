@@ -37,7 +37,7 @@ class CalculatePending(ApiView):
         description="The queue does it in the background. Asking again while it is at work does no harm.",
     )
     def post(self, request: Request) -> Response:
-        self.checked(Nothing)
+        self.check_body(Nothing)
         pending = rewarding.waiting(self.key.agent_id)
         if pending:
             rewarding.enqueue()

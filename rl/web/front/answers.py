@@ -32,13 +32,13 @@ class Answer:
 
     @classmethod
     def of(cls, status: int, body: bytes, media_type: str, more: Mapping[str, str] | None = None) -> Answer:
-        given = {
+        headers = {
             "Content-Type": media_type,
             "Content-Length": str(len(body)),
             "Cache-Control": "no-store",
             **(more or {}),
         }
-        return cls(status, [(name.lower().encode(), value.encode("latin-1")) for name, value in given.items()], body)
+        return cls(status, [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()], body)
 
 
 def spool(pieces: Any) -> IO[bytes]:

@@ -17,14 +17,14 @@ from rl.serving.gateway.app import application as gateway
 from rl.serving.gateway.streaming import unless_gone
 from rl.web.front import health
 from rl.web.front.answers import Answer, send_answer
-from rl.web.front.bodies import collect, replayed
+from rl.web.front.bodies import collect, replay
 from rl.web.front.bridge import RETRY_SECONDS, Bridge
-from rl.web.front.gateway import is_for_gateway, refused_by_gateway
+from rl.web.front.gateway import as_gateway_answer, is_for_gateway
 from rl.web.front.hosts import require_known_host
 from rl.web.front.limits import Limits, address_of
 from rl.web.front.master import end_with_master
 from rl.web.front.memory import Memory
-from rl.web.front.observing import observed
+from rl.web.front.observing import observe
 from rl.web.front.refusals import ClientLeft, Refused
 from rl.web.front.waiting import EndsOfRuns, Later
 from rl.web.readiness import problem
@@ -50,8 +50,8 @@ class Front:
             self._ends.stop()
             self._site.stop()
             return
-        with suppress(ClientLeft), observed(scope, send) as told:
-            await self._answer(scope, receive, told)
+        with suppress(ClientLeft), observe(scope, send) as observed_send:
+            await self._answer(scope, receive, observed_send)
 
     async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
         path, address = scope["path"], address_of(scope)
@@ -65,15 +65,15 @@ class Front:
             with self._memory.share(address) as take:
                 body = await collect(scope, receive, _most_bytes(path), take)
                 if is_for_gateway(path):
-                    await gateway(scope, replayed(body, receive), self._watched(scope, address, send))
+                    await gateway(scope, replay(body, receive), self._noting_send(scope, address, send))
                     return
                 answer = await self._of_site(scope, receive, body)
         except Refused as refused:
-            answer = refused_by_gateway(refused) if is_for_gateway(path) else refused.answer()
+            answer = as_gateway_answer(refused) if is_for_gateway(path) else refused.answer()
         self._limits.note(scope, address, answer.status, answer.headers)
         await send_answer(send, answer)
 
-    def _watched(self, scope: Any, address: str, send: Any) -> Any:
+    def _noting_send(self, scope: Any, address: str, send: Any) -> Any:
         async def pass_on(message: Any) -> None:
             if message["type"] == "http.response.start":
                 self._limits.note(scope, address, message["status"], message["headers"])
@@ -103,10 +103,10 @@ class Front:
                 raise ClientLeft
         except asyncio.CancelledError:  # the server stops: as things are
             return answer
-        return answer.with_body(*await self._site.in_thread(receive, _fresh, later))
+        return answer.with_body(*await self._site.in_thread(receive, _render_now, later))
 
 
-def _fresh(later: Later) -> tuple[int, bytes]:
+def _render_now(later: Later) -> tuple[int, bytes]:
     with own_connection():
         return later.render()
 

@@ -15,19 +15,20 @@ Receive = Callable[[], Awaitable[Any]]
 
 
 async def collect(scope: Any, receive: Receive, most: int, take: Callable[[int], None]) -> bytes:
-    """However it is framed; ``take`` is told how many bytes came. Raises Refused (408, 413) and ClientLeft."""
-    expected = _expected(scope)
+    """However it is framed; ``take`` is called with the number of bytes that came. Raises Refused (408, 413) and
+    ClientLeft."""
+    expected = _expected_bytes(scope)
     if expected == 0:
         return b""
     if expected is not None and expected > most:
         raise _too_large(most)
     try:
-        return await _received(receive, most, take)
+        return await _receive_body(receive, most, take)
     except TimeoutError:
         raise Refused(HTTPStatus.REQUEST_TIMEOUT, "timeout", "the request body came too slowly", closes=True) from None
 
 
-async def _received(receive: Receive, most: int, take: Callable[[int], None]) -> bytes:
+async def _receive_body(receive: Receive, most: int, take: Callable[[int], None]) -> bytes:
     """Raises TimeoutError for what stays below REQUEST_MIN_RATE after HEADER_TIMEOUT, or takes REQUEST_TIMEOUT."""
     start = asyncio.get_running_loop().time()
     body = bytearray()
@@ -47,7 +48,7 @@ async def _received(receive: Receive, most: int, take: Callable[[int], None]) ->
             patience.reschedule(start + min(settings.REQUEST_TIMEOUT, earned))
 
 
-def _expected(scope: Any) -> int | None:
+def _expected_bytes(scope: Any) -> int | None:
     """Bytes; None where the body comes in chunks."""
     length = 0
     for name, value in scope["headers"]:
@@ -63,15 +64,15 @@ def _too_large(most: int) -> Refused:
     return Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", detail)
 
 
-def replayed(body: bytes, receive: Receive) -> Receive:
-    """For an application that reads the body itself."""
-    is_given = False
+def replay(body: bytes, receive: Receive) -> Receive:
+    """A ``receive`` that gives the body once more, for an application that reads it itself."""
+    is_replayed = False
 
-    async def give() -> Any:
-        nonlocal is_given
-        if is_given:
+    async def receive_once() -> Any:
+        nonlocal is_replayed
+        if is_replayed:
             return await receive()
-        is_given = True
+        is_replayed = True
         return {"type": "http.request", "body": body, "more_body": False}
 
-    return give
+    return receive_once

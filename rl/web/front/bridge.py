@@ -42,12 +42,12 @@ class Bridge:
         """Raises ClientLeft where the client did not wait for its turn, and Refused (503)."""
         return await self.in_thread(receive, self._work, environ(scope, body))
 
-    async def in_thread(self, receive: Receive, work: Callable[..., Result], *given: Any) -> Result:
+    async def in_thread(self, receive: Receive, work: Callable[..., Result], *arguments: Any) -> Result:
         """Raises as ``answer``."""
         await self._turn(receive)
         try:
             context = contextvars.copy_context()
-            return await asyncio.get_running_loop().run_in_executor(self._threads, context.run, work, *given)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, context.run, work, *arguments)
         finally:
             self._free.release()
 
@@ -68,14 +68,14 @@ class Bridge:
         finally:
             self._waiting -= 1
 
-    def _work(self, given: dict[str, Any]) -> Answer:
+    def _work(self, environment: dict[str, Any]) -> Answer:
         started: list[tuple[int, Headers]] = []
 
         def start_response(status: str, headers: Any, exc_info: Any = None) -> None:
             named = [(name.lower().encode("latin-1"), value.strip().encode("latin-1")) for name, value in headers]
             started.append((int(status[:3]), named))
 
-        response = self._django(given, start_response)
+        response = self._django(environment, start_response)
         try:
             body = spool(response) if response.streaming else response.content
             return Answer(*started[0], body, getattr(response, "later", None))
@@ -87,7 +87,7 @@ def environ(scope: Any, body: bytes) -> dict[str, Any]:
     """As PEP 3333 has it. Without headers that it takes for others (X_Forwarded_For for X-Forwarded-For)."""
     host, port = scope.get("server") or ("localhost", 80)
     address, from_port = scope.get("client") or ("", "")
-    given: dict[str, Any] = {
+    environment: dict[str, Any] = {
         "REQUEST_METHOD": scope["method"],
         "SCRIPT_NAME": "",
         "PATH_INFO": scope["path"].encode().decode("latin-1"),
@@ -112,5 +112,5 @@ def environ(scope: Any, body: bytes) -> dict[str, Any]:
         name = raw.decode("latin-1").upper().replace("-", "_")
         name = name if name == "CONTENT_TYPE" else f"HTTP_{name}"
         text = value.decode("latin-1")
-        given[name] = f"{given[name]},{text}" if name in given else text
-    return given
+        environment[name] = f"{environment[name]},{text}" if name in environment else text
+    return environment

@@ -23,8 +23,8 @@ class Connection(HttpToolsProtocol):
     of_address: ClassVar[Counter[str]] = Counter()
     """Open connections of this process by the address that they come from."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
         self._address = ""
         self._head_deadline: asyncio.TimerHandle | None = None
         self._head_bytes = 0
@@ -85,7 +85,7 @@ class Connection(HttpToolsProtocol):
             return True
         if len(self.connections) <= settings.MAX_CONNECTIONS:
             return False
-        idle = next((each for each in self.connections if each.timeout_keep_alive_task is not None), None)  # type: ignore[union-attr]
+        idle = next((peer for peer in self.connections if peer.timeout_keep_alive_task is not None), None)  # type: ignore[union-attr]
         if idle is not None:
             idle.transport.close()
         return idle is None

@@ -21,6 +21,6 @@ def is_for_gateway(path: str) -> bool:
     return path == "/v1/chat/completions" or f"{path}/".startswith("/v1/models/")
 
 
-def refused_by_gateway(refused: Refused) -> Answer:
-    found = Refusal(refused.status, refused.detail, code=_CODES[refused.status], headers=refused.headers).response()
-    return Answer(found.status_code, found.raw_headers, bytes(found.body))
+def as_gateway_answer(refused: Refused) -> Answer:
+    response = Refusal(refused.status, refused.detail, code=_CODES[refused.status], headers=refused.headers).response()
+    return Answer(response.status_code, response.raw_headers, bytes(response.body))

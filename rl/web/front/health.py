@@ -1,6 +1,6 @@
 """``/healthz`` and ``/readyz``, for load balancers and container engines.
 
-Both answer in plain text, under any host name, and tell strangers nothing but yes or no and why.
+Both answer in plain text, under any host name, and say nothing to strangers but yes or no and why.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Health:
 
     def _current_look(self) -> asyncio.Future[str | None]:
         if self._look is None or (self._look.done() and time.monotonic() - self._ended_at > KNOWN_SECONDS):
-            self._look = asyncio.get_running_loop().run_in_executor(self._thread, self._looked)
+            self._look = asyncio.get_running_loop().run_in_executor(self._thread, self._find_problem)
             self._look.add_done_callback(self._note_end)
         return self._look
 
-    def _looked(self) -> str | None:
+    def _find_problem(self) -> str | None:
         with own_connection():
             return self._problem()
 

@@ -34,7 +34,7 @@ _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
 @contextmanager
-def observed(scope: Any, send: Any) -> Iterator[Any]:
+def observe(scope: Any, send: Any) -> Iterator[Any]:
     """Gives the ``send`` to answer with. The status is ``none`` where the client left before there was one."""
     number = logs.request_number(_header(scope))
     began, status = time.perf_counter(), "none"

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 from rl.base.disk_space import shortage
 from rl.models import Trace
 from rl.serving import machine
-from rl.web import figures
+from rl.web import dashboard_counts
 
 
 @require_safe
@@ -25,19 +25,19 @@ def dashboard(request: HttpRequest) -> HttpResponse:
         if request.user.has_perm("rl.add_feedback"):
             return redirect("rate")
         raise PermissionDenied("You are signed in, but nobody has given you the permission to rate answers.")
-    days = figures.feedback_per_day()
-    agents, versions = figures.agents_and_versions()
+    days = dashboard_counts.feedback_per_day()
+    agents, versions = dashboard_counts.agents_and_versions()
     context = {
         "page": "dashboard",
         "shortage": shortage(settings.DATA_DIR, settings.MIN_FREE_BYTES),
         "days": days,
         "total": sum(count for _, count in days),
         "agents": agents,
-        "agents_shown": figures.AGENTS,
+        "agents_shown": dashboard_counts.AGENTS,
         "versions": versions,
-        "runs": figures.recent_runs(),
-        "served": figures.served(),
-        "experiments": figures.running_experiments(),
+        "runs": dashboard_counts.recent_runs(),
+        "served": dashboard_counts.served_deployments(),
+        "experiments": dashboard_counts.running_experiments(),
         "decisions": machine.decisions(),
         "has_traces": Trace.objects.exists(),
         "has_feedback": any(row.current for row in agents),

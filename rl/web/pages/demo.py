@@ -39,5 +39,5 @@ def _render(request: HttpRequest) -> HttpResponse:
 
 def _rateable_with(key: str) -> QuerySet[Trace]:
     """A key that is bound to an agent rates that agent's answers only."""
-    found = ApiKey.find(key)
-    return Trace.objects.filter(agent=found.agent) if found and found.agent else Trace.objects.all()
+    api_key = ApiKey.find(key)
+    return Trace.objects.filter(agent=api_key.agent) if api_key and api_key.agent else Trace.objects.all()

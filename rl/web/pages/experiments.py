@@ -29,8 +29,8 @@ SHOWN = 200
 def experiment_list(request: HttpRequest) -> HttpResponse:
     _check_permission(request, "view")
     rows = _rows().prefetch_related("arms__version")[:SHOWN]
-    listed = [{"row": row, "answer": answer(row), "arms": " / ".join(_names(row))} for row in rows]
-    return render(request, "rl/experiments.html", {"page": "experiments", "experiments": listed, "shown": SHOWN})
+    entries = [{"row": row, "answer": answer(row), "arms": " / ".join(_names(row))} for row in rows]
+    return render(request, "rl/experiments.html", {"page": "experiments", "experiments": entries, "shown": SHOWN})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -56,8 +56,8 @@ def one_experiment(request: HttpRequest, pk: int) -> HttpResponse:
 def look_json(request: HttpRequest, pk: int) -> JsonResponse:
     """What the page asks for while the experiment runs."""
     _check_permission(request, "view")
-    found = look(get_object_or_404(_rows(), pk=pk), with_history=True)
-    return JsonResponse({**document(found), "history": history(found)})
+    current = look(get_object_or_404(_rows(), pk=pk), with_history=True)
+    return JsonResponse({**document(current), "history": history(current)})
 
 
 def _rows() -> QuerySet[Experiment]:
@@ -74,16 +74,16 @@ def _check_permission(request: HttpRequest, what: str) -> None:
 
 
 def _context(request: HttpRequest, experiment: Experiment) -> dict[str, Any]:
-    found = document(look(experiment))
+    report = document(look(experiment))
     return {
         "page": "experiments",
         "experiment": experiment,
-        "look": found,
-        "percent": round(found["progress"] * 100),
-        "challengers": [arm for arm in found["arms"] if not arm["is_control"]],
+        "look": report,
+        "percent": round(report["progress"] * 100),
+        "challengers": [arm for arm in report["arms"] if not arm["is_control"]],
         "effect": difference_text(experiment.metric, experiment.minimum_effect, signed=False),
         "confidence": f"{experiment.confidence * 100:g} %",
-        "unserved": lifecycle.unserved(experiment) if experiment.state != experiment.State.STOPPED else [],
+        "unserved": lifecycle.find_unserved(experiment) if experiment.state != experiment.State.STOPPED else [],
         "may_change": request.user.has_perm("rl.change_experiment"),
     }
 
@@ -102,4 +102,4 @@ def _act(request: HttpRequest, experiment: Experiment) -> None:
             raise UsageError("the experiment has no such arm")
         lifecycle.conclude(experiment, arm, by)
     else:
-        raise UsageError("nothing is known by this name; open the page again")
+        raise UsageError("there is no such action; open the page again")

@@ -36,7 +36,9 @@ class LabelDesk(Desk):
         self.wants_json = False
 
     def queue(self) -> QuerySet[Trace]:
-        return rating_queue.unlabelled(self.agent).select_related("agent", "model_version", "label_proposal", "episode")
+        return rating_queue.unlabelled_traces(self.agent).select_related(
+            "agent", "model_version", "label_proposal", "episode"
+        )
 
     def _answer(self, trace: Trace | None) -> HttpResponse:
         context: dict[str, Any] = {

@@ -21,7 +21,7 @@ from rl.collect.feedback import write as feedback
 from rl.models import Agent, Feedback, Trace
 from rl.web import rating_queue
 from rl.web.pages.rating_form import TAGS, RatingForm
-from rl.web.rating_queue import Place
+from rl.web.rating_queue import QueuePosition
 
 SOURCE = "rating_page"
 AGENTS = 200
@@ -61,7 +61,7 @@ class Desk:
         self.request, self.agent, self.user = request, agent, request.user
         self.rater = rating_queue.rater_of(self.user.get_username())
         self.key = f"{self.session_key}:{agent.pk}"
-        self.place = Place.load(request.session.get(self.key))
+        self.position = QueuePosition.load(request.session.get(self.key))
         self.wants_json = request.get_preferred_type(["text/html", "application/json"]) == "application/json"
 
     def respond(self) -> HttpResponse:
@@ -72,7 +72,7 @@ class Desk:
             undone = actions[self._action()]()
         except RatchetError as error:
             return self._refuse(str(error))
-        self.request.session[self.key] = self.place.as_dict()
+        self.request.session[self.key] = self.position.as_dict()
         if not self.wants_json:
             return redirect(self.address, name=self.agent.name)
         return self._answer(undone or self._next(self.request.POST.get("showing", "")))
@@ -87,32 +87,32 @@ class Desk:
         form = RatingForm(self.request.POST)
         if not form.is_valid():
             raise UsageError(form.problem())
-        trace, given = self._posted_trace(), form.cleaned_data
+        trace, fields = self._posted_trace(), form.cleaned_data
         rated = feedback.rate(
             trace,
             rater=self.rater,
             scale=Feedback.Scale.THUMB,
-            value=given["value"],
-            tags=given["tags"],
-            notes=given["notes"],
+            value=fields["value"],
+            tags=fields["tags"],
+            notes=fields["notes"],
             source=SOURCE,
             user=self.user,
         )
-        self.place.rated(trace, rated.event)
+        self.position.note_rating(trace, rated.event)
 
     def _skip(self) -> None:
-        self.place.skip(self._posted_trace())
+        self.position.skip(self._posted_trace())
 
     def _undo(self) -> Trace:
         """The answer that is unrated again."""
         number = self.request.POST.get("event", "")
         events = [
-            event for event in rating_queue.last_decisions(self.rater, self.place) if number in ("", str(event.pk))
+            event for event in rating_queue.last_decisions(self.rater, self.position) if number in ("", str(event.pk))
         ]
         if not events:
             raise UsageError("there is nothing to undo")
         feedback.retract(events[0], rater=self.rater, source=SOURCE, user=self.user)
-        self.place.undone(events[0].trace, events[0])
+        self.position.note_undo(events[0].trace, events[0])
         return events[0].trace
 
     def _posted_trace(self) -> Trace:
@@ -130,16 +130,16 @@ class Desk:
             seen = uuid.UUID(showing) if showing else None
         except ValueError:
             seen = None  # an address typed by hand: show the queue's own choice
-        return rating_queue.next_trace(self.queue(), self.place, seen)
+        return rating_queue.next_trace(self.queue(), self.position, seen)
 
     def queue(self) -> QuerySet[Trace]:
         """What is still to do, oldest first."""
-        return rating_queue.unrated(self.agent, self.rater)
+        return rating_queue.unrated_traces(self.agent, self.rater)
 
     def _answer(self, trace: Trace | None) -> HttpResponse:
         context: dict[str, Any] = {
             "item": _item(trace) if trace else None,
-            "progress": rating_queue.progress(self.agent, self.rater, self.place),
+            "progress": rating_queue.progress(self.agent, self.rater, self.position),
             "decisions": self.decisions(),
         }
         if self.wants_json:
@@ -147,7 +147,7 @@ class Desk:
         return render(self.request, "rl/rate.html", {**context, "page": self.page, "agent": self.agent, "tags": TAGS})
 
     def decisions(self) -> list[dict[str, Any]]:
-        return [_decision(event) for event in rating_queue.last_decisions(self.rater, self.place)]
+        return [_decision(event) for event in rating_queue.last_decisions(self.rater, self.position)]
 
     def _refuse(self, problem: str) -> HttpResponse:
         if self.wants_json:
@@ -158,14 +158,14 @@ class Desk:
 
 def _item(trace: Trace) -> dict[str, Any]:
     """Nothing in it tells which model gave the answer."""
-    asked = next((n for n in reversed(range(len(trace.prompt))) if trace.prompt[n]["role"] == "user"), None)
+    question_at = next((n for n in reversed(range(len(trace.prompt))) if trace.prompt[n]["role"] == "user"), None)
     return {
         "trace": str(trace.pk),
         "question": trace.question,
         "before": [
             {"role": message["role"], "content": message["content"]}
             for n, message in enumerate(trace.prompt)
-            if n != asked
+            if n != question_at
         ],
         "answer": trace.response,
     }

@@ -19,7 +19,7 @@ from rl.runs import episode_rates
 
 LOG_BYTES = 8192
 POINTS = 5000
-"""In one answer; a longer history takes several."""
+"""Points in one answer; a longer history takes several."""
 
 
 @require_safe
@@ -31,7 +31,7 @@ def progress(request: HttpRequest, pk: int) -> JsonResponse:
         raise PermissionDenied
     after = request.GET.get("after", "-1")
     if not after.removeprefix("-").isdecimal() or len(after) > 10:
-        return JsonResponse({"error": f"after={after[:50]!r} is no step number"}, status=400)
+        return JsonResponse({"error": f"after={after[:50]!r} is not a step number"}, status=400)
     run = get_object_or_404(TrainingRun, pk=pk)
     return JsonResponse(
         {

@@ -32,9 +32,9 @@ AGENTS = 200
 @login_required
 @permission_required("rl.view_trace", raise_exception=True)
 def trace_list(request: HttpRequest) -> HttpResponse:
-    wanted = request.GET.get("find", "").strip()
-    if wanted and (found := trace_lists.named(wanted)):
-        return redirect("trace", pk=found.pk)
+    search = request.GET.get("find", "").strip()
+    if search and (trace := trace_lists.find_trace(search)):
+        return redirect("trace", pk=trace.pk)
     agent = _agent(request)
     label = request.GET.get("label", "")
     context: dict[str, Any] = {
@@ -44,7 +44,7 @@ def trace_list(request: HttpRequest) -> HttpResponse:
         "unknown": "" if agent else request.GET.get("agent", ""),
         "labels": trace_lists.LABELS if agent else {k: v for k, v in trace_lists.LABELS.items() if k != "unlabelled"},
         "label": label if label in trace_lists.LABELS else "",
-        "find": wanted,
+        "find": search,
         "shown": trace_lists.newest(agent, label, request.GET.get("after", "")),
     }
     return render(request, "rl/traces.html", context)
@@ -78,7 +78,7 @@ def one_trace(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     if not request.user.has_perm("rl.add_feedback"):
         raise PermissionDenied("You may look at traces, but nobody has given you the permission to rate answers.")
     try:
-        _say(request, trace)
+        _record_opinion(request, trace)
     except RatchetError as error:
         context = {"page": "traces", "back": reverse("trace", args=[pk]), "problem": str(error)}
         return render(request, "rl/rate_problem.html", context, status=400)
@@ -90,7 +90,7 @@ def _agent(request: HttpRequest) -> Agent | None:
     return Agent.objects.filter(name__iexact=name).first() if name else None
 
 
-def _say(request: HttpRequest, trace: Trace) -> None:
+def _record_opinion(request: HttpRequest, trace: Trace) -> None:
     """A label, an edited answer, or the withdrawal of one's own. Raises UsageError."""
     assert isinstance(request.user, User)  # noqa: S101  login_required saw to it
     by: dict[str, Any] = {"rater": rater_of(request.user.get_username()), "source": SOURCE, "user": request.user}
@@ -100,16 +100,16 @@ def _say(request: HttpRequest, trace: Trace) -> None:
         same = text == _with_newlines(trace.response)
         feedback.correct(trace, text=trace.response if same else text, **by)
     elif action == "retract":
-        said = _own(request, trace, by["rater"])
-        if said is None or not feedback.retract(said, **by):
+        event = _own(request, trace, by["rater"])
+        if event is None or not feedback.retract(event, **by):
             raise UsageError("there is nothing of yours to take back")
     else:
         form = RatingForm(request.POST)
         if not form.is_valid():
             raise UsageError(form.problem())
-        given = form.cleaned_data
+        fields = form.cleaned_data
         feedback.rate(
-            trace, scale=Feedback.Scale.THUMB, value=given["value"], tags=given["tags"], notes=given["notes"], **by
+            trace, scale=Feedback.Scale.THUMB, value=fields["value"], tags=fields["tags"], notes=fields["notes"], **by
         )
 
 

@@ -105,7 +105,7 @@ def test_what_is_taken_back_is_not_told(told, agent: Agent, data_dir: Path):
 def test_a_file_that_cannot_be_read_stops_nothing(agent: Agent, settings, caplog):
     settings.WEBHOOKS_FILE = "/no/such/file"
     assert supervisor.conclude(make_run(agent, S.RUNNING), S.SUCCEEDED)
-    assert "webhooks: nobody is told: /no/such/file" in caplog.text
+    assert "webhooks: no message is sent: /no/such/file" in caplog.text
 
 
 def test_messages_carry_type_time_and_data():

@@ -49,7 +49,7 @@ def test_a_draft_keeps_its_arms_and_settings(agent: Agent):
         (lambda agent: {"minimum_effect": math.nan}, "minimum_effect must be a finite number"),
         (
             lambda agent: {"arms": [(make_version(Agent.objects.create(name="x"), "v1"), 1.0), (None, 1.0)]},
-            "no version of",
+            "not a version of",
         ),
     ],
 )
@@ -105,17 +105,17 @@ def test_one_experiment_of_an_agent_runs_at_a_time(agent: Agent):
 
 def test_an_experiment_starts_once(agent: Agent):
     experiment = make_experiment(agent)
-    assert lifecycle.running(agent) == experiment
+    assert lifecycle.find_running(agent) == experiment
     with pytest.raises(RunConflict, match="was started before: it is running"):
         lifecycle.start(experiment)
 
 
 def test_what_nothing_serves_is_named(agent: Agent):
     experiment = make_experiment(agent)
-    assert lifecycle.unserved(experiment) == ["v286", "base"]
+    assert lifecycle.find_unserved(experiment) == ["v286", "base"]
     Deployment.objects.create(agent=agent, version=None, target="openai", url="http://127.0.0.1:1", model_name="base")
     Deployment.objects.create(agent=agent, version=version_of(agent), target="none")
-    assert lifecycle.unserved(experiment) == ["v286"]
+    assert lifecycle.find_unserved(experiment) == ["v286"]
 
 
 # --- ending by itself ---------------------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ def test_a_draft_and_another_experiments_arm_cannot_be_concluded(agent: Agent):
     with pytest.raises(RunConflict, match="has not started"):
         lifecycle.conclude(experiment, arms_of(experiment)[1], "bob")
     other = make_experiment(Agent.objects.create(name="other"))
-    with pytest.raises(UsageError, match="no arm of first"):
+    with pytest.raises(UsageError, match="not an arm of first"):
         lifecycle.conclude(experiment, arms_of(other)[1], "bob")
 
 

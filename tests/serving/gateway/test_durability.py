@@ -11,7 +11,7 @@ import httpx
 import openai
 import pytest
 
-from rl.serving.gateway.begun import BROKEN_OFF
+from rl.serving.gateway.open_streams import BROKEN_OFF
 from tests.commands.site import Site
 from tests.serving.gateway.conftest import Gateway, copy_database, serving, until
 

@@ -9,7 +9,7 @@ import pytest
 from django.db import OperationalError
 
 from rl.models import Agent, ApiKey, Arm, Assignment, Experiment, ModelVersion, Trace
-from rl.serving.gateway import pending, spool, storing
+from rl.serving.gateway import answer_rows, pending, spool
 from tests.conftest import make_trace
 
 pytestmark = pytest.mark.django_db
@@ -83,7 +83,9 @@ def test_arms_are_counted_and_users_assigned_once(agent: Agent, arm: Arm, folder
 
 
 def test_requests_without_an_answer_are_failures(agent: Agent, arm: Arm):
-    storing.store({}, [storing.Unanswered(arm.experiment_id, arm.pk, unit) for unit in ("anna", "anna", "bert")])
+    answer_rows.store(
+        {}, [answer_rows.Unanswered(arm.experiment_id, arm.pk, unit) for unit in ("anna", "anna", "bert")]
+    )
     arm.refresh_from_db()
     assert (arm.requests, arm.failures, Assignment.objects.count(), Trace.objects.count()) == (3, 3, 2, 0)
 
@@ -92,7 +94,7 @@ def test_who_is_moved_to_another_arm_is_assigned_to_it(agent: Agent, arm: Arm):
     version = ModelVersion.objects.create(agent=agent, name="v1", base_model="tiny", feedback_count=1)
     other = Arm.objects.create(experiment=arm.experiment, version=version)
     for one in (arm, other):
-        storing.store({uuid.uuid4(): document(agent, one)})
+        answer_rows.store({uuid.uuid4(): document(agent, one)})
     assert Assignment.objects.get().arm_id == other.pk
 
 

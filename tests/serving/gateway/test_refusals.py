@@ -103,17 +103,17 @@ def test_what_nothing_serves_is_said_with_the_command(gateway: Gateway):
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (b"{", "no JSON"),
+        (b"{", "not JSON"),
         (b"[1]", "must be a JSON object"),
         (b'{"model": "support-chat", "messages": []}', "at least one message"),
-        (b'{"model": "support-chat", "messages": ["hi"]}', "messages[0] is no object"),
+        (b'{"model": "support-chat", "messages": ["hi"]}', "messages[0] is not an object"),
         (b'{"model": "support-chat", "messages": [{"role": "alien", "content": "hi"}]}', "message role 'alien'"),
         (b'{"model": "support-chat", "messages": [{"role": "user", "content": 3}]}', "messages[0].content"),
         (b'{"model": "support-chat", "messages": [{"role": "user", "content": "\\u0000"}]}', "NUL"),
         (b'{"model": "support-chat", "messages": [{"role": "user", "content": "\\ud800"}]}', "surrogate"),
         (b'{"model": 7, "messages": [{"role": "user", "content": "hi"}]}', "name of an agent"),
         (b'{"model": "support-chat", "user": "a\\nb", "messages": [{"role": "user", "content": "hi"}]}', "control"),
-        (b"[" * 90_000, "no JSON"),
+        (b"[" * 90_000, "not JSON"),
     ],
     ids=range(11),
 )

@@ -8,9 +8,9 @@ import pytest
 from django.db import OperationalError
 
 from rl.serving.gateway import pending, spool, writer
+from rl.serving.gateway.answer_rows import Unanswered
 from rl.serving.gateway.refusals import unkept
 from rl.serving.gateway.spool import path_of
-from rl.serving.gateway.storing import Unanswered
 from tests.serving.gateway.conftest import until
 
 

@@ -13,7 +13,7 @@ from rl.collect.traces.episodes import store_episodes
 from rl.environments.episode import Episode as Record
 from rl.environments.episode import Turn
 from rl.models import Agent, Trace, TrainingRun
-from rl.web.episode_page import HEAD, SLACK, episode_context, folded
+from rl.web.episode_page import HEAD, SLACK, episode_context, fold
 from rl.web.excerpt import CHARACTERS, Excerpt
 from tests.collect.made_episodes import ANSWERED, LOOKED, episode, trained
 from tests.conftest import make_trace
@@ -150,12 +150,12 @@ def test_what_others_store_under_that_name_breaks_no_page(staff, agent, details)
 
 def test_long_texts_are_folded_at_a_line():
     text = "a line\n" * 500
-    cut = folded(text, Excerpt(whole=False))
+    cut = fold(text, Excerpt(whole=False))
     assert cut.head + cut.rest == text
     assert HEAD - SLACK < len(cut.head) <= HEAD
     assert cut.head.endswith("\n")
-    assert len(folded("x" * 5000, Excerpt(whole=False)).head) == HEAD
-    assert folded("x" * (HEAD + SLACK), Excerpt(whole=False)).rest == ""
+    assert len(fold("x" * 5000, Excerpt(whole=False)).head) == HEAD
+    assert fold("x" * (HEAD + SLACK), Excerpt(whole=False)).rest == ""
 
 
 def test_very_long_ones_are_cut_until_somebody_asks_for_all(staff, agent):

@@ -8,7 +8,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from rl.models import Agent, Deployment, Evaluation, Feedback, Trace, TrainingRun
-from rl.web import figures
+from rl.web import dashboard_counts
 from tests.admin.records import make_evaluation, make_loop, make_run, make_training_set, make_version
 from tests.conftest import make_trace
 
@@ -114,7 +114,7 @@ def test_days_without_ratings_are_there_and_retractions_are_not_counted(trace: T
     Feedback.objects.filter(pk=rated.pk).update(created_at=datetime(2026, 3, 10, 23, 59, 59, tzinfo=UTC))
     retraction = rate(trace, "user:bob", kind="retraction")
     Feedback.objects.filter(pk=retraction.pk).update(created_at=datetime(2026, 3, 10, tzinfo=UTC))
-    days = figures.feedback_per_day(date(2026, 3, 11))
+    days = dashboard_counts.feedback_per_day(date(2026, 3, 11))
     assert len(days) == 30
     assert days[0] == (date(2026, 2, 10), 0)
     assert days[-2:] == [(date(2026, 3, 10), 1), (date(2026, 3, 11), 0)]
@@ -122,30 +122,30 @@ def test_days_without_ratings_are_there_and_retractions_are_not_counted(trace: T
 
 def test_older_days_are_left_out(trace: Trace) -> None:
     Feedback.objects.filter(pk=rate(trace).pk).update(created_at=datetime(2026, 2, 9, 23, 59, tzinfo=UTC))
-    assert sum(count for _, count in figures.feedback_per_day(date(2026, 3, 11))) == 0
+    assert sum(count for _, count in dashboard_counts.feedback_per_day(date(2026, 3, 11))) == 0
 
 
 def test_superseded_and_retracted_events_wait_for_no_run(trace: Trace) -> None:
     rate(trace, is_current=False)
     rate(trace, kind="retraction")
     waiting = rate(trace)
-    assert figures.counts() == [(trace.agent, 1, 1)]
+    assert dashboard_counts.counts() == [(trace.agent, 1, 1)]
     Feedback.objects.filter(pk=waiting.pk).update(training_set=make_training_set(trace.agent))
-    assert figures.counts() == [(trace.agent, 1, 0)]
+    assert dashboard_counts.counts() == [(trace.agent, 1, 0)]
 
 
 def test_a_version_shows_its_newest_evaluation(agent: Agent) -> None:
     version, training_set = make_version(agent), make_training_set(agent)
     make_evaluation(version, training_set, accuracy=0.4, verdict=Evaluation.Verdict.REJECT)
     make_evaluation(version, training_set, accuracy=0.9)
-    _, versions = figures.agents_and_versions()
+    _, versions = dashboard_counts.agents_and_versions()
     assert versions[0].evaluation is not None
     assert versions[0].evaluation.accuracy == 0.9
 
 
 def test_the_newest_runs_come_first(agent: Agent) -> None:
-    runs = [make_run(agent, TrainingRun.State.FAILED) for _ in range(figures.RECENT + 1)]
-    assert [run.pk for run in figures.recent_runs()] == [run.pk for run in reversed(runs[1:])]
+    runs = [make_run(agent, TrainingRun.State.FAILED) for _ in range(dashboard_counts.RECENT + 1)]
+    assert [run.pk for run in dashboard_counts.recent_runs()] == [run.pk for run in reversed(runs[1:])]
 
 
 def plan_of(queryset) -> str:
@@ -155,7 +155,7 @@ def plan_of(queryset) -> str:
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="reads SQLite's query plans")
 def test_waiting_ratings_are_counted_from_their_partial_index(trace: Trace) -> None:
     with CaptureQueriesContext(connection) as queries:
-        figures.counts()
+        dashboard_counts.counts()
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN QUERY PLAN {queries[0]['sql']}")
         plan = " ".join(row[3] for row in cursor.fetchall())

@@ -56,7 +56,7 @@ def test_a_step_that_is_no_number_is_refused(client: Client, bob, run: TrainingR
     client.force_login(bob)
     answer = client.get(f"/runs/{run.pk}/progress.json", {"after": after})
     assert answer.status_code == 400
-    assert "no step number" in answer.json()["error"]
+    assert "not a step number" in answer.json()["error"]
 
 
 def test_strangers_and_raters_are_refused(client: Client, alice, charlie, run: TrainingRun) -> None:

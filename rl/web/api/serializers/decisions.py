@@ -1,4 +1,4 @@
-"""OCD's decisions and what is said of them later: camelCase, in and out."""
+"""OCD's decisions and the feedback on them that comes later: camelCase, in and out."""
 
 from __future__ import annotations
 
@@ -87,5 +87,5 @@ class DecisionOutcomesIn(_Later):
 class Recorded(DecisionOut):
     recorded = serializers.IntegerField(help_text="Events that are new; none where all of it was known.")
     ignored = serializers.ListField(
-        child=serializers.CharField(), help_text="What could not be used: metrics that are no numbers, and the like."
+        child=serializers.CharField(), help_text="What could not be used: metrics that are not numbers, and the like."
     )

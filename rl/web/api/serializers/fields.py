@@ -59,7 +59,7 @@ class WholeNumberField(serializers.IntegerField):
 
 
 class TextField(serializers.CharField):
-    """Text as it is, its white space included; a number is no text."""
+    """Text as it is, its white space included; a number is not text."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"trim_whitespace": False, **kwargs})

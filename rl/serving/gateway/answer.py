@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from rl.collect.limits import MAX_WHOLE_NUMBER
 from rl.collect.otlp.spans import Requested
-from rl.serving.gateway.asking import requested
+from rl.serving.gateway.chat_request import parse_tool_calls
 
 _THOUGHTS: Final = ("reasoning_content", "reasoning")
 """Where llama.cpp and vLLM, and where Ollama and newer vLLM say what the model thinks."""
@@ -25,22 +25,22 @@ class Choice:
     """{index, id, name, arguments}"""
     finish_reason: str = ""
 
-    def take(self, said: dict[str, Any]) -> None:
+    def take(self, message: dict[str, Any]) -> None:
         """A delta, or a whole message."""
         for name in ("content", "refusal"):
-            _append(self.text, said.get(name))
-        _append(self.thoughts, next((said[name] for name in _THOUGHTS if said.get(name)), None))
-        calls = said.get("tool_calls")
-        for place, call in enumerate(calls if isinstance(calls, list) else ()):
+            _append(self.text, message.get(name))
+        _append(self.thoughts, next((message[name] for name in _THOUGHTS if message.get(name)), None))
+        calls = message.get("tool_calls")
+        for index, call in enumerate(calls if isinstance(calls, list) else ()):
             if isinstance(call, dict):
-                self._take_call(call, place)
+                self._take_call(call, index)
 
-    def _take_call(self, given: dict[str, Any], place: int) -> None:
+    def _take_call(self, delta: dict[str, Any], position: int) -> None:
         """The first piece of a call has its id and name, and some servers give every call the index 0."""
-        index = given.get("index", place)
-        call_id, function = given.get("id"), given.get("function")
+        index = delta.get("index", position)
+        call_id, function = delta.get("id"), delta.get("function")
         call_id = call_id if isinstance(call_id, str) else ""
-        call = next((one for one in reversed(self.calls) if one["index"] == index), None)
+        call = next((known for known in reversed(self.calls) if known["index"] == index), None)
         if call is None or (call_id and call["id"] and call_id != call["id"]):
             call = {"index": index, "id": "", "name": "", "arguments": ""}
             self.calls.append(call)
@@ -49,11 +49,11 @@ class Choice:
             piece = function.get(name) if isinstance(function, dict) else None
             call[name] += piece if isinstance(piece, str) else ""
 
-    def requested(self) -> list[Requested]:
-        return requested(
+    def tool_calls(self) -> list[Requested]:
+        return parse_tool_calls(
             [
-                {"id": clean(one["id"]), "function": {name: clean(one[name]) for name in ("name", "arguments")}}
-                for one in self.calls
+                {"id": clean(call["id"]), "function": {name: clean(call[name]) for name in ("name", "arguments")}}
+                for call in self.calls
             ]
         )
 
@@ -75,12 +75,12 @@ class Answer:
         """A chunk of a stream, or a whole completion."""
         if isinstance(usage := piece.get("usage"), dict):
             self.usage = usage
-        for given in _choices(piece):
-            index = given.get("index", 0)
+        for document in _choices(piece):
+            index = document.get("index", 0)
             choice = self.choices.setdefault(index if isinstance(index, int) else 0, Choice())
-            said = given.get("delta", given.get("message"))
-            choice.take(said if isinstance(said, dict) else {})
-            if isinstance(reason := given.get("finish_reason"), str):
+            message = document.get("delta", document.get("message"))
+            choice.take(message if isinstance(message, dict) else {})
+            if isinstance(reason := document.get("finish_reason"), str):
                 choice.finish_reason = clean(reason)[:100]
         if self.first_at is None and self.says_something:
             self.first_at = time.monotonic()
@@ -113,8 +113,8 @@ def clean(text: str) -> str:
 
 
 def _choices(piece: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    given = piece.get("choices")
-    return (one for one in (given if isinstance(given, list) else ()) if isinstance(one, dict))
+    choices = piece.get("choices")
+    return (choice for choice in (choices if isinstance(choices, list) else ()) if isinstance(choice, dict))
 
 
 def _append(pieces: list[str], piece: object) -> None:

@@ -8,7 +8,7 @@ import pytest
 from rl.models import Agent, Arm, Artifact, Deployment, Experiment, ModelVersion
 from rl.serving import promotion
 from rl.serving.deploy import deploy
-from rl.serving.retention import beyond, retire_old
+from rl.serving.version_retirement import beyond, retire_old
 from rl.versions.checksums import artifact_fields
 from tests.export.ollama_double import OllamaDouble
 from tests.serving.exported import exported
@@ -64,7 +64,7 @@ def test_each_retirement_is_told(agent: Agent, data_dir: Path, double: OllamaDou
     version = exported(agent, "v3", data_dir).version
     deploy(agent, version, target="ollama", report=lambda event, values: told.append(str(values.get("text"))))
     assert told[-1].startswith("v1 is retired: not served any more, 0.0 MB of exports removed")
-    assert "Ollama has support-chat:v1 no more" in told
+    assert "Ollama has no model support-chat:v1 any more" in told
 
 
 def test_the_version_in_use_and_the_one_before_it_stay(agent: Agent, data_dir: Path, double: OllamaDouble):

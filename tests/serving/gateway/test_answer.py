@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from rl.collect.storable import unstorable
-from rl.serving.gateway.answering import Answer, clean
+from rl.serving.gateway.answer import Answer, clean
 
 
 def delta(finish: str | None = None, index: int = 0, **said: Any) -> dict[str, Any]:
@@ -23,14 +23,14 @@ def test_calls_that_all_have_the_index_0_are_told_apart_by_their_ids():
     for call_id in ("a", "b"):
         call = {"index": 0, "id": call_id, "function": {"name": f"tool_{call_id}", "arguments": "{}"}}
         answer.take(delta(tool_calls=[call]))
-    assert [(one.name, one.id) for one in answer.first.requested()] == [("tool_a", "a"), ("tool_b", "b")]
+    assert [(one.name, one.id) for one in answer.first.tool_calls()] == [("tool_a", "a"), ("tool_b", "b")]
 
 
 def test_arguments_that_no_database_holds_stay_text():
     answer = Answer()
     call = {"index": 0, "id": "a", "function": {"name": "f", "arguments": '{"number": 1e999}'}}
     answer.take(delta(tool_calls=[call]))
-    assert answer.first.requested()[0].arguments == '{"number": 1e999}'
+    assert answer.first.tool_calls()[0].arguments == '{"number": 1e999}'
 
 
 def test_a_role_alone_says_nothing():
@@ -54,4 +54,4 @@ def test_what_is_no_piece_of_an_answer_is_passed_over():
         answer.take(piece)
     answer.take({"usage": {"prompt_tokens": -1, "completion_tokens": True}, "choices": []})
     assert (answer.tokens("prompt_tokens"), answer.tokens("completion_tokens")) == (None, None)
-    assert answer.first.requested() == []
+    assert answer.first.tool_calls() == []

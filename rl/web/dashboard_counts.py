@@ -95,7 +95,7 @@ def newest_evaluations(versions: Iterable[ModelVersion]) -> dict[int, Evaluation
     return {row.version_id: row for row in rows.order_by("created_at")}
 
 
-def served() -> list[Deployment]:
+def served_deployments() -> list[Deployment]:
     """What applications can reach, by agent; the version in use first."""
     rows = Deployment.objects.exclude(target=Deployment.Target.NONE).select_related("agent", "version")
     return list(rows.order_by("agent__name", "-alias", "-created_at")[:AGENTS])

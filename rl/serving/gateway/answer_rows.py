@@ -35,75 +35,79 @@ class Unanswered:
 def store(documents: Mapping[UUID, Document], unanswered: Collection[Unanswered] = ()) -> None:
     """In one transaction. What is here already is not counted again. Raises DatabaseError, or what a document that is not
     as the gateway writes it leads to."""
-    wanted = {one["arm_id"] for one in documents.values()} | {one.arm_id for one in unanswered}
+    arm_ids = {document["arm_id"] for document in documents.values()} | {request.arm_id for request in unanswered}
     with transaction.atomic():
-        arms = _locked(wanted - {None})
+        arms = _lock_arms(arm_ids - {None})
         new = _new(documents)
         _insert(new, arms)
-        answered = [one for one in new.values() if one["arm_id"] in arms]
-        failed = [one for one in unanswered if one.arm_id in arms]
+        answered = [document for document in new.values() if document["arm_id"] in arms]
+        failed = [request for request in unanswered if request.arm_id in arms]
         _count(answered, failed)
         _assign([*map(_unit_of, answered), *failed])
-        keys = {one["api_key_id"] for one in new.values()}
+        keys = {document["api_key_id"] for document in new.values()}
         ApiKey.objects.filter(pk__in=keys).update(last_used_at=timezone.now())
 
 
-def _locked(arm_ids: Iterable[int]) -> set[int]:
+def _lock_arms(arm_ids: Iterable[int]) -> set[int]:
     """The arms that are still there. Whoever stores the same answers at this moment waits here, and then finds them."""
     rows = Arm.objects.select_for_update(no_key=True).filter(pk__in=arm_ids).order_by("pk")
     return set(rows.values_list("pk", flat=True))
 
 
 def _new(documents: Mapping[UUID, Document]) -> dict[UUID, Document]:
-    here = set(Trace.objects.filter(pk__in=documents).order_by().values_list("pk", flat=True))
-    wanted = {one["agent_id"] for one in documents.values()}
-    agents = set(Agent.objects.filter(pk__in=wanted).order_by().values_list("pk", flat=True))
-    if homeless := sum(one["agent_id"] not in agents for one in documents.values()):
+    stored = set(Trace.objects.filter(pk__in=documents).order_by().values_list("pk", flat=True))
+    agent_ids = {document["agent_id"] for document in documents.values()}
+    agents = set(Agent.objects.filter(pk__in=agent_ids).order_by().values_list("pk", flat=True))
+    if homeless := sum(document["agent_id"] not in agents for document in documents.values()):
         log.warning("%s answers of agents that were deleted are dropped", homeless)
-    return {key: one for key, one in documents.items() if key not in here and one["agent_id"] in agents}
+    return {
+        key: document for key, document in documents.items() if key not in stored and document["agent_id"] in agents
+    }
 
 
 def _insert(documents: Mapping[UUID, Document], arms: Collection[int]) -> None:
-    """Another trace of the agent may have its external id: OpenTelemetry may have told of the same answer sooner."""
+    """Another trace of the agent may have its external id: OpenTelemetry may have sent the same answer sooner."""
     versions = set(
-        ModelVersion.objects.filter(pk__in={one["model_version_id"] for one in documents.values()})
+        ModelVersion.objects.filter(pk__in={document["model_version_id"] for document in documents.values()})
         .order_by()
         .values_list("pk", flat=True)
     )
-    keys = ((one["agent_id"], str(key)) for key, one in documents.items())
+    keys = ((document["agent_id"], str(key)) for key, document in documents.items())
     rows = TraceRows(keys, Trace.objects.only("agent_id", "external_id"))
-    for key, one in documents.items():
-        rows.add(_trace(key, one, versions, arms, rows.get(one["agent_id"], str(key)) is None))
+    for key, document in documents.items():
+        rows.add(_trace(key, document, versions, arms, rows.get(document["agent_id"], str(key)) is None))
     rows.save(ignore_conflicts=True)
 
 
-def _trace(key: UUID, one: Document, versions: Collection[int], arms: Collection[int], has_external_id: bool) -> Trace:
+def _trace(
+    key: UUID, document: Document, versions: Collection[int], arms: Collection[int], has_external_id: bool
+) -> Trace:
     """Its external id is its own id, so that whoever knows the answer by the id of the response finds it."""
-    deleted = one["model_version_id"] is not None and one["model_version_id"] not in versions
+    deleted = document["model_version_id"] is not None and document["model_version_id"] not in versions
     plain = ("agent_id", "session_id", "unit", "prompt", "response", "tool_calls", "reasoning_steps")
     figures = ("tokens_in", "tokens_out", "duration_ms")
     return Trace(
         id=key,
         external_id=str(key) if has_external_id else None,
         source=SOURCE,
-        model_version_id=None if deleted else one["model_version_id"],
-        arm_id=one["arm_id"] if one["arm_id"] in arms else None,
-        prompt_key=prompt_key(one["prompt"]),
-        details={**one["details"], **({"model_version": one["version"]} if deleted else {})},
+        model_version_id=None if deleted else document["model_version_id"],
+        arm_id=document["arm_id"] if document["arm_id"] in arms else None,
+        prompt_key=prompt_key(document["prompt"]),
+        details={**document["details"], **({"model_version": document["version"]} if deleted else {})},
         llm_calls=1,
-        occurred_at=datetime.fromisoformat(one["occurred_at"]),
-        **{name: one[name] for name in (*plain, *figures)},
+        occurred_at=datetime.fromisoformat(document["occurred_at"]),
+        **{name: document[name] for name in (*plain, *figures)},
     )
 
 
-def _unit_of(one: Document) -> Unanswered:
-    return Unanswered(one["experiment_id"], one["arm_id"], one["unit"])
+def _unit_of(document: Document) -> Unanswered:
+    return Unanswered(document["experiment_id"], document["arm_id"], document["unit"])
 
 
 def _count(answered: Iterable[Document], failed: Iterable[Unanswered]) -> None:
-    failures = Counter(one.arm_id for one in failed)
-    requests = Counter(one["arm_id"] for one in answered) + failures
-    failures += Counter(one["arm_id"] for one in answered if one["failed"])
+    failures = Counter(request.arm_id for request in failed)
+    requests = Counter(document["arm_id"] for document in answered) + failures
+    failures += Counter(document["arm_id"] for document in answered if document["failed"])
     for arm_id in sorted(requests):
         Arm.objects.filter(pk=arm_id).update(
             requests=F("requests") + requests[arm_id], failures=F("failures") + failures[arm_id]
@@ -112,8 +116,11 @@ def _count(answered: Iterable[Document], failed: Iterable[Unanswered]) -> None:
 
 def _assign(units: Iterable[Unanswered]) -> None:
     """The latest wins; one row each, as PostgreSQL changes no row twice in one statement."""
-    latest = {(one.experiment_id, one.unit): one.arm_id for one in units}
-    rows = [Assignment(experiment_id=place[0], unit=place[1], arm_id=arm) for place, arm in latest.items()]
+    latest = {(request.experiment_id, request.unit): request.arm_id for request in units}
+    rows = [
+        Assignment(experiment_id=experiment_id, unit=unit, arm_id=arm_id)
+        for (experiment_id, unit), arm_id in latest.items()
+    ]
     Assignment.objects.bulk_create(
         rows, update_conflicts=True, unique_fields=["experiment", "unit"], update_fields=["arm"]
     )

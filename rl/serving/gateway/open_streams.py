@@ -1,8 +1,8 @@
 """Answers that are still being streamed, from their first byte on: ``DATA_DIR/gateway/pending/<trace id>.open``.
 
-The first line is the document that ``storing.py`` takes; each further line is a piece of the stream, as the client got it.
-The process that streams holds a lock on the file. One that nobody has locked is of a process that died: what it said until
-then becomes an answer that was broken off. Like those of finished answers, these files are not flushed to the disk.
+The first line is the document that ``answer_rows.py`` takes; each further line is a piece of the stream, as the client got
+it. The process that streams holds a lock on the file. One that nobody has locked is of a process that died: what it said
+until then becomes an answer that was broken off. Like those of finished answers, these files are not flushed to the disk.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from uuid import UUID
 from rl.base.files import ABANDONED_SECONDS
 from rl.base.locks import try_lock
 from rl.collect.limits import MAX_WHOLE_NUMBER
-from rl.serving.gateway.answering import Answer
-from rl.serving.gateway.exchange import details_of, said_by
-from rl.serving.gateway.spool import as_id, as_line, created, folder, path_of, set_aside, write, write_whole
+from rl.serving.gateway.answer import Answer
+from rl.serving.gateway.exchange import columns_of, details_of
+from rl.serving.gateway.spool import as_id, as_line, create, folder, path_of, set_aside, write, write_whole
 
 SUFFIX: Final = ".open"
 BROKEN_OFF: Final = "the gateway was ended in mid-answer"
 Document = dict[str, Any]
 
 
-class Begun:
+class OpenStreams:
     """The files of one process. Used by one thread."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Begun:
         path = path_of(trace_id, SUFFIX)
         data = as_line(document) + b"\n" + piece + b"\n"
         # Few calls: after each, this thread waits for a loop that is busy with other streams.
-        descriptor = created(path)
+        descriptor = create(path)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             write_whole(descriptor, data)
@@ -75,36 +75,37 @@ def rescue(trace_id: UUID) -> None:
     """Does nothing where there is no such file, or where somebody still writes it. An answer that was finished, a moment
     before the process died, wins. Raises OSError."""
     path = path_of(trace_id, SUFFIX)
-    with suppress(FileNotFoundError), _locked(path) as is_ours:
+    with suppress(FileNotFoundError), _try_to_lock(path) as is_ours:
         if not is_ours:
             return
-        text = path.read_bytes()
-        if b"\n" not in text:  # nothing has gone out, and perhaps it is being written at this moment
+        content = path.read_bytes()
+        if b"\n" not in content:  # nothing has gone out, and perhaps it is being written at this moment
             if path.stat().st_mtime < time.time() - ABANDONED_SECONDS:
                 path.unlink()
             return
         if not path_of(trace_id).exists():
             try:
-                write(trace_id, _as_broken_off(text, path.stat().st_mtime))
+                write(trace_id, _as_broken_off(content, path.stat().st_mtime))
             except (ValueError, KeyError, TypeError) as error:
                 set_aside(path, error)
         path.unlink(missing_ok=True)
 
 
-def _as_broken_off(text: bytes, ended: float) -> Document:
+def _as_broken_off(content: bytes, ended: float) -> Document:
     """Raises ValueError, KeyError or TypeError for what the gateway has not written."""
-    first, *lines = text.splitlines()
+    first, *lines = content.splitlines()
     document, answer = json.loads(first), Answer(error=BROKEN_OFF)
     for line in lines:
         with suppress(ValueError):  # the last one may be cut
             answer.take(json.loads(line))
     lasted = ended - datetime.fromisoformat(document["occurred_at"]).timestamp()
-    said = {**said_by(answer), "duration_ms": min(max(0, round(lasted * 1000)), MAX_WHOLE_NUMBER)}  # a clock may be set
-    return {**document, **said, "details": {**document["details"], **details_of(answer)}}
+    duration_ms = min(max(0, round(lasted * 1000)), MAX_WHOLE_NUMBER)  # a clock may be set
+    details = {**document["details"], **details_of(answer)}
+    return {**document, **columns_of(answer), "duration_ms": duration_ms, "details": details}
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[bool]:
+def _try_to_lock(path: Path) -> Iterator[bool]:
     """Whether nobody else has it, and it is still there. Raises FileNotFoundError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

@@ -20,9 +20,9 @@ EXPORTS = (Artifact.Kind.MERGED, Artifact.Kind.GGUF, Artifact.Kind.GGUF_LORA, Ar
 
 
 def retire_old(agent: Agent, *, report: Report = silent) -> list[ModelVersion]:
-    """Stops serving what is beyond ``keep_versions``, and removes its exports; the versions that this met.
+    """Stops serving what is beyond ``keep_versions``, and removes its exports; returns the versions that it retired.
 
-    A target that does not answer, or a file that cannot be removed, is told and left for the next time.
+    A target that does not answer, or a file that cannot be removed, is reported and left for the next time.
     """
     retired = []
     for version in beyond(agent):
@@ -45,13 +45,13 @@ def retire_old(agent: Agent, *, report: Report = silent) -> list[ModelVersion]:
 def beyond(agent: Agent, wanted: ModelVersion | None = None) -> list[ModelVersion]:
     """Versions that are served or exported and are not kept. Never those in use, before it, or in an experiment that is
     drafted or runs. ``wanted`` counts as deployed now."""
-    candidates = agent.versions.exclude(pk__in=_needed(agent)).exclude(run__method__in=scoring_methods())
+    candidates = agent.versions.exclude(pk__in=_find_needed_ids(agent)).exclude(run__method__in=scoring_methods())
     ranked = sorted(candidates, key=lambda version: (version == wanted, _last_wanted(version)), reverse=True)
     old = ranked[agent.keep_versions :]
     return [version for version in old if _exports(version) or rows_of(agent, version).exists()]
 
 
-def _needed(agent: Agent) -> set[int]:
+def _find_needed_ids(agent: Agent) -> set[int]:
     aliased = Deployment.objects.filter(agent=agent).exclude(alias="").values_list("version", flat=True)
     states = (Experiment.State.DRAFT, Experiment.State.RUNNING)
     arms = Arm.objects.filter(experiment__agent=agent, experiment__state__in=states).values_list("version", flat=True)
@@ -66,7 +66,7 @@ def _last_wanted(version: ModelVersion) -> datetime:
 
 def _exports(version: ModelVersion) -> list[Artifact]:
     """Without those that somebody had put elsewhere."""
-    return [one for one in version.artifacts.filter(kind__in=EXPORTS) if not one.path.startswith("/")]
+    return [artifact for artifact in version.artifacts.filter(kind__in=EXPORTS) if not artifact.path.startswith("/")]
 
 
 def _remove(artifact: Artifact) -> int:

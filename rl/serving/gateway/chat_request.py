@@ -23,7 +23,7 @@ _PARTS: Final = {"image_url": "image", "input_audio": "audio"}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ChatRequest:
     document: dict[str, Any]
     """The body of the request."""
     model: str
@@ -56,55 +56,55 @@ class Asked:
         return changed
 
 
-def read(body: bytes, headers: Mapping[str, str], key: KnownKey) -> Asked:
+def parse_request(body: bytes, headers: Mapping[str, str], key: KnownKey) -> ChatRequest:
     """Raises Refusal."""
-    document = _decoded(body)
+    document = _parse_json(body)
     model = document.get("model")
     if not isinstance(model, str) or not model:
         raise Refusal(400, "model must be the name of an agent", param="model", code="missing_model")
     prompt = _prompt(document.get("messages"))
-    session = _named(headers.get(SESSION_HEADER) or _metadata(document).get("session_id"), "session_id")
+    session = _check_label(headers.get(SESSION_HEADER) or _metadata(document).get("session_id"), "session_id")
     unit = headers.get(UNIT_HEADER) or document.get("user") or document.get("safety_identifier")
-    unit = _named(unit, "user") or session or _conversation(key, prompt)
-    return Asked(document, model, prompt, unit, session)
+    unit = _check_label(unit, "user") or session or _conversation(key, prompt)
+    return ChatRequest(document, model, prompt, unit, session)
 
 
-def _decoded(body: bytes) -> dict[str, Any]:
+def _parse_json(body: bytes) -> dict[str, Any]:
     try:
         document = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise Refusal(400, f"the body is no JSON: {error}", code="invalid_json") from None
+        raise Refusal(400, f"the body is not JSON: {error}", code="invalid_json") from None
     if not isinstance(document, dict):
         raise Refusal(400, "the body must be a JSON object", code="invalid_json")
     if problem := unstorable(document):
-        place = place_of_unstorable(document)
-        raise Refusal(400, f"{place or 'the body'} {problem}", code="invalid_json")
+        field = place_of_unstorable(document)
+        raise Refusal(400, f"{field or 'the body'} {problem}", code="invalid_json")
     return document
 
 
 def _prompt(messages: object) -> tuple[Message, ...]:
     if not isinstance(messages, list) or not messages:
         raise Refusal(400, "messages must be a list with at least one message", param="messages")
-    return tuple(_message(given, f"messages[{place}]") for place, given in enumerate(messages))
+    return tuple(_message(document, f"messages[{index}]") for index, document in enumerate(messages))
 
 
-def _message(given: object, place: str) -> Message:
-    if not isinstance(given, dict):
-        raise Refusal(400, f"{place} is no object", param=place)
-    calls = given.get("tool_calls")
+def _message(document: object, name: str) -> Message:
+    if not isinstance(document, dict):
+        raise Refusal(400, f"{name} is not an object", param=name)
+    calls = document.get("tool_calls")
     try:
-        return message(given.get("role"), _text(given.get("content"), place), requested(calls))
+        return message(document.get("role"), _text(document.get("content"), name), parse_tool_calls(calls))
     except UsageError as error:
-        raise Refusal(400, f"{place}: {error}", param=f"{place}.role") from None
+        raise Refusal(400, f"{name}: {error}", param=f"{name}.role") from None
 
 
-def _text(content: object, place: str) -> str:
-    """The texts of all parts; what is no text is named in brackets."""
+def _text(content: object, name: str) -> str:
+    """The texts of all parts; what is not text is named in brackets."""
     if content is None or isinstance(content, str):
         return content or ""
     if isinstance(content, list) and all(isinstance(part, dict) for part in content):
         return "\n".join(filter(None, map(_part, content)))
-    raise Refusal(400, f"{place}.content must be text or a list of parts", param=f"{place}.content")
+    raise Refusal(400, f"{name}.content must be text or a list of parts", param=f"{name}.content")
 
 
 def _part(part: Mapping[str, Any]) -> str:
@@ -113,8 +113,8 @@ def _part(part: Mapping[str, Any]) -> str:
     return text if isinstance(text, str) else f"[{_PARTS.get(kind, kind)}]"
 
 
-def requested(calls: object) -> list[Requested]:
-    """Tool calls as OpenAI writes them; what has no name is left out."""
+def parse_tool_calls(calls: object) -> list[Requested]:
+    """From the form that OpenAI gives them; what has no name is left out."""
     functions = [
         (call.get("function"), call.get("id"))
         for call in (calls if isinstance(calls, list) else ())
@@ -127,10 +127,10 @@ def requested(calls: object) -> list[Requested]:
     ]
 
 
-def _arguments(given: object) -> Any:
-    """The object that the text says, unless a database could not hold it."""
-    value = as_value(given)
-    return given if unstorable(value) else value
+def _arguments(arguments: object) -> Any:
+    """The object that is written in the text, unless a database could not hold it."""
+    parsed = as_value(arguments)
+    return arguments if unstorable(parsed) else parsed
 
 
 def _metadata(document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -138,7 +138,7 @@ def _metadata(document: Mapping[str, Any]) -> Mapping[str, Any]:
     return metadata if isinstance(metadata, dict) else {}
 
 
-def _named(value: object, name: str) -> str:
+def _check_label(value: object, name: str) -> str:
     if value is None or value == "":
         return ""
     if not isinstance(value, str) or len(value) > MAX_ID_LENGTH or not value.isprintable():
@@ -150,7 +150,7 @@ def _named(value: object, name: str) -> str:
 
 def _conversation(key: KnownKey, prompt: tuple[Message, ...]) -> str:
     """The same for every turn: it sees the messages up to the first of the user alone."""
-    first = next((place for place, one in enumerate(prompt) if one["role"] == "user"), len(prompt))
-    begun = [[one["role"], one["content"]] for one in prompt[: first + 1]]
-    digest = hashlib.sha256(json.dumps([key.id, begun]).encode()).hexdigest()
+    first = next((index for index, message in enumerate(prompt) if message["role"] == "user"), len(prompt))
+    beginning = [[message["role"], message["content"]] for message in prompt[: first + 1]]
+    digest = hashlib.sha256(json.dumps([key.id, beginning]).encode()).hexdigest()
     return f"conversation:{digest[:32]}"
