@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,6 +44,20 @@ def answering_base(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) ->
     from tests.training import answering
 
     return answering.build(tiny_base, tmp_path_factory.mktemp("answering") / "base")
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """``tiny_model("llama")``: the directory of that family's model, which tests must not change."""
+    from tests.export.tiny_models import FAMILIES, build_model
+
+    root = tmp_path_factory.mktemp("tiny_models")
+
+    def build(family: str) -> Path:
+        directory = root / family
+        return directory if directory.exists() else build_model(directory, *FAMILIES[family]())
+
+    return build
 
 
 @pytest.fixture

@@ -7,19 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.export.tiny_models import FAMILIES, build_adapter, build_model
-
-
-@pytest.fixture(scope="session")
-def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """``tiny_model("llama")``: the directory of that family's model, which tests must not change."""
-    root = tmp_path_factory.mktemp("tiny_models")
-
-    def build(family: str) -> Path:
-        directory = root / family
-        return directory if directory.exists() else build_model(directory, *FAMILIES[family]())
-
-    return build
+from tests.export.tiny_models import build_adapter
 
 
 @pytest.fixture(scope="session")

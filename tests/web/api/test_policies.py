@@ -86,7 +86,7 @@ def test_a_dry_run_says_what_would_be_trained(server: Caller, agent: Agent, data
     document = answer.json()
     assert answer.status_code == 200
     assert document["modelConfig"] == {
-        "base_model": "the tiny embedded model",
+        "base_model": "tiny",
         "use_lora": True,
         "learning_rate": 2e-4,
     }

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from torch import Tensor
+from transformers import AutoModelForCausalLM
+
+from rl.lm.trunk import kept_trunk
+
+Build = Callable[[str], Path]
+FAMILIES = ("qwen2-tied", "llama", "mistral", "qwen3", "gpt2", "gemma2", "gemma3")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "states"
+
+
+def load(folder: Path) -> torch.nn.Module:
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+
+
+def batch(*lengths: int, seed: int = 0) -> dict[str, Tensor]:
+    """Random texts, padded on the right."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(10, 200, (len(lengths), max(lengths)), generator=generator)
+    mask = (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
+    return {"input_ids": ids * mask, "attention_mask": mask}
+
+
+def logits(model: torch.nn.Module, inputs: dict[str, Tensor]) -> Tensor:
+    """At the positions that are not padded."""
+    with torch.no_grad():
+        return model(**inputs, use_cache=False).logits[inputs["attention_mask"].bool()]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_comes_out_is_what_the_whole_model_gives(family: str, tiny_model: Build, file: Path):
+    model, both = load(tiny_model(family)), batch(9, 4, 7)
+    expected = logits(model, both)
+    second = {name: value[[2, 1]][:, :7] for name, value in both.items()}
+    expected_second = logits(model, second)
+    with kept_trunk(model, 1, file):
+        torch.testing.assert_close(logits(model, both), expected)
+        torch.testing.assert_close(logits(model, both), expected)
+        torch.testing.assert_close(logits(model, second), expected_second)  # other rows, less padding
+        mixed = {name: torch.cat([value, batch(9, seed=1)[name]]) for name, value in both.items()}
+        seen = logits(model, mixed)
+    torch.testing.assert_close(seen, logits(model, mixed))
+    assert not file.exists()
+
+
+def test_the_lower_layers_run_once_for_each_text(tiny_model: Build, file: Path, monkeypatch: pytest.MonkeyPatch):
+    model = load(tiny_model("llama"))
+    rows: list[int] = []
+    layer = model.model.layers[0]
+    forward = layer.forward
+    monkeypatch.setattr(layer, "forward", lambda hidden, *a, **k: rows.append(len(hidden)) or forward(hidden, *a, **k))
+    with kept_trunk(model, 1, file):
+        for texts in (batch(5, 6), batch(5, 6), batch(5, 6, 7)):
+            logits(model, texts)
+    assert rows == [2, 2]  # the third batch begins with a text of the first
+
+
+def test_gradients_of_the_upper_layers_are_the_same(tiny_model: Build, file: Path):
+    inputs = batch(8, 5)
+    labels = inputs["input_ids"].masked_fill(inputs["attention_mask"] == 0, -100)
+
+    def gradients(keep: int) -> list[Tensor]:
+        torch.manual_seed(0)
+        adapter = LoraConfig(
+            r=2, target_modules=["q_proj", "down_proj"], layers_to_transform=[1], init_lora_weights=False
+        )
+        model = get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_model("llama"), dtype=torch.float32), adapter)
+        with kept_trunk(model.get_base_model(), keep, file):
+            for _ in range(2):
+                model(**inputs, labels=labels, use_cache=False).loss.backward()
+        return [weight.grad for weight in model.parameters() if weight.requires_grad]
+
+    for kept, plain in zip(gradients(1), gradients(0), strict=True):
+        torch.testing.assert_close(kept, plain)
+
+
+def test_generation_and_texts_padded_on_the_left_are_not_touched(tiny_model: Build, file: Path):
+    model, inputs = load(tiny_model("llama")), batch(6, 3)
+    left = {name: value.flip(1) for name, value in inputs.items()}
+    expected = model.generate(input_ids=inputs["input_ids"][:1], max_new_tokens=4, do_sample=False), logits(model, left)
+    with kept_trunk(model, 1, file):
+        logits(model, inputs)
+        again = (
+            model.generate(input_ids=inputs["input_ids"][:1], max_new_tokens=4, do_sample=False),
+            logits(model, left),
+        )
+    assert torch.equal(again[0], expected[0])
+    torch.testing.assert_close(again[1], expected[1])
+
+
+def test_no_layer_below_leaves_the_model_as_it_is(tiny_model: Build, file: Path):
+    with kept_trunk(load(tiny_model("llama")), 0, file):
+        assert not file.exists()
