@@ -77,11 +77,14 @@ def _encoded(
     tokenizer: PreTrainedTokenizerBase, batch: Sequence[Mapping[str, Any]], answers: Sequence[str], longest: float
 ) -> Iterator[EncodedRow]:
     """``longest``: tokens of a prompt that is read again with each answer."""
+    # prompts alone, each with the opening of the assistant's turn
     prompts = _render(tokenizer, [row["prompt"] for row in batch], add_generation_prompt=True)
+    # whole conversations, one for each kind of answer: an answer is what a conversation has more than its prompt
     again = [row for row, prompt in zip(batch, prompts, strict=True) if len(prompt) <= longest]
     whole = zip(*(_render(tokenizer, [[*row["prompt"], *row[name]] for row in again]) for name in answers), strict=True)
     for row, prompt in zip(batch, prompts, strict=True):
         if len(prompt) > longest:
+            # a huge prompt is not read again: its answers are tokenised without the template around them
             start, found = len(prompt), [_alone(tokenizer, row[name]) for name in answers]
         else:
             chats = next(whole, ())

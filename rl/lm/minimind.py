@@ -40,6 +40,7 @@ class MiniMindConfig(PretrainedConfig):
         """A LlamaConfig or a Qwen3Config. Raises UsageError for variants that are neither."""
         folder = Path(kwargs.get("name_or_path") or "")
         values = _values(config_dict, str(folder))
+        # the family: only MiniMind-3 has norms on queries and keys, and only its weights say so
         normalised = any(name.endswith("q_norm.weight") for name in _weight_names(folder))
         return (Qwen3Config if normalised else LlamaConfig).from_dict(values, **kwargs)
 
@@ -50,6 +51,7 @@ def register() -> None:
 
 
 def _values(found: Mapping[str, Any], where: str) -> dict[str, Any]:
+    # variants whose weights or positions have no counterpart in Llama or Qwen3
     if found.get("use_moe"):
         raise UsageError(f"{where} is a MiniMind with experts (use_moe), which cannot be loaded: take a dense one")
     if "n_layers" in found:
@@ -63,10 +65,12 @@ def _values(found: Mapping[str, Any], where: str) -> dict[str, Any]:
         )
     if missing := [name for name in _NEEDED if found.get(name) is None]:
         raise UsageError(f"{where}/config.json has no {missing[0]}, without which a MiniMind cannot be loaded")
+    # rotary base: transformers 5 has moved it into rope_parameters
     theta = found.get("rope_theta") or (found.get("rope_parameters") or {}).get("rope_theta")
     if theta is None:
         raise UsageError(f"{where}/config.json has no rope_theta, without which a MiniMind cannot be loaded")
     kept = {name: found[name] for name in (*_NEEDED, *_OPTIONAL) if name in found}
+    # MiniMind derives the width of a head; Qwen3's default is a constant of its own
     kept.setdefault("head_dim", found["hidden_size"] // found["num_attention_heads"])
     # transformers leaves out of config.json what is its own default, and Llama's default is another
     tied = bool(found.get("tie_word_embeddings", True))

@@ -76,6 +76,7 @@ class OnTokenIds:
         rows = self.train_dataset
         self.model.eval()
         with reference(self.model):
+            # C columns of N answers each: scores (C * N), one column after the other
             answers = StoredAnswers(rows, *self.REFERENCE)
             scores = answer_log_probs(self.model, answers, loading.autocast_dtype(config.precision), report)
         count = len(rows)

@@ -3,6 +3,8 @@
 The number has no unit: a larger one is better, and the sigmoid of the difference of two is how likely people are to
 prefer the first. Training keeps the numbers of an agent's answers around 0, so the sigmoid of a single one is used as a
 score from 0 to 1.
+
+Shapes: B sequences of one forward pass, T tokens of the longest of them, prompt and answer together.
 """
 
 from __future__ import annotations
@@ -57,6 +59,7 @@ class RewardModel:
         whole = encode(self._tokenizer, rows, len(rows), report, answers, self._most_tokens)
         encoded = [lengths.fit(row, self._most_tokens) for row in whole]
         fitting = [row for row in encoded if row is not None]
+        # sequences: the first kind of answer to all prompts, then the next; those without room are not among them
         found = iter(
             self._scored([row["prompt_ids"] + row[f"{name}_ids"] for name in answers for row in fitting], report)
         )
@@ -70,17 +73,18 @@ class RewardModel:
             inputs = self._padded([sequences[index] for index in batch], device)
             with torch.autocast(device.type, dtype=self._autocast, enabled=self._autocast is not None):
                 output = self._model(**inputs, use_cache=False)
-            scores[batch] = output.logits.squeeze(-1).float().cpu()
+            scores[batch] = output.logits.squeeze(-1).float().cpu()  # (B, 1) to (B,)
             done += len(batch)
             report("step", {"step": done, "total_steps": len(sequences), "metrics": {}})
         return scores.tolist()
 
     def _padded(self, sequences: Sequence[list[int]], device: torch.device) -> dict[str, Tensor]:
         """The head reads the last token that is no padding."""
+        # padded on the right, (B, T)
         longest, pad = max(map(len, sequences)), self._tokenizer.pad_token_id
         ids = torch.tensor([row + [pad] * (longest - len(row)) for row in sequences], device=device)
         lengths = torch.tensor([len(row) for row in sequences], device=device)
-        mask = (torch.arange(longest, device=device) < lengths[:, None]).long()
+        mask = (torch.arange(longest, device=device) < lengths[:, None]).long()  # (T) < (B, 1): (B, T)
         return {"input_ids": ids, "attention_mask": mask}
 
 

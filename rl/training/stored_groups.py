@@ -1,4 +1,8 @@
-"""Stored answers with their rewards, in the place of generated ones."""
+"""Stored answers with their rewards, in the place of generated ones.
+
+Rows: ``prompt``, ``completions`` (any number of answers) and ``rewards`` (one for each). Sizes: N prompts as TRL hands
+them over, each G times in a row; G answers a group.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +48,7 @@ def _encoded(start: Start, lengths: LengthCount) -> Iterator[dict[str, Any]]:
         names = [f"answer{number}" for number in range(len(row["completions"]))]
         group = {"prompt": row["prompt"], **dict(zip(names, row["completions"], strict=True))}
         [ids] = encode(tokenizer, [group], 1, silent, names, most_tokens)
+        # all answers of a row in one fit: a prompt that is too long drops the group, a long answer is cut
         if fitting := lengths.fit(ids, most_tokens):
             answers = [_up_to_its_end(fitting[f"{name}_ids"], tokenizer.eos_token_id) for name in names]
             yield {
@@ -78,15 +83,17 @@ class StoredAnswers:
         self._groups, self._size, self._seed = groups, int(size), int(seed)
 
     def __call__(self, prompts: Sequence[str], trainer: GRPOTrainer) -> dict[str, Any]:
+        # N prompts of this process, which begin at ``first`` among those of all processes
         first = trainer.accelerator.process_index * len(prompts)  # a group may lie on several devices
         found: dict[str, Any] = {"prompt_ids": [], "completion_ids": [], "logprobs": None, REWARD: []}
         for place, prompt in enumerate(prompts, start=first):
             group = self._groups[int(prompt)]
+            # draw: G answers for the whole group, the same in every process; each place in the group takes one
             chosen = self._drawn(len(group["answers"]), prompt, trainer.state.global_step)[place % self._size]
             found["prompt_ids"].append(group["prompt_ids"])
             found["completion_ids"].append(group["answers"][chosen])
             found[REWARD].append(group["rewards"][chosen])
-        return found
+        return found  # N lists each; without logprobs TRL takes the policy's own, so the ratio is 1
 
     def _drawn(self, answers: int, prompt: str, step: int) -> list[int]:
         order = random.Random(f"{self._seed} {prompt} {step}")  # noqa: S311

@@ -1,5 +1,7 @@
 """Supervised fine-tuning on good answers, before a preference method starts from it and is held near it.
 
+Minimises -log p(answer | prompt), the mean over answer tokens, by TRL's SFTTrainer.
+
 Preferences between answers that the model would never give teach little; a short imitation of the good ones first makes
 them likely (Ouyang et al., 2022). The answers are those of the run's own training rows, each text once. The result is
 kept in ``output_dir/warm-up``, so a resumed run does not imitate again.
@@ -80,4 +82,5 @@ def _rows(good: Iterable[PromptAndAnswer]) -> Iterator[dict[str, list[int]]]:
         key = hash((tuple(prompt), tuple(answer)))
         if key not in seen:
             seen.add(key)
+            # (t) each: the prompt is read and not imitated
             yield {"input_ids": prompt + answer, "labels": [-100] * len(prompt) + answer}

@@ -3,6 +3,9 @@
 Bias-corrected and accelerated (BCa; Efron 1987, J. Am. Stat. Assoc. 82:171-185): changes are skewed where a model gains much
 and loses little, and a plain percentile interval then lies to one side. Of a mean, the acceleration has a closed form and
 costs nothing.
+
+The interval's ends are the quantiles of the resampled means at Phi(z0 + (z0 + z) / (1 - a (z0 + z))): z the normal
+quantile of (1 +- confidence) / 2, z0 the bias, a the acceleration.
 """
 
 from __future__ import annotations
@@ -44,6 +47,7 @@ def _means_of_resamples(changes: Sequence[float], resamples: int, seed: int) -> 
 def _corrected(share: float, means: Sequence[float], value: float, changes: Sequence[float]) -> float:
     """The share of the resamples at which the interval ends, where an unbiased, symmetric one would end at ``share``."""
     normal = NormalDist()
+    # z0: how far the value lies from the median of the resamples, as a normal quantile
     bias = normal.inv_cdf(_share_below(means, round(value, 12)))
     shifted = bias + normal.inv_cdf(share)
     return normal.cdf(bias + shifted / (1 - _acceleration(changes, value) * shifted))
@@ -63,6 +67,7 @@ def _acceleration(changes: Sequence[float], value: float) -> float:
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
+    # linear between the two nearest, as NumPy does
     place = share * (len(ordered) - 1)
     below = math.floor(place)
     above = min(below + 1, len(ordered) - 1)

@@ -41,6 +41,7 @@ def answer_versions(
     loading.leave_a_core_free()
     report("stage", {"name": "loading the base model"})
     tokenizer, model = loading.load_tokenizer(base_model), loading.load_base(base_model, precision).eval()
+    # prompts that leave room for a whole answer; the others stay None in their places
     room = min(max_length, loading.context_length(model.config)) - max_new_tokens
     prompts = [row["prompt_ids"] for row in encode(tokenizer, rows, len(rows), report, ())]
     fitting = [number for number, ids in enumerate(prompts) if len(ids) <= room]

@@ -1,4 +1,8 @@
-"""How likely each model finds both answers of held-out pairs: the raw material of preference accuracy."""
+"""How likely each model finds both answers of held-out pairs: the raw material of preference accuracy.
+
+A score is log p(answer | prompt) in nats, of the whole answer; a pair is ranked rightly where that of the chosen one is
+larger. Lists of answers have 2N places for N pairs: all chosen ones, then all rejected ones.
+"""
 
 from __future__ import annotations
 
@@ -64,6 +68,7 @@ def score_versions(
     add_fused_lm_head(model)
     answers = _answers(tokenizer, pairs, min(max_length, loading.context_length(model.config)), report)
     autocast = loading.autocast_dtype(precision)
+    # one model after the other in the place of the last: 2N log-probabilities each
     scores: dict[str, list[float | None]] = {}
     for name, adapter in ({_BASE: None, **adapters} if relative else adapters).items():
         report("stage", {"name": f"scoring {name}"})
@@ -73,6 +78,7 @@ def score_versions(
             scores[name] = _log_probs(adapted, answers, autocast, report)
             if also and name in adapters:
                 also(name, tokenizer, model, adapted)
+    # relative: log p - log p(base) of each answer, as in DPO's implicit reward
     if relative:
         base = scores.pop(_BASE)
         scores = {name: [_less(*both) for both in zip(of, base, strict=True)] for name, of in scores.items()}

@@ -40,6 +40,7 @@ class Speaker:
         self, name: str, tokenizer: PreTrainedTokenizerBase, base: PreTrainedModel, model: torch.nn.Module
     ) -> None:
         self._report("stage", {"name": f"guard rails: {name}"})
+        # room: as long as the stored answers suggest, so the prompts that are asked do not depend on the model
         stored = PAIR if all(column in self._rows[0] for column in PAIR) else ()
         encoded = list(encode(tokenizer, self._rows, len(self._rows), self._report, stored))
         most = self._room_for_an_answer([len(row[f"{column}_ids"]) for row in encoded for column in stored])
@@ -52,6 +53,7 @@ class Speaker:
             GeneratedAnswer(texts[place], len(prompts[place]), len(said[place])) if place in said else None
             for place in range(len(encoded))
         ]
+        # divergence: on the new model's own answers, while both models are loaded
         if name == "new":
             self.divergence = divergence(base, model, [(prompts[place], ids) for place, ids in said.items()])
 

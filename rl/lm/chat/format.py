@@ -47,6 +47,7 @@ class ChatFormat:
         self._template = ChatTemplate(tokenizer)
         self._tokens = ChatTokens(tokenizer, self._template.source)
         self._way = _chosen(tokenizer, self._template, self._tokens, policy_type)
+        # ends of turns as token ids: the template's, the tokenizer's, and some that templates do not write
         numbers = {**self._tokens.numbers, tokenizer.eos_token: tokenizer.eos_token_id}
         turns = self._way.turns
         self.end_ids = frozenset(
@@ -94,6 +95,7 @@ class ChatFormat:
     def observation_ids(self, observation: str, last: Sequence[int]) -> list[int]:
         """What comes after the generated turn ``last``, which has its end token or was cut, up to and with the opening of
         the next turn."""
+        # a turn that was cut off, or that ended as an answer does, gets the end of a call first
         ended = bool(last) and last[-1] in self._call_ends
         shown = self._tokens.hidden(guarded(observation))
         return self._tokens.ids(self._way.turns.observed(shown, self._called(last), with_end=not ended))

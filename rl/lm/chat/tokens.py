@@ -49,8 +49,10 @@ class ChatTokens:
 
     def ids(self, rendered: str) -> list[int]:
         """Of what a template wrote, its stand-ins included."""
+        # the template's own markers get their secret names, then stand-ins become the text that they stood for
         named = self._marker.sub(lambda found: self._secret[found[0]], rendered)
         text = self._stand_in.sub(lambda found: self._markers[int(found[1])], named)
+        # in the copy only secret names are markers, so foreign text can spell none
         numbers = self._reader.encode(text, add_special_tokens=False).ids
         return [self._originals.get(number, number) for number in numbers] if self._originals else list(numbers)
 

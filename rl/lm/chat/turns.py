@@ -41,15 +41,19 @@ class Turns:
         """Raises TemplateRefused for a template that does not write the style's messages."""
         self._template, self._style, self._markers = template, style, markers
         self.opening = self._rendered(opening=True)
+        # between two calls: markers that stand there end no turn
         self.several, within = self._within_calls()
         alone, followed = _behind(_MARK, self._rendered(self._called())), self._followed(_RESULT, TOOL_NAME)
         if _RESULT not in followed:
             raise TemplateRefused("it drops the results of tools")
+        # the end of a turn that calls a tool: by what stands behind the call when nothing follows, and when a result does
         self.call_end = self._end(alone, followed, within) or end_of_text
+        # the end of an answer, in the same way: last, and before another question
         turn = self._style.turn(_MARK, ())
         ending = _behind(_MARK, self._rendered(turn))
         self.endings = frozenset(self._unlike(within, ending))
         self.answer_end = self._end(ending, _behind(_MARK, self._rendered(turn, _QUESTION)), within) or end_of_text
+        # observations: they begin behind the end of the turn, or where two renderings part if no end stands there
         self._end_inside = self.call_end if self.call_end in followed else self._end("", followed, within)
         self._shared = commonprefix([alone.rstrip(), followed])
         self.names_tools = followed != self._followed(_RESULT, "another8")

@@ -1,4 +1,8 @@
-"""The episodes that an agent learns from, step by step, and those that measure it on held-out tasks."""
+"""The episodes that an agent learns from, step by step, and those that measure it on held-out tasks.
+
+Sizes: N prompts as TRL hands them over, each G times in a row, G episodes a group; t tokens of an episode behind its
+prompt.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +47,7 @@ class Rollouts:
         self._broken = 0
 
     def __call__(self, prompts: Sequence[str], trainer: GRPOTrainer) -> dict[str, Any]:
+        # N episodes of this process, which begin at ``first`` among those of all processes
         rows = [self._rows[int(prompt)] for prompt in prompts]
         plays = self._stage.play([json.loads(row["task"]) for row in rows], partial(_speak, trainer))
         first = trainer.accelerator.process_index * len(prompts)  # a group may lie in several processes
@@ -66,15 +71,18 @@ class Rollouts:
             )
 
     def _as_trl_wants(self, plays: Sequence[Play], prompts: Sequence[Ids], end: int) -> dict[str, Any]:
+        """Lists of N; ids, mask and log-probabilities of an episode are (t) each."""
         for play, prompt in zip(plays, prompts, strict=True):
             play.prompt_ids = play.prompt_ids or prompt
             if not play.ids:  # it broke before its first turn, and TRL needs a token
                 play.say([end])
                 play.log_probs = [0.0]
+        # with log-probabilities of the generator TRL corrects for how it differs from the model that trains
         known = all(len(play.log_probs) == len(play.ids) for play in plays)
         return {
             "prompt_ids": [play.prompt_ids for play in plays],
             "completion_ids": [play.ids for play in plays],
+            # mask: the model's tokens; none of an episode without a reward, so that not even the KL term acts on it
             "env_mask": [play.own if play.reward is not None else [0] * len(play.ids) for play in plays],
             "logprobs": [play.log_probs for play in plays] if known else None,
             REWARD: [play.reward for play in plays],

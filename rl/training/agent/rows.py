@@ -84,12 +84,14 @@ def demonstrated(
     Nothing is played before the first is asked for. Raises NotEnoughData where there is none.
     """
     environment = replace(settings, tools={}).build()
+    # solutions: scripts of actions, from the environment itself
     known = [
         (task, script) for row in iter(rows) if (script := environment.demonstration(task := json.loads(row["task"])))
     ]
     found = 0
     for start in range(0, len(known), TOGETHER):
         part = known[start : start + TOGETHER]
+        # played by heart: only what earns the reward is imitated
         policy = partial(by_heart, stage, [script for _, script in part])
         for play in stage.play([task for task, _ in part], policy):
             found += play.success
@@ -108,6 +110,7 @@ def by_heart(stage: Stage, scripts: Sequence[Sequence[Action]], plays: Sequence[
 
 def turns_of(play: Play) -> Iterator[PromptAndAnswer]:
     """What the model said in each turn, after all that came before it."""
+    # a turn is a run of ones in ``own``; the 0 that is appended ends the last one
     begin = 0
     for place, own in enumerate([*play.own, 0]):
         before = play.own[place - 1] if place else 0

@@ -1,10 +1,19 @@
 """Proximal policy optimisation (Schulman et al., 2017; Ziegler et al., 2019) of a language model: answer, reward, learn.
 
-Rows are of the kind "prompts". Each batch: the policy answers ``batch_size`` prompts; the agent's rewards or a reward
-model score the answers, less a penalty at each token for moving away from the base model; generalised advantage
-estimation says which tokens did better than the value network expected; some passes in mini-batches follow. The
-penalty's weight adapts to the divergence. Several processes share the answers of each batch and the rows of each
-mini-batch, each with whole copies of the networks.
+Rows: of the kind "prompts" (``prompt``, and details for the rewards). Each batch: the policy answers ``batch_size``
+prompts; the agent's rewards or a reward model score the answers, less a penalty at each token for moving away from the
+base model; generalised advantage estimation says which tokens did better than the value network expected; some passes
+in mini-batches follow. The penalty's weight adapts to the divergence. Several processes share the answers of each batch
+and the rows of each mini-batch, each with whole copies of the networks.
+
+Maximises the mean over answer tokens of min(q A, clip(q) A) - vf_coef (V - R)^2 / 2, where q is the token's probability
+over that when it was generated, A its whitened advantage, V the value and R the return of score and penalties
+(math.py).
+
+TRL 1.16 has no trainer of this method, so the loop is our own. It departs from the papers: policy, value and reference
+share one set of base weights (networks.py); gradients of policy and value are clipped apart; an answer that no reward
+applies to counts as the mean of the others; and what ``top_k`` and ``top_p`` cut off is not corrected for, q being of
+the temperature alone.
 
 The state of a training is what it is between two batches: a checkpoint holds that, and a stop while answers are made or
 rewarded goes back to it. All processes stop at the same place.
@@ -131,9 +140,11 @@ class _Loop:
 
     def _batch(self) -> tuple[dict[str, float], Interrupted | None]:
         """What was measured, and whether it was asked to stop while it learned: then it is too late to go back."""
+        # answers and their rewards: until here a stop goes back to before this batch
         rollout = self._rollout()
         heart = _Heart(self._beat)
         self._seed("order")
+        # update of policy and value, then of the KL penalty's weight by the divergence that the answers had
         rate = _learning_rate(self.config, self.progress.step, self.steps)
         learned = self.update(rollout, rate, heart)
         self.progress.controller.update(rollout.metrics["kl"], len(rollout.sequences))
