@@ -29,7 +29,7 @@ def of_each(contest: Contest, ask: Callable[[str, dict[str, Path | None]], dict[
     other = contest.current
     if other and other[0] == contest.base_model:
         compared["current"] = other[1]
-    found = ask(contest.base_model, compared)
+    values = ask(contest.base_model, compared)
     if other and other[0] != contest.base_model:
-        found |= ask(other[0], {"current": other[1]})
-    return found
+        values |= ask(other[0], {"current": other[1]})
+    return values

@@ -56,7 +56,7 @@ def prompt_accuracy(scores: Sequence[PairScore], confidence: float = 0.95) -> In
 def mean_interval(values_by_prompt: Mapping[str, Sequence[float]], confidence: float = 0.95) -> Interval | None:
     """Student's t interval for the mean of the prompts' means.
 
-    None where there is none to give: fewer than two prompts with values, or a value that is no finite number.
+    None where there is none to give: fewer than two prompts with values, or a value that is not a finite number.
     """
     means = [fmean(values) for values in values_by_prompt.values() if values]
     if len(means) < 2 or not all(map(math.isfinite, means)):

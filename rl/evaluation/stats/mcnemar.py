@@ -48,7 +48,7 @@ def mcnemar_p(gained: int, lost: int) -> tuple[float, float]:
 
 
 def _probability(k: int, n: int) -> float:
-    """Of k heads in n throws of a coin. By logarithms: 0.5 to the power of n is no float from n = 1075 on."""
+    """Of k heads in n throws of a coin. By logarithms: 0.5 to the power of n is too small for a float from n = 1075 on."""
     return math.exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) - n * math.log(2))
 
 

@@ -29,8 +29,8 @@ def divergence(base: PreTrainedModel, model: torch.nn.Module, sequences: Sequenc
 
     ``sequences``: token ids of prompts and answers. ``model``: ``base`` with an adapter in place, or another whole model.
     """
-    found = list(_at_each_token(base, model, sequences))
-    return float(torch.cat(found).double().mean()) if found else None
+    parts = list(_at_each_token(base, model, sequences))
+    return float(torch.cat(parts).double().mean()) if parts else None
 
 
 def _at_each_token(
@@ -45,9 +45,9 @@ def _at_each_token(
         with _without_adapter(model):
             old = _log_probs(base, part)
         # divergence at each token, (B, T, V) to (B, T); answers are at the end of the rows, shorter ones behind padding
-        each = (new.exp() * (new - old)).sum(-1)
-        for place, (_, answer) in enumerate(part):
-            yield each[place, each.shape[1] - len(answer) :]
+        kl = (new.exp() * (new - old)).sum(-1)
+        for row, (_, answer) in enumerate(part):
+            yield kl[row, kl.shape[1] - len(answer) :]
 
 
 def _without_adapter(model: torch.nn.Module) -> AbstractContextManager[None]:
@@ -59,7 +59,7 @@ def _log_probs(model: torch.nn.Module, sequences: Sequence[tuple[Ids, Ids]]) -> 
     """(B, T, V): what is said of each token before it comes. Padded on the left, so that the answers end together."""
     device = next(model.parameters()).device
     longest = max(len(prompt) + len(answer) for prompt, answer in sequences)
-    kept = max(len(answer) for _, answer in sequences)
+    answer_tokens = max(len(answer) for _, answer in sequences)
     gaps = [longest - len(prompt) - len(answer) for prompt, answer in sequences]
     # padded on the left, (B, L); positions are counted from each sequence's first token
     ids = torch.tensor(
@@ -67,6 +67,8 @@ def _log_probs(model: torch.nn.Module, sequences: Sequence[tuple[Ids, Ids]]) -> 
     )
     mask = torch.tensor([[0] * gap + [1] * (longest - gap) for gap in gaps], device=device)
     positions = (mask.cumsum(-1) - 1).clamp(min=0)
-    output = model(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=False, logits_to_keep=kept + 1)
+    output = model(
+        input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=False, logits_to_keep=answer_tokens + 1
+    )
     logits: Tensor = output.logits[:, :-1]  # (B, T + 1, V) less what the last token predicts
     return logits.float().log_softmax(-1)

@@ -82,7 +82,7 @@ def score_versions(
     if relative:
         base = scores.pop(_BASE)
         scores = {name: [_less(*both) for both in zip(of, base, strict=True)] for name, of in scores.items()}
-    return {name: _paired(pairs, of) for name, of in scores.items()}
+    return {name: _pair_up(pairs, of) for name, of in scores.items()}
 
 
 def encoded_pairs(
@@ -117,9 +117,9 @@ def _answers(
     lengths = LengthCount()
     rows = encode(tokenizer, singles, len(singles), report, SINGLE, most_tokens)
     encoded = [lengths.fit(row, most_tokens) for row in rows]
-    lost = sum(None in both for both in zip(encoded[: len(pairs)], encoded[len(pairs) :], strict=True))
-    if lost:
-        report("log", {"text": f"{lost} of {len(pairs)} held-out pairs have too long a prompt; not scored"})
+    too_long = sum(None in both for both in zip(encoded[: len(pairs)], encoded[len(pairs) :], strict=True))
+    if too_long:
+        report("log", {"text": f"{too_long} of {len(pairs)} held-out pairs have too long a prompt; not scored"})
     return encoded
 
 
@@ -135,7 +135,7 @@ def _less(value: float | None, base: float | None) -> float | None:
     return None if value is None or base is None else value - base
 
 
-def _paired(pairs: Sequence[Mapping[str, Any]], values: Sequence[float | None]) -> list[PairScore | None]:
+def _pair_up(pairs: Sequence[Mapping[str, Any]], values: Sequence[float | None]) -> list[PairScore | None]:
     sides = zip(values[: len(pairs)], values[len(pairs) :], strict=True)
     return [
         None if chosen is None or rejected is None else PairScore(pair["prompt_key"], chosen, rejected)

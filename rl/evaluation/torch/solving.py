@@ -44,7 +44,7 @@ def solve_versions(
     # room of an episode: its tokens in all, of which a turn needs max_new_tokens
     room = Limits(int(config.max_length), loading.context_length(model.config), int(config.max_new_tokens))
     settings = EnvironmentSettings(**config.environment)
-    found: dict[str, list[Episode]] = {}
+    episodes: dict[str, list[Episode]] = {}
     with crew(settings, int(config.async_rollout_workers)) as world:
         stage = stage_in(world, tokenizer, room, config)
         for name, weights in compared.items():
@@ -52,8 +52,8 @@ def solve_versions(
             with resource_advice(), loading.adapted(model, weights) as adapted:
                 stop_at(adapted, stage.chat.end_ids)
                 policy = _Policy(adapted, tokenizer, room.answer)
-                found[name] = list(_episodes(stage, tasks, policy, settings.type, report))
-    return found
+                episodes[name] = list(_episodes(stage, tasks, policy, settings.type, report))
+    return episodes
 
 
 class _Policy:
