@@ -15,7 +15,7 @@ T = TypeVar("T")
 class Contest:
     base_model: str
     weights: Path
-    """Of the new version: an adapter, or a whole model."""
+    """The new version's weights: an adapter, or a whole model."""
     current: tuple[str, Path] | None
     """Base model and weights of the version in use; None: the base model stands for it."""
     max_length: int

@@ -75,7 +75,7 @@ class _Subject:
 @dataclass(frozen=True, slots=True)
 class _Measured:
     fields: dict[str, Any]
-    """Of an Evaluation, but for the report: counts, accuracies or mean rewards, the verdict."""
+    """The fields of an Evaluation without its report: counts, accuracies or mean rewards, the verdict."""
     report: dict[str, Any]
 
 

@@ -26,7 +26,7 @@ class HeldOut:
     relative: bool
     """They compare answers to two prompts, by how much likelier than under the base model they became."""
     share: float
-    """Of the prompts, 0 to 1."""
+    """Which share of the prompts is held out, 0 to 1."""
     learned: int
     """Rows of the set that were left out."""
 

@@ -45,19 +45,19 @@ def likeliest(
 
 def stop_at(model: Any, ends: Iterable[int]) -> None:
     """Whatever generates with the model ends a turn at these tokens too."""
-    model.generation_config.eos_token_id = sorted({*ends, *_declared(model)})
+    model.generation_config.eos_token_id = sorted({*ends, *_declared_ends(model)})
 
 
 def _ends(model: Any, tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """All tokens that end an answer, as in training."""
-    return list({tokenizer.eos_token_id, *_declared(model)} - {None})
+    return list({tokenizer.eos_token_id, *_declared_ends(model)} - {None})
 
 
-def _declared(model: Any) -> set[int]:
-    said = model.generation_config.eos_token_id
-    return {*(said if isinstance(said, list) else [said])} - {None}
+def _declared_ends(model: Any) -> set[int]:
+    declared = model.generation_config.eos_token_id
+    return {*(declared if isinstance(declared, list) else [declared])} - {None}
 
 
 def _up_to_its_end(ids: Ids, ends: Sequence[int]) -> Ids:
-    first = next((place for place, token in enumerate(ids) if token in ends), len(ids))
+    first = next((position for position, token in enumerate(ids) if token in ends), len(ids))
     return ids[: first + 1]

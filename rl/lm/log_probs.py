@@ -52,7 +52,7 @@ class StoredAnswers:
 
 
 TOKENS_PER_BATCH = {"cpu": 4096, "cuda": 32768, "mps": 8192}
-"""Padded. Larger batches are no faster and only need more memory."""
+"""Padded. Larger batches need more memory and are not faster."""
 
 
 def use_compact_head() -> None:
@@ -84,14 +84,14 @@ def answer_log_probs(
     # passes: sequences of similar length together, so that few of the B x T positions are padding
     lengths = [len(prompt) + len(answer) for prompt, answer in islice(sequences, mine.start, mine.stop)]
     for batch in batches(lengths, TOKENS_PER_BATCH[device.type]):
-        inputs = _padded([sequences[mine[index]] for index in batch], device)
+        inputs = _pad([sequences[mine[index]] for index in batch], device)
         with torch.autocast(device.type, dtype=autocast, enabled=autocast is not None):
             output = model(**inputs, use_cache=False, fused_lm_head=True)
         # log_probs (B, T - 1): of every token but the first, 0 where the label is -100; their sum is the answer's, (B,)
         scores[batch] = output.log_probs.float().sum(dim=1).cpu()
         done += len(batch)
         report("step", {"step": done, "total_steps": len(mine), "metrics": {}})
-    return processes.gathered(scores.tolist())
+    return processes.gather_items(scores.tolist())
 
 
 def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
@@ -107,7 +107,7 @@ def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         yield batch
 
 
-def _padded(sequences: Sequence[PromptAndAnswer], device: torch.device) -> dict[str, Tensor]:
+def _pad(sequences: Sequence[PromptAndAnswer], device: torch.device) -> dict[str, Tensor]:
     """Right-padded ``input_ids``, ``attention_mask`` and ``labels`` (-100 outside answers), each (B, T)."""
     shape = (len(sequences), max(len(prompt) + len(answer) for prompt, answer in sequences))
     # What stands at a padded position is of no importance: it is masked, and nothing after it is scored.

@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, BitsAndBytesConfig, PreTrainedMod
 from rl.hardware import detect_hardware, in_4bit
 
 
-def wanted(quantize_base: str, device: torch.device) -> bool:
+def is_wanted(quantize_base: str, device: torch.device) -> bool:
     """Raises UsageError for 4bit where it cannot work."""
     if quantize_base == "none" or (quantize_base == "auto" and device.type != "cuda"):
         return False

@@ -24,8 +24,8 @@ from rl.base.records import Report, TrainingResult
 from rl.config.training_job import TrainingJob
 from rl.lm.log_probs import StoredAnswers
 from rl.training import fitting
-from rl.training.preparing import Start, encoded_rows, prepared
-from rl.training.warm_up import warmed_up
+from rl.training.preparing import Start, encoded_rows, prepare
+from rl.training.warm_up import warm_up
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:
@@ -34,11 +34,11 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     Raises Interrupted after a checkpoint when ``report`` does; TrainingFailed, NotEnoughData or BadFile otherwise.
     """
     started = time.monotonic()
-    with prepared(job, report) as start:
+    with prepare(job, report) as start:
         # rows: prompt_ids, chosen_ids and rejected_ids, on disk
         rows, lengths = encoded_rows(start, "dpo")
         # policy: has imitated the chosen answers first, if the job asks for it
-        policy = warmed_up(start, StoredAnswers(rows, "chosen_ids"))
+        policy = warm_up(start, StoredAnswers(rows, "chosen_ids"))
         trainer = _trainer(start, policy, rows)
         # reference: with several epochs log ref of both answers becomes columns of the rows; else each pass computes
         # its own
@@ -57,7 +57,7 @@ def _trainer(start: Start, model: PreTrainedModel | PeftModel, rows: Dataset) ->
     of_dpo = {
         "beta": config.beta,
         "max_length": None,  # the rows fit already
-        "disable_dropout": False,  # ``untrained`` has turned off the base model's; TRL would turn off the adapter's too
+        "disable_dropout": False,  # it would turn off the adapter's too; the base model's is off already
         "precompute_ref_log_probs": config.full,  # else a reference would be loaded
     }
     return _Trainer(

@@ -53,7 +53,7 @@ def reference(model: PreTrainedModel | PeftModel) -> AbstractContextManager[None
 
 
 class OnTokenIds:
-    """Of TRL's trainers: for rows that are token ids already, with reference scores that are computed once."""
+    """Mixed into TRL's trainers: for rows that are token ids already, with reference scores that are computed once."""
 
     REFERENCE: ClassVar[Mapping[str, str]]
     """Column of answers to the column that its reference scores get."""

@@ -44,9 +44,9 @@ from rl.lm import loading, processes
 from rl.training import fitting
 from rl.training.alive import Alive
 from rl.training.fresh_prompts import reward_function, scorer_of, tokenised_prompts
-from rl.training.preparing import Start, prepared
+from rl.training.preparing import Start, prepare
 from rl.training.stored_groups import StoredAnswers, best_answers, encoded_groups, stored_rewards
-from rl.training.warm_up import untrained, warmed_up
+from rl.training.warm_up import load_untrained, warm_up
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:
@@ -60,17 +60,17 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     assert isinstance(config, GRPOConfig)  # noqa: S101  the method's own
     require_gpu_of_vllm(config)
     alive = Alive(report)
-    with prepared(job, report) as start:
+    with prepare(job, report) as start:
         online = config.rollouts == "online"
         rows, lengths = tokenised_prompts(start, config.max_new_tokens) if online else encoded_groups(start)
         config = whole_groups(config, len(rows), report)
         if online:
             # rewards: one number for each answer, None where none applies; a group's statistics are TRL's work
             rewards = reward_function(scorer_of(job), start.tokenizer, alive)
-            trainer = trainer_of(start, config, untrained(start), rows, reward_funcs=rewards)
+            trainer = trainer_of(start, config, load_untrained(start), rows, reward_funcs=rewards)
         else:
             # policy: has imitated the best answer of each group first, if the job asks for it
-            policy = warmed_up(start, best_answers(rows))
+            policy = warm_up(start, best_answers(rows))
             stored = StoredAnswers(rows, config.num_generations, config.seed)
             prompts = rows.select_columns("prompt")
             trainer = trainer_of(start, config, policy, prompts, reward_funcs=stored_rewards, rollout_func=stored)

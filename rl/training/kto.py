@@ -31,8 +31,8 @@ from rl.config import TrainingConfig
 from rl.config.training_job import TrainingJob
 from rl.lm import processes
 from rl.training import fitting
-from rl.training.preparing import Start, encoded_rows, prepared
-from rl.training.warm_up import warmed_up
+from rl.training.preparing import Start, encoded_rows, prepare
+from rl.training.warm_up import warm_up
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:
@@ -42,7 +42,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     """
     started = time.monotonic()
     job = replace(job, config=_at_least_two_rows_a_pass(job.config, report))
-    with prepared(job, report) as start:
+    with prepare(job, report) as start:
         # rows: prompt_ids, completion_ids and label, on disk
         rows, lengths = encoded_rows(start, "kto")
         of_labels = _weights(rows, report)
@@ -52,7 +52,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         rows = _with_other_answers(rows, rows_a_pass, start)
         # warm-up: imitates the good answers alone
         good = ((row["prompt_ids"], row["completion_ids"]) for row in iter(rows) if row["label"])
-        trainer = _trainer(start, warmed_up(start, good), rows, of_labels)
+        trainer = _trainer(start, warm_up(start, good), rows, of_labels)
         # reference: with several epochs log ref of each answer, and of z's, becomes a column; else each pass computes it
         trainer.use_reference(job.config, report)
         fitting.fit(trainer, job, start.checkpoint, report)
@@ -118,7 +118,7 @@ def _trainer(start: Start, model: PreTrainedModel | PeftModel, rows: Dataset, we
     of_kto = {
         "beta": config.beta,
         "max_length": None,  # the rows fit already
-        "disable_dropout": False,  # ``untrained`` has turned off the base model's; TRL would turn off the adapter's too
+        "disable_dropout": False,  # it would turn off the adapter's too; the base model's is off already
         "precompute_ref_log_probs": config.full,  # else a reference would be loaded
         **weights,
     }

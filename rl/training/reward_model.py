@@ -31,7 +31,7 @@ from rl.data_formatter import read_training_rows
 from rl.lm.model_path import SCORES
 from rl.training import fitting
 from rl.training.calibration import expected_calibration_error
-from rl.training.preparing import Start, encoded_rows, prepared
+from rl.training.preparing import Start, encoded_rows, prepare
 from rl.training.reward_scoring import HEAD, RewardModel, load_scoring_base, score_pairs
 
 
@@ -42,16 +42,16 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     Raises Interrupted after a checkpoint when ``report`` does; TrainingFailed, NotEnoughData or BadFile otherwise.
     """
     started = time.monotonic()
-    with prepared(job, report) as start:
+    with prepare(job, report) as start:
         rows, lengths = encoded_rows(start, "reward_model")
         trainer = _trainer(start, start.model(load_scoring_base), _whole(rows, start))
         fitting.fit(trainer, job, start.checkpoint, report)
         # held-out pairs: scored by the model that is in memory, as the saved one would
-        fitted = RewardModel(trainer.model, start.tokenizer, start.most_tokens, job.config.precision)
-        measured = _measured(fitted, job.heldout_rows, report)
+        model = RewardModel(trainer.model, start.tokenizer, start.most_tokens, job.config.precision)
+        held_out_metrics = _measure_held_out(model, job.heldout_rows, report)
         weights = fitting.publish(trainer, start)
     result = fitting.result(trainer, weights, lengths, time.monotonic() - started)
-    return replace(result, metrics={**result.metrics, **measured})
+    return replace(result, metrics={**result.metrics, **held_out_metrics})
 
 
 class _Trainer(RewardTrainer):
@@ -64,11 +64,11 @@ class _Trainer(RewardTrainer):
 def _whole(rows: Dataset, start: Start) -> Dataset:
     """TRL scores conversations: the prompt with its answer."""
 
-    def joined(row: dict[str, Any]) -> dict[str, Any]:
+    def join_conversation(row: dict[str, Any]) -> dict[str, Any]:
         # TRL stacks B chosen and then B rejected ones into a pass (2B, T), and takes s at the last token of each
         return {name: row["prompt_ids"] + row[name] for name in ("chosen_ids", "rejected_ids")}
 
-    return rows.map(joined, remove_columns=["prompt_ids"], cache_file_name=str(start.path("whole.arrow")))
+    return rows.map(join_conversation, remove_columns=["prompt_ids"], cache_file_name=str(start.path("whole.arrow")))
 
 
 def _trainer(start: Start, model: PreTrainedModel, rows: Dataset) -> _Trainer:
@@ -100,7 +100,7 @@ def _lora(config: TrainingConfig) -> LoraConfig | None:
     return lora
 
 
-def _measured(model: RewardModel, heldout_rows: Path | None, report: Report) -> dict[str, float]:
+def _measure_held_out(model: RewardModel, heldout_rows: Path | None, report: Report) -> dict[str, float]:
     pairs = list(read_training_rows(heldout_rows, "reward_model")) if heldout_rows else []
     report("stage", {"name": "scoring held-out pairs"})
     margins = [score.margin for score in score_pairs(model, pairs, report) if score is not None]

@@ -25,25 +25,25 @@ from rl.training import fitting
 from rl.training.preparing import Start, write_arrow
 
 
-def untrained(start: Start, source: Path | None = None) -> PreTrainedModel:
+def load_untrained(start: Start, source: Path | None = None) -> PreTrainedModel:
     """Of ``source``, or the base model, without dropout; TRL's own switch would turn off the adapter's too."""
     model = start.model(source=source)
     disable_dropout_in_model(model)
     return model
 
 
-def warmed_up(start: Start, good: Iterable[PromptAndAnswer]) -> PreTrainedModel | PeftModel:
+def warm_up(start: Start, good: Iterable[PromptAndAnswer]) -> PreTrainedModel | PeftModel:
     """The model that has imitated the good answers: itself, or with a trainable adapter; the base model where the job does
     not ask for it."""
     config, target = start.job.config, start.job.output_dir / WARM_UP
     if not config.sft_epochs:
-        return untrained(start)
+        return load_untrained(start)
     if config.full:
         if not target.exists():
-            _imitate(start, untrained(start), good)
+            _imitate(start, load_untrained(start), good)
             release_memory()
-        return untrained(start, target)
-    model = untrained(start)
+        return load_untrained(start, target)
+    model = load_untrained(start)
     if not target.exists():
         model = _imitate(start, model, good).unload()
     start.report("stage", {"name": "preparing"})

@@ -129,7 +129,8 @@ def watch(
     report: Report,
     task: TaskScores | None = None,
 ) -> Watch:
-    """Of the held-out ``rows``, PROMPTS prompts by a hash; ``most_tokens``: of an answer. Loads torch if there are any."""
+    """Asks PROMPTS prompts of the held-out ``rows``, chosen by a hash; ``most_tokens``: longest answer. Loads torch if there
+    are any."""
     by_prompt = {row["prompt_key"]: row for row in reversed(rows)}
     keys = sorted(by_prompt, key=stable_hash)[:PROMPTS]
     chosen = _with_details(agent, [by_prompt[key] for key in keys])

@@ -40,7 +40,7 @@ class TaskScores:
     new: float
     new_stderr: float | None
     current: float
-    """Of the base model, where no version is in use."""
+    """The version in use, or the base model where none is."""
     current_stderr: float | None
     difference: Interval | None
     """New less current, from the rows in pairs; None with fewer than two."""

@@ -87,7 +87,7 @@ def _measure(python: str, task: Path, base: str, weights: Path | None, who: str,
 
 
 def _config(task: Path, model: dict[str, str], folder: Path) -> dict[str, Any]:
-    """Of the harness's ``--config``. Its device is the first GPU, and the CPU where there is none."""
+    """The file for the harness's ``--config``. Its device is the first GPU, and the CPU where there is none."""
     return {
         "model": "hf",
         "model_args": model,

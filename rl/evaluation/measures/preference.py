@@ -34,7 +34,7 @@ class Comparison:
     new: list[PairScore]
     base: list[PairScore]
     current: list[PairScore]
-    """Of the version in use; the base model's when none is."""
+    """The version in use; the base model's scores when none is."""
     unscored: int
     """Pairs whose prompt is too long for at least one of the models; they are in none of the lists."""
 

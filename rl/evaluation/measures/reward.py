@@ -28,14 +28,14 @@ class Earnings:
 
     rows: list[Row]
     answers: dict[str, list[str]]
-    """Of each of MODELS."""
+    """The answers of each of MODELS."""
     rewards: dict[str, list[float]]
     unscored: int
     """Prompts that leave no room for an answer, or with an answer that no reward applies to."""
 
     @property
     def changes(self) -> list[float]:
-        """Of each prompt, from the version in use to the new one."""
+        """How much more reward each prompt earns from the new version than from the one in use."""
         return [new - old for new, old in zip(self.rewards["new"], self.rewards["current"], strict=True)]
 
     def mean(self, model: str) -> float:

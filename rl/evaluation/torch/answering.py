@@ -51,7 +51,7 @@ def answer_versions(
     for name, adapter in adapters.items():
         report("stage", {"name": f"answering as {name}"})
         answers_of[name] = [None] * len(prompts)
-        with resource_advice(), loading.adapted(model, adapter) as adapted:
+        with resource_advice(), loading.with_weights(model, adapter) as adapted:
             answered = _answers(adapted, tokenizer, [prompts[number] for number in fitting], max_new_tokens, report)
             for number, answer in zip(fitting, answered, strict=True):
                 answers_of[name][number] = answer

@@ -72,7 +72,7 @@ def score_versions(
     scores: dict[str, list[float | None]] = {}
     for name, adapter in ({_BASE: None, **adapters} if relative else adapters).items():
         report("stage", {"name": f"scoring {name}"})
-        with resource_advice(), loading.adapted(model, adapter) as adapted:
+        with resource_advice(), loading.with_weights(model, adapter) as adapted:
             if adapted is not model and isinstance(adapted, PreTrainedModel):
                 add_fused_lm_head(adapted)
             scores[name] = _log_probs(adapted, answers, autocast, report)

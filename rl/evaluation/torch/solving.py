@@ -49,7 +49,7 @@ def solve_versions(
         stage = stage_in(world, tokenizer, room, config)
         for name, weights in compared.items():
             report("stage", {"name": f"solving tasks as {name}"})
-            with resource_advice(), loading.adapted(model, weights) as adapted:
+            with resource_advice(), loading.with_weights(model, weights) as adapted:
                 stop_at(adapted, stage.chat.end_ids)
                 policy = _Policy(adapted, tokenizer, room.answer)
                 episodes[name] = list(_episodes(stage, tasks, policy, settings.type, report))

@@ -29,11 +29,11 @@ class Speaker:
     def __init__(self, rows: Sequence[Mapping[str, Any]], max_length: int, most: int, report: Report) -> None:
         """``rows``: with a ``prompt``, and ``chosen`` and ``rejected`` where answers are stored; ``most``: tokens."""
         self.answers: dict[str, list[GeneratedAnswer | None]] = {}
-        """Of each model, one for each row; None where the prompt leaves no room."""
+        """The answers of each model, one for each row; None where the prompt leaves no room."""
         self.most: dict[str, int] = {}
         """Tokens that each model was given for an answer."""
         self.divergence: float | None = None
-        """Of the model "new" from its base, in nats a token; None while it has not answered, and without an answer."""
+        """How far the model "new" is from its base, in nats a token; None before it has answered, and without an answer."""
         self._rows, self._max_length, self._most, self._report = rows, max_length, most, report
 
     def __call__(

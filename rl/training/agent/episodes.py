@@ -28,7 +28,7 @@ Speak = Callable[["Sequence[Play]"], list[Ids]]
 class Play:
     """An episode under way."""
 
-    place: int
+    number: int
     """In the crew."""
     task: Mapping[str, Any]
     opening: Opening
@@ -98,8 +98,8 @@ class Stage:
         """One episode of each task, to its end. Raises what ``speak`` and the crew raise; a world that breaks is the end of
         its episode, without a reward."""
         plays = [
-            Play(place, task, opening)
-            for place, (task, opening) in enumerate(zip(tasks, self.crew.begin(tasks), strict=True))
+            Play(number, task, opening)
+            for number, (task, opening) in enumerate(zip(tasks, self.crew.begin(tasks), strict=True))
         ]
         for play in plays:
             self._open(play)
@@ -120,14 +120,14 @@ class Stage:
         for play, ids in zip(active, speak(active), strict=True):
             play.say(ids)
         # world: what each turn calls is done in all environments at once
-        actions = {play.place: self.chat.action(play.last, play.opening.tools) for play in active}
+        actions = {play.number: self.chat.action(play.last, play.opening.tools) for play in active}
         moves = self.crew.act(actions)
         for play in active:
-            self._see(play, moves[play.place])
+            self._see(play, moves[play.number])
 
     def _see(self, play: Play, move: Move) -> None:
-        said = self.chat.said(play.last)
-        play.turns.append(Turn(said, move.calls, move.observation, len(play.last)))
+        text = self.chat.turn_text(play.last)
+        play.turns.append(Turn(text, move.calls, move.observation, len(play.last)))
         play.info = move.info
         if move.broken:
             play.end(move.broken, None)

@@ -37,11 +37,11 @@ from rl.lm.lengths import Limits
 from rl.training import fitting
 from rl.training.agent.episodes import Stage
 from rl.training.agent.rollouts import HeldOutTasks, Rollouts, episode_reward
-from rl.training.agent.rows import demonstrated, task_rows
+from rl.training.agent.rows import demonstrate, task_rows
 from rl.training.alive import Alive
 from rl.training.grpo import require_gpu_of_vllm, trainer_of, whole_groups
-from rl.training.preparing import Start, prepared
-from rl.training.warm_up import warmed_up
+from rl.training.preparing import Start, prepare
+from rl.training.warm_up import warm_up
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:
@@ -53,12 +53,12 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     loading.use_device(config.device)
     _require_possible(config)
     alive = Alive(report)
-    with prepared(job, report) as start, _stage(start, config, alive) as stage:
+    with prepare(job, report) as start, _stage(start, config, alive) as stage:
         # rows: the tasks whose first messages leave room for a turn
         rows, lengths = task_rows(start, stage)
         config = whole_groups(config, len(rows), report)
         # policy: has imitated the environment's own solutions first, if the job asks for it
-        model = warmed_up(start, demonstrated(rows, stage, settings_of(config), report))
+        model = warm_up(start, demonstrate(rows, stage, settings_of(config), report))
         stop_at(model, stage.chat.end_ids)
         # episodes: played by the model in training, within each step
         rollouts = Rollouts(stage, rows, config, processes.reporter(report))

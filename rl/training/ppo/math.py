@@ -51,7 +51,7 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
     return (values * mask).sum() / mask.sum().clamp(min=1)
 
 
-def whitened(values: Tensor, mask: Tensor) -> Tensor:
+def whiten(values: Tensor, mask: Tensor) -> Tensor:
     """To mean 0 and variance 1 (of a sample) over the tokens. A single token has no spread and is only centred."""
     centred = (values - masked_mean(values, mask)) * mask  # (B, T)
     variance = (centred**2).sum() / (mask.sum() - 1).clamp(min=1)

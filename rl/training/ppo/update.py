@@ -60,16 +60,16 @@ class Updater:
         self.optimizer.zero_grad(set_to_none=True)
         # tokens of the whole mini-batch: the denominator of every part's mean
         tokens = rollout.sequences.mask[rows.to(rollout.log_probs.device)].sum()
-        found = dict.fromkeys(_MEASURED, 0.0)
+        sums = dict.fromkeys(_MEASURED, 0.0)
         for part in self._own_passes(rows):
             beat()
             for name, value in self._backward(rollout, part.to(tokens.device), tokens).items():
-                found[name] += value
+                sums[name] += value
         # gradients: summed over processes, then clipped for policy and value apart, then one step of both
         self._add_up_gradients()
         norm = self._clipped_norm(self._groups)
         self.optimizer.step()
-        return {**processes.totals(found), "grad_norm": norm}
+        return {**processes.totals(sums), "grad_norm": norm}
 
     def _own_passes(self, rows: Tensor) -> Iterator[Tensor]:
         own = rows[processes.rank() :: processes.count()]
@@ -100,11 +100,11 @@ class Updater:
         value = ppo_math.value_loss(values, old_values, returns, sequences.mask, config.cliprange_value)
         (config.vf_coef * value.loss * share).backward()
         loss = policy.loss + config.vf_coef * value.loss
-        found = (loss, policy.loss, value.loss, policy.fraction, value.fraction, entropy)
-        return {name: float(of.detach()) * share for name, of in zip(_MEASURED, found, strict=True)}
+        measures = (loss, policy.loss, value.loss, policy.fraction, value.fraction, entropy)
+        return {name: float(of.detach()) * share for name, of in zip(_MEASURED, measures, strict=True)}
 
     def _clipped_norm(self, groups: Sequence[list[Parameter]]) -> float:
-        """Of all gradients, before they were clipped. A limit of 0 is none."""
+        """The norm of all gradients, before they were clipped. A limit of 0 means none."""
         most = self._config.max_grad_norm or math.inf
         norms = [float(clip_grad_norm_(group, most)) for group in groups]
         return math.hypot(*norms)

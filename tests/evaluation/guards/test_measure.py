@@ -59,7 +59,7 @@ def test_the_divergence_is_that_of_both_models_at_each_token(ask_models, tiny_ba
     watched = ask_models(PAIRS[:1])
     model, tokenizer = loading.load_base(str(tiny_base)).eval(), loading.load_tokenizer(str(tiny_base))
     prompt = tokenizer.apply_chat_template(PAIRS[0]["prompt"], add_generation_prompt=True)["input_ids"]
-    with torch.no_grad(), loading.adapted(model, adapter) as adapted:
+    with torch.no_grad(), loading.with_weights(model, adapter) as adapted:
         answer = adapted.generate(
             input_ids=torch.tensor([prompt]), max_new_tokens=watched.speaker.most["new"], do_sample=False
         )[:, len(prompt) :]
@@ -77,7 +77,7 @@ def test_a_model_has_not_moved_from_itself_and_padding_changes_nothing(tiny_base
     sequences = [([5, 6, 7], [8, 9]), ([5], [6, 7, 8, 9, 10])]
     assert divergence(model, model, sequences) == pytest.approx(0, abs=1e-6)
     assert divergence(model, model, []) is None
-    with loading.adapted(model, adapter) as adapted:
+    with loading.with_weights(model, adapter) as adapted:
         together = divergence(model, adapted, sequences)
         first, second = (divergence(model, adapted, [sequence]) for sequence in sequences)
     assert together == pytest.approx((2 * first + 5 * second) / 7, rel=1e-4)

@@ -89,7 +89,7 @@ def questions(base: Path, adapter: Path) -> list[Question]:
     ]
     with torch.no_grad():
         known = [question for question in pool if right(model, tokenizer, question)]
-        with loading.adapted(model, adapter) as adapted:
+        with loading.with_weights(model, adapter) as adapted:
             agreed = [question for question in known if right(adapted, tokenizer, question)]
     forgotten = [question for question in known if question not in agreed]
     return [*forgotten[:6], *agreed[:2]]
