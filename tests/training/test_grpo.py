@@ -281,7 +281,7 @@ def test_a_vllm_server_is_handed_to_the_trainer():
 def draw(answers: int, size: int, seed: int = 1, prompt: str = "0", step: int = 0) -> list[int]:
     from rl.training.stored_groups import StoredAnswers
 
-    draw: Callable[..., list[int]] = StoredAnswers([], size, seed)._drawn  # type: ignore[arg-type]
+    draw: Callable[..., list[int]] = StoredAnswers([], size, seed)._draw  # type: ignore[arg-type]
     return draw(answers, prompt, step)
 
 
