@@ -7,7 +7,7 @@ trained on only from the confidence on that a person chose for the agent.
 - ``propose``: its proposals for the traces that nobody has labelled
 - ``predictor``: what ``learned_reward`` asks
 
-Imports: base, collect, dataset_builder, models; Django.
+Imports: base, collect, dataset_builder, models; Django, torch.
 """
 
 from __future__ import annotations

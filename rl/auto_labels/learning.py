@@ -18,7 +18,7 @@ from rl.collect.traces.records import trace_record, with_feedback
 from rl.dataset_builder import is_held_out
 from rl.models import Agent, Feedback, LabelModel, Trace, prompt_key
 
-LEAF = "rl.training.label_model"
+LEAF = "rl.auto_labels.classifier"
 FEWEST_OF_A_KIND = 10
 """Good labels, and bad ones, to learn from."""
 FEWEST_HELD_OUT = 10

@@ -148,7 +148,7 @@ METHODS: dict[str, Method] = {
             name="kto",
             builder="rl.dataset_builder.rows.judged.LabelledRows",
             columns={"completion": Column.MESSAGES, "label": Column.FLAG},
-            contrast="rl.evaluation.held_out.of_labels",
+            contrast="rl.evaluation.contrasts.of_labels",
             relative=True,
         ),
         work=RowWork(1, 10),  # as DPO, and a forward pass of both with the answer of another row
@@ -162,7 +162,7 @@ METHODS: dict[str, Method] = {
             name="grpo",
             builder="rl.dataset_builder.rows.judged.GroupRows",
             columns={"completions": Column.ANSWERS, "rewards": Column.NUMBERS},
-            contrast="rl.evaluation.held_out.of_groups",
+            contrast="rl.evaluation.contrasts.of_groups",
         ),
         work=RowWork(1, 10, answers="num_generations", copies=1),  # four tenths of the time go into generating
         generates="online",

@@ -19,36 +19,36 @@ Row = Mapping[str, Any]
 def breakdown(rows: Sequence[Row], scores: Mapping[str, Sequence[PairScore]]) -> dict[str, Any]:
     """``tags`` and ``scenarios``, each a list of groups. A pair is in the groups of all feedback behind it, so it may be in
     several; those of files are in none. ``scores``: of each model, in the order of the rows."""
-    said = dict(_said_of({number for row in rows for number in row.get("feedback", ())}))
-    found = {}
+    marks = dict(_marks_of({number for row in rows for number in row.get("feedback", ())}))
+    parts = {}
     for kind in ("tags", "scenarios"):
         members: defaultdict[str, list[int]] = defaultdict(list)
-        for place, row in enumerate(rows):
-            for name in {name for number in row.get("feedback", ()) for name in said.get(number, {}).get(kind, ())}:
-                members[name].append(place)
-        found[kind] = _groups(members, scores)
-    return found
+        for position, row in enumerate(rows):
+            for name in {name for number in row.get("feedback", ()) for name in marks.get(number, {}).get(kind, ())}:
+                members[name].append(position)
+        parts[kind] = _groups(members, scores)
+    return parts
 
 
 def _groups(members: Mapping[str, Sequence[int]], scores: Mapping[str, Sequence[PairScore]]) -> list[dict[str, Any]]:
     groups: list[dict[str, Any]] = []
-    for name, places in members.items():
-        of_group = {model: [each[place] for place in places] for model, each in scores.items()}
+    for name, positions in members.items():
+        of_group = {model: [of_pairs[position] for position in positions] for model, of_pairs in scores.items()}
         groups.append(
             {
                 "name": name,
-                "pairs": len(places),
+                "pairs": len(positions),
                 "prompts": len({score.prompt_key for score in of_group["new"]}),
-                "models": {model: asdict(prompt_accuracy(each)) for model, each in of_group.items()},
+                "models": {model: asdict(prompt_accuracy(of_pairs)) for model, of_pairs in of_group.items()},
             }
         )
     return sorted(groups, key=lambda group: (-group["prompts"], group["name"]))[:MOST_GROUPS]
 
 
-def _said_of(feedback: Iterable[int]) -> Iterator[tuple[int, dict[str, list[str]]]]:
+def _marks_of(feedback: Iterable[int]) -> Iterator[tuple[int, dict[str, list[str]]]]:
     """Tags of each event, and the scenario of the answer that it is about."""
-    for part in Feedback.numbered(feedback):
-        for number, tags, scenario in part.values_list("pk", "tags", "trace__details__scenario"):
+    for events in Feedback.numbered(feedback):
+        for number, tags, scenario in events.values_list("pk", "tags", "trace__details__scenario"):
             yield number, {"tags": _names(tags), "scenarios": _names([scenario])}
 
 

@@ -15,7 +15,7 @@ T = TypeVar("T")
 class Contest:
     base_model: str
     weights: Path
-    """Of the new version: an adapter, or a whole model."""
+    """The new version's weights: an adapter, or a whole model."""
     current: tuple[str, Path] | None
     """Base model and weights of the version in use; None: the base model stands for it."""
     max_length: int
@@ -29,7 +29,7 @@ def of_each(contest: Contest, ask: Callable[[str, dict[str, Path | None]], dict[
     other = contest.current
     if other and other[0] == contest.base_model:
         compared["current"] = other[1]
-    found = ask(contest.base_model, compared)
+    values = ask(contest.base_model, compared)
     if other and other[0] != contest.base_model:
-        found |= ask(other[0], {"current": other[1]})
-    return found
+        values |= ask(other[0], {"current": other[1]})
+    return values

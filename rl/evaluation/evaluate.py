@@ -12,16 +12,16 @@ from django.db import transaction
 
 from rl.base.records import Report
 from rl.config import METHODS, AgentConfig, config_class, find_method, find_rows
-from rl.evaluation.choosing import HeldOut, latest_training_set, never_learned
 from rl.evaluation.contest import Contest
 from rl.evaluation.gate import REWARD, SUCCESS, Verdict, decide
 from rl.evaluation.guards import measure as guarding
-from rl.evaluation.guards.measure import Guards, Watch, skipped
+from rl.evaluation.guards.measure import Guards, Watch, skip
+from rl.evaluation.held_out import HeldOut, latest_training_set, never_learned
 from rl.evaluation.lm_eval import run as lm_eval
 from rl.evaluation.lm_eval.results import TaskScores
 from rl.evaluation.measures import preference as pairs
-from rl.evaluation.measures import reward as rewarded
-from rl.evaluation.measures import success as solved
+from rl.evaluation.measures import reward as rewards
+from rl.evaluation.measures import success as successes
 from rl.lm.model_path import base_of, is_reward_model
 from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun, TrainingSet
 from rl.operations.webhooks.events import version_judged
@@ -75,7 +75,7 @@ class _Subject:
 @dataclass(frozen=True, slots=True)
 class _Measured:
     fields: dict[str, Any]
-    """Of an Evaluation, but for the report: counts, accuracies or mean rewards, the verdict."""
+    """The fields of an Evaluation without its report: counts, accuracies or mean rewards, the verdict."""
     report: dict[str, Any]
 
 
@@ -116,11 +116,11 @@ def evaluate(
 def evaluate_checkpoint(
     agent: Agent, weights: Path, report: Report, *, against_base: bool = False, task: Path | None = None
 ) -> dict[str, Any]:
-    """The same for the directory of an adapter or a whole model that is no version; nothing is stored."""
+    """The same for the directory of an adapter or a whole model that is not a version; nothing is stored."""
     training_set = latest_training_set(agent)
     subject = _of_checkpoint(agent, weights, against_base).on_task(task, report)
     measured = _measure(subject, training_set, never_learned(training_set, subject.current), report)
-    return {"checkpoint": str(weights), **_shown(measured)}
+    return {"checkpoint": str(weights), **_as_document(measured)}
 
 
 def evaluate_pairs(
@@ -134,15 +134,15 @@ def evaluate_pairs(
 ) -> dict[str, Any]:
     """A version, or a checkpoint's directory, on pairs of one's own; nothing is stored."""
     if isinstance(measured, Path):
-        subject, what = _of_checkpoint(agent, measured, against_base), {"checkpoint": str(measured)}
+        subject, origin = _of_checkpoint(agent, measured, against_base), {"checkpoint": str(measured)}
     else:
-        subject, what = _of_version(measured, against_base), {"version": measured.name}
+        subject, origin = _of_version(measured, against_base), {"version": measured.name}
     subject = subject.on_task(task, report)
-    found = _completed(_preference(subject, _Scale(1, "prompts"), held_out, report), subject, held_out)
-    return {"agent": agent.name, **what, **_shown(found)}
+    outcome = _complete(_preference(subject, _Scale(1, "prompts"), held_out, report), subject, held_out)
+    return {"agent": agent.name, **origin, **_as_document(outcome)}
 
 
-def _shown(measured: _Measured) -> dict[str, Any]:
+def _as_document(measured: _Measured) -> dict[str, Any]:
     return {**{name: measured.fields[name] for name in ("pairs", "verdict", "ratings_needed")}, **measured.report}
 
 
@@ -165,10 +165,10 @@ def _version_in_use(version: ModelVersion) -> ModelVersion | None:
 
 def _measure(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> _Measured:
     measure = _MEASURES[find_rows(training_set.method).measure]
-    return _completed(measure(subject, training_set, held_out, report), subject, held_out)
+    return _complete(measure(subject, training_set, held_out, report), subject, held_out)
 
 
-def _completed(measured: _Measured, subject: _Subject, held_out: HeldOut) -> _Measured:
+def _complete(measured: _Measured, subject: _Subject, held_out: HeldOut) -> _Measured:
     task = {"task": asdict(subject.task)} if subject.task else {}
     return replace(measured, report={**measured.report, "learned": held_out.learned, **task})
 
@@ -179,22 +179,23 @@ def _preference(subject: _Subject, scale: _Scale, held_out: HeldOut, report: Rep
     watch = subject.watch(held_out.rows, report)
     scores = pairs.compare(subject.contest, held_out, report, also=watch.speaker)
     guards = watch.guards()
-    return _ranked(scores, guards.over(_decided(scores, scale, held_out, subject.margin)), guards, subject.margin)
+    verdict = guards.over(_ask_gate(scores, scale, held_out, subject.margin))
+    return _describe_ranking(scores, verdict, guards, subject.margin)
 
 
 def _of_reward_model(subject: _Subject, scale: _Scale, held_out: HeldOut, report: Report) -> _Measured:
     """Worse than guessing is rejected; nothing is promoted."""
     scores = pairs.compare(subject.contest, held_out, report, "reward_model")
-    verdict = _decided(scores, scale, held_out, 0.0)
+    verdict = _ask_gate(scores, scale, held_out, 0.0)
     if verdict.decision != "reject":
         reason = f"{verdict.reason} It is a reward model: it scores answers, and is never promoted."
         verdict = replace(verdict, decision="undecided", reason=reason)
-    measured = _ranked(scores, verdict, skipped("a reward model gives no answers", subject.agent, None), 0.0)
+    measured = _describe_ranking(scores, verdict, skip("a reward model gives no answers", subject.agent, None), 0.0)
     error = expected_calibration_error([score.margin for score in scores.new])
     return replace(measured, report={**measured.report, "calibration_error": error})
 
 
-def _decided(scores: pairs.Comparison, scale: _Scale, held_out: HeldOut, margin: float) -> Verdict:
+def _ask_gate(scores: pairs.Comparison, scale: _Scale, held_out: HeldOut, margin: float) -> Verdict:
     return decide(
         scores.new,
         scores.current,
@@ -205,7 +206,7 @@ def _decided(scores: pairs.Comparison, scale: _Scale, held_out: HeldOut, margin:
     )
 
 
-def _ranked(scores: pairs.Comparison, verdict: Verdict, guards: Guards, margin: float) -> _Measured:
+def _describe_ranking(scores: pairs.Comparison, verdict: Verdict, guards: Guards, margin: float) -> _Measured:
     fields = {
         "pairs": len(scores.rows),
         "prompts": len({score.prompt_key for score in scores.new}),
@@ -227,36 +228,38 @@ def _preference_on_set(subject: _Subject, training_set: TrainingSet, held_out: H
 def _rewards(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> _Measured:
     scorer = rollouts.scorer_of_run(subject.agent, subject.run.options if subject.run else {})
     watch = subject.watch(held_out.rows, report)
-    found = rewarded.earned(subject.contest, held_out.rows, scorer, report, watch.speaker)
-    return _earned(found, held_out, "reward", watch.guards(), subject.margin)
+    earnings = rewards.compare(subject.contest, held_out.rows, scorer, report, watch.speaker)
+    return _describe_earnings(earnings, held_out, "reward", watch.guards(), subject.margin)
 
 
 def _success(subject: _Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> _Measured:
     """Played as in its own training, or of a folder of unknown origin, as in the newest training with these tasks."""
     played = find_rows(training_set.method)
     run = subject.run if subject.run and find_method(subject.run.method).rows == played else training_set.runs.first()
-    method = run.method if run else next(name for name, each in METHODS.items() if each.rows == played)
+    method = run.method if run else next(name for name, known in METHODS.items() if known.rows == played)
     config = config_class(method)(**run.config) if run else subject.agent.training_config(method)
     config = config.with_overrides({"environment": training_set.stats["environment"]})
     assert isinstance(config, AgentConfig)  # noqa: S101  the method's own
-    found = solved.solved(subject.contest, held_out.rows, config, report)
-    guards = skipped("tasks are played, not answered", subject.agent, subject.task)
-    return _earned(found, held_out, "success", guards, subject.margin)
+    earnings = successes.compare(subject.contest, held_out.rows, config, report)
+    guards = skip("tasks are played, not answered", subject.agent, subject.task)
+    return _describe_earnings(earnings, held_out, "success", guards, subject.margin)
 
 
-def _earned(found: rewarded.Earned, held_out: HeldOut, measure: str, guards: Guards, margin: float) -> _Measured:
+def _describe_earnings(
+    earnings: rewards.Earnings, held_out: HeldOut, measure: str, guards: Guards, margin: float
+) -> _Measured:
     words = SUCCESS if measure == "success" else REWARD
-    verdict = guards.over(rewarded.judge(found, held_out.share, words, margin))
+    verdict = guards.over(rewards.judge(earnings, held_out.share, words, margin))
     fields = {
-        "pairs": len(found.rows),
-        "prompts": len(found.rows),
-        "accuracy": found.mean("new"),
-        "base_accuracy": found.mean("base"),
-        "against_accuracy": found.mean("current"),
+        "pairs": len(earnings.rows),
+        "prompts": len(earnings.rows),
+        "accuracy": earnings.mean("new"),
+        "base_accuracy": earnings.mean("base"),
+        "against_accuracy": earnings.mean("current"),
         "verdict": verdict.decision,
         "ratings_needed": verdict.ratings_needed,
     }
-    return _Measured(fields, {**rewarded.describe(found, verdict, measure, margin), "guards": guards.report})
+    return _Measured(fields, {**rewards.describe(earnings, verdict, measure, margin), "guards": guards.report})
 
 
 _MEASURES: dict[str, Callable[[_Subject, TrainingSet, HeldOut, Report], _Measured]] = {

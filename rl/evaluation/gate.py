@@ -69,14 +69,14 @@ def decide(
         return Verdict("undecided", interval, None, f"The version in use gives no finite score to {broken}.")
     figures = _figures(interval, counts, confidence)
     line = f" by more than {100 * margin:g} point{'' if margin == 0.01 else 's'}" if margin else ""
-    if counts.prompts >= FEWEST_PROMPTS and (settled := _settled(interval, margin, line, figures)):
-        return settled
+    if counts.prompts >= FEWEST_PROMPTS and (verdict := _settle(interval, margin, line, figures)):
+        return verdict
     needed = _ratings_needed(counts, ratings_per_prompt, held_out_share, confidence, margin)
     ask = f"; about {needed:,} more {things} should decide" if needed else ""
     return Verdict("undecided", interval, needed, _why_undecided(counts, figures, ask, held_out_share, line))
 
 
-def _settled(interval: Interval, margin: float, line: str, figures: str) -> Verdict | None:
+def _settle(interval: Interval, margin: float, line: str, figures: str) -> Verdict | None:
     """``line``: the margin in words; empty without one. None where the interval holds the line."""
     if interval.low > 0:
         return Verdict("promote", interval, None, f"The new version is better: {figures}.")
@@ -109,8 +109,8 @@ def decide_means(
     figures = f"{value} {words.gain} on {count}, {confidence:.0%} interval {low} to {high}"
     line = f" by more than {margin:g} {words.gain}" if margin else ""
     enough = len(changes) >= FEWEST_PROMPTS
-    if enough and (settled := _settled(interval, margin, line, figures)):
-        return settled
+    if enough and (verdict := _settle(interval, margin, line, figures)):
+        return verdict
     if held_out_share == 0:
         reason = f"No {words.thing}s are held out, so the new version cannot be compared; hold out a share of them."
     elif not enough:
@@ -137,7 +137,7 @@ def _more(interval: Interval, margin: float, prompts: int, held_out_share: float
 
 
 def _not_scored(scores: Sequence[PairScore]) -> str:
-    """Names how many pairs have a score that is no finite number; empty when all is well."""
+    """Names how many pairs have a score that is not a finite number; empty when all is well."""
     broken = sum(not (math.isfinite(score.chosen_logp) and math.isfinite(score.rejected_logp)) for score in scores)
     return f"{broken} of {len(scores)} held-out pairs" if broken else ""
 

@@ -1,74 +1,79 @@
-"""The held-out rows of a training set as contrasts: a better and a worse answer that a model should tell apart."""
+"""The held-out rows that a version is measured on: of which training set, and without those that it has learned from."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from rl.base.errors import UsageError
-from rl.base.leaves import leaf_name
-from rl.config import find_rows
+from rl.base.errors import NotEnoughData
+from rl.config import find_method, find_rows
 from rl.config.methods import all_rows
-from rl.data_formatter.pairing import stable_hash
+from rl.data_formatter import read_training_rows
+from rl.dataset_builder import is_held_out
+from rl.evaluation.contrasts import contrasts
+from rl.models import Agent, ModelVersion, TrainingSet
 
-Row = Mapping[str, Any]
-
-
-def contrasts(method: str, rows: Iterable[Row]) -> list[Row]:
-    """Rows with ``prompt``, ``chosen``, ``rejected`` and ``prompt_key``, and with ``rejected_prompt`` where the worse answer
-    is one to another prompt. Rows that are asked or played stay as they are. Raises UsageError for rows of a method that
-    cannot be told apart."""
-    kind = find_rows(method)
-    if not kind.measure:
-        known = ", ".join(name for name, rows in all_rows().items() if rows.measure)
-        raise UsageError(f"held-out rows for {method} cannot be compared; known: {known}")
-    contrast: Callable[[Iterable[Row]], list[Row]] = leaf_name(kind.contrast) if kind.contrast else list
-    return contrast(rows)
+TRIED = ("reward", "success")
+"""Measures by what a model does with the rows: answers are generated, episodes played."""
 
 
-def of_labels(rows: Iterable[Row]) -> list[Row]:
-    """A good answer with a bad one to the same prompt where there is one; else the answers to two prompts, one with good
-    answers only and one with bad ones only, matched by a hash. Each prompt is in one match, so matches are independent."""
-    prompts: defaultdict[str, dict[bool, list[Row]]] = defaultdict(lambda: {True: [], False: []})
-    for row in rows:
-        prompts[row["prompt_key"]][row["label"]].append(row)
-    found = [contrast for both in prompts.values() if both[True] and both[False] for contrast in _matched(both)]
-    good, bad = (
-        _hashed({key: both[one] for key, both in prompts.items() if not both[not one]}) for one in (True, False)
-    )
-    for liked, disliked in zip(good, bad, strict=False):
-        found += _matched({True: liked, False: disliked})
-    return found
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Held-out contrasts that none of the versions compared has learned from."""
+
+    rows: Sequence[Mapping[str, Any]]
+    relative: bool
+    """They compare answers to two prompts, by how much likelier than under the base model they became."""
+    share: float
+    """Which share of the prompts is held out, 0 to 1."""
+    learned: int
+    """Rows of the set that were left out."""
 
 
-def of_groups(rows: Iterable[Row]) -> list[Row]:
-    """The answer with the most reward beside the one with the least."""
-    return [
-        {
-            "prompt": row["prompt"],
-            "chosen": row["completions"][row["rewards"].index(max(row["rewards"]))],
-            "rejected": row["completions"][row["rewards"].index(min(row["rewards"]))],
-            "prompt_key": row["prompt_key"],
-        }
-        for row in rows
-    ]
+def never_learned(training_set: TrainingSet, *compared: ModelVersion | None) -> HeldOut:
+    """A version that was trained with a smaller held-out share has learned from some prompts that the set holds out. The
+    split is nested, so what the smallest share holds out none of them has seen. Tasks are split by whoever wrote them: those
+    that a version learned from are left out."""
+    others = TrainingSet.objects.filter(runs__version__in=[version for version in compared if version])
+    kind = find_rows(training_set.method)
+    rows = list(read_training_rows(training_set.directory / "heldout.jsonl", kind.name))
+    if kind.of_tasks:
+        learned = _learned_tasks(others.filter(method=kind.name))
+        unseen = [row for row in rows if row["split_key"] not in learned]
+        return HeldOut(unseen, False, training_set.val_split, len(rows) - len(unseen))
+    share = min([training_set.val_split, *others.exclude(method__in=_of_tasks()).values_list("val_split", flat=True)])
+    unseen = rows
+    if share < training_set.val_split:
+        unseen = [row for row in rows if is_held_out(training_set.agent.name, row["split_key"], share)]
+    return HeldOut(contrasts(kind.name, unseen), kind.relative, share, len(rows) - len(unseen))
 
 
-def _matched(both: Mapping[bool, Sequence[Row]]) -> Iterator[Row]:
-    """Every answer of the longer list once."""
-    good, bad = both[True], both[False]
-    for number in range(max(len(good), len(bad))):
-        better, worse = good[number % len(good)], bad[number % len(bad)]
-        found = {
-            "prompt": better["prompt"],
-            "chosen": better["completion"],
-            "rejected": worse["completion"],
-            "prompt_key": better["prompt_key"],
-        }
-        yield found if worse["prompt"] == better["prompt"] else {**found, "rejected_prompt": worse["prompt"]}
+def _learned_tasks(sets: Iterable[TrainingSet]) -> set[str]:
+    """Their split keys."""
+    files = [(training_set.directory / "train.jsonl", training_set.method) for training_set in sets]
+    return {row["split_key"] for file, method in files for row in read_training_rows(file, method)}
 
 
-def _hashed(prompts: Mapping[str, Sequence[Row]]) -> list[Sequence[Row]]:
-    """In an order that has nothing to do with what the prompts say, and stays when others are added."""
-    return [prompts[key] for key in sorted(prompts, key=stable_hash)]
+def _of_tasks() -> list[str]:
+    return [name for name, kind in all_rows().items() if kind.of_tasks]
+
+
+def _measured_by(*measures: str) -> list[str]:
+    return [name for name, kind in all_rows().items() if kind.measure in measures]
+
+
+def latest_training_set(agent: Agent, version: ModelVersion | None = None) -> TrainingSet:
+    """Its held-out prompts are those of all earlier sets and newer ones. Sets whose rows are tried come last, but for a
+    version that learned from such a set those of its kind come first. Raises NotEnoughData when there is none."""
+    sets = agent.training_sets.filter(heldout_rows__gt=0, method__in=_measured_by("preference", *TRIED))
+    learned_from = TrainingSet.objects.filter(runs__version=version).first() if version else None
+    if version and version.is_reward_model:
+        sets = sets.filter(method=find_method(version.run.method).rows.name)
+    ranked = [sets.filter(method__in=_measured_by(measure)) for measure in ("preference", *TRIED)]
+    if learned_from and learned_from.method in _measured_by(*TRIED):
+        ranked.insert(0, sets.filter(method=learned_from.method))
+    for candidates in ranked:
+        if training_set := candidates.first():
+            return training_set
+    raise NotEnoughData(f"{agent.name} has no held-out rows yet: they are made by the first training run")

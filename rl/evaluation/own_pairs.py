@@ -11,7 +11,7 @@ from rl.base.records import Message
 from rl.data_formatter import read_training_rows
 from rl.data_formatter.jsonl import json_lines
 from rl.dataset_builder.frozen.files import TRAIN
-from rl.evaluation.choosing import HeldOut
+from rl.evaluation.held_out import HeldOut
 from rl.models import ModelVersion, TrainingSet, prompt_key
 
 ROLES = {"prompt": "user", "chosen": "assistant", "rejected": "assistant"}
@@ -24,9 +24,9 @@ def read_pairs(path: Path, *compared: ModelVersion | None) -> HeldOut:
     rows = list(_rows(path))
     if not rows:
         raise BadFile(path, "has no line with a pair")
-    learned = set(_learned(*compared))
-    kept = [row for row in rows if row["prompt_key"] not in learned]
-    return HeldOut(kept, relative=False, share=1.0, learned=len(rows) - len(kept))
+    learned = set(_learned_keys(*compared))
+    unseen = [row for row in rows if row["prompt_key"] not in learned]
+    return HeldOut(unseen, relative=False, share=1.0, learned=len(rows) - len(unseen))
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -47,14 +47,14 @@ def _messages(value: object, role: str) -> list[Message] | None:
         return [Message(role=role, content=value)]
     if not isinstance(value, list) or not value:
         return None
-    found = [each for each in value if isinstance(each, dict) and {"role", "content"} <= each.keys()]
-    texts = all(isinstance(each["role"], str) and isinstance(each["content"], str) for each in found)
-    if len(found) < len(value) or not texts:
+    messages = [message for message in value if isinstance(message, dict) and {"role", "content"} <= message.keys()]
+    texts = all(isinstance(message["role"], str) and isinstance(message["content"], str) for message in messages)
+    if len(messages) < len(value) or not texts:
         return None
-    return [Message(role=each["role"], content=each["content"]) for each in found]
+    return [Message(role=message["role"], content=message["content"]) for message in messages]
 
 
-def _learned(*compared: ModelVersion | None) -> Iterator[str]:
+def _learned_keys(*compared: ModelVersion | None) -> Iterator[str]:
     """The hashes of the words of prompts."""
     for training_set in TrainingSet.objects.filter(runs__version__in=[version for version in compared if version]):
         for row in read_training_rows(training_set.directory / TRAIN, training_set.method):

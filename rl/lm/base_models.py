@@ -27,7 +27,7 @@ GGUF_SUFFIX = ".gguf"
 
 
 def folder_of(name: str) -> Path:
-    """Of a model that comes with Ratchet, and of what was unpacked under that name."""
+    """The folder of a model that comes with Ratchet, or of what was unpacked under that name."""
     return settings.DATA_DIR / "base_models" / name
 
 
@@ -37,10 +37,10 @@ def resolve(base_model: str, report: Report) -> str:
     Raises UsageError for what can be neither, before anything heavy is imported, and for what cannot be fetched.
     """
     if base_model in BUILDERS:
-        return str(_made(folder_of(base_model), lambda folder: leaf(BUILDERS[base_model]).build(folder, report)))
+        return str(_build_once(folder_of(base_model), lambda folder: leaf(BUILDERS[base_model]).build(folder, report)))
     if base_model.endswith(GGUF_SUFFIX):
         file = _gguf_file(base_model)
-        return str(_made(_unpacked(file), lambda folder: leaf(UNPACKER).unpack(file, folder, report)))
+        return str(_build_once(_unpacked_folder(file), lambda folder: leaf(UNPACKER).unpack(file, folder, report)))
     name, revision = _hub_id(base_model)
     if revision:
         return str(leaf("rl.lm.hub").snapshot(check_model_path(name), revision, report))
@@ -55,7 +55,7 @@ def local_folder(base_model: str) -> Path:
     if base_model in BUILDERS:
         return folder_of(base_model)
     if base_model.endswith(GGUF_SUFFIX):
-        return _unpacked(_gguf_file(base_model))
+        return _unpacked_folder(_gguf_file(base_model))
     name, revision = _hub_id(base_model)
     source = check_model_path(name)
     if not Path(source).is_dir() and importlib.util.find_spec("huggingface_hub"):
@@ -76,12 +76,12 @@ def _hub_id(base_model: str) -> tuple[str, str]:
 
 def loaded_name(base_model: str) -> str:
     """What ``resolve`` gives, or would; fetches nothing. Raises UsageError."""
-    made = base_model in BUILDERS or base_model.endswith(GGUF_SUFFIX) or _hub_id(base_model)[1]
-    return str(local_folder(base_model)) if made else check_model_path(base_model)
+    has_folder = base_model in BUILDERS or base_model.endswith(GGUF_SUFFIX) or _hub_id(base_model)[1]
+    return str(local_folder(base_model)) if has_folder else check_model_path(base_model)
 
 
-def _made(folder: Path, make: Callable[[Path], Path]) -> Path:
-    """By the first of several processes; the others wait for it."""
+def _build_once(folder: Path, make: Callable[[Path], Path]) -> Path:
+    """The first of several processes makes the folder; the others wait for it."""
     with exclusive_lock(folder.with_name(f".{folder.name}.lock")):
         return folder if (folder / MODEL_CONFIG).exists() else make(folder)
 
@@ -93,8 +93,8 @@ def _gguf_file(base_model: str) -> Path:
     return file.resolve()
 
 
-def _unpacked(file: Path) -> Path:
-    """Another one for another file of the same name."""
+def _unpacked_folder(file: Path) -> Path:
+    """The folder of what is unpacked from the file; another file of the same name has another one."""
     about = file.stat()
     mark = hashlib.sha256(f"{file}\n{about.st_size}\n{about.st_mtime_ns}".encode()).hexdigest()[:12]
     return folder_of(f"{file.stem}-{mark}")

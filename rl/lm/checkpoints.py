@@ -57,7 +57,7 @@ def remove_old(output_dir: Path, keep: int = KEPT) -> None:
 
 
 def remove_all(output_dir: Path) -> None:
-    """Of a training that is over, what only going on with it would need."""
+    """Removes what only going on with a training would need, once it is over."""
     remove_old(output_dir, keep=0)
     shutil.rmtree(output_dir / WARM_UP, ignore_errors=True)
 

@@ -49,13 +49,15 @@ def encode(
     """
     done = 0
     for batch in _batches(rows, answers):
-        yield from _encoded(tokenizer, batch, answers, math.inf if most_tokens is None else most_tokens + _TEMPLATE)
+        yield from _encode_batch(
+            tokenizer, batch, answers, math.inf if most_tokens is None else most_tokens + _TEMPLATE
+        )
         done += len(batch)
         report("step", {"step": done, "total_steps": total, "metrics": {}})
 
 
 def _batches(rows: Iterable[Mapping[str, Any]], answers: Sequence[str]) -> Iterator[list[Mapping[str, Any]]]:
-    """Of 256 rows, or as soon as they are long: a tokenizer needs some hundred bytes a token while it works."""
+    """Batches of 256 rows, or of fewer that are long: a tokenizer needs some hundred bytes a token while it works."""
     batch: list[Mapping[str, Any]] = []
     characters = 0
     for row in rows:
@@ -73,22 +75,27 @@ def _characters(messages: Sequence[Mapping[str, str]]) -> int:
     return sum(len(message["content"]) for message in messages)
 
 
-def _encoded(
+def _encode_batch(
     tokenizer: PreTrainedTokenizerBase, batch: Sequence[Mapping[str, Any]], answers: Sequence[str], longest: float
 ) -> Iterator[EncodedRow]:
     """``longest``: tokens of a prompt that is read again with each answer."""
+    # prompts alone, each with the opening of the assistant's turn
     prompts = _render(tokenizer, [row["prompt"] for row in batch], add_generation_prompt=True)
-    again = [row for row, prompt in zip(batch, prompts, strict=True) if len(prompt) <= longest]
-    whole = zip(*(_render(tokenizer, [[*row["prompt"], *row[name]] for row in again]) for name in answers), strict=True)
+    # whole conversations, one for each kind of answer: an answer is what a conversation has more than its prompt
+    short = [row for row, prompt in zip(batch, prompts, strict=True) if len(prompt) <= longest]
+    conversations = zip(
+        *(_render(tokenizer, [[*row["prompt"], *row[name]] for row in short]) for name in answers), strict=True
+    )
     for row, prompt in zip(batch, prompts, strict=True):
         if len(prompt) > longest:
-            start, found = len(prompt), [_alone(tokenizer, row[name]) for name in answers]
+            # a huge prompt is not read again: its answers are tokenised without the template around them
+            start, answer_ids = len(prompt), [_alone(tokenizer, row[name]) for name in answers]
         else:
-            chats = next(whole, ())
+            chats = next(conversations, ())
             # A few templates render the end of a prompt differently once an answer follows.
             start = len(commonprefix([prompt, *chats]))
-            found = [chat[start:] for chat in chats]
-        ids = {f"{name}_ids": answer for name, answer in zip(answers, found, strict=True)}
+            answer_ids = [chat[start:] for chat in chats]
+        ids = {f"{name}_ids": answer for name, answer in zip(answers, answer_ids, strict=True)}
         yield {"prompt_ids": prompt[:start], **ids, **({"label": row["label"]} if "label" in row else {})}
 
 

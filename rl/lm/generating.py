@@ -1,4 +1,7 @@
-"""The likeliest tokens after each of some prompts, so that the same model says the same again."""
+"""The likeliest tokens after each of some prompts, so that the same model says the same again.
+
+Shapes: B prompts, P tokens of the longest of them, T tokens of the longest answer.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,10 @@ def likeliest(
     width = max(map(len, prompts))
     ends = _ends(model, tokenizer)
     pad = tokenizer.pad_token_id
+    # padded on the left, so that every prompt ends where its answer begins: (B, P)
     ids = torch.tensor([[pad] * (width - len(prompt)) + prompt for prompt in prompts], device=loading.device())
     mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=ids.device)
+    # greedy: the sampling settings of the model's own generation config are taken back; (B, P + T)
     output = model.generate(  # type: ignore[operator]
         input_ids=ids,
         attention_mask=mask,
@@ -34,24 +39,25 @@ def likeliest(
         eos_token_id=ends,
         pad_token_id=pad,
     )
+    # without the prompt, and without the padding behind the end
     return [_up_to_its_end(row, ends) for row in output[:, width:].tolist()]
 
 
 def stop_at(model: Any, ends: Iterable[int]) -> None:
     """Whatever generates with the model ends a turn at these tokens too."""
-    model.generation_config.eos_token_id = sorted({*ends, *_declared(model)})
+    model.generation_config.eos_token_id = sorted({*ends, *_declared_ends(model)})
 
 
 def _ends(model: Any, tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """All tokens that end an answer, as in training."""
-    return list({tokenizer.eos_token_id, *_declared(model)} - {None})
+    return list({tokenizer.eos_token_id, *_declared_ends(model)} - {None})
 
 
-def _declared(model: Any) -> set[int]:
-    said = model.generation_config.eos_token_id
-    return {*(said if isinstance(said, list) else [said])} - {None}
+def _declared_ends(model: Any) -> set[int]:
+    declared = model.generation_config.eos_token_id
+    return {*(declared if isinstance(declared, list) else [declared])} - {None}
 
 
 def _up_to_its_end(ids: Ids, ends: Sequence[int]) -> Ids:
-    first = next((place for place, token in enumerate(ids) if token in ends), len(ids))
+    first = next((position for position, token in enumerate(ids) if token in ends), len(ids))
     return ids[: first + 1]

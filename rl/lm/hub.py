@@ -9,7 +9,7 @@ import huggingface_hub
 
 from rl.base.errors import UsageError
 from rl.base.records import Report
-from rl.lm.loading import quiet, told_as
+from rl.lm.loading import errors_as, quiet
 
 _FILES: Final = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "README.md")
 """No pickles, and no code."""
@@ -19,5 +19,5 @@ def snapshot(hub_id: str, revision: str, report: Report) -> Path:
     """The folder of that revision (a commit, a tag) in the hub's cache, fetched where it is not there. Raises UsageError."""
     quiet()
     report("stage", {"name": f"fetching {hub_id} at {revision[:12]}"})
-    with told_as(UsageError, f"cannot fetch {hub_id} at the revision {revision!r}"):
+    with errors_as(UsageError, f"cannot fetch {hub_id} at the revision {revision!r}"):
         return Path(huggingface_hub.snapshot_download(hub_id, revision=revision, allow_patterns=list(_FILES)))

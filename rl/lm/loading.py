@@ -93,7 +93,7 @@ def load_tokenizer(base: str) -> PreTrainedTokenizerBase:
     tokenizer = read_tokenizer(check_model_path(base), TrainingFailed)
     if not tokenizer.chat_template:
         raise TrainingFailed(
-            f"{base} has no chat template, so it is probably no instruct model: choose its instruct variant, "
+            f"{base} has no chat template, so it is probably not an instruct model: choose its instruct variant, "
             "or put the template of its family into chat_template.jinja beside its tokenizer"
         )
     if tokenizer.pad_token is None:
@@ -108,8 +108,8 @@ def load_base(base: str, precision: str = "auto", quantize: str = "none") -> Pre
     """
     dtype = torch.bfloat16 if uses_bf16(precision) else torch.float32
     try:
-        with told_as(TrainingFailed, f"cannot load the model of {named(base)}"), resource_advice():
-            if quantizing.wanted(quantize, device()):
+        with errors_as(TrainingFailed, f"cannot load the model of {describe_base(base)}"), resource_advice():
+            if quantizing.is_wanted(quantize, device()):
                 return quantizing.read(check_model_path(base), dtype, device())
             return read_model(base, dtype).to(device())
     except OutOfMemory as error:  # no smaller step of a training would help
@@ -125,7 +125,7 @@ def context_length(config: PretrainedConfig) -> int:
 
 
 @contextmanager
-def adapted(model: PreTrainedModel, weights: Path | None) -> Iterator[torch.nn.Module]:
+def with_weights(model: PreTrainedModel, weights: Path | None) -> Iterator[torch.nn.Module]:
     """The model with the adapter in place, or the whole model that was trained from it, None being the bare model;
     afterwards the model is as it was.
 
@@ -145,7 +145,7 @@ def adapted(model: PreTrainedModel, weights: Path | None) -> Iterator[torch.nn.M
 
 
 def _whole(directory: Path, like: PreTrainedModel) -> Iterator[PreTrainedModel]:
-    with told_as(TrainingFailed, f"cannot load the model of {directory}"), resource_advice():
+    with errors_as(TrainingFailed, f"cannot load the model of {directory}"), resource_advice():
         model = read_model(str(directory), like.dtype).to(like.device).eval()
     try:
         yield model
@@ -157,14 +157,14 @@ def _whole(directory: Path, like: PreTrainedModel) -> Iterator[PreTrainedModel]:
 
 
 def read_tokenizer(source: str, failure: type[RatchetError]) -> Any:
-    with told_as(failure, f"cannot load the tokenizer of {named(source)}"):
+    with errors_as(failure, f"cannot load the tokenizer of {describe_base(source)}"):
         return AutoTokenizer.from_pretrained(source, trust_remote_code=False)
 
 
 def read_config(base: str, failure: type[RatchetError]) -> Any:
     """The transformers configuration of a model directory or hub id. Raises UsageError where there is none."""
     source = check_model_path(base)
-    with told_as(failure, f"cannot read the configuration of {named(source)}"):
+    with errors_as(failure, f"cannot read the configuration of {describe_base(source)}"):
         return AutoConfig.from_pretrained(source, trust_remote_code=False)
 
 
@@ -177,7 +177,7 @@ def read_model(base: str, dtype: torch.dtype) -> PreTrainedModel:
 def put_adapter(model: PreTrainedModel, adapter: Path, failure: type[RatchetError]) -> PeftModel:
     """Raises ``failure`` for an adapter that is not there, damaged, or of another model."""
     check_adapter(adapter, failure)
-    with told_as(failure, f"the adapter {adapter} does not fit {model.name_or_path}"):
+    with errors_as(failure, f"the adapter {adapter} does not fit {model.name_or_path}"):
         peft_model = PeftModel.from_pretrained(model, str(adapter))
         _require_all_weights(peft_model, adapter)
     return peft_model
@@ -197,7 +197,7 @@ def _require_all_weights(peft_model: PeftModel, adapter: Path) -> None:
 
 
 @contextmanager
-def told_as(failure: type[RatchetError], what: str) -> Iterator[None]:
+def errors_as(failure: type[RatchetError], what: str) -> Iterator[None]:
     """The libraries answer a damaged, foreign or unreachable model with many exception types; people need one line."""
     try:
         yield
@@ -215,5 +215,5 @@ def told_as(failure: type[RatchetError], what: str) -> Iterator[None]:
         raise failure(f"{what}: {lines[0]}") from e
 
 
-def named(base: str) -> str:
+def describe_base(base: str) -> str:
     return base if Path(base).is_dir() else f"{base} (it is not a folder here, so the hub was asked)"

@@ -1,4 +1,9 @@
-"""Log-probabilities of answers, computed by the same fused head that TRL trains with."""
+"""Log-probabilities of answers, computed by the same fused head that TRL trains with.
+
+log p(answer | prompt) = the sum over the answer's tokens of log softmax(logits)[token], in nats.
+
+Shapes: B sequences of one forward pass, T tokens of the longest of them, prompt and answer together.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +52,7 @@ class StoredAnswers:
 
 
 TOKENS_PER_BATCH = {"cpu": 4096, "cuda": 32768, "mps": 8192}
-"""Padded. Larger batches are no faster and only need more memory."""
+"""Padded. Larger batches need more memory and are not faster."""
 
 
 def use_compact_head() -> None:
@@ -76,20 +81,23 @@ def answer_log_probs(
     mine = processes.own_part(len(sequences))
     scores = torch.zeros(len(mine))
     done = 0
+    # passes: sequences of similar length together, so that few of the B x T positions are padding
     lengths = [len(prompt) + len(answer) for prompt, answer in islice(sequences, mine.start, mine.stop)]
     for batch in batches(lengths, TOKENS_PER_BATCH[device.type]):
-        inputs = _padded([sequences[mine[index]] for index in batch], device)
+        inputs = _pad([sequences[mine[index]] for index in batch], device)
         with torch.autocast(device.type, dtype=autocast, enabled=autocast is not None):
             output = model(**inputs, use_cache=False, fused_lm_head=True)
+        # log_probs (B, T - 1): of every token but the first, 0 where the label is -100; their sum is the answer's, (B,)
         scores[batch] = output.log_probs.float().sum(dim=1).cpu()
         done += len(batch)
         report("step", {"step": done, "total_steps": len(mine), "metrics": {}})
-    return processes.gathered(scores.tolist())
+    return processes.gather_items(scores.tolist())
 
 
 def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
     """Indices grouped by similar length, so that little is padded; at least one in each group."""
     batch: list[int] = []
+    # longest first: a batch is as wide as its first, and what is too large for memory fails at once
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         if batch and lengths[batch[0]] * (len(batch) + 1) > budget:
             yield batch
@@ -99,8 +107,8 @@ def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         yield batch
 
 
-def _padded(sequences: Sequence[PromptAndAnswer], device: torch.device) -> dict[str, Tensor]:
-    """Right-padded ``input_ids``, ``attention_mask`` and ``labels`` (-100 outside answers), each (sequences, longest)."""
+def _pad(sequences: Sequence[PromptAndAnswer], device: torch.device) -> dict[str, Tensor]:
+    """Right-padded ``input_ids``, ``attention_mask`` and ``labels`` (-100 outside answers), each (B, T)."""
     shape = (len(sequences), max(len(prompt) + len(answer) for prompt, answer in sequences))
     # What stands at a padded position is of no importance: it is masked, and nothing after it is scored.
     ids, mask, labels = (
@@ -112,6 +120,7 @@ def _padded(sequences: Sequence[PromptAndAnswer], device: torch.device) -> dict[
         end = len(prompt) + len(answer)
         ids[row, :end] = torch.tensor(prompt + answer)
         mask[row, :end] = 1
+        # scored: the answer alone, at its own positions; the head shifts labels by one itself
         labels[row, len(prompt) : end] = torch.tensor(answer)
     return {
         name: tensor.to(device) for name, tensor in (("input_ids", ids), ("attention_mask", mask), ("labels", labels))

@@ -40,6 +40,7 @@ class MiniMindConfig(PretrainedConfig):
         """A LlamaConfig or a Qwen3Config. Raises UsageError for variants that are neither."""
         folder = Path(kwargs.get("name_or_path") or "")
         values = _values(config_dict, str(folder))
+        # the family: only MiniMind-3 has norms on queries and keys, and only its weights say so
         normalised = any(name.endswith("q_norm.weight") for name in _weight_names(folder))
         return (Qwen3Config if normalised else LlamaConfig).from_dict(values, **kwargs)
 
@@ -49,28 +50,31 @@ def register() -> None:
     AutoConfig.register(MiniMindConfig.model_type, MiniMindConfig, exist_ok=True)
 
 
-def _values(found: Mapping[str, Any], where: str) -> dict[str, Any]:
-    if found.get("use_moe"):
+def _values(config: Mapping[str, Any], where: str) -> dict[str, Any]:
+    # variants whose weights or positions have no counterpart in Llama or Qwen3
+    if config.get("use_moe"):
         raise UsageError(f"{where} is a MiniMind with experts (use_moe), which cannot be loaded: take a dense one")
-    if "n_layers" in found:
+    if "n_layers" in config:
         raise UsageError(
             f"{where} is a MiniMind of before April 2025, whose weights are arranged in another way: take a later one"
         )
-    if found.get("inference_rope_scaling"):
+    if config.get("inference_rope_scaling"):
         raise UsageError(
             f"{where} stretches its context in MiniMind's own way, which cannot be done here: set inference_rope_scaling to "
             "false in its config.json"
         )
-    if missing := [name for name in _NEEDED if found.get(name) is None]:
+    if missing := [name for name in _NEEDED if config.get(name) is None]:
         raise UsageError(f"{where}/config.json has no {missing[0]}, without which a MiniMind cannot be loaded")
-    theta = found.get("rope_theta") or (found.get("rope_parameters") or {}).get("rope_theta")
+    # rotary base: transformers 5 has moved it into rope_parameters
+    theta = config.get("rope_theta") or (config.get("rope_parameters") or {}).get("rope_theta")
     if theta is None:
         raise UsageError(f"{where}/config.json has no rope_theta, without which a MiniMind cannot be loaded")
-    kept = {name: found[name] for name in (*_NEEDED, *_OPTIONAL) if name in found}
-    kept.setdefault("head_dim", found["hidden_size"] // found["num_attention_heads"])
+    values = {name: config[name] for name in (*_NEEDED, *_OPTIONAL) if name in config}
+    # MiniMind derives the width of a head; Qwen3's default is a constant of its own
+    values.setdefault("head_dim", config["hidden_size"] // config["num_attention_heads"])
     # transformers leaves out of config.json what is its own default, and Llama's default is another
-    tied = bool(found.get("tie_word_embeddings", True))
-    return {**kept, "rope_parameters": {"rope_type": "default", "rope_theta": theta}, "tie_word_embeddings": tied}
+    tied = bool(config.get("tie_word_embeddings", True))
+    return {**values, "rope_parameters": {"rope_type": "default", "rope_theta": theta}, "tie_word_embeddings": tied}
 
 
 def _weight_names(folder: Path) -> set[str]:

@@ -42,7 +42,7 @@ def check_model_path(base: str) -> str:
 
 
 def check_adapter(directory: Path, failure: type[RatchetError]) -> Path:
-    """Raises ``failure`` when ``directory`` is no finished adapter. A pickle, which PEFT would fall back to, is none."""
+    """Raises ``failure`` when ``directory`` is not a finished adapter. A pickle, which PEFT would fall back to, is none."""
     if missing := [name for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS) if not (directory / name).is_file()]:
         raise failure(f"{directory} is not a finished adapter: it has no {' and no '.join(missing)}")
     return directory
@@ -57,29 +57,31 @@ def check_weights(directory: Path, failure: type[RatchetError]) -> Path:
     if is_adapter(directory):
         return check_adapter(directory, failure)
     if not (directory / MODEL_CONFIG).is_file():
-        raise failure(f"{directory} is no adapter and no whole model: it has no {ADAPTER_CONFIG} and no {MODEL_CONFIG}")
+        raise failure(
+            f"{directory} is neither an adapter nor a whole model: it has no {ADAPTER_CONFIG} and no {MODEL_CONFIG}"
+        )
     if missing := _missing_weights(directory):
-        raise failure(f"{directory} is no whole model: {missing}")
+        raise failure(f"{directory} is not a whole model: {missing}")
     return directory
 
 
 def base_of(directory: Path) -> str:
     """The model that the adapter or the whole model there was trained from. Raises UsageError where that is not said."""
     if is_adapter(check_weights(directory, UsageError)):
-        return _said(directory / ADAPTER_CONFIG, "base_model_name_or_path")
-    return _said(directory / ORIGIN, "base_model")
+        return _read_entry(directory / ADAPTER_CONFIG, "base_model_name_or_path")
+    return _read_entry(directory / ORIGIN, "base_model")
 
 
 def is_reward_model(directory: Path) -> bool:
     """Whether the adapter or the model there scores answers instead of giving them."""
     if is_adapter(directory):
         return _read(directory / ADAPTER_CONFIG).get("task_type") == SCORES
-    named = _read(directory / MODEL_CONFIG).get("architectures") or []
-    return any(str(name).endswith("ForSequenceClassification") for name in named)
+    architectures = _read(directory / MODEL_CONFIG).get("architectures") or []
+    return any(str(name).endswith("ForSequenceClassification") for name in architectures)
 
 
 def weight_files(directory: Path) -> list[str]:
-    """Of a whole model: the one file, or its parts. Raises ValueError for an index that cannot be read."""
+    """The weight files of a whole model: the one file, or its parts. Raises ValueError for an index that cannot be read."""
     if (directory / _SINGLE).is_file() or not (directory / _INDEX).is_file():
         return [_SINGLE]
     try:
@@ -88,7 +90,7 @@ def weight_files(directory: Path) -> list[str]:
         raise ValueError(f"{_INDEX} names no weight files") from error
 
 
-def _said(file: Path, name: str) -> str:
+def _read_entry(file: Path, name: str) -> str:
     try:
         return str(json.loads(file.read_text(encoding="utf-8"))[name])
     except FileNotFoundError:
@@ -113,9 +115,9 @@ def _checked_directory(path: Path) -> Path:
     if not (path / MODEL_CONFIG).is_file():
         if is_adapter(path):
             raise UsageError(f"{path} is a LoRA adapter; give the base model that it was trained on")
-        raise UsageError(f"{path} is no model: config.json is missing")
+        raise UsageError(f"{path} is not a model: config.json is missing")
     if missing := _missing_weights(path):
-        raise UsageError(f"{path} is no whole model: {missing}")
+        raise UsageError(f"{path} is not a whole model: {missing}")
     if not any((path / name).is_file() for name in _TOKENIZERS):
         raise UsageError(f"{path} has no tokenizer: one of {', '.join(_TOKENIZERS)} is needed")
     return path

@@ -35,7 +35,7 @@ def rank() -> int:
 
 
 def device_number() -> int:
-    """Of this machine's GPUs, which is this process's."""
+    """Which of this machine's GPUs is this process's."""
     return int(os.environ.get("LOCAL_RANK", "0"))
 
 
@@ -71,16 +71,16 @@ def stopped_anywhere(here: Interrupted | None) -> Interrupted | None:
     return None
 
 
-def gathered(part: list[Item]) -> list[Item]:
+def gather_items(part: list[Item]) -> list[Item]:
     """The parts of all processes, one after the other."""
     if not dist.is_initialized():
         return part
     parts: list[list[Item]] = [[] for _ in range(count())]
     dist.all_gather_object(parts, part)
-    return [value for each in parts for value in each]
+    return [item for items in parts for item in items]
 
 
-def stacked(rows: Tensor, padding: float = 0) -> Tensor:
+def stack_rows(rows: Tensor, padding: float = 0) -> Tensor:
     """The rows of all processes, which have equally many; (B, T) with ``padding`` at the end of those that are shorter."""
     if not dist.is_initialized():
         return rows
@@ -89,13 +89,13 @@ def stacked(rows: Tensor, padding: float = 0) -> Tensor:
 
 
 def total(part: Tensor) -> Tensor:
-    """Of all processes."""
+    """The sum over all processes."""
     whole: Tensor = reduce(part, "sum") if dist.is_initialized() else part
     return whole
 
 
 def totals(parts: Mapping[str, float]) -> dict[str, float]:
-    """Of the same names in each process."""
+    """The sums over all processes, which have the same names."""
     if not dist.is_initialized():
         return dict(parts)
     sums = total(torch.tensor(list(parts.values()), dtype=torch.float64, device=PartialState().device))
@@ -109,7 +109,7 @@ def own_part(pieces: int) -> range:
 
 
 def share(rows: int) -> int:
-    """Of the rows that all processes have in memory at once, those of one; at least one."""
+    """How many rows one process has in memory at once, where all together have ``rows``; at least one."""
     return max(1, rows // count())
 
 

@@ -1,4 +1,8 @@
-"""The base model in 4 bits (Dettmers et al., 2023): a quarter of bf16's memory; the adapter trains as ever."""
+"""The base model in 4 bits (QLoRA, Dettmers et al., 2023): a quarter of bf16's memory; the adapter trains as ever.
+
+Frozen weights W are stored as NF4, in blocks with a scale each; a forward pass computes W x + (alpha / r) B A x with W
+unpacked to ``dtype``, and gradients reach A and B alone.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from transformers import AutoModelForCausalLM, BitsAndBytesConfig, PreTrainedMod
 from rl.hardware import detect_hardware, in_4bit
 
 
-def wanted(quantize_base: str, device: torch.device) -> bool:
+def is_wanted(quantize_base: str, device: torch.device) -> bool:
     """Raises UsageError for 4bit where it cannot work."""
     if quantize_base == "none" or (quantize_base == "auto" and device.type != "cuda"):
         return False
@@ -19,8 +23,8 @@ def wanted(quantize_base: str, device: torch.device) -> bool:
 def read(source: str, dtype: torch.dtype, device: torch.device) -> PreTrainedModel:
     settings = BitsAndBytesConfig(
         load_in_4bit=True,
-        bnb_4bit_quant_type="nf4",
-        bnb_4bit_use_double_quant=True,
+        bnb_4bit_quant_type="nf4",  # levels at the quantiles of a normal distribution, which weights follow
+        bnb_4bit_use_double_quant=True,  # the blocks' scales are quantised too: 0.37 bits a weight less
         bnb_4bit_compute_dtype=dtype,
     )
     model = AutoModelForCausalLM.from_pretrained(
@@ -31,5 +35,6 @@ def read(source: str, dtype: torch.dtype, device: torch.device) -> PreTrainedMod
         use_safetensors=True,
         trust_remote_code=False,
     )
-    # Recomputed activations are the trainer's business.
+    # Freezes the weights and casts the rest, norms and embeddings, to float32. Recomputed activations are the trainer's
+    # business.
     return prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 from rl.base.records import Report
-from rl.evaluation import artifact as exported_file
+from rl.evaluation import exported_file
 from rl.export import release
 from rl.models import Evaluation, ModelVersion
 from rl.runs.run_options import RunOptions

@@ -1,4 +1,4 @@
 """Where versions are served: deployments on targets that applications talk to.
 
-Imports: base, collect, config, evaluation, export, faults, hardware, models, operations, versions; Django.
+Imports: base, collect, config, export, faults, hardware, models, operations, versions; Django.
 """

@@ -11,7 +11,6 @@ from django.db.models import Q
 from rl.base.errors import ExportFailed, UsageError
 from rl.config.levels import check_level
 from rl.config.methods import scoring_methods
-from rl.evaluation.choosing import find_version
 from rl.export.ollama.deployer import full_name
 from rl.models import BASE, Agent, Deployment, Evaluation, ModelVersion, version_name
 from rl.serving import llama_server, on_ollama
@@ -22,6 +21,7 @@ from rl.serving.promotion import in_use
 from rl.serving.upstreams import upstream_of
 from rl.serving.version_retirement import beyond
 from rl.serving.withdrawal import rows_of
+from rl.versions.versions import find_version
 
 _QUICK_SECONDS = 5.0
 Stage, Target = ModelVersion.Stage, Deployment.Target

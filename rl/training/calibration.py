@@ -19,5 +19,5 @@ def expected_calibration_error(margins: Sequence[float]) -> float:
         confidence = 1 / (1 + math.exp(-min(abs(margin), 700.0)))
         right = 0.5 if margin == 0 else float(margin > 0)
         bins[min(int((confidence - 0.5) * 2 * BINS), BINS - 1)].append((confidence, right))
-    gaps = (abs(sum(confidence - right for confidence, right in one)) for one in bins)
+    gaps = (abs(sum(confidence - right for confidence, right in pairs)) for pairs in bins)
     return sum(gaps) / len(margins) if margins else 0.0

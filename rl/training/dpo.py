@@ -1,7 +1,11 @@
 """Direct Preference Optimization (Rafailov et al., 2023) of a LoRA adapter, by TRL's DPOTrainer.
 
-Rows: ``prompt``, ``chosen``, ``rejected``, each a list of chat messages. Maximises the log-sigmoid of beta times the
-difference between how much more likely the adapter made the chosen answer and the rejected one, against the base model.
+Rows: ``prompt``, ``chosen``, ``rejected``, each a list of chat messages.
+
+Minimises -log sigmoid(beta (log p(chosen) / ref(chosen) - log p(rejected) / ref(rejected))), the mean over pairs, where
+p is the trained model's probability of a whole answer, and ref that of the model it started from: the base model, or
+what imitating good answers has made of it.
+
 Departs from TRL in four ways: rows are tokenised here (long ones counted, too many of them refused); the base model's
 answers are scored once when there is more than one epoch; dropout is off in the base model but on in the adapter; the
 language-model head runs at answer positions only. Runs on one CPU or GPU.
@@ -20,8 +24,8 @@ from rl.base.records import Report, TrainingResult
 from rl.config.training_job import TrainingJob
 from rl.lm.log_probs import StoredAnswers
 from rl.training import fitting
-from rl.training.preparing import Start, encoded_rows, prepared
-from rl.training.warm_up import warmed_up
+from rl.training.preparing import Start, encoded_rows, prepare
+from rl.training.warm_up import warm_up
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:
@@ -30,10 +34,14 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     Raises Interrupted after a checkpoint when ``report`` does; TrainingFailed, NotEnoughData or BadFile otherwise.
     """
     started = time.monotonic()
-    with prepared(job, report) as start:
+    with prepare(job, report) as start:
+        # rows: prompt_ids, chosen_ids and rejected_ids, on disk
         rows, lengths = encoded_rows(start, "dpo")
-        policy = warmed_up(start, StoredAnswers(rows, "chosen_ids"))
+        # policy: has imitated the chosen answers first, if the job asks for it
+        policy = warm_up(start, StoredAnswers(rows, "chosen_ids"))
         trainer = _trainer(start, policy, rows)
+        # reference: with several epochs log ref of both answers becomes columns of the rows; else each pass computes
+        # its own
         trainer.use_reference(job.config, report)
         fitting.fit(trainer, job, start.checkpoint, report)
         weights = fitting.publish(trainer, start)
@@ -46,11 +54,10 @@ class _Trainer(fitting.OnTokenIds, DPOTrainer):
 
 def _trainer(start: Start, model: PreTrainedModel | PeftModel, rows: Dataset) -> _Trainer:
     config = start.job.config
-    # The rows fit already.
     of_dpo = {
         "beta": config.beta,
-        "max_length": None,
-        "disable_dropout": False,
+        "max_length": None,  # the rows fit already
+        "disable_dropout": False,  # it would turn off the adapter's too; the base model's is off already
         "precompute_ref_log_probs": config.full,  # else a reference would be loaded
     }
     return _Trainer(

@@ -53,7 +53,7 @@ def reference(model: PreTrainedModel | PeftModel) -> AbstractContextManager[None
 
 
 class OnTokenIds:
-    """Of TRL's trainers: for rows that are token ids already, with reference scores that are computed once."""
+    """Mixed into TRL's trainers: for rows that are token ids already, with reference scores that are computed once."""
 
     REFERENCE: ClassVar[Mapping[str, str]]
     """Column of answers to the column that its reference scores get."""
@@ -76,6 +76,7 @@ class OnTokenIds:
         rows = self.train_dataset
         self.model.eval()
         with reference(self.model):
+            # C columns of N answers each: scores (C * N), one column after the other
             answers = StoredAnswers(rows, *self.REFERENCE)
             scores = answer_log_probs(self.model, answers, loading.autocast_dtype(config.precision), report)
         count = len(rows)

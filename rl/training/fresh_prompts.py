@@ -70,6 +70,7 @@ def reward_function(
         log_metric: Callable[[str, float], None],
         **others: Any,
     ) -> list[float | None]:
+        # N answers, in groups that TRL keeps together; a reward that does not apply is None
         values: list[float | None] = []
         components: defaultdict[str, list[float]] = defaultdict(list)
         for ids, text, prompt in zip(completion_ids, row, tokens, strict=True):

@@ -1,17 +1,23 @@
 """Group relative policy optimisation (Shao et al., 2024) of a LoRA adapter, by TRL's GRPOTrainer.
 
-Several answers to one prompt are rewarded; the advantage of each is (its reward - the mean of its group) / the standard
-deviation of the group, and the adapter makes answers with an advantage likelier, held back by the KL divergence from the
-base model. An answer that no reward applies to is left out of its group.
+Rows: of the kind "prompts" (``prompt``, and details for the rewards) with ``rollouts`` online, or of the kind "grpo"
+(``prompt``, ``completions``, ``rewards``) offline.
 
-``rollouts`` online: rows of the kind "prompts"; the answers are generated here, with dropout off, and rewarded by
-``job.scorer``. ``rollouts`` offline: rows of the kind "grpo"; nothing is generated, stored answers with their stored rewards
-come in by TRL's ``rollout_func`` in their place (stored_groups.py). Who gave those answers is not known, so there is no
-correction for it: each counts as if the policy had given it now.
+Several answers to one prompt, its group, are rewarded. The advantage of each is A = (its reward - the mean of its
+group) / the standard deviation of the group. Maximises, by any ``loss_type`` but cispo, the mean over answer tokens of
+min(q A, clip(q, 0.8, 1.2) A) - beta (exp(d) - d - 1), where q is the token's probability over that when it was
+generated, 1 on policy, and d = log ref / p against the model that training starts from. An answer that no reward
+applies to is left out of its group's mean and deviation, and its advantage is 0: only the KL term acts on it.
 
-A step holds whole groups and begins with fresh answers, whatever batch size and accumulation were asked for
+Online, the answers are generated here and rewarded by ``job.scorer``. Offline, nothing is generated: stored answers
+with their stored rewards come in by TRL's ``rollout_func`` in their place (stored_groups.py). Who gave those answers is
+not known, so there is no correction for it: each counts as if the policy had given it now.
+
+Departs from TRL: dropout is off while answers are generated; each epoch's order depends on its number alone; and a step
+holds whole groups and begins with fresh answers, whatever batch size and accumulation were asked for
 (``whole_groups``). So every step is on policy, and every step is a place from which a resumed training gives the same
-numbers: TRL keeps no answers in its checkpoints.
+numbers: TRL keeps no answers in its checkpoints. Departs from the paper: with ``loss_type`` dapo, the default, every
+token of a step weighs the same, where the paper's grpo weighs every answer the same.
 """
 
 from __future__ import annotations
@@ -38,9 +44,9 @@ from rl.lm import loading, processes
 from rl.training import fitting
 from rl.training.alive import Alive
 from rl.training.fresh_prompts import reward_function, scorer_of, tokenised_prompts
-from rl.training.preparing import Start, prepared
+from rl.training.preparing import Start, prepare
 from rl.training.stored_groups import StoredAnswers, best_answers, encoded_groups, stored_rewards
-from rl.training.warm_up import untrained, warmed_up
+from rl.training.warm_up import load_untrained, warm_up
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:
@@ -54,15 +60,17 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     assert isinstance(config, GRPOConfig)  # noqa: S101  the method's own
     require_gpu_of_vllm(config)
     alive = Alive(report)
-    with prepared(job, report) as start:
+    with prepare(job, report) as start:
         online = config.rollouts == "online"
         rows, lengths = tokenised_prompts(start, config.max_new_tokens) if online else encoded_groups(start)
         config = whole_groups(config, len(rows), report)
         if online:
+            # rewards: one number for each answer, None where none applies; a group's statistics are TRL's work
             rewards = reward_function(scorer_of(job), start.tokenizer, alive)
-            trainer = trainer_of(start, config, untrained(start), rows, reward_funcs=rewards)
+            trainer = trainer_of(start, config, load_untrained(start), rows, reward_funcs=rewards)
         else:
-            policy = warmed_up(start, best_answers(rows))
+            # policy: has imitated the best answer of each group first, if the job asks for it
+            policy = warm_up(start, best_answers(rows))
             stored = StoredAnswers(rows, config.num_generations, config.seed)
             prompts = rows.select_columns("prompt")
             trainer = trainer_of(start, config, policy, prompts, reward_funcs=stored_rewards, rollout_func=stored)
@@ -108,6 +116,7 @@ def whole_groups(config: Config, prompts: int, report: Report) -> Config:
     of at most the batch size asked for. Of several processes each gets equally many answers."""
     if not prompts:
         raise NotEnoughData("no row fits into max_length, so there is nothing to train on")
+    # G answers a group; ``together`` groups are the fewest that the processes can share evenly
     size, asked = int(config.num_generations), int(config.batch_size * config.gradient_accumulation)
     together = lcm(size, processes.count()) // size
     most = prompts // together * together
@@ -116,8 +125,10 @@ def whole_groups(config: Config, prompts: int, report: Report) -> Config:
             f"{processes.count()} processes need {together} prompts to share groups of {size}, and there are {prompts}: "
             "use fewer processes"
         )
+    # answers a step: groups x G, as asked for or as many as there are prompts
     groups = min(-(-asked // size // together) * together, most)
     answers = groups * size
+    # forward pass: in each process the largest divisor of its answers that is at most its share of the batch size
     own = answers // processes.count()
     batch = processes.count() * next(
         number for number in range(min(processes.share(int(config.batch_size)), own), 0, -1) if own % number == 0

@@ -1,9 +1,16 @@
 """Kahneman-Tversky Optimization (Ethayarajh et al., 2024) of a LoRA adapter, by TRL's KTOTrainer.
 
-Rows: ``prompt``, ``completion``, each a list of chat messages, and ``label``, true for a good answer. Each answer is valued
-by how much more likely the adapter made it than the base model does, against an estimate of how far the adapter has moved
-in general: its mean over answers to other prompts of the same forward pass. So a pass holds at least two rows, in an order
-that is shuffled once and then fixed. The rarer label counts more, so that both together weigh the same.
+Rows: ``prompt``, ``completion``, each a list of chat messages, and ``label``, true for a good answer.
+
+Minimises the mean of w_good (1 - sigmoid(beta (r - z))) over good answers and w_bad (1 - sigmoid(beta (z - r))) over
+bad ones, where r = log p(answer) / ref(answer) says how much likelier the answer has become than it was in the model
+that training started from, and z how far the model has moved in general: the mean of r over answers to other prompts of
+the same forward pass, at least 0, and without a gradient.
+
+Departs from TRL as dpo.py does, and in these ways: rows are shuffled once, before z's answers are dealt out, where TRL
+keeps the order of the file; a pass holds at least two rows, or z would be of no other prompt; z's answers are cut to
+the room that their new prompt leaves; and the rarer label weighs more, so that both together weigh the same (TRL: both
+1).
 """
 
 from __future__ import annotations
@@ -24,8 +31,8 @@ from rl.config import TrainingConfig
 from rl.config.training_job import TrainingJob
 from rl.lm import processes
 from rl.training import fitting
-from rl.training.preparing import Start, encoded_rows, prepared
-from rl.training.warm_up import warmed_up
+from rl.training.preparing import Start, encoded_rows, prepare
+from rl.training.warm_up import warm_up
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:
@@ -35,14 +42,18 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     """
     started = time.monotonic()
     job = replace(job, config=_at_least_two_rows_a_pass(job.config, report))
-    with prepared(job, report) as start:
+    with prepare(job, report) as start:
+        # rows: prompt_ids, completion_ids and label, on disk
         rows, lengths = encoded_rows(start, "kto")
         of_labels = _weights(rows, report)
+        # order: fixed from here on, so that row i of a pass is known before the trainer runs
         rows = rows.shuffle(seed=int(job.config.seed))
         rows_a_pass = fitting.batches(job.config)["per_device_train_batch_size"]
         rows = _with_other_answers(rows, rows_a_pass, start)
+        # warm-up: imitates the good answers alone
         good = ((row["prompt_ids"], row["completion_ids"]) for row in iter(rows) if row["label"])
-        trainer = _trainer(start, warmed_up(start, good), rows, of_labels)
+        trainer = _trainer(start, warm_up(start, good), rows, of_labels)
+        # reference: with several epochs log ref of each answer, and of z's, becomes a column; else each pass computes it
         trainer.use_reference(job.config, report)
         fitting.fit(trainer, job, start.checkpoint, report)
         weights = fitting.publish(trainer, start)
@@ -70,6 +81,7 @@ def _weights(rows: Dataset, report: Report) -> dict[str, float]:
     if not good or not bad:
         only = "good" if good else "bad"
         raise NotEnoughData(f"all {len(rows)} rows that fit are {only}, and KTO learns from the difference")
+    # n_good w_good = n_bad w_bad: the lower end of the paper's range (equation 8)
     weights = {"desirable_weight": max(1.0, bad / good), "undesirable_weight": max(1.0, good / bad)}
     report(
         "log",
@@ -88,6 +100,7 @@ def _with_other_answers(rows: Dataset, batch_size: int, start: Start) -> Dataset
     """
 
     def pair_up(passed: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        # (x1, y1), ..., (xB, yB) become (x1, yB), (x2, y1), ..., (xB, yB-1): the same answers as in r, to other prompts
         answers = passed["completion_ids"]
         room = (start.most_tokens - len(prompt) for prompt in passed["prompt_ids"])
         return {"KL_completion_ids": [ids[:most] for ids, most in zip([answers[-1], *answers[:-1]], room, strict=True)]}
@@ -102,11 +115,10 @@ def _with_other_answers(rows: Dataset, batch_size: int, start: Start) -> Dataset
 
 def _trainer(start: Start, model: PreTrainedModel | PeftModel, rows: Dataset, weights: dict[str, float]) -> _Trainer:
     config = start.job.config
-    # The rows fit already.
     of_kto = {
         "beta": config.beta,
-        "max_length": None,
-        "disable_dropout": False,
+        "max_length": None,  # the rows fit already
+        "disable_dropout": False,  # it would turn off the adapter's too; the base model's is off already
         "precompute_ref_log_probs": config.full,  # else a reference would be loaded
         **weights,
     }

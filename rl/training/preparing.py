@@ -26,7 +26,7 @@ from rl.lm.resources import resource_advice
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a training starts from. The model is loaded last: rows that are no good are refused before it."""
+    """What a training starts from. The model is loaded last: rows that cannot be used are refused before it."""
 
     job: TrainingJob
     report: Report
@@ -38,7 +38,7 @@ class Start:
 
     @property
     def most_tokens(self) -> int:
-        """Of prompt and answer."""
+        """Prompt and answer together."""
         return self.limits.most_tokens
 
     def path(self, name: str) -> Path:
@@ -56,7 +56,7 @@ class Start:
 
 
 @contextmanager
-def prepared(job: TrainingJob, report: Report) -> Iterator[Start]:
+def prepare(job: TrainingJob, report: Report) -> Iterator[Start]:
     loading.quiet()
     loading.leave_a_core_free()
     disable_progress_bars()

@@ -3,6 +3,8 @@
 The number has no unit: a larger one is better, and the sigmoid of the difference of two is how likely people are to
 prefer the first. Training keeps the numbers of an agent's answers around 0, so the sigmoid of a single one is used as a
 score from 0 to 1.
+
+Shapes: B sequences of one forward pass, T tokens of the longest of them, prompt and answer together.
 """
 
 from __future__ import annotations
@@ -57,40 +59,44 @@ class RewardModel:
         whole = encode(self._tokenizer, rows, len(rows), report, answers, self._most_tokens)
         encoded = [lengths.fit(row, self._most_tokens) for row in whole]
         fitting = [row for row in encoded if row is not None]
-        found = iter(
-            self._scored([row["prompt_ids"] + row[f"{name}_ids"] for name in answers for row in fitting], report)
+        # sequences: the first kind of answer to all prompts, then the next; those without room are not among them
+        numbers = iter(
+            self._score_sequences(
+                [row["prompt_ids"] + row[f"{name}_ids"] for name in answers for row in fitting], report
+            )
         )
-        return {name: [None if row is None else next(found) for row in encoded] for name in answers}
+        return {name: [None if row is None else next(numbers) for row in encoded] for name in answers}
 
     @torch.inference_mode()
-    def _scored(self, sequences: Sequence[list[int]], report: Report) -> list[float]:
+    def _score_sequences(self, sequences: Sequence[list[int]], report: Report) -> list[float]:
         device = next(self._model.parameters()).device
         scores, done = torch.zeros(len(sequences)), 0
         for batch in batches([len(ids) for ids in sequences], TOKENS_PER_BATCH[device.type]):
-            inputs = self._padded([sequences[index] for index in batch], device)
+            inputs = self._pad([sequences[index] for index in batch], device)
             with torch.autocast(device.type, dtype=self._autocast, enabled=self._autocast is not None):
                 output = self._model(**inputs, use_cache=False)
-            scores[batch] = output.logits.squeeze(-1).float().cpu()
+            scores[batch] = output.logits.squeeze(-1).float().cpu()  # (B, 1) to (B,)
             done += len(batch)
             report("step", {"step": done, "total_steps": len(sequences), "metrics": {}})
         return scores.tolist()
 
-    def _padded(self, sequences: Sequence[list[int]], device: torch.device) -> dict[str, Tensor]:
-        """The head reads the last token that is no padding."""
+    def _pad(self, sequences: Sequence[list[int]], device: torch.device) -> dict[str, Tensor]:
+        """The head reads the last token that is not padding."""
+        # padded on the right, (B, T)
         longest, pad = max(map(len, sequences)), self._tokenizer.pad_token_id
         ids = torch.tensor([row + [pad] * (longest - len(row)) for row in sequences], device=device)
         lengths = torch.tensor([len(row) for row in sequences], device=device)
-        mask = (torch.arange(longest, device=device) < lengths[:, None]).long()
+        mask = (torch.arange(longest, device=device) < lengths[:, None]).long()  # (T) < (B, 1): (B, T)
         return {"input_ids": ids, "attention_mask": mask}
 
 
 def load(directory: Path) -> RewardModel:
     """Raises UsageError for a directory that holds no reward model, TrainingFailed for one that cannot be loaded."""
     if not is_reward_model(check_weights(directory, UsageError)):
-        raise UsageError(f"{directory} is no reward model: train_reward_model makes one")
+        raise UsageError(f"{directory} is not a reward model: train_reward_model makes one")
     loading.quiet()
     base = base_of(directory) if is_adapter(directory) else str(directory)
-    model = _fitted(base, directory, "auto")
+    model = _load_model(base, directory, "auto")
     return RewardModel(model, loading.load_tokenizer(base), loading.context_length(model.config), "auto")
 
 
@@ -106,7 +112,10 @@ def load_scoring_base(base: str, precision: str, quantize: str = "none") -> PreT
 def _read(base: str, precision: str) -> PreTrainedModel:
     """The head, in float32, is what the directory has of it."""
     dtype = torch.bfloat16 if loading.uses_bf16(precision) else torch.float32
-    with loading.told_as(TrainingFailed, f"cannot load the model of {loading.named(base)}"), resource_advice():
+    with (
+        loading.errors_as(TrainingFailed, f"cannot load the model of {loading.describe_base(base)}"),
+        resource_advice(),
+    ):
         model = AutoModelForSequenceClassification.from_pretrained(
             check_model_path(base), num_labels=1, dtype=dtype, use_safetensors=True, trust_remote_code=False
         )
@@ -132,13 +141,13 @@ def score_versions(
     loading.quiet()
     loading.leave_a_core_free()
     report("stage", {"name": "loading the base model"})
-    tokenizer, found = loading.load_tokenizer(base_model), {}
+    tokenizer, scores = loading.load_tokenizer(base_model), {}
     for name, adapter in adapters.items():
-        model = _fitted(base_model, adapter, precision)
+        model = _load_model(base_model, adapter, precision)
         most_tokens = min(max_length, loading.context_length(model.config))
         report("stage", {"name": f"scoring {name}"})
-        found[name] = score_pairs(RewardModel(model, tokenizer, most_tokens, precision), pairs, report)
-    return found
+        scores[name] = score_pairs(RewardModel(model, tokenizer, most_tokens, precision), pairs, report)
+    return scores
 
 
 def score_pairs(model: RewardModel, pairs: Sequence[Mapping[str, Any]], report: Report) -> list[PairScore | None]:
@@ -149,7 +158,7 @@ def score_pairs(model: RewardModel, pairs: Sequence[Mapping[str, Any]], report: 
     ]
 
 
-def _fitted(base: str, weights: Path | None, precision: str) -> PreTrainedModel | PeftModel:
+def _load_model(base: str, weights: Path | None, precision: str) -> PreTrainedModel | PeftModel:
     """``weights``: an adapter on the base model, or a whole model; None: the base model."""
     if weights is not None and not is_adapter(weights):
         return _read(str(weights), precision)

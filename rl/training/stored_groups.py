@@ -1,4 +1,8 @@
-"""Stored answers with their rewards, in the place of generated ones."""
+"""Stored answers with their rewards, in the place of generated ones.
+
+Rows: ``prompt``, ``completions`` (any number of answers) and ``rewards`` (one for each). Sizes: N prompts as TRL hands
+them over, each G times in a row; G answers a group.
+"""
 
 from __future__ import annotations
 
@@ -32,27 +36,28 @@ _COLUMNS = Features(
 def encoded_groups(start: Start) -> tuple[Dataset, LengthCount]:
     """The groups as token ids, memory-mapped, and what was too long of them."""
     target, lengths = start.path("groups.arrow"), LengthCount()
-    write_arrow(_encoded(start, lengths), target, _COLUMNS)
+    write_arrow(_encode_groups(start, lengths), target, _COLUMNS)
     check_lengths(lengths, start)
     return Dataset.from_file(str(target)), lengths
 
 
-def _encoded(start: Start, lengths: LengthCount) -> Iterator[dict[str, Any]]:
+def _encode_groups(start: Start, lengths: LengthCount) -> Iterator[dict[str, Any]]:
     path, tokenizer, most_tokens = start.job.train_rows, start.tokenizer, start.most_tokens
-    kept, total = 0, count_rows(path)
+    row_number, total = 0, count_rows(path)
     for done, row in enumerate(read_training_rows(path, "grpo"), start=1):
         names = [f"answer{number}" for number in range(len(row["completions"]))]
         group = {"prompt": row["prompt"], **dict(zip(names, row["completions"], strict=True))}
         [ids] = encode(tokenizer, [group], 1, silent, names, most_tokens)
+        # all answers of a row in one fit: a prompt that is too long drops the group, a long answer is cut
         if fitting := lengths.fit(ids, most_tokens):
             answers = [_up_to_its_end(fitting[f"{name}_ids"], tokenizer.eos_token_id) for name in names]
             yield {
-                "prompt": str(kept),
+                "prompt": str(row_number),
                 "prompt_ids": ids["prompt_ids"],
                 "answers": answers,
                 "rewards": row["rewards"],
             }
-            kept += 1
+            row_number += 1
         start.report("step", {"step": done, "total_steps": total, "metrics": {}})
 
 
@@ -78,17 +83,19 @@ class StoredAnswers:
         self._groups, self._size, self._seed = groups, int(size), int(seed)
 
     def __call__(self, prompts: Sequence[str], trainer: GRPOTrainer) -> dict[str, Any]:
+        # N prompts of this process, which begin at ``first`` among those of all processes
         first = trainer.accelerator.process_index * len(prompts)  # a group may lie on several devices
-        found: dict[str, Any] = {"prompt_ids": [], "completion_ids": [], "logprobs": None, REWARD: []}
-        for place, prompt in enumerate(prompts, start=first):
+        rollouts: dict[str, Any] = {"prompt_ids": [], "completion_ids": [], "logprobs": None, REWARD: []}
+        for number, prompt in enumerate(prompts, start=first):
             group = self._groups[int(prompt)]
-            chosen = self._drawn(len(group["answers"]), prompt, trainer.state.global_step)[place % self._size]
-            found["prompt_ids"].append(group["prompt_ids"])
-            found["completion_ids"].append(group["answers"][chosen])
-            found[REWARD].append(group["rewards"][chosen])
-        return found
+            # draw: G answers for the whole group, the same in every process; each place in the group takes one
+            chosen = self._draw(len(group["answers"]), prompt, trainer.state.global_step)[number % self._size]
+            rollouts["prompt_ids"].append(group["prompt_ids"])
+            rollouts["completion_ids"].append(group["answers"][chosen])
+            rollouts[REWARD].append(group["rewards"][chosen])
+        return rollouts  # N lists each; without logprobs TRL takes the policy's own, so the ratio is 1
 
-    def _drawn(self, answers: int, prompt: str, step: int) -> list[int]:
+    def _draw(self, answers: int, prompt: str, step: int) -> list[int]:
         order = random.Random(f"{self._seed} {prompt} {step}")  # noqa: S311
         return list(islice(_again_and_again(answers, order), self._size))
 

@@ -1,5 +1,7 @@
 """Supervised fine-tuning on good answers, before a preference method starts from it and is held near it.
 
+Minimises -log p(answer | prompt), the mean over answer tokens, by TRL's SFTTrainer.
+
 Preferences between answers that the model would never give teach little; a short imitation of the good ones first makes
 them likely (Ouyang et al., 2022). The answers are those of the run's own training rows, each text once. The result is
 kept in ``output_dir/warm-up``, so a resumed run does not imitate again.
@@ -23,25 +25,25 @@ from rl.training import fitting
 from rl.training.preparing import Start, write_arrow
 
 
-def untrained(start: Start, source: Path | None = None) -> PreTrainedModel:
+def load_untrained(start: Start, source: Path | None = None) -> PreTrainedModel:
     """Of ``source``, or the base model, without dropout; TRL's own switch would turn off the adapter's too."""
     model = start.model(source=source)
     disable_dropout_in_model(model)
     return model
 
 
-def warmed_up(start: Start, good: Iterable[PromptAndAnswer]) -> PreTrainedModel | PeftModel:
+def warm_up(start: Start, good: Iterable[PromptAndAnswer]) -> PreTrainedModel | PeftModel:
     """The model that has imitated the good answers: itself, or with a trainable adapter; the base model where the job does
     not ask for it."""
     config, target = start.job.config, start.job.output_dir / WARM_UP
     if not config.sft_epochs:
-        return untrained(start)
+        return load_untrained(start)
     if config.full:
         if not target.exists():
-            _imitate(start, untrained(start), good)
+            _imitate(start, load_untrained(start), good)
             release_memory()
-        return untrained(start, target)
-    model = untrained(start)
+        return load_untrained(start, target)
+    model = load_untrained(start)
     if not target.exists():
         model = _imitate(start, model, good).unload()
     start.report("stage", {"name": "preparing"})
@@ -80,4 +82,5 @@ def _rows(good: Iterable[PromptAndAnswer]) -> Iterator[dict[str, list[int]]]:
         key = hash((tuple(prompt), tuple(answer)))
         if key not in seen:
             seen.add(key)
+            # (t) each: the prompt is read and not imitated
             yield {"input_ids": prompt + answer, "labels": [-100] * len(prompt) + answer}

@@ -1,4 +1,4 @@
-"""Turning what a run produced into a ModelVersion with a name and a place."""
+"""Turning what a run produced into a ModelVersion with a name and a folder, and finding it again by its name."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from rl.base.errors import RunConflict, UsageError
 from rl.base.files import publish_directory, remove, staged_directory
 from rl.base.records import TrainingResult, silent
 from rl.config import find_method
+from rl.config.methods import scoring_methods
 from rl.lm import base_models, checkpoints
 from rl.lm.model_path import ADAPTER, ADAPTER_CONFIG, MODEL, MODEL_CONFIG
-from rl.models import Artifact, Deployment, ModelVersion, TrainingRun
+from rl.models import Agent, Artifact, Deployment, ModelVersion, TrainingRun
 from rl.versions.checksums import artifact_fields
 
 _CONFIGS = {ADAPTER: ADAPTER_CONFIG, MODEL: MODEL_CONFIG}
@@ -53,6 +54,15 @@ def _register(run: TrainingRun, suffix: str) -> ModelVersion:
             raise RunConflict(f"run {run.pk} was taken over before its version was registered")
     run.version = version
     return version
+
+
+def find_version(agent: Agent, name: str | None = None) -> ModelVersion:
+    """The agent's version of that name, or its newest that answers. Raises UsageError that lists those there are."""
+    answering = agent.versions.exclude(run__method__in=scoring_methods())
+    if version := (agent.versions.filter(name__iexact=name) if name else answering).first():
+        return version
+    known = ", ".join(agent.versions.values_list("name", flat=True)[:20])
+    raise UsageError(f"{agent.name} has no version{f' {name!r}' if name else ''}; there are: {known or 'none yet'}")
 
 
 def version_directory(version: ModelVersion) -> Path:

@@ -52,7 +52,7 @@ def test_the_version_in_use_compared_with_itself_is_undecided(trained):
     ("arguments", "code", "complaint"),
     [
         (("--agent", "support-chat", "--version", "v9999"), 2, "has no version 'v9999'; there are: v"),
-        (("--agent", "support-chat", "--checkpoint", "/nowhere"), 2, "is no adapter"),
+        (("--agent", "support-chat", "--checkpoint", "/nowhere"), 2, "is neither an adapter nor a whole model"),
         (("--agent", "nobody"), 2, "unknown agent 'nobody'"),
         (("--agent", "support-chat", "--output", "/nowhere/report.json"), 2, "there is no directory /nowhere"),
         (("--agent", "support-chat", "--output", "/"), 2, "is a directory"),

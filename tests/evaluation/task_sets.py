@@ -29,7 +29,7 @@ def task_set(
     **fields: Any,
 ) -> TrainingSet:
     """``fields``: of each task."""
-    found = TrainingSet.objects.create(
+    training_set = TrainingSet.objects.create(
         agent=agent,
         method="agent",
         content_hash=digest * 64,
@@ -39,11 +39,11 @@ def task_set(
         val_split=0.2,
         stats={"environment": asdict(settings)},
     )
-    found.directory.mkdir(parents=True)
+    training_set.directory.mkdir(parents=True)
     for name, numbers in (("train", train), ("heldout", held_out)):
         lines = (json.dumps(task(number, **fields)) + "\n" for number in numbers)
-        (found.directory / f"{name}.jsonl").write_text("".join(lines))
-    return found
+        (training_set.directory / f"{name}.jsonl").write_text("".join(lines))
+    return training_set
 
 
 def version_from(

@@ -9,7 +9,7 @@ from rl.models import Feedback, Trace
 pytestmark = pytest.mark.django_db
 
 
-def said(agent, number: int, tags: object, scenario: object = None) -> int:
+def feedback_with(agent, number: int, tags: object, scenario: object = None) -> int:
     trace = Trace.objects.create(
         agent=agent, prompt=[], response="", details={"scenario": scenario} if scenario else {}
     )
@@ -18,35 +18,40 @@ def said(agent, number: int, tags: object, scenario: object = None) -> int:
 
 
 def scores(*right: bool) -> dict[str, list[PairScore]]:
-    new = [PairScore(f"p{place}", 1.0 if each else -1.0, 0.0) for place, each in enumerate(right)]
+    new = [PairScore(f"p{number}", 1.0 if is_right else -1.0, 0.0) for number, is_right in enumerate(right)]
     return {"new": new, "base": [PairScore(score.prompt_key, -1.0, 0.0) for score in new]}
 
 
 def test_a_pair_counts_in_each_group_of_the_feedback_behind_it(agent):
     rows = [
-        {"feedback": [said(agent, 1, ["tone", "length"], "weather"), said(agent, 2, ["tone"], "news")]},
-        {"feedback": [said(agent, 3, ["tone"])]},
+        {
+            "feedback": [
+                feedback_with(agent, 1, ["tone", "length"], "weather"),
+                feedback_with(agent, 2, ["tone"], "news"),
+            ]
+        },
+        {"feedback": [feedback_with(agent, 3, ["tone"])]},
         {"feedback": []},
         {"feedback": [10**9]},
     ]
-    found = breakdown(rows, scores(True, False, True, True))
-    assert [(group["name"], group["pairs"], group["prompts"]) for group in found["tags"]] == [
+    parts = breakdown(rows, scores(True, False, True, True))
+    assert [(group["name"], group["pairs"], group["prompts"]) for group in parts["tags"]] == [
         ("tone", 2, 2),
         ("length", 1, 1),
     ]
-    assert found["tags"][0]["models"]["new"]["value"] == 0.5
-    assert found["tags"][0]["models"]["base"]["value"] == 0
-    assert [group["name"] for group in found["scenarios"]] == ["news", "weather"]
+    assert parts["tags"][0]["models"]["new"]["value"] == 0.5
+    assert parts["tags"][0]["models"]["base"]["value"] == 0
+    assert [group["name"] for group in parts["scenarios"]] == ["news", "weather"]
 
 
 @pytest.mark.parametrize("tags", [{}, "tone", [3, None, ""]])
 def test_tags_that_are_none_are_passed_over(agent, tags):
-    found = breakdown([{"feedback": [said(agent, 1, tags, 7)]}, {}], scores(True, True))
-    assert found == {"tags": [], "scenarios": []}
+    parts = breakdown([{"feedback": [feedback_with(agent, 1, tags, 7)]}, {}], scores(True, True))
+    assert parts == {"tags": [], "scenarios": []}
 
 
 def test_only_the_largest_groups_are_told(agent):
-    rows = [{"feedback": [said(agent, number, [f"tag {number:02}", "all"])]} for number in range(30)]
-    found = breakdown(rows, scores(*[True] * 30))
-    assert len(found["tags"]) == MOST_GROUPS
-    assert found["tags"][0]["name"] == "all"
+    rows = [{"feedback": [feedback_with(agent, number, [f"tag {number:02}", "all"])]} for number in range(30)]
+    parts = breakdown(rows, scores(*[True] * 30))
+    assert len(parts["tags"]) == MOST_GROUPS
+    assert parts["tags"][0]["name"] == "all"

@@ -109,8 +109,8 @@ def test_a_version_in_use_on_another_base_leaves_out_what_is_too_long_for_either
 
 def keys(agent: Agent, low: float, high: float, count: int) -> list[str]:
     """Prompt keys that are held out at ``high`` and learned from at ``low``."""
-    found = (f"key {number}" for number in range(10_000))
-    fitting = (k for k in found if is_held_out(agent.name, k, high) and not is_held_out(agent.name, k, low))
+    candidates = (f"key {number}" for number in range(10_000))
+    fitting = (k for k in candidates if is_held_out(agent.name, k, high) and not is_held_out(agent.name, k, low))
     return list(islice(fitting, count))
 
 

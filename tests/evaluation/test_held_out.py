@@ -1,62 +1,78 @@
 from __future__ import annotations
 
-from typing import Any
+import json
 
 import pytest
 
-from rl.base.errors import UsageError
-from rl.evaluation.held_out import contrasts
+from rl.base.errors import NotEnoughData
+from rl.evaluation.held_out import latest_training_set, never_learned
+from rl.models import Agent, TrainingSet
+from tests.evaluation.conftest import PAIRS
+from tests.evaluation.task_sets import task_set, version_from
+
+pytestmark = pytest.mark.django_db
 
 
-def said(text: str, role: str = "assistant") -> list[dict[str, str]]:
-    return [{"role": role, "content": text}]
+def pairs(agent: Agent, digest: str = "p", share: float = 0.2) -> TrainingSet:
+    training_set = TrainingSet.objects.create(
+        agent=agent,
+        method="dpo",
+        content_hash=digest * 64,
+        train_rows=1,
+        heldout_rows=3,
+        feedback_count=2,
+        val_split=share,
+        stats={},
+    )
+    training_set.directory.mkdir(parents=True)
+    rows = ({**row, "split_key": row["prompt_key"]} for row in PAIRS)
+    (training_set.directory / "heldout.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return training_set
 
 
-def single(question: str, answer: str, label: bool) -> dict[str, Any]:
-    return {"prompt": said(question, "user"), "completion": said(answer), "label": label, "prompt_key": question}
+def numbers(held_out: object) -> list[int]:
+    return [row["task"]["number"] for row in held_out.rows]
 
 
-def test_pairs_are_contrasts_already():
-    rows = [{"prompt": said("q", "user"), "chosen": said("a"), "rejected": said("b"), "prompt_key": "q"}]
-    assert contrasts("dpo", iter(rows)) == rows
+def test_tasks_that_a_compared_version_learned_from_are_left_out_and_counted(agent: Agent, data_dir):
+    newest = task_set(agent, [1, 2], [3, 4, 5, 6])
+    version = version_from(agent, "tasks-v2", "tiny", newest)
+    champion = version_from(agent, "tasks-v3", "tiny", task_set(agent, [4, 6, 9], [1], digest="1"))
+    held_out = never_learned(newest, version, champion)
+    assert (numbers(held_out), held_out.learned, held_out.relative, held_out.share) == ([3, 5], 2, False, 0.2)
+    alone = never_learned(newest, version, None)
+    assert (numbers(alone), alone.learned) == ([3, 4, 5, 6], 0)
 
 
-def test_a_prompt_with_good_and_bad_answers_is_compared_with_itself():
-    rows = [single("q", "good", True), single("q", "bad", False), single("q", "worse", False)]
-    found = contrasts("kto", rows)
-    assert [(one["chosen"], one["rejected"]) for one in found] == [
-        (said("good"), said("bad")),
-        (said("good"), said("worse")),
-    ]
-    assert all(one["prompt_key"] == "q" and "rejected_prompt" not in one for one in found)
+def test_what_was_learned_from_ratings_leaves_no_task_out(agent: Agent, data_dir):
+    newest = task_set(agent, [1], [2, 3])
+    champion = version_from(agent, "v3", "tiny", pairs(agent, share=0.01))
+    held_out = never_learned(newest, version_from(agent, "tasks-v1", "tiny", newest), champion)
+    assert (numbers(held_out), held_out.share) == ([2, 3], 0.2)
 
 
-def test_other_prompts_are_matched_one_to_one():
-    rows = [single(f"liked {n}", f"good {n}", True) for n in range(5)] + [
-        single(f"not {n}", "bad", False) for n in range(3)
-    ]
-    found = contrasts("kto", rows)
-    assert len(found) == 3
-    assert len({one["prompt_key"] for one in found}) == len({str(one["rejected_prompt"]) for one in found}) == 3
-    assert all(one["prompt"][0]["content"] == one["prompt_key"] for one in found)
-    assert contrasts("kto", reversed(rows)) == found
+def test_the_share_of_held_out_tasks_says_nothing_about_pairs(agent: Agent, data_dir):
+    rated, tasks = pairs(agent), task_set(agent, [1], [2])
+    TrainingSet.objects.filter(pk=tasks.pk).update(val_split=0.0)
+    held_out = never_learned(
+        rated, version_from(agent, "v2", "tiny", rated), version_from(agent, "tasks-v1", "tiny", tasks)
+    )
+    assert (held_out.share, held_out.learned) == (0.2, 0)
 
 
-def test_one_class_gives_no_contrast():
-    assert contrasts("kto", [single("q", "good", True)]) == []
+def test_a_version_is_measured_on_tasks_where_it_learned_from_tasks(agent: Agent, data_dir):
+    tasks, rated = task_set(agent, [1], [2]), pairs(agent)
+    solver, liked = version_from(agent, "tasks-v1", "tiny", tasks), version_from(agent, "v2", "tiny", rated)
+    newest = task_set(agent, [1], [2, 3], digest="1")
+    assert latest_training_set(agent, solver) == newest
+    assert latest_training_set(agent, liked) == latest_training_set(agent) == rated
 
 
-def test_of_a_group_the_best_and_the_worst_answer_are_compared():
-    row = {
-        "prompt": said("q", "user"),
-        "completions": [said("b"), said("a"), said("c")],
-        "rewards": [0.5, 0.9, 0.1],
-        "prompt_key": "q",
-    }
-    [found] = contrasts("grpo", [row])
-    assert (found["chosen"], found["rejected"]) == (said("a"), said("c"))
-
-
-def test_rows_that_cannot_be_compared_are_refused():
-    with pytest.raises(UsageError, match="known: dpo, kto, grpo"):
-        contrasts("reward", [])
+def test_where_there_are_only_tasks_all_are_measured_on_them(agent: Agent, data_dir):
+    with pytest.raises(NotEnoughData, match="has no held-out rows yet"):
+        latest_training_set(agent)
+    task_set(agent, [1], [])
+    with pytest.raises(NotEnoughData, match="has no held-out rows yet"):
+        latest_training_set(agent)
+    newest = task_set(agent, [1], [2], digest="1")
+    assert latest_training_set(agent) == newest

@@ -11,29 +11,29 @@ from rl.models import ModelVersion, TrainingRun, TrainingSet, prompt_key
 USER = [{"role": "user", "content": "Where is it?"}]
 
 
-def written(path, *rows: object):
+def write(path, *rows: object):
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     return path
 
 
 def test_texts_and_messages_are_pairs_and_other_fields_are_ignored(tmp_path):
-    file = written(
+    file = write(
         tmp_path / "own.jsonl",
         {"prompt": "Where is it?", "chosen": "Here.", "rejected": "", "note": 3},
         {"prompt": [*USER], "chosen": [{"role": "assistant", "content": "There.", "name": "x"}], "rejected": "No."},
     )
-    found = read_pairs(file)
-    assert [row["prompt"] for row in found.rows] == [USER, USER]
-    assert found.rows[1]["chosen"] == [{"role": "assistant", "content": "There."}]
-    assert {row["prompt_key"] for row in found.rows} == {prompt_key(USER)}
-    assert (found.relative, found.share, found.learned) == (False, 1.0, 0)
+    pairs = read_pairs(file)
+    assert [row["prompt"] for row in pairs.rows] == [USER, USER]
+    assert pairs.rows[1]["chosen"] == [{"role": "assistant", "content": "There."}]
+    assert {row["prompt_key"] for row in pairs.rows} == {prompt_key(USER)}
+    assert (pairs.relative, pairs.share, pairs.learned) == (False, 1.0, 0)
 
 
 GOOD = {"prompt": "a", "chosen": "b", "rejected": "c"}
 
 
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "message"),
     [
         ([1], "a line must be one JSON object"),
         ({**GOOD, "prompt": ""}, "prompt must be a text or a list of messages"),
@@ -45,15 +45,15 @@ GOOD = {"prompt": "a", "chosen": "b", "rejected": "c"}
         ({**GOOD, "rejected": "b"}, "chosen and rejected are the same"),
     ],
 )
-def test_a_bad_line_is_named(tmp_path, row, told):
-    with pytest.raises(BadFile, match=told) as error:
-        read_pairs(written(tmp_path / "own.jsonl", GOOD, row))
+def test_a_bad_line_is_named(tmp_path, row, message):
+    with pytest.raises(BadFile, match=message) as error:
+        read_pairs(write(tmp_path / "own.jsonl", GOOD, row))
     assert "line 2" in str(error.value)
 
 
 def test_an_empty_and_a_missing_file_are_refused(tmp_path):
     with pytest.raises(BadFile, match="no line with a pair"):
-        read_pairs(written(tmp_path / "own.jsonl"))
+        read_pairs(write(tmp_path / "own.jsonl"))
     with pytest.raises(BadFile, match="cannot be read"):
         read_pairs(tmp_path / "nowhere.jsonl")
 
@@ -68,7 +68,7 @@ def test_prompts_that_the_version_has_learned_from_are_left_out(agent, data_dir,
     learned.directory.mkdir(parents=True)
     answer = [{"role": "assistant", "content": "x"}]
     row = {"prompt": USER, "chosen": answer, "rejected": answer, "split_key": prompt_key(USER)}
-    written(learned.directory / "train.jsonl", row)
-    file = written(tmp_path / "own.jsonl", {**GOOD, "prompt": "Where is it?"}, GOOD)
-    found = read_pairs(file, version, None)
-    assert ([row["prompt"][0]["content"] for row in found.rows], found.learned) == (["a"], 1)
+    write(learned.directory / "train.jsonl", row)
+    file = write(tmp_path / "own.jsonl", {**GOOD, "prompt": "Where is it?"}, GOOD)
+    pairs = read_pairs(file, version, None)
+    assert ([row["prompt"][0]["content"] for row in pairs.rows], pairs.learned) == (["a"], 1)

@@ -66,11 +66,11 @@ def test_a_prompt_that_is_far_too_long_is_read_once_and_its_answers_without_it(t
     seen: list[int] = []
     render = encoding._render
 
-    def watched(tokenizer, chats, **options):
+    def render_and_count(tokenizer, chats, **options):
         seen.extend(len(chat) for chat in chats)
         return render(tokenizer, chats, **options)
 
-    monkeypatch.setattr(encoding, "_render", watched)
+    monkeypatch.setattr(encoding, "_render", render_and_count)
     first, second = encode(tokenizer, rows, 2, silent, most_tokens=100)
     assert sorted(seen) == [1, 1, 2, 2]
     assert second == whole[1]

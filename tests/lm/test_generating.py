@@ -18,7 +18,7 @@ def answering(answering_base: Path) -> tuple[Any, Any]:
     return loading.load_base(str(answering_base), "fp32").eval(), loading.load_tokenizer(str(answering_base))
 
 
-def asked(tokenizer: Any, number: int, words: int = 1) -> list[int]:
+def prompt_ids(tokenizer: Any, number: int, words: int = 1) -> list[int]:
     prompt = task(number, words)["prompt"]
     ids: list[int] = tokenizer.apply_chat_template(prompt, add_generation_prompt=True)["input_ids"]
     return ids
@@ -27,41 +27,41 @@ def asked(tokenizer: Any, number: int, words: int = 1) -> list[int]:
 def step_by_step(model: Any, prompt: list[int], end: int) -> list[int]:
     import torch
 
-    said: list[int] = []
+    answer: list[int] = []
     with torch.no_grad():
-        while len(said) < MOST and end not in said:
-            said.append(int(model(torch.tensor([prompt + said])).logits[0, -1].argmax()))
-    return said
+        while len(answer) < MOST and end not in answer:
+            answer.append(int(model(torch.tensor([prompt + answer])).logits[0, -1].argmax()))
+    return answer
 
 
 def test_it_says_the_likeliest_token_of_each_step_up_to_the_end(answering: tuple[Any, Any]):
     from rl.lm.generating import likeliest
 
     model, tokenizer = answering
-    prompts = [asked(tokenizer, 3), asked(tokenizer, 4, words=5), tokenizer("Question")["input_ids"]]
-    found = likeliest(model, tokenizer, prompts, MOST)
-    assert found == [step_by_step(model, prompt, tokenizer.eos_token_id) for prompt in prompts]
-    assert found[0][-1] == tokenizer.eos_token_id
-    assert tokenizer.eos_token_id not in found[0][:-1]
+    prompts = [prompt_ids(tokenizer, 3), prompt_ids(tokenizer, 4, words=5), tokenizer("Question")["input_ids"]]
+    answers = likeliest(model, tokenizer, prompts, MOST)
+    assert answers == [step_by_step(model, prompt, tokenizer.eos_token_id) for prompt in prompts]
+    assert answers[0][-1] == tokenizer.eos_token_id
+    assert tokenizer.eos_token_id not in answers[0][:-1]
 
 
 def test_it_stops_at_the_most_tokens(answering: tuple[Any, Any]):
     from rl.lm.generating import likeliest
 
     model, tokenizer = answering
-    [found] = likeliest(model, tokenizer, [asked(tokenizer, 3)], 2)
-    assert len(found) == 2
-    assert tokenizer.eos_token_id not in found
+    [answers] = likeliest(model, tokenizer, [prompt_ids(tokenizer, 3)], 2)
+    assert len(answers) == 2
+    assert tokenizer.eos_token_id not in answers
 
 
 def test_whatever_ends_an_answer_in_the_models_own_settings_ends_it(answering: tuple[Any, Any]):
     from rl.lm.generating import likeliest
 
     model, tokenizer = answering
-    [whole] = likeliest(model, tokenizer, [asked(tokenizer, 3)], MOST)
+    [whole] = likeliest(model, tokenizer, [prompt_ids(tokenizer, 3)], MOST)
     ends = model.generation_config.eos_token_id
     model.generation_config.eos_token_id = [tokenizer.eos_token_id, whole[1]]
     try:
-        assert likeliest(model, tokenizer, [asked(tokenizer, 3)], MOST) == [whole[:2]]
+        assert likeliest(model, tokenizer, [prompt_ids(tokenizer, 3)], MOST) == [whole[:2]]
     finally:
         model.generation_config.eos_token_id = ends

@@ -8,28 +8,28 @@ from rl.lm.lengths import EncodedRow, LengthCount, Limits
 from tests.training.conftest import Listener
 
 
-def encoded(prompt: int, chosen: int, rejected: int) -> EncodedRow:
+def row_of(prompt: int, chosen: int, rejected: int) -> EncodedRow:
     return {"prompt_ids": [1] * prompt, "chosen_ids": [2] * chosen, "rejected_ids": [3] * rejected}
 
 
 def test_long_answers_are_cut_and_long_prompts_left_out() -> None:
     lengths = LengthCount()
-    assert lengths.fit(encoded(4, 3, 6), 10) == encoded(4, 3, 6)
-    assert lengths.fit(encoded(4, 3, 7), 10) == encoded(4, 3, 6)
-    assert lengths.fit(encoded(9, 5, 5), 10) == encoded(9, 1, 1)
-    assert lengths.fit(encoded(10, 1, 1), 10) is None
+    assert lengths.fit(row_of(4, 3, 6), 10) == row_of(4, 3, 6)
+    assert lengths.fit(row_of(4, 3, 7), 10) == row_of(4, 3, 6)
+    assert lengths.fit(row_of(9, 5, 5), 10) == row_of(9, 1, 1)
+    assert lengths.fit(row_of(10, 1, 1), 10) is None
     assert lengths == LengthCount(rows=4, dropped=1, cut=2, longest_prompt=10, longest_row=14)
 
 
-def counted(rows: int, dropped: int, longest: int) -> LengthCount:
+def counts_of(rows: int, dropped: int, longest: int) -> LengthCount:
     return LengthCount(rows=rows, dropped=dropped, longest_prompt=longest, longest_row=longest + 5)
 
 
 def test_up_to_a_fifth_of_the_prompts_may_be_left_out() -> None:
     listener = Listener()
-    counted(10, 2, 300).check(Limits(128, 2048), listener)
+    counts_of(10, 2, 300).check(Limits(128, 2048), listener)
     assert listener.log == "2 of 10 prompts fill max_length 128 alone (the longest has 300 tokens); they are left out"
-    counted(10, 0, 100).check(Limits(128, 2048), lambda *event: pytest.fail(str(event)))
+    counts_of(10, 0, 100).check(Limits(128, 2048), lambda *event: pytest.fail(str(event)))
 
 
 @pytest.mark.parametrize(
@@ -52,13 +52,13 @@ def test_up_to_a_fifth_of_the_prompts_may_be_left_out() -> None:
 )
 def test_more_are_refused_with_what_would_help(limits: Limits, sentence: str) -> None:
     with pytest.raises(NotEnoughData) as refusal:
-        counted(10, 3, 300).check(limits, silent)
+        counts_of(10, 3, 300).check(limits, silent)
     assert sentence in str(refusal.value)
 
 
 def test_what_was_estimated_is_said_to_be() -> None:
     with pytest.raises(NotEnoughData, match="the longest has about 300 tokens.*with max_length about 320"):
-        counted(10, 3, 300).check(Limits(128, 2048), silent, "about ")
+        counts_of(10, 3, 300).check(Limits(128, 2048), silent, "about ")
 
 
 def test_an_answer_that_leaves_no_room_for_a_prompt_is_a_wrong_setting() -> None:

@@ -21,10 +21,10 @@ def generation(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def base(generation: str, tiny_base: Path, tmp_path: Path) -> Path:
-    return built(tiny_base, tmp_path / "minimind", normalised=GENERATIONS[generation][0])
+    return build(tiny_base, tmp_path / "minimind", normalised=GENERATIONS[generation][0])
 
 
-def built(tiny_base: Path, folder: Path, normalised: bool = False, **changed: Any) -> Path:
+def build(tiny_base: Path, folder: Path, normalised: bool = False, **changed: Any) -> Path:
     """With the tiny model's tokenizer."""
     from safetensors.torch import save_file
     from transformers import AutoTokenizer
@@ -106,7 +106,7 @@ def test_it_can_score_answers(base: Path):
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "message"),
     [
         ({"use_moe": True}, "is a MiniMind with experts"),
         ({"inference_rope_scaling": True}, "set inference_rope_scaling to false"),
@@ -115,14 +115,14 @@ def test_it_can_score_answers(base: Path):
         ({"rope_theta": None}, r"config\.json has no rope_theta"),
     ],
 )
-def test_a_variant_that_is_neither_is_refused_by_its_name(tiny_base: Path, tmp_path: Path, changed: dict, told: str):
+def test_a_variant_that_is_neither_is_refused_by_its_name(tiny_base: Path, tmp_path: Path, changed: dict, message: str):
     from rl.lm import loading
 
-    folder = built(tiny_base, tmp_path / "minimind", **changed)
+    folder = build(tiny_base, tmp_path / "minimind", **changed)
     for failure in (TrainingFailed, ExportFailed):
-        with pytest.raises(UsageError, match=told):
+        with pytest.raises(UsageError, match=message):
             loading.read_config(str(folder), failure)
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         loading.load_base(str(folder), "fp32")
 
 
@@ -132,7 +132,7 @@ def test_the_rotary_base_is_found_where_any_version_of_transformers_writes_it(
 ):
     from rl.lm import loading
 
-    folder = built(tiny_base, tmp_path / "minimind", **{"rope_theta": None, **theta})
+    folder = build(tiny_base, tmp_path / "minimind", **{"rope_theta": None, **theta})
     assert loading.read_config(str(folder), TrainingFailed).rope_parameters["rope_theta"] == 1000000.0
 
 
@@ -143,7 +143,7 @@ def test_a_pickle_is_refused_with_the_line_that_converts_it(tiny_base: Path, tmp
 
     from rl.lm import loading
 
-    folder = built(tiny_base, tmp_path / "minimind")
+    folder = build(tiny_base, tmp_path / "minimind")
     weights = load_file(folder / "model.safetensors")
     torch.save({**weights, "lm_head.weight": weights["model.embed_tokens.weight"]}, folder / name)
     (folder / "model.safetensors").unlink()

@@ -79,11 +79,11 @@ def test_weights_are_an_adapter_or_a_whole_model(model: Path, tmp_path: Path) ->
     assert check_weights(model, UsageError) == model
     for nothing in (tmp_path / "nowhere", model / "config.json"):
         with pytest.raises(
-            UsageError, match=r"is no adapter and no whole model: it has no adapter_config\.json and no"
+            UsageError, match=r"is neither an adapter nor a whole model: it has no adapter_config\.json and no"
         ):
             check_weights(nothing, UsageError)
     (model / "model.safetensors").unlink()
-    with pytest.raises(UsageError, match=r"is no whole model: model\.safetensors is missing"):
+    with pytest.raises(UsageError, match=r"is not a whole model: model\.safetensors is missing"):
         check_weights(model, UsageError)
     (model / "adapter_config.json").write_text("{}")
     with pytest.raises(UsageError, match="is not a finished adapter"):

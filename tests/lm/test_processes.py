@@ -52,7 +52,7 @@ def test_ppo_in_two_processes_that_stop_and_go_on_has_the_losses_of_one(tiny_bas
 
 def test_grpo_on_stored_answers_in_two_processes_has_the_losses_of_one(answering_base: Path, tmp_path: Path):
     made = partial(
-        test_grpo.job, answering_base, rows=test_grpo.stored(), rollouts="offline", scorer=None, lora_dropout=0.0
+        test_grpo.job, answering_base, rows=test_grpo.stored_rows(), rollouts="offline", scorer=None, lora_dropout=0.0
     )
     alone = grpo.train(made(tmp_path / "one"), silent)
     result = two_processes.train("grpo", made(tmp_path / "two"))
@@ -65,7 +65,9 @@ def test_episodes_in_two_processes_that_stop_and_go_on_have_the_losses_of_one(an
     options = {"environment": agents.world("InTurn"), "top_p": 0.01, "lora_dropout": 0.0, "max_steps": 3}
     listener = Listener()
     alone = agent.train(agents.job(answering_base, tmp_path / "one", **options), listener)
-    assert [one["reward"] for one in agents.episodes(listener)[:8]] == [0, 1, 0, 1] * 2, "though it says the same"
+    assert [episode["reward"] for episode in agents.episodes(listener)[:8]] == [0, 1, 0, 1] * 2, (
+        "though it says the same"
+    )
     result = stopped_and_resumed("agent", tmp_path, partial(agents.job, answering_base, tmp_path, **options))
     for metric in ("loss", "reward", "success", "turns", "kl", "grad_norm", "completion_length"):
         assert result.series(metric) == pytest.approx(alone.series(metric), abs=1e-4)

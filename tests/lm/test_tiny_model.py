@@ -13,13 +13,13 @@ from rl.lm import tiny_model
 from tests.forkserver import SERVER
 
 
-def build_otherwise(target: Path, told: Path) -> None:
+def build_otherwise(target: Path, hash_file: Path) -> None:
     """In a process with other hashes of strings than this one's and more threads."""
     import torch
 
     os.environ["RAYON_NUM_THREADS"] = "2"
     torch.set_num_threads(2)
-    told.write_text(str(hash("words")))
+    hash_file.write_text(str(hash("words")))
     tiny_model.build(target, silent)
 
 

@@ -68,8 +68,8 @@ def job(
 
 def episodes(listener: Listener, split: str = "train") -> list[dict[str, Any]]:
     """As documents, in the order in which they were told."""
-    told = [values["episodes"] for event, values in listener.events if event == "episodes"]
-    return [episode for some in told for episode in some if episode["split"] == split]
+    reports = [values["episodes"] for event, values in listener.events if event == "episodes"]
+    return [episode for documents in reports for episode in documents if episode["split"] == split]
 
 
 def metrics(listener: Listener) -> dict[int, dict[str, float]]:

@@ -55,10 +55,12 @@ def template(name: str) -> str:
 @cache
 def tokenizer(name: str) -> Any:
     """``name``: of MISTRAL or of a template that TRL has."""
-    return made(template(name), next((end for family, end in _ENDS.items() if name.startswith(family)), "<|im_end|>"))
+    return build_tokenizer(
+        template(name), next((end for family, end in _ENDS.items() if name.startswith(family)), "<|im_end|>")
+    )
 
 
-def made(chat_template: str, end: str = "<|im_end|>") -> Any:
+def build_tokenizer(chat_template: str, end: str = "<|im_end|>") -> Any:
     """Every marker in the template is an added token."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
@@ -72,7 +74,7 @@ def made(chat_template: str, end: str = "<|im_end|>") -> Any:
     )
     bpe.train_from_iterator([f"{chat_template} what is the weather in Bonn, system user assistant"], trainer)
     markers = sorted({*_MARKERS.findall(chat_template), "<|begin|>"})
-    bpe.add_tokens([AddedToken(each, special=each not in ORDINARY, normalized=False) for each in markers])
+    bpe.add_tokens([AddedToken(marker, special=marker not in ORDINARY, normalized=False) for marker in markers])
     return PreTrainedTokenizerFast(
         tokenizer_object=bpe,
         bos_token="<|begin|>",

@@ -91,7 +91,7 @@ class Listener:
         return "\n".join(values["text"] for event, values in self.events if event == "log")
 
 
-def killed(train: Callable[[TrainingJob, Report], object], job: TrainingJob, step: int = 5) -> None:
+def train_until_killed(train: Callable[[TrainingJob, Report], object], job: TrainingJob, step: int = 5) -> None:
     """Trains in a process of its own, which gets SIGKILL when ``step`` is reported."""
     process = SERVER.Process(target=_train_until, args=(train, job, step))
     process.start()

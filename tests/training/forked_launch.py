@@ -60,8 +60,8 @@ class Launcher(_Process):
             self.stdout, self.stderr = (pipe.open(encoding="utf-8") for pipe in pipes)
 
 
-def _launch(arguments: list[str], environment: dict[str, str], told: list[Path]) -> None:
-    become(arguments, environment, told)
+def _launch(arguments: list[str], environment: dict[str, str], files: list[Path]) -> None:
+    become(arguments, environment, files)
     from torch.distributed.elastic.multiprocessing.subprocess_handler import SubprocessHandler
 
     SubprocessHandler._popen = lambda self, command, env: _Process(FORK.Process(target=_work, args=(command[2:], env)))

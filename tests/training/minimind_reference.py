@@ -45,10 +45,10 @@ def random_weights(vocabulary: int, normalised: bool) -> dict[str, Tensor]:
     def norm(width: int) -> Tensor:
         return 1 + 0.2 * torch.randn(width, generator=random)
 
-    found = {"model.embed_tokens.weight": matrix(vocabulary, wide), "model.norm.weight": norm(wide)}
+    weights = {"model.embed_tokens.weight": matrix(vocabulary, wide), "model.norm.weight": norm(wide)}
     for layer in range(CONFIG["num_hidden_layers"]):
         at = f"model.layers.{layer}"
-        found |= {
+        weights |= {
             f"{at}.input_layernorm.weight": norm(wide),
             f"{at}.post_attention_layernorm.weight": norm(wide),
             f"{at}.self_attn.q_proj.weight": matrix(wide, wide),
@@ -60,8 +60,8 @@ def random_weights(vocabulary: int, normalised: bool) -> dict[str, Tensor]:
             f"{at}.mlp.down_proj.weight": matrix(wide, inner),
         }
         if normalised:
-            found |= {f"{at}.self_attn.{each}_norm.weight": norm(head) for each in "qk"}
-    return found
+            weights |= {f"{at}.self_attn.{letter}_norm.weight": norm(head) for letter in "qk"}
+    return weights
 
 
 def logits(weights: dict[str, Tensor], ids: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ def _attention(part: dict[str, Tensor], x: Tensor) -> Tensor:
     for name in "qk":
         if f"self_attn.{name}_norm.weight" in part:
             heads[name] = _norm(heads[name], part[f"self_attn.{name}_norm.weight"])
-        heads[name] = _rotated(heads[name])
+        heads[name] = _rotate(heads[name])
     q, k, v = heads["q"], heads["k"].repeat_interleave(2, dim=1), heads["v"].repeat_interleave(2, dim=1)
     scores = torch.einsum("qhd,khd->hqk", q, k) / 8**0.5
     later = torch.ones(len(x), len(x)).triu(1).bool()
@@ -96,7 +96,7 @@ def _attention(part: dict[str, Tensor], x: Tensor) -> Tensor:
     return mixed.flatten(1) @ part["self_attn.o_proj.weight"].T
 
 
-def _rotated(x: Tensor) -> Tensor:
+def _rotate(x: Tensor) -> Tensor:
     """(tokens, heads, 8): each of the first four with its partner in the second four."""
     speeds = CONFIG["rope_theta"] ** (-torch.arange(0, 8, 2) / 8)
     angles = (torch.arange(len(x))[:, None] * speeds)[:, None]

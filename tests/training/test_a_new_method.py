@@ -53,14 +53,14 @@ def agent(data_dir, monkeypatch) -> Agent:
     return agent
 
 
-def queued(agent: Agent) -> TrainingRun:
+def queue(agent: Agent) -> TrainingRun:
     config, options = TrainingPipeline(agent, method="toy").settings("toy", {}, {"val_split": 0.25})
     return runs.create(agent, method_name="toy", config=config, options=options)
 
 
 @pytest.mark.slow
 def test_it_trains_and_is_measured_as_its_record_says(agent: Agent):
-    run = queued(agent)
+    run = queue(agent)
     assert run.claim()
     evaluation = runs.execute(run, silent)
     run.refresh_from_db()
@@ -83,11 +83,11 @@ def test_the_queue_starts_it(agent: Agent, monkeypatch):
     monkeypatch.setattr(settings, "TRAINING_EXECUTOR", "ray")
     started = []
     monkeypatch.setattr(supervisor.ray_jobs, "submit", lambda run, command: started.extend(command))
-    supervisor.spawn(queued(agent))
+    supervisor.spawn(queue(agent))
     assert started[2:5] == ["train", "toy", "--run"]
 
 
 def test_a_stopped_run_is_resumed_by_its_command(agent: Agent):
-    TrainingRun.objects.filter(pk=queued(agent).pk).update(state=TrainingRun.State.FAILED)
+    TrainingRun.objects.filter(pk=queue(agent).pk).update(state=TrainingRun.State.FAILED)
     with pytest.raises(CommandError, match="trains with toy: 'manage.py train toy --resume' goes on with it"):
         call_command("train", "dpo", "--agent", agent.name, "--resume", str(agent.runs.get().pk))

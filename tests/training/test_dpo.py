@@ -16,27 +16,27 @@ from rl.demo import DEMO_TRAINING, demo_answers
 from rl.lm import checkpoints, loading
 from rl.lm.log_probs import StoredAnswers, use_compact_head
 from rl.training import dpo, preparing
-from tests.training.conftest import Listener, job, killed, picture, polite_rows, row, same_weights, weights
+from tests.training.conftest import Listener, job, picture, polite_rows, row, same_weights, train_until_killed, weights
 
 Run = tuple[TrainingResult, Listener]
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def uninterrupted_run(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     listener = Listener()
     return dpo.train(job(tiny_base, tmp_path_factory.mktemp("whole")), listener), listener
 
 
-def test_every_step_is_reported_with_short_names(uninterrupted: Run) -> None:
-    result, listener = uninterrupted
+def test_every_step_is_reported_with_short_names(uninterrupted_run: Run) -> None:
+    result, listener = uninterrupted_run
     assert list(listener.losses) == [1, 2, 3, 4, 5, 6]
     last = next(values for event, values in reversed(listener.events) if event == "step")
     assert last["total_steps"] == result.steps == 6
     assert {"loss", "accuracy", "margin", "learning_rate", "grad_norm", "epoch"} <= last["metrics"].keys()
 
 
-def test_the_result_sums_up_the_run(uninterrupted: Run) -> None:
-    result, listener = uninterrupted
+def test_the_result_sums_up_the_run(uninterrupted_run: Run) -> None:
+    result, listener = uninterrupted_run
     assert result.final_loss == listener.losses[6]
     assert result.metrics["loss"] == listener.losses[6]
     assert result.metrics["dropped_rows"] == 0
@@ -44,8 +44,8 @@ def test_the_result_sums_up_the_run(uninterrupted: Run) -> None:
     assert result.seconds > 0
 
 
-def test_the_adapter_is_whole_and_holds_no_pickle(uninterrupted: Run) -> None:
-    result, _ = uninterrupted
+def test_the_adapter_is_whole_and_holds_no_pickle(uninterrupted_run: Run) -> None:
+    result, _ = uninterrupted_run
     run = result.weights_dir.parent
     assert {"adapter_config.json", "adapter_model.safetensors"} <= {path.name for path in result.weights_dir.iterdir()}
     assert not any(path.is_dir() for path in result.weights_dir.iterdir())
@@ -53,9 +53,9 @@ def test_the_adapter_is_whole_and_holds_no_pickle(uninterrupted: Run) -> None:
     assert {path.name for path in run.iterdir()} == {"adapter", "checkpoint-6"}
 
 
-def test_dropout_stays_on_in_the_adapter(tiny_base: Path, tmp_path: Path, uninterrupted: Run) -> None:
+def test_dropout_stays_on_in_the_adapter(tiny_base: Path, tmp_path: Path, uninterrupted_run: Run) -> None:
     without = dpo.train(job(tiny_base, tmp_path, lora_dropout=0.0), silent)
-    assert not same_weights(without, uninterrupted[0])
+    assert not same_weights(without, uninterrupted_run[0])
 
 
 def test_scoring_the_base_model_once_gives_the_losses_of_scoring_it_every_time(
@@ -80,9 +80,9 @@ def test_the_answers_to_score_are_read_when_they_are_asked_for() -> None:
 
 
 def test_an_interrupted_training_leaves_a_checkpoint_and_resumes_to_the_same_adapter(
-    tiny_base: Path, tmp_path: Path, uninterrupted: Run
+    tiny_base: Path, tmp_path: Path, uninterrupted_run: Run
 ) -> None:
-    whole, whole_listener = uninterrupted
+    whole, whole_listener = uninterrupted_run
     with pytest.raises(Interrupted, match="stopped by a test"):
         dpo.train(job(tiny_base, tmp_path), Listener(stop_at=2))
     assert checkpoints.newest_complete(tmp_path / "run") == tmp_path / "run" / "checkpoint-2"
@@ -96,28 +96,28 @@ def test_an_interrupted_training_leaves_a_checkpoint_and_resumes_to_the_same_ada
 
 
 def test_a_training_that_ended_before_its_adapter_was_written_resumes_without_a_step(
-    tiny_base: Path, tmp_path: Path, uninterrupted: Run
+    tiny_base: Path, tmp_path: Path, uninterrupted_run: Run
 ) -> None:
     with pytest.raises(Interrupted):
         dpo.train(job(tiny_base, tmp_path), Listener(stop_at=6))
     rest = Listener()
     resumed = dpo.train(job(tiny_base, tmp_path, resume=True), rest)
     assert rest.losses == {}
-    assert resumed.final_loss == uninterrupted[0].final_loss
-    assert same_weights(resumed, uninterrupted[0])
+    assert resumed.final_loss == uninterrupted_run[0].final_loss
+    assert same_weights(resumed, uninterrupted_run[0])
 
 
 def test_a_killed_training_resumes_to_the_same_losses_and_adapter(
-    tiny_base: Path, tmp_path: Path, uninterrupted: Run
+    tiny_base: Path, tmp_path: Path, uninterrupted_run: Run
 ) -> None:
-    killed(dpo.train, job(tiny_base, tmp_path, save_steps=2))
+    train_until_killed(dpo.train, job(tiny_base, tmp_path, save_steps=2))
     half_written = tmp_path / "run" / "checkpoint-5"
     half_written.mkdir()
     (half_written / "adapter_config.json").write_text("{}")
 
     rest = Listener()
     resumed = dpo.train(job(tiny_base, tmp_path, resume=True), rest)
-    whole, whole_listener = uninterrupted
+    whole, whole_listener = uninterrupted_run
     assert rest.losses == {step: loss for step, loss in whole_listener.losses.items() if step > 4}
     assert same_weights(resumed, whole)
     assert not half_written.exists()
@@ -173,13 +173,13 @@ def test_a_loss_that_is_no_number_is_reported_and_ends_the_training_without_a_ch
 ) -> None:
     load = loading.load_base
 
-    def broken(*arguments: str) -> torch.nn.Module:
+    def fail(*arguments: str) -> torch.nn.Module:
         model = load(*arguments)
         with torch.no_grad():
             model.lm_head.weight[5] = math.inf
         return model
 
-    monkeypatch.setattr(loading, "load_base", broken)
+    monkeypatch.setattr(loading, "load_base", fail)
     listener = Listener()
     with pytest.raises(TrainingFailed, match="became nan at step 1: lower learning_rate"):
         dpo.train(job(tiny_base, tmp_path, save_steps=1), listener)

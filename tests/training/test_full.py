@@ -34,7 +34,7 @@ def no_copy(*arguments: object, **options: object) -> None:
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def uninterrupted_run(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     listener = Listener()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("trl.trainer.dpo_trainer.create_model_from_path", no_copy)
@@ -48,8 +48,8 @@ def gain(base: Path, result: TrainingResult) -> float:
     return fmean(new.margin - old.margin for new, old in zip(scores["new"], scores["base"], strict=True) if new and old)
 
 
-def test_dpo_leaves_a_model_that_plain_transformers_load(tiny_base: Path, uninterrupted: Run) -> None:
-    result, _ = uninterrupted
+def test_dpo_leaves_a_model_that_plain_transformers_load(tiny_base: Path, uninterrupted_run: Run) -> None:
+    result, _ = uninterrupted_run
     assert {path.name for path in result.weights_dir.parent.iterdir()} == {"model", "checkpoint-6"}
     assert base_of(result.weights_dir) == str(tiny_base)
     assert not is_reward_model(result.weights_dir)
@@ -61,29 +61,31 @@ def test_dpo_leaves_a_model_that_plain_transformers_load(tiny_base: Path, uninte
     assert result.metrics["trainable_parameters"] == model.num_parameters()
 
 
-def test_all_weights_change(tiny_base: Path, uninterrupted: Run) -> None:
+def test_all_weights_change(tiny_base: Path, uninterrupted_run: Run) -> None:
     before = AutoModelForCausalLM.from_pretrained(tiny_base).state_dict()
-    after = weights(uninterrupted[0])
+    after = weights(uninterrupted_run[0])
     assert after.keys() <= before.keys()
     assert not [name for name, tensor in after.items() if torch.equal(tensor, before[name])]
 
 
 def test_the_untrained_model_is_the_reference_and_good_answers_gain_on_bad_ones(
-    tiny_base: Path, uninterrupted: Run
+    tiny_base: Path, uninterrupted_run: Run
 ) -> None:
-    result, listener = uninterrupted
+    result, listener = uninterrupted_run
     assert listener.losses[1] == pytest.approx(math.log(2), abs=1e-5)
     assert gain(tiny_base, result) > 5
 
 
-def test_an_interrupted_training_resumes_to_the_same_model(tiny_base: Path, tmp_path: Path, uninterrupted: Run) -> None:
+def test_an_interrupted_training_resumes_to_the_same_model(
+    tiny_base: Path, tmp_path: Path, uninterrupted_run: Run
+) -> None:
     with pytest.raises(Interrupted, match="stopped by a test"):
         dpo.train(job(tiny_base, tmp_path, **FULL), Listener(stop_at=3))
     assert checkpoints.newest_complete(tmp_path / "run") == tmp_path / "run" / "checkpoint-3"
     rest = Listener()
     resumed = dpo.train(job(tiny_base, tmp_path, resume=True, **FULL), rest)
-    assert rest.losses == {step: loss for step, loss in uninterrupted[1].losses.items() if step > 3}
-    assert same_weights(resumed, uninterrupted[0])
+    assert rest.losses == {step: loss for step, loss in uninterrupted_run[1].losses.items() if step > 3}
+    assert same_weights(resumed, uninterrupted_run[0])
 
 
 def test_bf16_computes_with_weights_that_stay_in_float32(tiny_base: Path, tmp_path: Path) -> None:
@@ -92,10 +94,10 @@ def test_bf16_computes_with_weights_that_stay_in_float32(tiny_base: Path, tmp_pa
     assert result.final_loss < 0.6
 
 
-def test_two_processes_have_the_losses_of_one(tiny_base: Path, tmp_path: Path, uninterrupted: Run) -> None:
+def test_two_processes_have_the_losses_of_one(tiny_base: Path, tmp_path: Path, uninterrupted_run: Run) -> None:
     result = two_processes.train("dpo", job(tiny_base, tmp_path, **FULL))
-    alone, together = weights(uninterrupted[0]), weights(result)
-    assert result.series("loss") == pytest.approx(uninterrupted[0].series("loss"), abs=1e-4)
+    alone, together = weights(uninterrupted_run[0]), weights(result)
+    assert result.series("loss") == pytest.approx(uninterrupted_run[0].series("loss"), abs=1e-4)
     assert all(torch.allclose(alone[name], together[name], atol=1e-4) for name in alone)
 
 
@@ -127,7 +129,7 @@ def test_grpo_is_held_near_what_it_imitated(answering_base: Path, tmp_path: Path
     """A copy of the untrained model would be far from it at the first step."""
     listener = Listener()
     options = {**FULL, "learning_rate": 1e-4, "sft_epochs": 2.0, "rollouts": "offline"}
-    stored = test_grpo.job(answering_base, tmp_path, test_grpo.stored(), scorer=None, **options)
+    stored = test_grpo.job(answering_base, tmp_path, test_grpo.stored_rows(), scorer=None, **options)
     result = grpo.train(stored, listener)
     learned = [values["metrics"] for event, values in listener.events if event == "step" and "kl" in values["metrics"]]
     assert learned[0]["kl"] == pytest.approx(0, abs=1e-5)
@@ -152,8 +154,8 @@ def test_a_reward_model_is_trained_with_its_head(tiny_base: Path, tmp_path: Path
 
 
 def answers(base: Path, whole: Path | None) -> list[Any]:
-    found = answer_versions(str(base), {"x": whole}, HELD_OUT, max_length=128, max_new_tokens=8, report=silent)
-    return found["x"]
+    answers_of = answer_versions(str(base), {"x": whole}, HELD_OUT, max_length=128, max_new_tokens=8, report=silent)
+    return answers_of["x"]
 
 
 def margins(base: Path, whole: Path | None) -> list[Any]:
@@ -162,21 +164,21 @@ def margins(base: Path, whole: Path | None) -> list[Any]:
 
 @pytest.mark.parametrize("measured", [answers, margins])
 def test_beside_its_base_it_is_measured_as_itself(
-    tiny_base: Path, uninterrupted: Run, measured: Callable[[Path, Path | None], list[Any]]
+    tiny_base: Path, uninterrupted_run: Run, measured: Callable[[Path, Path | None], list[Any]]
 ) -> None:
-    model = uninterrupted[0].weights_dir
+    model = uninterrupted_run[0].weights_dir
     assert measured(tiny_base, model) == measured(model, None)
 
 
-def test_a_model_that_was_measured_is_not_kept_in_memory(tiny_base: Path, uninterrupted: Run) -> None:
-    with loading.adapted(loading.load_base(str(tiny_base)), uninterrupted[0].weights_dir) as model:
+def test_a_model_that_was_measured_is_not_kept_in_memory(tiny_base: Path, uninterrupted_run: Run) -> None:
+    with loading.with_weights(loading.load_base(str(tiny_base)), uninterrupted_run[0].weights_dir) as model:
         assert not next(model.parameters()).is_meta
     assert all(weight.is_meta for weight in model.parameters())
 
 
-def test_a_model_that_is_damaged_is_one_clear_error(tiny_base: Path, tmp_path: Path, uninterrupted: Run) -> None:
-    config = json.loads((uninterrupted[0].weights_dir / "config.json").read_text())
+def test_a_model_that_is_damaged_is_one_clear_error(tiny_base: Path, tmp_path: Path, uninterrupted_run: Run) -> None:
+    config = json.loads((uninterrupted_run[0].weights_dir / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config))
     base = loading.load_base(str(tiny_base))
-    with pytest.raises(TrainingFailed, match=r"is no whole model: model\.safetensors is missing"):
-        loading.adapted(base, tmp_path).__enter__()
+    with pytest.raises(TrainingFailed, match=r"is not a whole model: model\.safetensors is missing"):
+        loading.with_weights(base, tmp_path).__enter__()

@@ -17,7 +17,16 @@ from rl.config.training_job import TrainingJob
 from rl.lm import checkpoints
 from rl.training import grpo
 from tests.training import answering
-from tests.training.conftest import SMALL, Listener, Row, killed, picture, polite_rows, same_weights, write_rows
+from tests.training.conftest import (
+    SMALL,
+    Listener,
+    Row,
+    picture,
+    polite_rows,
+    same_weights,
+    train_until_killed,
+    write_rows,
+)
 
 Run = tuple[TrainingResult, Listener]
 SHORT: dict[str, Any] = {
@@ -47,7 +56,7 @@ def prompts(count: int = 12) -> list[Row]:
     return [answering.question(number, asked=number) for number in range(count)]
 
 
-def stored(count: int = 12) -> list[Row]:
+def stored_rows(count: int = 12) -> list[Row]:
     """Both answers to each question; thanks are rewarded."""
     return [
         {"prompt": row["prompt"], "completions": [row["rejected"], row["chosen"]], "rewards": [0.0, 1.0]}
@@ -86,15 +95,15 @@ def gain(base: Path, result: TrainingResult) -> float:
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(answering_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def uninterrupted_run(answering_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     listener = Listener()
     return grpo.train(job(answering_base, tmp_path_factory.mktemp("whole")), listener), listener
 
 
-def test_it_tells_the_rewards_and_what_the_answers_are_like(uninterrupted: Run) -> None:
-    result, listener = uninterrupted
+def test_it_tells_the_rewards_and_what_the_answers_are_like(uninterrupted_run: Run) -> None:
+    result, listener = uninterrupted_run
     assert result.steps == 6
-    told = {
+    names = {
         "reward",
         "reward_std",
         "equal_groups",
@@ -104,13 +113,13 @@ def test_it_tells_the_rewards_and_what_the_answers_are_like(uninterrupted: Run) 
         "entropy",
         "clip_ratio",
     }
-    assert told <= result.metrics.keys()
+    assert names <= result.metrics.keys()
     assert result.metrics["thanks"] == result.metrics["reward"]
     assert "2 prompts with 4 answers each a step, 8 answers a forward pass" in listener.log
 
 
-def test_a_reward_of_the_name_of_a_metric_does_not_take_its_place(uninterrupted: Run) -> None:
-    metrics = uninterrupted[0].metrics
+def test_a_reward_of_the_name_of_a_metric_does_not_take_its_place(uninterrupted_run: Run) -> None:
+    metrics = uninterrupted_run[0].metrics
     assert metrics["reward_loss"] == 0.5
     assert metrics["loss"] != 0.5
 
@@ -129,8 +138,8 @@ def test_rewarded_answers_to_new_questions_become_likelier(answering_base: Path,
 def test_it_learns_from_stored_answers(answering_base: Path, tmp_path: Path):
     """Measured with seeds 1 to 3."""
     learning = {"seed": 1, "rollouts": "offline", "scorer": None, "epochs": 3.0, "learning_rate": 1e-3}
-    result = grpo.train(job(answering_base, tmp_path / "learns", stored(), **learning), silent)
-    rows = [{**row, "rewards": row["rewards"][:: 1 if number % 2 else -1]} for number, row in enumerate(stored())]
+    result = grpo.train(job(answering_base, tmp_path / "learns", stored_rows(), **learning), silent)
+    rows = [{**row, "rewards": row["rewards"][:: 1 if number % 2 else -1]} for number, row in enumerate(stored_rows())]
     control = grpo.train(job(answering_base, tmp_path / "chance", rows, **learning), silent)
     assert gain(answering_base, result) > MARGIN
     assert gain(answering_base, control) < MARGIN / 2
@@ -139,7 +148,7 @@ def test_it_learns_from_stored_answers(answering_base: Path, tmp_path: Path):
 def test_it_may_imitate_the_best_of_the_stored_answers_first(answering_base: Path, tmp_path: Path):
     listener = Listener()
     warm = {"rollouts": "offline", "scorer": None, "sft_epochs": 8.0, "learning_rate": 1e-3, "max_steps": 2}
-    result = grpo.train(job(answering_base, tmp_path, stored(), **warm), listener)
+    result = grpo.train(job(answering_base, tmp_path, stored_rows(), **warm), listener)
     assert "imitates 12 good answers first" in listener.log
     assert result.metrics["kl"] < 0.1, "the warmed-up adapter is what it is held near"
     assert gain(answering_base, result) > 1
@@ -175,11 +184,11 @@ def test_where_no_answer_has_a_reward_nothing_is_learned_and_none_is_told(answer
 
 
 def test_a_reward_that_breaks_ends_the_training_with_its_name(answering_base: Path, tmp_path: Path):
-    def broken(trace: TraceRecord) -> AnswerScore:
+    def fail(trace: TraceRecord) -> AnswerScore:
         raise RewardFailed("thanks", "ZeroDivisionError: division by zero")
 
     with pytest.raises(RewardFailed, match="reward thanks: ZeroDivisionError"):
-        grpo.train(job(answering_base, tmp_path, scorer=broken), silent)
+        grpo.train(job(answering_base, tmp_path, scorer=fail), silent)
 
 
 def test_it_shows_that_it_is_alive_within_a_step(answering_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -187,29 +196,29 @@ def test_it_shows_that_it_is_alive_within_a_step(answering_base: Path, tmp_path:
     listener = Listener()
     grpo.train(job(answering_base, tmp_path, max_steps=1), listener)
     training = listener.events[listener.events.index(("stage", {"name": "training"})) :]
-    first = next(place for place, (event, values) in enumerate(training) if event == "step" and values["metrics"])
+    first = next(index for index, (event, values) in enumerate(training) if event == "step" and values["metrics"])
     assert first > 12, "a sign for each token at least"
 
 
-def test_a_cancelled_training_resumes_to_the_same_adapter(answering_base: Path, tmp_path: Path, uninterrupted: Run):
+def test_a_cancelled_training_resumes_to_the_same_adapter(answering_base: Path, tmp_path: Path, uninterrupted_run: Run):
     with pytest.raises(Interrupted, match="stopped by a test"):
         grpo.train(job(answering_base, tmp_path), Listener(stop_at=2))
     assert checkpoints.newest_complete(tmp_path / "run") == tmp_path / "run" / "checkpoint-2"
     resumed = grpo.train(job(answering_base, tmp_path, resume=True), silent)
-    assert same_weights(resumed, uninterrupted[0])
+    assert same_weights(resumed, uninterrupted_run[0])
 
 
-def test_a_killed_training_resumes_to_the_same_adapter(answering_base: Path, tmp_path: Path, uninterrupted: Run):
-    killed(grpo.train, job(answering_base, tmp_path, save_steps=2))
+def test_a_killed_training_resumes_to_the_same_adapter(answering_base: Path, tmp_path: Path, uninterrupted_run: Run):
+    train_until_killed(grpo.train, job(answering_base, tmp_path, save_steps=2))
     resumed = grpo.train(job(answering_base, tmp_path, resume=True, save_steps=2), silent)
-    assert same_weights(resumed, uninterrupted[0])
+    assert same_weights(resumed, uninterrupted_run[0])
 
 
 def test_a_killed_training_on_stored_answers_resumes_to_the_same_adapter(answering_base: Path, tmp_path: Path):
     """Within the second epoch, whose order is another than the first one's."""
-    offline = {"rows": stored(6), "epochs": 2.0, "rollouts": "offline"}
+    offline = {"rows": stored_rows(6), "epochs": 2.0, "rollouts": "offline"}
     whole = grpo.train(job(answering_base, tmp_path / "whole", **offline), silent)
-    killed(grpo.train, job(answering_base, tmp_path / "killed", save_steps=2, **offline))
+    train_until_killed(grpo.train, job(answering_base, tmp_path / "killed", save_steps=2, **offline))
     resumed = grpo.train(job(answering_base, tmp_path / "killed", resume=True, save_steps=2, **offline), silent)
     assert same_weights(resumed, whole)
 
@@ -232,7 +241,7 @@ def test_a_step_holds_whole_groups(asked: tuple[int, int, int], count: int, give
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "told"),
+    ("change", "error", "message"),
     [
         ({"rows": []}, NotEnoughData, "has no prompts to train on"),
         ({"max_new_tokens": 128}, UsageError, "max_new_tokens 128 leaves no room for a prompt in max_length 128"),
@@ -244,22 +253,22 @@ def test_a_step_holds_whole_groups(asked: tuple[int, int, int], count: int, give
     ],
 )
 def test_what_cannot_be_trained_is_told_in_one_sentence(
-    answering_base: Path, tmp_path: Path, change: dict[str, Any], error: type[Exception], told: str
+    answering_base: Path, tmp_path: Path, change: dict[str, Any], error: type[Exception], message: str
 ):
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=message):
         grpo.train(job(answering_base, tmp_path, **change), silent)
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "message"),
     [
         ({"vllm": "yes"}, "vllm must be true or false"),
         ({"vllm_server": "localhost"}, "must be an address such as http"),
         ({"vllm": True, "vllm_server": "http://localhost:8000"}, "choose one"),
     ],
 )
-def test_impossible_settings_of_vllm_are_refused(values: dict[str, Any], told: str):
-    with pytest.raises(UsageError, match=told):
+def test_impossible_settings_of_vllm_are_refused(values: dict[str, Any], message: str):
+    with pytest.raises(UsageError, match=message):
         GRPOConfig().with_overrides(values)
 
 
@@ -269,20 +278,20 @@ def test_a_vllm_server_is_handed_to_the_trainer():
     assert grpo._of_vllm(config) == expected
 
 
-def drawn(answers: int, size: int, seed: int = 1, prompt: str = "0", step: int = 0) -> list[int]:
+def draw(answers: int, size: int, seed: int = 1, prompt: str = "0", step: int = 0) -> list[int]:
     from rl.training.stored_groups import StoredAnswers
 
-    draw: Callable[..., list[int]] = StoredAnswers([], size, seed)._drawn  # type: ignore[arg-type]
+    draw: Callable[..., list[int]] = StoredAnswers([], size, seed)._draw  # type: ignore[arg-type]
     return draw(answers, prompt, step)
 
 
 def test_answers_are_drawn_by_seed_row_and_step():
-    assert drawn(20, 6) == drawn(20, 6)
-    others = [drawn(20, 6, seed=2), drawn(20, 6, prompt="1"), drawn(20, 6, step=1)]
-    assert drawn(20, 6) not in others
-    assert len(set(drawn(20, 6))) == 6
+    assert draw(20, 6) == draw(20, 6)
+    others = [draw(20, 6, seed=2), draw(20, 6, prompt="1"), draw(20, 6, step=1)]
+    assert draw(20, 6) not in others
+    assert len(set(draw(20, 6))) == 6
 
 
 def test_the_answers_of_a_small_group_come_equally_often():
-    assert sorted(drawn(3, 6)) == [0, 0, 1, 1, 2, 2]
-    assert sorted(set(drawn(3, 4))) == [0, 1, 2]
+    assert sorted(draw(3, 6)) == [0, 0, 1, 1, 2, 2]
+    assert sorted(set(draw(3, 4))) == [0, 1, 2]

@@ -11,7 +11,7 @@ from rl.lm import checkpoints
 from rl.lm.lengths import Limits
 from rl.training import kto
 from rl.training.preparing import Start
-from tests.training.conftest import Listener, Row, job, killed, message, picture, polite_rows, same_weights
+from tests.training.conftest import Listener, Row, job, message, picture, polite_rows, same_weights, train_until_killed
 
 Run = tuple[TrainingResult, Listener]
 
@@ -30,13 +30,13 @@ def labelled_rows(count: int = 12) -> list[Row]:
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def uninterrupted_run(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     listener = Listener()
     return kto.train(job(tiny_base, tmp_path_factory.mktemp("whole"), labelled_rows()), listener), listener
 
 
-def test_it_says_how_much_the_rarer_label_counts(uninterrupted: Run) -> None:
-    result, listener = uninterrupted
+def test_it_says_how_much_the_rarer_label_counts(uninterrupted_run: Run) -> None:
+    result, listener = uninterrupted_run
     assert "8 good and 4 bad answers: a good one counts 1.00 times, a bad one 2.00 times" in listener.log
     assert {"loss", "kl", "margin"} <= result.metrics.keys()
     assert result.steps == 6
@@ -65,12 +65,12 @@ def test_rows_alone_in_a_forward_pass_are_put_together(tiny_base: Path, tmp_path
 
 
 def test_scoring_the_base_model_once_gives_the_losses_of_scoring_it_every_time(
-    tiny_base: Path, tmp_path: Path, uninterrupted: Run, monkeypatch: pytest.MonkeyPatch
+    tiny_base: Path, tmp_path: Path, uninterrupted_run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     every_time = Listener()
     monkeypatch.setattr(kto._Trainer, "use_reference", lambda *args: None)
     kto.train(job(tiny_base, tmp_path, labelled_rows()), every_time)
-    assert list(uninterrupted[1].losses.values()) == pytest.approx(list(every_time.losses.values()), abs=1e-5)
+    assert list(uninterrupted_run[1].losses.values()) == pytest.approx(list(every_time.losses.values()), abs=1e-5)
 
 
 def test_the_answer_to_compare_with_is_that_of_the_row_before_in_the_pass(tiny_base: Path, tmp_path: Path) -> None:
@@ -93,19 +93,19 @@ def test_two_processes_have_two_rows_each(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_an_interrupted_training_resumes_to_the_same_adapter(
-    tiny_base: Path, tmp_path: Path, uninterrupted: Run
+    tiny_base: Path, tmp_path: Path, uninterrupted_run: Run
 ) -> None:
     with pytest.raises(Interrupted, match="stopped by a test"):
         kto.train(job(tiny_base, tmp_path, labelled_rows()), Listener(stop_at=2))
     assert checkpoints.newest_complete(tmp_path / "run") == tmp_path / "run" / "checkpoint-2"
     resumed = kto.train(job(tiny_base, tmp_path, labelled_rows(), resume=True), silent)
-    assert same_weights(resumed, uninterrupted[0])
+    assert same_weights(resumed, uninterrupted_run[0])
 
 
-def test_a_killed_training_resumes_to_the_same_adapter(tiny_base: Path, tmp_path: Path, uninterrupted: Run) -> None:
-    killed(kto.train, job(tiny_base, tmp_path, labelled_rows(), save_steps=2))
+def test_a_killed_training_resumes_to_the_same_adapter(tiny_base: Path, tmp_path: Path, uninterrupted_run: Run) -> None:
+    train_until_killed(kto.train, job(tiny_base, tmp_path, labelled_rows(), save_steps=2))
     resumed = kto.train(job(tiny_base, tmp_path, labelled_rows(), resume=True, save_steps=2), silent)
-    assert same_weights(resumed, uninterrupted[0])
+    assert same_weights(resumed, uninterrupted_run[0])
 
 
 def test_answers_that_are_all_good_are_refused(tiny_base: Path, tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 from rl.base.records import silent
 from rl.config import AgentConfig
 from rl.environments.crew import crew
-from rl.training.agent.rows import TOGETHER, demonstrated, task_rows
+from rl.training.agent.rows import TOGETHER, demonstrate, task_rows
 from rl.training.agent.train import settings_of, stage_in
-from rl.training.preparing import prepared
+from rl.training.preparing import prepare
 from tests.training.agents import job
 from tests.training.conftest import Row
 
@@ -39,13 +39,13 @@ def test_each_task_is_asked_with_its_own_tools_and_reads_its_own_results(tiny_ba
     made = job(tiny_base, tmp_path, rows, **settings)
     config = made.config
     assert isinstance(config, AgentConfig)
-    with prepared(made, silent) as start, crew(settings_of(config), workers) as world:
+    with prepare(made, silent) as start, crew(settings_of(config), workers) as world:
         stage = stage_in(world, start.tokenizer, replace(start.limits, answer=40), config)
-        found, lengths = task_rows(start, stage)
-        asked = [start.tokenizer.decode(ids) for ids in found["prompt_ids"]]
+        task_set, lengths = task_rows(start, stage)
+        asked = [start.tokenizer.decode(ids) for ids in task_set["prompt_ids"]]
         shown = [
             (start.tokenizer.decode(prompt), start.tokenizer.decode(answer))
-            for prompt, answer in demonstrated(found, stage, settings_of(config), silent)
+            for prompt, answer in demonstrate(task_set, stage, settings_of(config), silent)
         ]
     assert (lengths.rows, lengths.dropped) == (len(rows), 0)
     for number, text in enumerate(asked):

@@ -18,11 +18,11 @@ from tests.training.conftest import (
     SMALL,
     Listener,
     Row,
-    killed,
     message,
     picture,
     polite_rows,
     same_weights,
+    train_until_killed,
     write_rows,
 )
 from tests.training.conftest import job as any_job
@@ -38,13 +38,13 @@ def job(base: Path, folder: Path, rows: list[Row] | None = None, resume: bool = 
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def uninterrupted_run(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     listener = Listener()
     return reward_model.train(job(tiny_base, tmp_path_factory.mktemp("whole")), listener), listener
 
 
-def test_it_says_how_right_and_how_sure_it_is_on_held_out_pairs(uninterrupted: Run) -> None:
-    result, listener = uninterrupted
+def test_it_says_how_right_and_how_sure_it_is_on_held_out_pairs(uninterrupted_run: Run) -> None:
+    result, listener = uninterrupted_run
     assert result.metrics["heldout_pairs"] == 12
     assert result.metrics["heldout_accuracy"] == 1
     assert 0 < result.metrics["heldout_calibration_error"] < 0.5
@@ -52,17 +52,17 @@ def test_it_says_how_right_and_how_sure_it_is_on_held_out_pairs(uninterrupted: R
     assert {"loss", "accuracy", "margin", "reward"} <= result.metrics.keys()
 
 
-def test_the_saved_model_gives_the_numbers_of_the_trained_one(uninterrupted: Run) -> None:
-    result, _ = uninterrupted
+def test_the_saved_model_gives_the_numbers_of_the_trained_one(uninterrupted_run: Run) -> None:
+    result, _ = uninterrupted_run
     again = reward_scoring.load(result.weights_dir)
     scores = reward_scoring.score_pairs(again, polite_rows(36)[24:], silent)
     assert math.fsum(score.margin for score in scores if score) / 12 == result.metrics["heldout_margin"]
 
 
-def test_a_loaded_model_scores_answers_from_0_to_1(uninterrupted: Run) -> None:
+def test_a_loaded_model_scores_answers_from_0_to_1(uninterrupted_run: Run) -> None:
     from rl.data_formatter.fresh import fresh_trace
 
-    model = reward_scoring.load(uninterrupted[0].weights_dir)
+    model = reward_scoring.load(uninterrupted_run[0].weights_dir)
     prompt = [message("user", "Question number 40?")]
     good, bad = (model.score(prompt, answer) for answer in ("Thank you, open page 40.", "Perhaps it, wait page 40."))
     assert good is not None
@@ -85,8 +85,8 @@ def test_it_learns_what_shuffled_pairs_do_not_teach(tiny_base: Path, tmp_path: P
     assert learned.metrics["heldout_margin"] > 1 + abs(noise.metrics["heldout_margin"])
 
 
-def test_the_base_model_tells_nothing_apart(tiny_base: Path, uninterrupted: Run) -> None:
-    adapters = {"base": None, "new": uninterrupted[0].weights_dir}
+def test_the_base_model_tells_nothing_apart(tiny_base: Path, uninterrupted_run: Run) -> None:
+    adapters = {"base": None, "new": uninterrupted_run[0].weights_dir}
     scores = reward_scoring.score_versions(
         str(tiny_base), adapters, polite_rows(36)[24:], max_length=128, report=silent
     )
@@ -94,22 +94,24 @@ def test_the_base_model_tells_nothing_apart(tiny_base: Path, uninterrupted: Run)
     assert {score.credit for score in scores["new"] if score} == {1.0}
 
 
-def test_an_interrupted_training_resumes_to_the_same_model(tiny_base: Path, tmp_path: Path, uninterrupted: Run) -> None:
+def test_an_interrupted_training_resumes_to_the_same_model(
+    tiny_base: Path, tmp_path: Path, uninterrupted_run: Run
+) -> None:
     with pytest.raises(Interrupted, match="stopped by a test"):
         reward_model.train(job(tiny_base, tmp_path), Listener(stop_at=2))
     assert checkpoints.newest_complete(tmp_path / "run") == tmp_path / "run" / "checkpoint-2"
     resumed = reward_model.train(job(tiny_base, tmp_path, resume=True), silent)
-    assert same_weights(resumed, uninterrupted[0])
+    assert same_weights(resumed, uninterrupted_run[0])
 
 
-def test_a_killed_training_resumes_to_the_same_model(tiny_base: Path, tmp_path: Path, uninterrupted: Run) -> None:
-    killed(reward_model.train, job(tiny_base, tmp_path, save_steps=2))
+def test_a_killed_training_resumes_to_the_same_model(tiny_base: Path, tmp_path: Path, uninterrupted_run: Run) -> None:
+    train_until_killed(reward_model.train, job(tiny_base, tmp_path, save_steps=2))
     resumed = reward_model.train(job(tiny_base, tmp_path, resume=True, save_steps=2), silent)
-    assert same_weights(resumed, uninterrupted[0])
+    assert same_weights(resumed, uninterrupted_run[0])
 
 
 def test_an_adapter_that_answers_is_no_reward_model(tmp_path: Path) -> None:
     (tmp_path / "adapter_config.json").write_text('{"task_type": "CAUSAL_LM", "base_model_name_or_path": "x"}')
     (tmp_path / "adapter_model.safetensors").write_bytes(b"x")
-    with pytest.raises(UsageError, match="is no reward model: train_reward_model makes one"):
+    with pytest.raises(UsageError, match="is not a reward model: train_reward_model makes one"):
         reward_scoring.load(tmp_path)

@@ -12,15 +12,15 @@ from peft import PeftModel, get_peft_model
 from rl.base.records import Report, TrainingResult
 from rl.config.training_job import TrainingJob
 from rl.training import fitting
-from rl.training.preparing import encoded_rows, prepared
-from rl.training.warm_up import untrained
+from rl.training.preparing import encoded_rows, prepare
+from rl.training.warm_up import load_untrained
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:
     started = time.monotonic()
-    with prepared(job, report) as start:
+    with prepare(job, report) as start:
         rows, lengths = encoded_rows(start, "toy")
-        model = get_peft_model(untrained(start), fitting.lora(job.config))
+        model = get_peft_model(load_untrained(start), fitting.lora(job.config))
         optimizer = torch.optim.AdamW(model.parameters(), lr=job.config.learning_rate)
         history = []
         for step in range(int(job.config.max_steps)):

@@ -9,10 +9,10 @@ import pytest
 
 from rl.base.errors import UsageError
 from rl.base.records import silent
-from rl.evaluation.choosing import find_version
 from rl.export import release
 from rl.models import Agent, Deployment, ModelVersion, TrainingRun
 from rl.versions import reward_models, versions
+from rl.versions.versions import find_version
 
 pytestmark = pytest.mark.django_db
 

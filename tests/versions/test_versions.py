@@ -9,6 +9,7 @@ import pytest
 from rl.base.errors import UsageError
 from rl.models import Agent, Artifact, ModelVersion, TrainingRun
 from rl.versions import versions
+from tests.evaluation.task_sets import task_set, version_from
 
 pytestmark = pytest.mark.django_db
 
@@ -85,3 +86,14 @@ def test_a_place_for_the_copy_that_is_no_folder_is_refused_before_the_training(t
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot be written"):
         versions.check_output_dir(str(tmp_path / "file"))
+
+
+def test_a_version_is_found_by_its_name_and_the_newest_without_one(agent: Agent, data_dir):
+    with pytest.raises(UsageError, match="has no version; there are: none yet"):
+        versions.find_version(agent)
+    tasks = task_set(agent, [1], [2])
+    first, second = (version_from(agent, name, "tiny", tasks) for name in ("tasks-v1", "tasks-v1.2"))
+    assert versions.find_version(agent) == second
+    assert versions.find_version(agent, "TASKS-V1") == first
+    with pytest.raises(UsageError, match="has no version 'v9'; there are: tasks-v1.2, tasks-v1"):
+        versions.find_version(agent, "v9")

@@ -25,12 +25,12 @@ HALF = 0.5
 def kinds_of(answer: GeneratedAnswer, most_tokens: int, row: Mapping[str, Any], answer_format: str) -> list[str]:
     """Those of KINDS. ``most_tokens``: that the answer was given; ``row``: its prompt, with the ``details`` that may ask for
     another format than the agent's, which may be none."""
-    found = ["too_long"] if answer.tokens_out >= most_tokens else []
+    kinds = ["too_long"] if answer.tokens_out >= most_tokens else []
     if not answer.text.strip():
-        return [*found, "empty"]
+        return [*kinds, "empty"]
     if is_refusal(answer.text):
-        found.append("refusal")
-    return found + _format_errors(answer.text, row, answer_format)
+        kinds.append("refusal")
+    return kinds + _format_errors(answer.text, row, answer_format)
 
 
 def asks_for_format(row: Mapping[str, Any], answer_format: str) -> bool:
@@ -39,11 +39,11 @@ def asks_for_format(row: Mapping[str, Any], answer_format: str) -> bool:
 
 def _format_errors(text: str, row: Mapping[str, Any], answer_format: str) -> list[str]:
     """By ``format_compliance``, the reward."""
-    judged = FormatComplianceReward(answer_format).compute(fresh_trace(row, text))
-    if judged.value is None:
+    compliance = FormatComplianceReward(answer_format).compute(fresh_trace(row, text))
+    if compliance.value is None:
         return []
-    if judged.details["format"] == "tool_call":
-        return ["tool"] if judged.value < 1 else []
-    if judged.value >= HALF:
+    if compliance.details["format"] == "tool_call":
+        return ["tool"] if compliance.value < 1 else []
+    if compliance.value >= HALF:
         return []
-    return ["parse"] if judged.value == 0 else ["format"]
+    return ["parse"] if compliance.value == 0 else ["format"]

@@ -15,7 +15,7 @@ from rl.data_formatter.fresh import fresh_trace
 from rl.data_formatter.pairing import stable_hash
 from rl.evaluation.gate import Verdict
 from rl.evaluation.guards.answer_errors import KINDS, asks_for_format, kinds_of
-from rl.evaluation.guards.rails import Said, broken_reason, rails, task_loss
+from rl.evaluation.guards.rails import Answers, broken_reason, rails, task_loss
 from rl.evaluation.lm_eval.results import TaskScores
 from rl.models import Agent
 
@@ -42,7 +42,7 @@ class Guards:
         return replace(verdict, decision="reject", ratings_needed=None, reason=reason)
 
 
-def skipped(reason: str, agent: Agent, task: TaskScores | None) -> Guards:
+def skip(reason: str, agent: Agent, task: TaskScores | None) -> Guards:
     """Where no answers are looked at: the guard rail of the task stands alone."""
     limit = guard_limits(agent.guard_limits).get("task_loss")
     return Guards({"skipped": reason}, broken_reason([task_loss(task, limit)]) if limit else "")
@@ -66,25 +66,29 @@ class Watch:
     def guards(self) -> Guards:
         """Once all models have answered."""
         if self.speaker is None:
-            return skipped("no prompts are held out", self.agent, self.task)
+            return skip("no prompts are held out", self.agent, self.task)
         answers = self.speaker.answers
-        whole = [place for place in range(len(self.rows)) if all(each[place] is not None for each in answers.values())]
-        if not whole:
-            return skipped("the held-out prompts leave no room for an answer", self.agent, self.task)
-        rows = [self.rows[place] for place in whole]
-        said = {
-            name: self._said([each[place] for place in whole], rows, self.speaker.most[name])
-            for name, each in answers.items()
+        answered = [
+            number
+            for number in range(len(self.rows))
+            if all(of_model[number] is not None for of_model in answers.values())
+        ]
+        if not answered:
+            return skip("the held-out prompts leave no room for an answer", self.agent, self.task)
+        rows = [self.rows[number] for number in answered]
+        examined = {
+            name: self._examine([of_model[number] for number in answered], rows, self.speaker.most[name])
+            for name, of_model in answers.items()
         }
-        said.setdefault("current", said["base"])
-        return self._judged(rows, said)
+        examined.setdefault("current", examined["base"])
+        return self._judge(rows, examined)
 
-    def _said(self, answers: Sequence[GeneratedAnswer], rows: Sequence[Row], most: int) -> Said:
-        both = list(zip(answers, rows, strict=True))
-        return Said(
+    def _examine(self, answers: Sequence[GeneratedAnswer], rows: Sequence[Row], most: int) -> Answers:
+        pairs = list(zip(answers, rows, strict=True))
+        return Answers(
             texts=[answer.text for answer in answers],
-            errors=[kinds_of(answer, most, row, self.agent.answer_format) for answer, row in both],
-            rewards=[self._reward(answer, row) for answer, row in both],
+            errors=[kinds_of(answer, most, row, self.agent.answer_format) for answer, row in pairs],
+            rewards=[self._reward(answer, row) for answer, row in pairs],
         )
 
     def _reward(self, answer: GeneratedAnswer, row: Row) -> float | None:
@@ -99,20 +103,20 @@ class Watch:
             self.report("log", {"text": f"guard rails: left out the rewards: {error}"})
             return None
 
-    def _judged(self, rows: Sequence[Row], said: Mapping[str, Said]) -> Guards:
+    def _judge(self, rows: Sequence[Row], examined: Mapping[str, Answers]) -> Guards:
         preferred = [len(row["chosen"][-1]["content"].strip()) for row in rows if "chosen" in row]
         has_format = any(asks_for_format(row, self.agent.answer_format) for row in rows)
         limits = guard_limits(self.agent.guard_limits)
         kl = self.speaker.divergence
-        found = rails(said["new"], said["current"], preferred, kl, limits, has_format, self.task)
+        all_rails = rails(examined["new"], examined["current"], preferred, kl, limits, has_format, self.task)
         report = {
             "prompts": len(rows),
-            "rails": [asdict(rail) for rail in found],
-            "models": {name: _figures(said[name]) for name in MODELS},
-            "samples": _samples(rows, said["new"]),
+            "rails": [asdict(rail) for rail in all_rails],
+            "models": {name: _figures(examined[name]) for name in MODELS},
+            "samples": _samples(rows, examined["new"]),
             **({"rewards_broke": self._rewards_broke} if self._rewards_broke else {}),
         }
-        return Guards(report, broken_reason(found))
+        return Guards(report, broken_reason(all_rails))
 
 
 def watch(
@@ -125,35 +129,42 @@ def watch(
     report: Report,
     task: TaskScores | None = None,
 ) -> Watch:
-    """Of the held-out ``rows``, PROMPTS prompts by a hash; ``most_tokens``: of an answer. Loads torch if there are any."""
+    """Asks PROMPTS prompts of the held-out ``rows``, chosen by a hash; ``most_tokens``: longest answer. Loads torch if there
+    are any."""
     by_prompt = {row["prompt_key"]: row for row in reversed(rows)}
     keys = sorted(by_prompt, key=stable_hash)[:PROMPTS]
-    asked = _with_details(agent, [by_prompt[key] for key in keys])
-    speaker = leaf(SPEAKING).Speaker(asked, max_length, most_tokens, report) if asked else None
-    return Watch(agent, asked, speaker, report, scorer, task)
+    chosen = _with_details(agent, [by_prompt[key] for key in keys])
+    speaker = leaf(SPEAKING).Speaker(chosen, max_length, most_tokens, report) if chosen else None
+    return Watch(agent, chosen, speaker, report, scorer, task)
 
 
 def _with_details(agent: Agent, rows: Sequence[Row]) -> list[Row]:
     """For rewards and formats to read: of pairs, what was stored with the newest answer to their prompt."""
     stored = agent.traces.filter(prompt_key__in=[row["prompt_key"] for row in rows]).order_by("created_at", "id")
-    details = {key: found for key, found in stored.values_list("prompt_key", "details") if isinstance(found, dict)}
+    details = {
+        key: of_answer for key, of_answer in stored.values_list("prompt_key", "details") if isinstance(of_answer, dict)
+    }
     return [row if "details" in row else {**row, "details": details.get(row["prompt_key"], {})} for row in rows]
 
 
-def _figures(said: Said) -> dict[str, Any]:
-    rewards = [reward for reward in said.rewards if reward is not None]
+def _figures(answers: Answers) -> dict[str, Any]:
+    rewards = [reward for reward in answers.rewards if reward is not None]
     return {
-        "characters": said.length,
+        "characters": answers.length,
         "reward": fmean(rewards) if rewards else None,
         "rewarded": len(rewards),
-        "errors": {kind: said.rate((kind,)) for kind in KINDS},
+        "errors": {kind: answers.rate((kind,)) for kind in KINDS},
     }
 
 
-def _samples(rows: Sequence[Row], said: Said) -> list[dict[str, Any]]:
+def _samples(rows: Sequence[Row], answers: Answers) -> list[dict[str, Any]]:
     """Answers of the new version with an error first."""
-    ranked = sorted(range(len(rows)), key=lambda place: not said.errors[place])
+    ranked = sorted(range(len(rows)), key=lambda number: not answers.errors[number])
     return [
-        {"prompt": rows[place]["prompt"][-1]["content"], "answer": said.texts[place], "errors": said.errors[place]}
-        for place in ranked[:SAMPLES]
+        {
+            "prompt": rows[number]["prompt"][-1]["content"],
+            "answer": answers.texts[number],
+            "errors": answers.errors[number],
+        }
+        for number in ranked[:SAMPLES]
     ]

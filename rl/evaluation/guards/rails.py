@@ -20,7 +20,7 @@ FEWEST_ANSWERS_MORE = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Answers:
     """One model's answers to the prompts that all models answered, in the same order."""
 
     texts: Sequence[str]
@@ -35,7 +35,7 @@ class Said:
 
     def count(self, kinds: Sequence[str]) -> int:
         """Answers with an error of one of these kinds."""
-        return sum(any(kind in kinds for kind in each) for each in self.errors)
+        return sum(any(kind in kinds for kind in of_answer) for of_answer in self.errors)
 
     def rate(self, kinds: Sequence[str]) -> float:
         return self.count(kinds) / len(self.texts)
@@ -46,7 +46,7 @@ class Rail:
     name: str
     """A key of GUARD_LIMITS."""
     value: float | None
-    """What the limit is for; None where there is none to tell, or a divergence that is no finite number."""
+    """What the limit is for; None where there is none to tell, or a divergence that is not a finite number."""
     limit: float
     broken: bool
     text: str
@@ -54,8 +54,8 @@ class Rail:
 
 
 def rails(
-    new: Said,
-    current: Said,
+    new: Answers,
+    current: Answers,
     preferred: Sequence[int],
     kl: float | None,
     limits: Mapping[str, float],
@@ -64,7 +64,7 @@ def rails(
 ) -> list[Rail]:
     """Those that have a limit. ``preferred``: lengths of the answers that people prefer, in characters; none where none are
     stored. ``kl``: nats a token, None: not measured; ``has_format``: a format is asked of the answers."""
-    found = {
+    makers = {
         "length_ratio": lambda limit: _length(new, current, preferred, limit),
         "empty_rate": lambda limit: _rate("empty_rate", "empty", ("empty",), new, current, limit),
         "refusal_rate": lambda limit: _rate("refusal_rate", "refusals", ("refusal",), new, current, limit),
@@ -73,20 +73,20 @@ def rails(
         "kl_to_base": lambda limit: _divergence(kl, limit),
         "task_loss": lambda limit: task_loss(task, limit),
     }
-    return [rail(limits[name]) for name, rail in found.items() if name in limits]
+    return [make_rail(limits[name]) for name, make_rail in makers.items() if name in limits]
 
 
-def broken_reason(found: Sequence[Rail]) -> str:
+def broken_reason(all_rails: Sequence[Rail]) -> str:
     """One sentence for people that names what is broken and says how to allow it; empty when all is well."""
-    broken = [rail for rail in found if rail.broken]
+    broken = [rail for rail in all_rails if rail.broken]
     if not broken:
         return ""
-    told = "; ".join(f"{rail.name} ({rail.text}, limit {rail.limit:g})" for rail in broken)
+    descriptions = "; ".join(f"{rail.name} ({rail.text}, limit {rail.limit:g})" for rail in broken)
     what = "A guard rail is broken" if len(broken) == 1 else f"{len(broken)} guard rails are broken"
-    return f"{what}: {told}. To allow it, raise the limit in the agent's guard limits, or set it to null."
+    return f"{what}: {descriptions}. To allow it, raise the limit in the agent's guard limits, or set it to null."
 
 
-def _length(new: Said, current: Said, preferred: Sequence[int], limit: float) -> Rail:
+def _length(new: Answers, current: Answers, preferred: Sequence[int], limit: float) -> Rail:
     """Broken when far from both; the ratio to the nearer of the two."""
     compared = {"of the version in use": current.length}
     if preferred:
@@ -99,25 +99,25 @@ def _length(new: Said, current: Said, preferred: Sequence[int], limit: float) ->
     return Rail("length_ratio", ratio, limit, not 1 / limit <= ratio <= limit, text)
 
 
-def _times(one: float, other: float) -> float:
+def _times(length: float, reference: float) -> float:
     """An answer of no length counts as one character."""
-    return max(one, 1.0) / max(other, 1.0)
+    return max(length, 1.0) / max(reference, 1.0)
 
 
-def _rate(name: str, what: str, kinds: Sequence[str], new: Said, current: Said, limit: float) -> Rail:
+def _rate(name: str, what: str, kinds: Sequence[str], new: Answers, current: Answers, limit: float) -> Rail:
     more = new.rate(kinds) - current.rate(kinds)
     broken = more > limit and new.count(kinds) - current.count(kinds) >= FEWEST_ANSWERS_MORE
     text = f"{what}: {new.count(kinds)} of {len(new.texts)} answers, {current.count(kinds)} of the version in use"
     return Rail(name, more, limit, broken, text)
 
 
-def _format(new: Said, current: Said, limit: float, has_format: bool) -> Rail:
+def _format(new: Answers, current: Answers, limit: float, has_format: bool) -> Rail:
     if not has_format:
         return Rail("parse_error_rate", None, limit, False, "no format is asked of its answers")
     return _rate("parse_error_rate", "not in the format", NOT_READABLE, new, current, limit)
 
 
-def _reward(new: Said, current: Said, limit: float) -> Rail:
+def _reward(new: Answers, current: Answers, limit: float) -> Rail:
     both = [(n, c) for n, c in zip(new.rewards, current.rewards, strict=True) if n is not None and c is not None]
     if len(both) < 2:
         return Rail("reward_loss", None, limit, False, "no reward applies to its answers")
@@ -132,7 +132,9 @@ def _divergence(kl: float | None, limit: float) -> Rail:
     if kl is None:
         return Rail("kl_to_base", None, limit, False, "not measured")
     finite = math.isfinite(kl)
-    text = f"{kl:.2f} nats a token from the base model" if finite else "the divergence from the base model is no number"
+    text = (
+        f"{kl:.2f} nats a token from the base model" if finite else "the divergence from the base model is not a number"
+    )
     return Rail("kl_to_base", kl if finite else None, limit, not finite or kl > limit, text)
 
 

@@ -40,13 +40,13 @@ class TaskScores:
     new: float
     new_stderr: float | None
     current: float
-    """Of the base model, where no version is in use."""
+    """The version in use, or the base model where none is."""
     current_stderr: float | None
     difference: Interval | None
     """New less current, from the rows in pairs; None with fewer than two."""
 
 
-def compared(new: ModelScore, current: ModelScore) -> TaskScores:
+def compare(new: ModelScore, current: ModelScore) -> TaskScores:
     """Raises TrainingFailed unless both are on the same rows."""
     if (new.metric, new.rows.keys()) != (current.metric, current.rows.keys()):
         raise TrainingFailed(
@@ -65,27 +65,27 @@ def read(folder: Path) -> ModelScore:
     """
     try:
         results, samples = _only(folder, "results_*.json"), _only(folder, "samples_*.jsonl")
-        [(task, found)] = json.loads(results.read_text(encoding="utf-8"))["results"].items()
-        metric, of_filter = _accuracy(task, found)
+        [(task, metrics)] = json.loads(results.read_text(encoding="utf-8"))["results"].items()
+        metric, of_filter = _accuracy(task, metrics)
         rows = [json.loads(line) for line in samples.read_text(encoding="utf-8").splitlines()]
         values = {str(row["doc_id"]): float(row[metric]) for row in rows if row["filter"] == of_filter}
-        stderr = found.get(f"{metric}_stderr,{of_filter}")
-        value = float(found[f"{metric},{of_filter}"])
+        stderr = metrics.get(f"{metric}_stderr,{of_filter}")
+        value = float(metrics[f"{metric},{of_filter}"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise TrainingFailed(f"lm-eval left no results that can be read: {error or type(error).__name__}") from None
     return ModelScore(task, metric, value, stderr if isinstance(stderr, float) else None, values)
 
 
 def _only(folder: Path, pattern: str) -> Path:
-    found = list(folder.glob(pattern))
-    if len(found) != 1:
-        raise ValueError(f"{len(found)} files are called {pattern}, and 1 is expected")
-    return found[0]
+    files = list(folder.glob(pattern))
+    if len(files) != 1:
+        raise ValueError(f"{len(files)} files are called {pattern}, and 1 is expected")
+    return files[0]
 
 
-def _accuracy(task: str, found: Mapping[str, Any]) -> tuple[str, str]:
+def _accuracy(task: str, metrics: Mapping[str, Any]) -> tuple[str, str]:
     """The first accuracy, and the filter of answers that it is of: keys are ``acc,none``."""
-    for key in found:
+    for key in metrics:
         metric, _, of_filter = key.partition(",")
         if metric in ACCURACIES:
             return metric, of_filter

@@ -55,9 +55,9 @@ def measure(contest: Contest, task: Path, report: Report) -> TaskScores:
         raise UsageError("--lm-eval measures answers, and a reward model gives none")
     python = interpreter()
     base, weights = contest.current or (contest.base_model, None)
-    new = _measured(python, task, contest.base_model, contest.weights, "the new version", report)
-    current = _measured(python, task, base, weights, "the version in use" if weights else "the base model", report)
-    return lm_eval_results.compared(new, current)
+    new = _measure(python, task, contest.base_model, contest.weights, "the new version", report)
+    current = _measure(python, task, base, weights, "the version in use" if weights else "the base model", report)
+    return lm_eval_results.compare(new, current)
 
 
 def interpreter() -> str:
@@ -69,12 +69,14 @@ def interpreter() -> str:
         raise UsageError(
             f"lm-eval is not installed: pip install {PACKAGE}, or set LM_EVAL_PYTHON to the Python of an environment with it"
         )
-    if found := shutil.which(Path(named).expanduser()):
-        return str(Path(found).absolute())  # not resolved: the link is what makes it the Python of its environment
-    raise UsageError(f"LM_EVAL_PYTHON is {named}, which is no program: name the Python of an environment with lm-eval")
+    if program := shutil.which(Path(named).expanduser()):
+        return str(Path(program).absolute())  # not resolved: the link is what makes it the Python of its environment
+    raise UsageError(
+        f"LM_EVAL_PYTHON is {named}, which is not a program: name the Python of an environment with lm-eval"
+    )
 
 
-def _measured(python: str, task: Path, base: str, weights: Path | None, who: str, report: Report) -> ModelScore:
+def _measure(python: str, task: Path, base: str, weights: Path | None, who: str, report: Report) -> ModelScore:
     report("log", {"text": f"lm-eval: {task.name}, {who}"})
     with tempfile.TemporaryDirectory(prefix="ratchet-lm-eval-") as name:
         folder = Path(name)
@@ -85,7 +87,7 @@ def _measured(python: str, task: Path, base: str, weights: Path | None, who: str
 
 
 def _config(task: Path, model: dict[str, str], folder: Path) -> dict[str, Any]:
-    """Of the harness's ``--config``. Its device is the first GPU, and the CPU where there is none."""
+    """The file for the harness's ``--config``. Its device is the first GPU, and the CPU where there is none."""
     return {
         "model": "hf",
         "model_args": model,
@@ -101,17 +103,17 @@ def _model(base: str, weights: Path | None) -> dict[str, str]:
     """Absolute paths: the child works in the folder of the task."""
     if weights and not is_adapter(weights):
         return {"pretrained": str(check_weights(weights, TrainingFailed).resolve())}
-    place = Path(check_model_path(base))
-    pretrained = str(place.resolve()) if place.is_dir() else base
+    folder = Path(check_model_path(base))
+    pretrained = str(folder.resolve()) if folder.is_dir() else base
     return {"pretrained": pretrained, **({"peft": str(weights.resolve())} if weights else {})}
 
 
 def _run(command: list[str], task: Path, folder: Path) -> None:
     offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_DATASETS_CACHE": str(folder / "cache")}
-    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    inherited = {name: os.environ[name] for name in _KEPT if name in os.environ}
     # Modules of the task's folder must not stand in for installed ones of the same name.
-    environment = {**kept, **offline, "PYTHONSAFEPATH": "1", "PYTHONUTF8": "1"}
-    done = subprocess.run(
+    environment = {**inherited, **offline, "PYTHONSAFEPATH": "1", "PYTHONUTF8": "1"}
+    process = subprocess.run(
         command,
         cwd=task.parent,
         env=environment,
@@ -122,12 +124,14 @@ def _run(command: list[str], task: Path, folder: Path) -> None:
         errors="replace",
         check=False,
     )
-    if done.returncode:
-        raise TrainingFailed(f"lm-eval failed on {task.name}: {_cause(done.stderr) or f'exit code {done.returncode}'}")
+    if process.returncode:
+        raise TrainingFailed(
+            f"lm-eval failed on {task.name}: {_cause(process.stderr) or f'exit code {process.returncode}'}"
+        )
 
 
-def _cause(said: str) -> str:
+def _cause(stderr: str) -> str:
     """The last line of the last error, else the last line."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line for line in lines if _ERROR.match(line)]
     return next(iter((*errors[-1:], *lines[-1:])), "")[:500]

@@ -1,6 +1,6 @@
 """A task file of lm-evaluation-harness, as far as is looked at before it runs: one task, on data of its own folder.
 
-That keeps a mistake from measuring on other data than a person thinks. It is no protection: ``!function`` in such a file
+That keeps a mistake from measuring on other data than a person thinks. It does not protect: ``!function`` in such a file
 runs Python of whoever wrote it.
 """
 
@@ -26,7 +26,7 @@ _Loader.add_constructor("!function", lambda _, node: str(node.value))
 
 
 def check(named: str) -> Path:
-    """The absolute path. Raises UsageError for what is no task file, and BadFile for one that names files elsewhere."""
+    """The absolute path. Raises UsageError for what is not a task file, and BadFile for one that names files elsewhere."""
     file = Path(named).expanduser().resolve()
     if not file.is_file():
         raise UsageError(f"--lm-eval {named}: there is no such file")
@@ -35,39 +35,39 @@ def check(named: str) -> Path:
     task = _read(file).get("task")
     if not isinstance(task, str):
         raise BadFile(file, "it has to describe one task, named by a text", "task")
-    _check_places(file, file.parent, {file})
+    _check_locations(file, file.parent, {file})
     return file
 
 
-def _check_places(file: Path, folder: Path, seen: set[Path]) -> None:
+def _check_locations(file: Path, folder: Path, seen: set[Path]) -> None:
     """Included files are relative to the file that includes them, data to the folder of the task, where lm-eval runs."""
     task = _read(file)
-    included = [file.parent / named for named in _places(task.get("include"))]
+    included = [file.parent / named for named in _paths(task.get("include"))]
     arguments = task.get("dataset_kwargs")
     data = [arguments.get("data_files"), arguments.get("data_dir")] if isinstance(arguments, dict) else []
-    for place in (*included, *(folder / named for named in _places(data))):
-        if not place.resolve().is_relative_to(folder) or ":/" in str(place):
-            raise BadFile(file, f"{place} is not in the folder of the task; put it there")
-    for each in {place.resolve() for place in included} - seen:
-        _check_places(each, folder, {*seen, each})
+    for path in (*included, *(folder / named for named in _paths(data))):
+        if not path.resolve().is_relative_to(folder) or ":/" in str(path):
+            raise BadFile(file, f"{path} is not in the folder of the task; put it there")
+    for other in {path.resolve() for path in included} - seen:
+        _check_locations(other, folder, {*seen, other})
 
 
-def _places(value: Any) -> Iterator[str]:
+def _paths(value: Any) -> Iterator[str]:
     """The paths in a text, a list or a mapping of them."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, (list, dict)):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _places(each)
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _paths(part)
 
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        found = yaml.load(file.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506  a SafeLoader
+        task = yaml.load(file.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506  a SafeLoader
     except (OSError, UnicodeDecodeError) as error:
         raise BadFile(file, f"it cannot be read: {error}") from None
     except yaml.YAMLError as error:
-        raise BadFile(file, f"it is no YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(found, dict):
-        raise BadFile(file, "it is no mapping: a task file has task, dataset_path and more")
-    return found
+        raise BadFile(file, f"it is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(task, dict):
+        raise BadFile(file, "it is not a mapping: a task file has task, dataset_path and more")
+    return task

@@ -13,9 +13,9 @@ from rl.base.leaves import leaf
 from rl.base.records import Interval, PairScore, Report
 from rl.evaluation import SCORERS, evidence
 from rl.evaluation.breakdown import breakdown
-from rl.evaluation.choosing import HeldOut
 from rl.evaluation.contest import MODELS, Contest, of_each
 from rl.evaluation.gate import Verdict
+from rl.evaluation.held_out import HeldOut
 from rl.evaluation.stats.intervals import mean_interval, prompt_accuracy, prompt_changes
 
 WORST_EXAMPLES = 10
@@ -34,7 +34,7 @@ class Comparison:
     new: list[PairScore]
     base: list[PairScore]
     current: list[PairScore]
-    """Of the version in use; the base model's when none is."""
+    """The version in use; the base model's scores when none is."""
     unscored: int
     """Pairs whose prompt is too long for at least one of the models; they are in none of the lists."""
 
@@ -51,15 +51,15 @@ def compare(
     if also:
         options["also"] = also
     scores = of_each(contest, lambda base, compared: score(base, compared, rows, **options))
-    return _scored_by_all(rows, scores["new"], scores["base"], scores.get("current", scores["base"]))
+    return _keep_scored_by_all(rows, scores["new"], scores["base"], scores.get("current", scores["base"]))
 
 
-def _scored_by_all(rows: Sequence[Row], *models: Sequence[PairScore | None]) -> Comparison:
+def _keep_scored_by_all(rows: Sequence[Row], *models: Sequence[PairScore | None]) -> Comparison:
     """``models``: the new version, the base model, the version in use. Another base model may cut the same text to
     another number of tokens, so a prompt can be too long for one of them only."""
     whole = [(row, *scores) for row, *scores in zip(rows, *models, strict=True) if None not in scores]
-    kept, new, base, current = (list(column) for column in zip(*whole, strict=True)) if whole else ([], [], [], [])
-    return Comparison(kept, new, base, current, unscored=len(rows) - len(whole))
+    scored, new, base, current = (list(column) for column in zip(*whole, strict=True)) if whole else ([], [], [], [])
+    return Comparison(scored, new, base, current, unscored=len(rows) - len(whole))
 
 
 def accuracy_of(scores: Sequence[PairScore]) -> Interval:
@@ -74,11 +74,11 @@ def describe(scores: Comparison, verdict: Verdict, margin: float) -> dict[str, A
         "reason": verdict.reason,
         "difference": asdict(verdict.difference),
         **evidence.of_shares(prompt_changes(scores.new, scores.current), margin),
-        "models": {name: figures(each) for name, each in of_models.items()},
+        "models": {name: figures(pair_scores) for name, pair_scores in of_models.items()},
         "unscored": scores.unscored,
         **breakdown(scores.rows, of_models),
         "worst": _worst(scores.new, scores.rows),
-        "sampled": _sampled(scores),
+        "sampled": _sample_margins(scores),
     }
 
 
@@ -93,11 +93,11 @@ def _key(row: Row) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def _sampled(scores: Comparison) -> dict[str, list[float | None]]:
+def _sample_margins(scores: Comparison) -> dict[str, list[float | None]]:
     """Key of a pair to the margins of MODELS: what an exported file is compared with later."""
-    places = {_key(row): place for place, row in enumerate(scores.rows)}
+    positions = {_key(row): position for position, row in enumerate(scores.rows)}
     return {
-        key: [_finite(getattr(scores, name)[places[key]].margin, None) for name in MODELS]
+        key: [_finite(getattr(scores, name)[positions[key]].margin, None) for name in MODELS]
         for key in sample(scores.rows)
     }
 
@@ -115,7 +115,7 @@ def figures(scores: Sequence[PairScore]) -> dict[str, Any]:
 
 
 def _worst(scores: Sequence[PairScore], rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """The pairs that the model gets most wrong; a margin that is no number comes first and is null."""
+    """The pairs that the model gets most wrong; a margin that is not a number comes first and is null."""
     ranked = sorted(zip(scores, rows, strict=True), key=lambda pair: _finite(pair[0].margin, -math.inf))
     return [
         {

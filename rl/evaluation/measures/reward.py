@@ -23,45 +23,51 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Earned:
+class Earnings:
     """Held-out prompts whose answers all have a reward; the lists are in the same order."""
 
     rows: list[Row]
     answers: dict[str, list[str]]
-    """Of each of MODELS."""
+    """The answers of each of MODELS."""
     rewards: dict[str, list[float]]
     unscored: int
     """Prompts that leave no room for an answer, or with an answer that no reward applies to."""
 
     @property
     def changes(self) -> list[float]:
-        """Of each prompt, from the version in use to the new one."""
+        """How much more reward each prompt earns from the new version than from the one in use."""
         return [new - old for new, old in zip(self.rewards["new"], self.rewards["current"], strict=True)]
 
     def mean(self, model: str) -> float:
         return fmean(self.rewards[model]) if self.rows else 0.0
 
 
-def earned(contest: Contest, rows: Sequence[Row], scorer: Scorer, report: Report, also: Any = None) -> Earned:
+def compare(contest: Contest, rows: Sequence[Row], scorer: Scorer, report: Report, also: Any = None) -> Earnings:
     """Loads each base model once; ``also`` is called for each model while it is loaded. Raises RewardFailed when a reward
     breaks."""
-    asked = sorted(rows, key=lambda row: stable_hash(row["prompt_key"]))[:MOST_PROMPTS]
-    if not asked:
-        return Earned([], {name: [] for name in MODELS}, {name: [] for name in MODELS}, 0)
-    answers = _answers(contest, asked, report, also)
+    candidates = sorted(rows, key=lambda row: stable_hash(row["prompt_key"]))[:MOST_PROMPTS]
+    if not candidates:
+        return Earnings([], {name: [] for name in MODELS}, {name: [] for name in MODELS}, 0)
+    answers = _answers(contest, candidates, report, also)
     report("stage", {"name": "rewarding the answers"})
     rewards = {
-        name: [_reward(scorer, row, answer) for row, answer in zip(asked, of_one, strict=True)]
-        for name, of_one in answers.items()
+        name: [_reward(scorer, row, answer) for row, answer in zip(candidates, of_model, strict=True)]
+        for name, of_model in answers.items()
     }
     answers.setdefault("current", answers["base"])
     rewards.setdefault("current", rewards["base"])
-    whole = [place for place in range(len(asked)) if all(rewards[name][place] is not None for name in MODELS)]
-    return Earned(
-        rows=[asked[place] for place in whole],
-        answers={name: [answer.text for place in whole if (answer := answers[name][place])] for name in MODELS},
-        rewards={name: [value for place in whole if (value := rewards[name][place]) is not None] for name in MODELS},
-        unscored=len(asked) - len(whole),
+    rewarded = [
+        position for position in range(len(candidates)) if all(rewards[name][position] is not None for name in MODELS)
+    ]
+    return Earnings(
+        rows=[candidates[position] for position in rewarded],
+        answers={
+            name: [answer.text for position in rewarded if (answer := answers[name][position])] for name in MODELS
+        },
+        rewards={
+            name: [value for position in rewarded if (value := rewards[name][position]) is not None] for name in MODELS
+        },
+        unscored=len(candidates) - len(rewarded),
     )
 
 
@@ -77,45 +83,45 @@ def _reward(scorer: Scorer, row: Row, answer: GeneratedAnswer | None) -> float |
     return scorer(fresh_trace(row, answer.text, answer.tokens_in, answer.tokens_out)).value if answer else None
 
 
-def judge(found: Earned, held_out_share: float, words: Words = REWARD, margin: float = 0.0) -> Verdict:
+def judge(earnings: Earnings, held_out_share: float, words: Words = REWARD, margin: float = 0.0) -> Verdict:
     return decide_means(
-        found.changes, held_out_share=held_out_share, most_prompts=MOST_PROMPTS, words=words, margin=margin
+        earnings.changes, held_out_share=held_out_share, most_prompts=MOST_PROMPTS, words=words, margin=margin
     )
 
 
-def describe(found: Earned, verdict: Verdict, measure: str = "reward", margin: float = 0.0) -> dict[str, Any]:
+def describe(earnings: Earnings, verdict: Verdict, measure: str = "reward", margin: float = 0.0) -> dict[str, Any]:
     """What the report page and ``--output`` show."""
-    beside = evidence.of_shares if measure == "success" else evidence.of_means
+    describe_evidence = evidence.of_shares if measure == "success" else evidence.of_means
     return {
         "measure": measure,
         "reason": verdict.reason,
         "difference": asdict(verdict.difference),
-        **beside(found.changes, margin),
-        "models": {name: {"reward": asdict(_interval(found.rewards[name]))} for name in MODELS},
-        "unscored": found.unscored,
-        "worst": _worst(found),
+        **describe_evidence(earnings.changes, margin),
+        "models": {name: {"reward": asdict(_interval(earnings.rewards[name]))} for name in MODELS},
+        "unscored": earnings.unscored,
+        "worst": _worst(earnings),
     }
 
 
 def _interval(rewards: Sequence[float]) -> Interval:
     """Within [0, 1]: rewards are."""
-    found = mean_interval({str(number): [value] for number, value in enumerate(rewards)})
-    if found is None:
+    interval = mean_interval({str(number): [value] for number, value in enumerate(rewards)})
+    if interval is None:
         return Interval(fmean(rewards) if rewards else 0.0, 0.0, 1.0)
-    return Interval(found.value, max(0.0, found.low), min(1.0, found.high))
+    return Interval(interval.value, max(0.0, interval.low), min(1.0, interval.high))
 
 
-def _worst(found: Earned) -> list[dict[str, Any]]:
+def _worst(earnings: Earnings) -> list[dict[str, Any]]:
     """Where the new version earns least, compared with the one in use."""
-    new, current = found.rewards["new"], found.rewards["current"]
-    ranked = sorted(range(len(found.rows)), key=lambda place: (new[place] - current[place], new[place]))
+    new, current = earnings.rewards["new"], earnings.rewards["current"]
+    ranked = sorted(range(len(earnings.rows)), key=lambda position: (new[position] - current[position], new[position]))
     return [
         {
-            "prompt": found.rows[place]["prompt"][-1]["content"],
-            "answer": found.answers["new"][place],
-            "reward": new[place],
-            "answer_in_use": found.answers["current"][place],
-            "reward_in_use": current[place],
+            "prompt": earnings.rows[position]["prompt"][-1]["content"],
+            "answer": earnings.answers["new"][position],
+            "reward": new[position],
+            "answer_in_use": earnings.answers["current"][position],
+            "reward_in_use": current[position],
         }
-        for place in ranked[:WORST_EXAMPLES]
+        for position in ranked[:WORST_EXAMPLES]
     ]

@@ -12,23 +12,27 @@ from rl.data_formatter.pairing import stable_hash
 from rl.environments.episode import Episode
 from rl.evaluation import SCORERS
 from rl.evaluation.contest import MODELS, Contest, of_each
-from rl.evaluation.measures.reward import MOST_PROMPTS, Earned
+from rl.evaluation.measures.reward import MOST_PROMPTS, Earnings
 
 Row = Mapping[str, Any]
 
 
-def solved(contest: Contest, rows: Sequence[Row], config: AgentConfig, report: Report) -> Earned:
+def compare(contest: Contest, rows: Sequence[Row], config: AgentConfig, report: Report) -> Earnings:
     """The reward is 1 for a task that is solved, else 0; the answers are what was said last. Tasks whose world broke under
     one of the models are not counted. Loads each base model once."""
-    tried = sorted(rows, key=lambda row: stable_hash(row["prompt_key"]))[:MOST_PROMPTS]
-    episodes = _episodes(contest, [row["task"] for row in tried], config, report) if tried else {}
+    candidates = sorted(rows, key=lambda row: stable_hash(row["prompt_key"]))[:MOST_PROMPTS]
+    episodes = _episodes(contest, [row["task"] for row in candidates], config, report) if candidates else {}
     episodes.setdefault("current", episodes.get("base", []))
-    whole = [place for place in range(len(tried)) if all(episodes[name][place].reward is not None for name in MODELS)]
-    return Earned(
-        rows=[tried[place] for place in whole],
-        answers={name: [episodes[name][place].answer for place in whole] for name in MODELS},
-        rewards={name: [float(episodes[name][place].success) for place in whole] for name in MODELS},
-        unscored=len(tried) - len(whole),
+    unbroken = [
+        position
+        for position in range(len(candidates))
+        if all(episodes[name][position].reward is not None for name in MODELS)
+    ]
+    return Earnings(
+        rows=[candidates[position] for position in unbroken],
+        answers={name: [episodes[name][position].answer for position in unbroken] for name in MODELS},
+        rewards={name: [float(episodes[name][position].success) for position in unbroken] for name in MODELS},
+        unscored=len(candidates) - len(unbroken),
     )
 
 

@@ -3,6 +3,8 @@
 Prompts are the units everywhere: the pairs of one prompt share its text and its raters, so they are not independent, and
 counting them one by one would make every interval too narrow. A prompt contributes the mean over its pairs, so counts of
 successes may be fractions; a mean of several outcomes varies less than one outcome, which errs on the safe side.
+
+Letters: n prompts, z and t the two-sided critical values at the confidence.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ def wilson(successes: float, n: int, confidence: float = 0.95) -> Interval:
         raise ValueError(f"{successes} successes in {n} trials")
     z = z_of(confidence)
     share = successes / n
+    # (p + z^2 / 2n +- z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n), p the share
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     return Interval(share, max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half)))
@@ -53,11 +56,12 @@ def prompt_accuracy(scores: Sequence[PairScore], confidence: float = 0.95) -> In
 def mean_interval(values_by_prompt: Mapping[str, Sequence[float]], confidence: float = 0.95) -> Interval | None:
     """Student's t interval for the mean of the prompts' means.
 
-    None where there is none to give: fewer than two prompts with values, or a value that is no finite number.
+    None where there is none to give: fewer than two prompts with values, or a value that is not a finite number.
     """
     means = [fmean(values) for values in values_by_prompt.values() if values]
     if len(means) < 2 or not all(map(math.isfinite, means)):
         return None
+    # value +- t(n - 1) s / sqrt(n), s the deviation of the prompts' means
     value = fmean(means)
     half = student_t(len(means) - 1, confidence) * stdev(means, value) / math.sqrt(len(means))
     return Interval(value, value - half, value + half)
@@ -98,6 +102,7 @@ def difference_interval(counts: PairedCounts, confidence: float = 0.95) -> Inter
     """
     n = counts.prompts + 2
     gained, lost = (counts.gained + 1) / n, (counts.lost + 1) / n
+    # the variance of a difference of paired shares: (gained + lost - (gained - lost)^2) / n
     middle = gained - lost
     half = z_of(confidence) * math.sqrt((gained + lost - middle * middle) / n)
     return Interval(counts.difference, max(-1.0, middle - half), min(1.0, middle + half))
@@ -110,6 +115,7 @@ def student_t(degrees: int, confidence: float = 0.95) -> float:
     z = z_of(confidence)
     if degrees > 200:  # Fisher and Cornish (1960): here exact to 8 digits
         return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
+    # bisection: first an upper end, then 80 halvings, more than a float has bits
     low, high = 0.0, 1.0
     while _central_share(high, degrees) < confidence:
         high *= 2
@@ -123,6 +129,7 @@ def _central_share(t: float, degrees: int) -> float:
     """P(-t < T < t), by the finite series of Abramowitz and Stegun 26.7.3 and 26.7.4."""
     angle = math.atan(t / math.sqrt(degrees))
     sine, cosine = math.sin(angle), math.cos(angle)
+    # a sum over even powers of the cosine for even degrees, over odd ones and the angle itself for odd degrees
     odd = degrees % 2
     term = cosine if odd else 1.0
     total = 0.0

@@ -35,23 +35,27 @@ def mcnemar_p(gained: int, lost: int) -> tuple[float, float]:
     """The two-sided exact and mid-p values. Raises ValueError for counts below zero."""
     if gained < 0 or lost < 0:
         raise ValueError(f"{gained} gained, {lost} lost")
+    # fewer ~ Binomial(n, 1/2) if the models are equally good
     n, fewer = gained + lost, min(gained, lost)
     if n == 0:
         return 1.0, 1.0
     seen = _probability(fewer, n)
     if gained == lost:
         return 1.0, 1 - seen / 2
+    # two-sided: both tails, which are equal
     p = min(1.0, 2 * _at_most(fewer, n, seen))
     return p, p - seen
 
 
 def _probability(k: int, n: int) -> float:
-    """Of k heads in n throws of a coin. By logarithms: 0.5 to the power of n is no float from n = 1075 on."""
+    """The probability of k heads in n throws of a coin. By logarithms: from n = 1075 on 0.5 to the power of n is too small
+    for a float."""
     return math.exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) - n * math.log(2))
 
 
 def _at_most(k: int, n: int, seen: float) -> float:
-    """Of k heads or fewer; ``seen``: of k heads."""
+    """The probability of k heads or fewer; ``seen``: that of exactly k."""
+    # downwards from k, each term from the one before: P(k - 1) = P(k) k / (n - k + 1), until it rounds away
     total, term = seen, seen
     while k > 0 and term > total * 1e-17:
         term *= k / (n - k + 1)

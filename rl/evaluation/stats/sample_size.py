@@ -21,6 +21,7 @@ def needed_prompts(counts: PairedCounts, confidence: float = 0.95, margin: float
     """
     if not counts.prompts or math.isclose(counts.difference, -margin, abs_tol=1e-12):
         return None
+    # the fewest that settle it: doubled until they do, then bisected
     high = 1
     while not _settles(counts, high, confidence, margin):
         high *= 2
@@ -53,6 +54,7 @@ def prompts_for_power(
     difference, differing = gained - lost, gained + lost
     if math.isclose(difference, -margin, abs_tol=1e-12):
         return None
+    # variance of one prompt's change; if there were no difference it would be ``differing``
     z_error, z_power, variance = z_of(confidence), NormalDist().inv_cdf(power), differing - difference**2
     if margin:
         return math.ceil(((z_error + z_power) / (difference + margin)) ** 2 * variance)
@@ -73,6 +75,7 @@ def prompts_for_power_of_means(
     """The same for a mean of ``changes``, one number a prompt, by the normal approximation. None for fewer than two."""
     if len(changes) < 2 or not all(map(math.isfinite, changes)):
         return None
+    # ((z_error + z_power) s / (mean + margin))^2, s the deviation of the changes
     away = math.fsum(changes) / len(changes) + margin
     if math.isclose(away, 0, abs_tol=1e-12):
         return None

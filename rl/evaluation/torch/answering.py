@@ -41,22 +41,23 @@ def answer_versions(
     loading.leave_a_core_free()
     report("stage", {"name": "loading the base model"})
     tokenizer, model = loading.load_tokenizer(base_model), loading.load_base(base_model, precision).eval()
+    # prompts that leave room for a whole answer; the others stay None in their places
     room = min(max_length, loading.context_length(model.config)) - max_new_tokens
     prompts = [row["prompt_ids"] for row in encode(tokenizer, rows, len(rows), report, ())]
     fitting = [number for number, ids in enumerate(prompts) if len(ids) <= room]
-    if lost := len(prompts) - len(fitting):
-        report("log", {"text": f"{lost} of {len(prompts)} held-out prompts leave no room for an answer; not asked"})
-    found: dict[str, list[GeneratedAnswer | None]] = {}
+    if too_long := len(prompts) - len(fitting):
+        report("log", {"text": f"{too_long} of {len(prompts)} held-out prompts leave no room for an answer; not asked"})
+    answers_of: dict[str, list[GeneratedAnswer | None]] = {}
     for name, adapter in adapters.items():
         report("stage", {"name": f"answering as {name}"})
-        found[name] = [None] * len(prompts)
-        with resource_advice(), loading.adapted(model, adapter) as adapted:
-            answers = _answers(adapted, tokenizer, [prompts[number] for number in fitting], max_new_tokens, report)
-            for number, answer in zip(fitting, answers, strict=True):
-                found[name][number] = answer
+        answers_of[name] = [None] * len(prompts)
+        with resource_advice(), loading.with_weights(model, adapter) as adapted:
+            answered = _answers(adapted, tokenizer, [prompts[number] for number in fitting], max_new_tokens, report)
+            for number, answer in zip(fitting, answered, strict=True):
+                answers_of[name][number] = answer
             if also:
                 also(name, tokenizer, model, adapted)
-    return found
+    return answers_of
 
 
 def _answers(

@@ -1,4 +1,10 @@
-"""How far a model has moved from its base model: their Kullback-Leibler divergence on the model's own answers."""
+"""How far a model has moved from its base model: their Kullback-Leibler divergence on the model's own answers.
+
+KL = the mean over answer tokens of the sum over v of p(v) (log p(v) - log base(v)).
+
+Shapes: B sequences of one forward pass, L tokens of the longest of them, T of the longest answer, V tokens in the
+vocabulary.
+"""
 
 from __future__ import annotations
 
@@ -23,23 +29,25 @@ def divergence(base: PreTrainedModel, model: torch.nn.Module, sequences: Sequenc
 
     ``sequences``: token ids of prompts and answers. ``model``: ``base`` with an adapter in place, or another whole model.
     """
-    found = list(_at_each_token(base, model, sequences))
-    return float(torch.cat(found).double().mean()) if found else None
+    parts = list(_at_each_token(base, model, sequences))
+    return float(torch.cat(parts).double().mean()) if parts else None
 
 
 def _at_each_token(
     base: PreTrainedModel, model: torch.nn.Module, sequences: Sequence[tuple[Ids, Ids]]
 ) -> Iterator[Tensor]:
     lengths = [len(prompt) + len(answer) for prompt, answer in sequences]
+    # tokens a pass: B x L of them at most, so that logits (B, T, V) never hold more than LOGITS_AT_ONCE numbers
     rows = LOGITS_AT_ONCE // base.config.get_text_config().vocab_size
     for batch in batches(lengths, rows):
         part = [sequences[number] for number in batch]
         new = _log_probs(model, part)
         with _without_adapter(model):
             old = _log_probs(base, part)
-        each = (new.exp() * (new - old)).sum(-1)
-        for place, (_, answer) in enumerate(part):
-            yield each[place, each.shape[1] - len(answer) :]
+        # divergence at each token, (B, T, V) to (B, T); answers are at the end of the rows, shorter ones behind padding
+        kl = (new.exp() * (new - old)).sum(-1)
+        for row, (_, answer) in enumerate(part):
+            yield kl[row, kl.shape[1] - len(answer) :]
 
 
 def _without_adapter(model: torch.nn.Module) -> AbstractContextManager[None]:
@@ -48,17 +56,19 @@ def _without_adapter(model: torch.nn.Module) -> AbstractContextManager[None]:
 
 
 def _log_probs(model: torch.nn.Module, sequences: Sequence[tuple[Ids, Ids]]) -> Tensor:
-    """(sequences, tokens of the longest answer, vocabulary): what is said of each token before it comes. Padded on the left,
-    so that the answers end together."""
+    """(B, T, V): what is said of each token before it comes. Padded on the left, so that the answers end together."""
     device = next(model.parameters()).device
     longest = max(len(prompt) + len(answer) for prompt, answer in sequences)
-    kept = max(len(answer) for _, answer in sequences)
+    answer_tokens = max(len(answer) for _, answer in sequences)
     gaps = [longest - len(prompt) - len(answer) for prompt, answer in sequences]
+    # padded on the left, (B, L); positions are counted from each sequence's first token
     ids = torch.tensor(
         [[0] * gap + prompt + answer for gap, (prompt, answer) in zip(gaps, sequences, strict=True)], device=device
     )
     mask = torch.tensor([[0] * gap + [1] * (longest - gap) for gap in gaps], device=device)
     positions = (mask.cumsum(-1) - 1).clamp(min=0)
-    output = model(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=False, logits_to_keep=kept + 1)
-    logits: Tensor = output.logits[:, :-1]
+    output = model(
+        input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=False, logits_to_keep=answer_tokens + 1
+    )
+    logits: Tensor = output.logits[:, :-1]  # (B, T + 1, V) less what the last token predicts
     return logits.float().log_softmax(-1)

@@ -1,4 +1,8 @@
-"""How likely each model finds both answers of held-out pairs: the raw material of preference accuracy."""
+"""How likely each model finds both answers of held-out pairs: the raw material of preference accuracy.
+
+A score is log p(answer | prompt) in nats, of the whole answer; a pair is ranked rightly where that of the chosen one is
+larger. Lists of answers have 2N places for N pairs: all chosen ones, then all rejected ones.
+"""
 
 from __future__ import annotations
 
@@ -64,19 +68,21 @@ def score_versions(
     add_fused_lm_head(model)
     answers = _answers(tokenizer, pairs, min(max_length, loading.context_length(model.config)), report)
     autocast = loading.autocast_dtype(precision)
+    # one model after the other in the place of the last: 2N log-probabilities each
     scores: dict[str, list[float | None]] = {}
     for name, adapter in ({_BASE: None, **adapters} if relative else adapters).items():
         report("stage", {"name": f"scoring {name}"})
-        with resource_advice(), loading.adapted(model, adapter) as adapted:
+        with resource_advice(), loading.with_weights(model, adapter) as adapted:
             if adapted is not model and isinstance(adapted, PreTrainedModel):
                 add_fused_lm_head(adapted)
             scores[name] = _log_probs(adapted, answers, autocast, report)
             if also and name in adapters:
                 also(name, tokenizer, model, adapted)
+    # relative: log p - log p(base) of each answer, as in DPO's implicit reward
     if relative:
         base = scores.pop(_BASE)
         scores = {name: [_less(*both) for both in zip(of, base, strict=True)] for name, of in scores.items()}
-    return {name: _paired(pairs, of) for name, of in scores.items()}
+    return {name: _pair_up(pairs, of) for name, of in scores.items()}
 
 
 def encoded_pairs(
@@ -111,9 +117,9 @@ def _answers(
     lengths = LengthCount()
     rows = encode(tokenizer, singles, len(singles), report, SINGLE, most_tokens)
     encoded = [lengths.fit(row, most_tokens) for row in rows]
-    lost = sum(None in both for both in zip(encoded[: len(pairs)], encoded[len(pairs) :], strict=True))
-    if lost:
-        report("log", {"text": f"{lost} of {len(pairs)} held-out pairs have too long a prompt; not scored"})
+    too_long = sum(None in both for both in zip(encoded[: len(pairs)], encoded[len(pairs) :], strict=True))
+    if too_long:
+        report("log", {"text": f"{too_long} of {len(pairs)} held-out pairs have too long a prompt; not scored"})
     return encoded
 
 
@@ -129,7 +135,7 @@ def _less(value: float | None, base: float | None) -> float | None:
     return None if value is None or base is None else value - base
 
 
-def _paired(pairs: Sequence[Mapping[str, Any]], values: Sequence[float | None]) -> list[PairScore | None]:
+def _pair_up(pairs: Sequence[Mapping[str, Any]], values: Sequence[float | None]) -> list[PairScore | None]:
     sides = zip(values[: len(pairs)], values[len(pairs) :], strict=True)
     return [
         None if chosen is None or rejected is None else PairScore(pair["prompt_key"], chosen, rejected)

@@ -41,18 +41,19 @@ def solve_versions(
     loading.use_device(config.device)
     report("stage", {"name": "loading the base model"})
     tokenizer, model = loading.load_tokenizer(base_model), loading.load_base(base_model, config.precision).eval()
+    # room of an episode: its tokens in all, of which a turn needs max_new_tokens
     room = Limits(int(config.max_length), loading.context_length(model.config), int(config.max_new_tokens))
     settings = EnvironmentSettings(**config.environment)
-    found: dict[str, list[Episode]] = {}
+    episodes: dict[str, list[Episode]] = {}
     with crew(settings, int(config.async_rollout_workers)) as world:
         stage = stage_in(world, tokenizer, room, config)
         for name, weights in compared.items():
             report("stage", {"name": f"solving tasks as {name}"})
-            with resource_advice(), loading.adapted(model, weights) as adapted:
+            with resource_advice(), loading.with_weights(model, weights) as adapted:
                 stop_at(adapted, stage.chat.end_ids)
                 policy = _Policy(adapted, tokenizer, room.answer)
-                found[name] = list(_episodes(stage, tasks, policy, settings.type, report))
-    return found
+                episodes[name] = list(_episodes(stage, tasks, policy, settings.type, report))
+    return episodes
 
 
 class _Policy:

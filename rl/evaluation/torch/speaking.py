@@ -29,45 +29,47 @@ class Speaker:
     def __init__(self, rows: Sequence[Mapping[str, Any]], max_length: int, most: int, report: Report) -> None:
         """``rows``: with a ``prompt``, and ``chosen`` and ``rejected`` where answers are stored; ``most``: tokens."""
         self.answers: dict[str, list[GeneratedAnswer | None]] = {}
-        """Of each model, one for each row; None where the prompt leaves no room."""
+        """The answers of each model, one for each row; None where the prompt leaves no room."""
         self.most: dict[str, int] = {}
         """Tokens that each model was given for an answer."""
         self.divergence: float | None = None
-        """Of the model "new" from its base, in nats a token; None while it has not answered, and without an answer."""
+        """How far the model "new" is from its base, in nats a token; None before it has answered, and without an answer."""
         self._rows, self._max_length, self._most, self._report = rows, max_length, most, report
 
     def __call__(
         self, name: str, tokenizer: PreTrainedTokenizerBase, base: PreTrainedModel, model: torch.nn.Module
     ) -> None:
         self._report("stage", {"name": f"guard rails: {name}"})
+        # room: as long as the stored answers suggest, so the prompts that are asked do not depend on the model
         stored = PAIR if all(column in self._rows[0] for column in PAIR) else ()
         encoded = list(encode(tokenizer, self._rows, len(self._rows), self._report, stored))
         most = self._room_for_an_answer([len(row[f"{column}_ids"]) for row in encoded for column in stored])
         fits = min(self._max_length, loading.context_length(base.config)) - most
-        prompts = {place: row["prompt_ids"] for place, row in enumerate(encoded) if len(row["prompt_ids"]) <= fits}
-        said = self._answered(model, tokenizer, prompts, most)
-        texts = {place: tokenizer.decode(ids, skip_special_tokens=True) for place, ids in said.items()}
+        prompts = {number: row["prompt_ids"] for number, row in enumerate(encoded) if len(row["prompt_ids"]) <= fits}
+        answers = self._answer(model, tokenizer, prompts, most)
+        texts = {number: tokenizer.decode(ids, skip_special_tokens=True) for number, ids in answers.items()}
         self.most[name] = most
         self.answers[name] = [
-            GeneratedAnswer(texts[place], len(prompts[place]), len(said[place])) if place in said else None
-            for place in range(len(encoded))
+            GeneratedAnswer(texts[number], len(prompts[number]), len(answers[number])) if number in answers else None
+            for number in range(len(encoded))
         ]
+        # divergence: on the new model's own answers, while both models are loaded
         if name == "new":
-            self.divergence = divergence(base, model, [(prompts[place], ids) for place, ids in said.items()])
+            self.divergence = divergence(base, model, [(prompts[number], ids) for number, ids in answers.items()])
 
     def _room_for_an_answer(self, stored: Sequence[int]) -> int:
         """As long as the agent's answers may be, but no longer than answers to these prompts have any reason to be."""
         return min(self._most, max(FEWEST_TOKENS, round(TIMES * max(stored)))) if stored else self._most
 
-    def _answered(
+    def _answer(
         self, model: torch.nn.Module, tokenizer: PreTrainedTokenizerBase, prompts: Mapping[int, Ids], most: int
     ) -> dict[int, Ids]:
-        places = list(prompts)
-        lengths = [len(prompts[place]) + most for place in places]
-        found: dict[int, Ids] = {}
+        numbers = list(prompts)
+        lengths = [len(prompts[number]) + most for number in numbers]
+        answers: dict[int, Ids] = {}
         for batch in batches(lengths, TOKENS_PER_BATCH[loading.device().type]):
-            asked = [places[number] for number in batch]
-            answers = likeliest(model, tokenizer, [prompts[place] for place in asked], most)
-            found |= dict(zip(asked, answers, strict=True))
-            self._report("step", {"step": len(found), "total_steps": len(places), "metrics": {}})
-        return found
+            batch_numbers = [numbers[index] for index in batch]
+            generated = likeliest(model, tokenizer, [prompts[number] for number in batch_numbers], most)
+            answers |= dict(zip(batch_numbers, generated, strict=True))
+            self._report("step", {"step": len(answers), "total_steps": len(numbers), "metrics": {}})
+        return answers

@@ -13,7 +13,7 @@ from rl.base.errors import ExportFailed
 from rl.export.gguf.tokenizer import render_chat
 from rl.export.hf.loading import load_config, load_tokenizer, stored_dtype
 from rl.export.llama_cpp.process import LogitsWanted, ask
-from rl.lm.loading import put_adapter, read_model, told_as
+from rl.lm.loading import errors_as, put_adapter, read_model
 
 _POSITIONS = 64
 """At most so many next-token distributions are compared: each is as wide as the vocabulary."""
@@ -67,7 +67,7 @@ def _tokens(base_dir: Path) -> list[int]:
 @torch.inference_mode()
 def _reference(base_dir: Path, adapter_dir: Path, tokens: list[int], first: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Logits (positions, vocabulary) with the adapter, and without it."""
-    with told_as(ExportFailed, f"cannot load the model of {base_dir}"):
+    with errors_as(ExportFailed, f"cannot load the model of {base_dir}"):
         model = read_model(str(base_dir), stored_dtype(load_config(str(base_dir))))
     adapted = put_adapter(model, adapter_dir, ExportFailed).eval()
     ids = torch.tensor([tokens])

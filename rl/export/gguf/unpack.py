@@ -21,7 +21,7 @@ from rl.base.records import Report
 from rl.export.gguf.architectures import gguf_name, restored
 from rl.export.gguf.unpacked_config import read_architecture, read_config
 from rl.export.gguf.unpacked_tokenizer import read_tokenizer
-from rl.lm.loading import quiet, told_as
+from rl.lm.loading import errors_as, quiet
 
 _BYTES_PER_WEIGHT = 2
 
@@ -40,7 +40,7 @@ def unpack(file: Path, target_dir: Path, report: Report) -> Path:
     ):
         raise UsageError(f"the model does not fit: {problem}")
     report("stage", {"name": f"unpacking {file.name}"})
-    with staged_directory(target_dir) as unfinished, told_as(UsageError, f"{file} cannot be unpacked"):
+    with staged_directory(target_dir) as unfinished, errors_as(UsageError, f"{file} cannot be unpacked"):
         read_tokenizer(reader, file).save_pretrained(unfinished)
         _read_model(reader, report).save_pretrained(unfinished)
         write_text(unfinished / "README.md", _card(reader, file))

@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 
 from rl.base.errors import ExportFailed
 from rl.export.gguf.weights import Checkpoint
-from rl.lm.loading import told_as
+from rl.lm.loading import errors_as
 from rl.lm.model_path import ADAPTER_CONFIG, ADAPTER_WEIGHTS, check_adapter
 
 _PREFIX = "base_model.model."
@@ -93,7 +93,7 @@ class Adapter:
         return next(itertools.chain(options, trained), "")
 
     def _find_updates(self, model: PreTrainedModel, base_model: str) -> None:
-        with told_as(ExportFailed, f"the adapter {self.directory} does not fit {base_model}"):
+        with errors_as(ExportFailed, f"the adapter {self.directory} does not fit {base_model}"):
             adapted = _on(model, self.directory)
             layers = {name: layer for name, layer in adapted.named_modules() if isinstance(layer, LoraLayer)}
             if odd := [name for name, layer in layers.items() if type(layer) is not Linear or layer.lora_variant]:

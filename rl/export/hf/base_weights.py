@@ -15,7 +15,7 @@ from transformers.core_model_loading import WeightConverter
 from rl.base.errors import ExportFailed
 from rl.export.gguf.weights import Checkpoint
 from rl.export.hf.loading import skeleton, stored_dtype
-from rl.lm.loading import named, told_as
+from rl.lm.loading import describe_base, errors_as
 from rl.lm.model_path import check_model_path
 
 _WEIGHT_FILES = ["model.safetensors", "model.safetensors.index.json", "model-*-of-*.safetensors"]
@@ -70,7 +70,7 @@ class BaseWeights:
         if missing and (unknown := self._unknown()):
             return f"it has other weights than transformers expects ({unknown[0]}, but no {missing[0]})"
         if missing:
-            raise ExportFailed(f"the model of {named(self.base_model)} is not whole: it lacks {missing[0]}")
+            raise ExportFailed(f"the model of {describe_base(self.base_model)} is not whole: it lacks {missing[0]}")
         return ""
 
     def _equal(self, name: str, other: str) -> bool:
@@ -93,7 +93,7 @@ class BaseWeights:
         for name, stored in self._source.items():
             if (found := self.checkpoint.shapes[stored]) != self.shapes[name]:
                 raise ExportFailed(
-                    f"the weight {stored} of {named(self.base_model)} has the shape {list(found)}, "
+                    f"the weight {stored} of {describe_base(self.base_model)} has the shape {list(found)}, "
                     f"but its configuration says {list(self.shapes[name])}"
                 )
 
@@ -102,5 +102,5 @@ def _directory(base_model: str) -> Path:
     source = check_model_path(base_model)
     if Path(source).is_dir():
         return Path(source)
-    with told_as(ExportFailed, f"cannot load the model of {named(base_model)}"):
+    with errors_as(ExportFailed, f"cannot load the model of {describe_base(base_model)}"):
         return Path(huggingface_hub.snapshot_download(source, allow_patterns=_WEIGHT_FILES))

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
 from rl.base.errors import ExportFailed
-from rl.lm.loading import lora_weights, named, put_adapter, read_config, read_model, read_tokenizer, told_as
+from rl.lm.loading import describe_base, errors_as, lora_weights, put_adapter, read_config, read_model, read_tokenizer
 from rl.lm.model_path import check_model_path
 
 _SHARED = re.compile(r"\.(lm_head|embed_tokens|wte)\.lora_")
@@ -38,13 +38,13 @@ def load_tokenizer(base_model: str, adapter_dir: Path | None) -> Any:
         # The tokenizers library tells of a damaged tokenizer.json by a bare Exception, no subclass of it.
         if type(error) is Exception or isinstance(error, RecursionError):
             reason = str(error).splitlines()[0]
-            raise ExportFailed(f"cannot load the tokenizer of {named(source)}: {reason}") from error
+            raise ExportFailed(f"cannot load the tokenizer of {describe_base(source)}: {reason}") from error
         raise
 
 
 def skeleton(config: Any, base_model: str) -> PreTrainedModel:
     """The model without weights: its parameters have names and shapes, and take no memory."""
-    with told_as(ExportFailed, f"cannot build the model of {named(base_model)}"), torch.device("meta"):
+    with errors_as(ExportFailed, f"cannot build the model of {describe_base(base_model)}"), torch.device("meta"):
         model: PreTrainedModel = AutoModelForCausalLM.from_config(config)
     return model
 
@@ -56,19 +56,19 @@ def stored_dtype(config: Any) -> torch.dtype:
 
 def load_merged(base_model: str, adapter_dir: Path | None) -> Any:
     """The base model in memory with the adapter folded in by PEFT, all of it at once."""
-    with told_as(ExportFailed, f"cannot load the model of {named(base_model)}"):
+    with errors_as(ExportFailed, f"cannot load the model of {describe_base(base_model)}"):
         model = read_model(base_model, stored_dtype(load_config(base_model)))
     if adapter_dir is None:
         return model
     adapted = put_adapter(model, adapter_dir, ExportFailed)
     require_own_matrices(adapted.config, adapter_dir, base_model)
-    with told_as(ExportFailed, f"cannot merge the adapter {adapter_dir} into {base_model}"):
+    with errors_as(ExportFailed, f"cannot merge the adapter {adapter_dir} into {base_model}"):
         return adapted.merge_and_unload()
 
 
 def require_own_matrices(config: Any, adapter_dir: Path, base_model: str) -> None:
     """Raises ExportFailed for an adapter that trains one of two matrices which are the same one."""
-    with told_as(ExportFailed, f"cannot read the adapter {adapter_dir}"):
+    with errors_as(ExportFailed, f"cannot read the adapter {adapter_dir}"):
         names = lora_weights(adapter_dir)
     if config.tie_word_embeddings and any(_SHARED.search(name) for name in names):
         raise ExportFailed(

@@ -18,7 +18,7 @@ from rl.export.hf.loading import load_config, load_merged, load_tokenizer, requi
 from rl.export.hf.merged_weights import MergedWeights
 from rl.export.hf.safetensors_writer import write_shards
 from rl.export.staging import require_space, staged_directory
-from rl.lm.loading import SHARD, quiet, told_as
+from rl.lm.loading import SHARD, errors_as, quiet
 from rl.lm.model_path import MODEL_CONFIG, check_adapter, check_model_path
 
 
@@ -85,7 +85,7 @@ def _write_configuration(model: PreTrainedModel, dtype: torch.dtype, base_model:
 def _generation_config(base_model: str) -> GenerationConfig:
     """The base model's own, else what its configuration says about generation, as transformers reads it."""
     source = check_model_path(base_model)
-    with told_as(ExportFailed, f"cannot read the generation config of {base_model}"):
+    with errors_as(ExportFailed, f"cannot read the generation config of {base_model}"):
         try:
             found: GenerationConfig = GenerationConfig.from_pretrained(source)
         except OSError:

@@ -25,7 +25,7 @@ from rl.base.records import Report
 from rl.base.slugs import check_slug
 from rl.export.hf.loading import load_merged, load_tokenizer
 from rl.export.staging import require_space, staged_directory
-from rl.lm.loading import quiet, told_as
+from rl.lm.loading import errors_as, quiet
 
 FILE = "model.onnx"
 _INPUTS = ("input_ids", "attention_mask")
@@ -72,7 +72,7 @@ def _write_graph(model: Any, path: Path, report: Report) -> str:
         except Exception as error:  # an experimental exporter raises whatever the model makes it raise
             reason = str(error).strip().splitlines() or [type(error).__name__]
             report("log", {"text": f"exported by torch.onnx, because the exporter of transformers failed: {reason[0]}"})
-        with told_as(ExportFailed, "this model cannot be exported as ONNX; export merged instead"):
+        with errors_as(ExportFailed, "this model cannot be exported as ONNX; export merged instead"):
             _by_torch(model, sample, path)
     return "torch.onnx"
 

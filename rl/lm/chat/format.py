@@ -46,7 +46,8 @@ class ChatFormat:
             raise UsageError("the model's tokenizer has no end-of-text token (eos_token), so no turn would end")
         self._template = ChatTemplate(tokenizer)
         self._tokens = ChatTokens(tokenizer, self._template.source)
-        self._way = _chosen(tokenizer, self._template, self._tokens, policy_type)
+        self._way = _choose_way(tokenizer, self._template, self._tokens, policy_type)
+        # ends of turns as token ids: the template's, the tokenizer's, and some that templates do not write
         numbers = {**self._tokens.numbers, tokenizer.eos_token: tokenizer.eos_token_id}
         turns = self._way.turns
         self.end_ids = frozenset(
@@ -65,66 +66,71 @@ class ChatFormat:
 
     def prompt_ids(self, messages: Sequence[Message], tools: Tools) -> list[int]:
         """With the opening of the assistant's turn. Raises UsageError for a chat that the template refuses."""
-        chat, offered = self._way.style.prompt([self._safe(message) for message in messages], tools)
+        chat, offered = self._way.style.prompt([self._hide_markers(message) for message in messages], tools)
         try:
-            return self._tokens.ids(self._template.rendered(chat, offered, opening=True))
+            return self._tokens.ids(self._template.render(chat, offered, opening=True))
         except TemplateRefused as refused:
             raise UsageError(f"the model's chat template refuses a prompt: {refused}") from refused
 
     def action(self, ids: Sequence[int], tools: Tools) -> Action:
         """What one generated turn, its end token included or not, says and calls. Never raises."""
-        return self._way.read(self._spoken(ids), tools)
+        return self._way.read(self._decode(ids), tools)
 
-    def said(self, ids: Sequence[int]) -> str:
+    def turn_text(self, ids: Sequence[int]) -> str:
         """A turn's text with its tool calls, without its end, for people and logs."""
-        return self._spoken(ids).strip()
+        return self._decode(ids).strip()
 
     def turn_ids(self, action: Action) -> list[int]:
         """A demonstrated turn as the model would generate it, end token included. Raises UsageError for one that the model
         cannot say, such as several calls where it makes one at a time."""
-        turns, text = self._way.turns, self._hidden(action.text)
-        calls = [ToolRequest(call.name, _map_texts(call.arguments, self._hidden)) for call in action.calls]
+        turns, text = self._way.turns, self._hide_special(action.text)
+        calls = [ToolRequest(call.name, _map_texts(call.arguments, self._hide_special)) for call in action.calls]
         try:
             if len(calls) > 1 and not turns.several:
-                return self._tokens.ids(turns.joined(self._joined(calls)))
-            return self._tokens.ids(turns.written(text, calls))
+                return self._tokens.ids(turns.join(self._write_calls(calls)))
+            return self._tokens.ids(turns.write(text, calls))
         except TemplateRefused as refused:
             raise UsageError(f"the model's chat template refuses a turn: {refused}") from refused
 
     def observation_ids(self, observation: str, last: Sequence[int]) -> list[int]:
         """What comes after the generated turn ``last``, which has its end token or was cut, up to and with the opening of
         the next turn."""
-        ended = bool(last) and last[-1] in self._call_ends
-        shown = self._tokens.hidden(guarded(observation))
-        return self._tokens.ids(self._way.turns.observed(shown, self._called(last), with_end=not ended))
+        # a turn that was cut off, or that ended as an answer does, gets the end of a call first
+        is_ended = bool(last) and last[-1] in self._call_ends
+        hidden_text = self._tokens.hide(guarded(observation))
+        return self._tokens.ids(
+            self._way.turns.write_observation(hidden_text, self._called_tool(last), with_end=not is_ended)
+        )
 
-    def _called(self, last: Sequence[int]) -> str:
+    def _called_tool(self, last: Sequence[int]) -> str:
         """The tool, where the observation must name it."""
         calls = self.action(last, ()).calls if self._way.turns.names_tools else ()
-        return self._tokens.hidden(calls[-1].name) if calls else "unknown"
+        return self._tokens.hide(calls[-1].name) if calls else "unknown"
 
-    def _joined(self, calls: Sequence[ToolRequest]) -> str:
+    def _write_calls(self, calls: Sequence[ToolRequest]) -> str:
         if self._way.write is None:
             raise UsageError(f"the model calls one tool in a turn, not {len(calls)}")
         return self._way.write(calls)
 
-    def _spoken(self, ids: Sequence[int]) -> str:
-        kept = list(ids)
-        while kept and kept[-1] in self._silent:
-            kept.pop()
-        return self._tokens.text(kept)
+    def _decode(self, ids: Sequence[int]) -> str:
+        body = list(ids)
+        while body and body[-1] in self._silent:
+            body.pop()
+        return self._tokens.text(body)
 
-    def _safe(self, message: Message) -> Message:
+    def _hide_markers(self, message: Message) -> Message:
         """Tasks come from anywhere; instructions, and what was said in turns, are ours."""
         if message["role"] not in ("user", "tool"):
             return message
-        return Message(role=message["role"], content=self._tokens.hidden(message["content"]))
+        return Message(role=message["role"], content=self._tokens.hide(message["content"]))
 
-    def _hidden(self, text: str) -> str:
-        return self._tokens.hidden(text, all_markers=False)
+    def _hide_special(self, text: str) -> str:
+        return self._tokens.hide(text, all_markers=False)
 
 
-def _chosen(tokenizer: PreTrainedTokenizerBase, template: ChatTemplate, tokens: ChatTokens, policy_type: str) -> _Way:
+def _choose_way(
+    tokenizer: PreTrainedTokenizerBase, template: ChatTemplate, tokens: ChatTokens, policy_type: str
+) -> _Way:
     def turns(style: Style) -> Turns:
         return Turns(template, style, tokens.markers, tokenizer.eos_token)
 
@@ -141,22 +147,22 @@ def _chosen(tokenizer: PreTrainedTokenizerBase, template: ChatTemplate, tokens: 
         raise UsageError(unknown_name("policy_type", policy_type, ("auto", "template", "plain", "minimind")))
     plain = Plain()
     try:
-        return _Way("plain", plain, found := turns(plain), _aloud(read_action, found), None)
+        return _Way("plain", plain, plain_turns := turns(plain), _aloud(read_action, plain_turns), None)
     except TemplateRefused as refused:
         raise UsageError(f"the model's chat template cannot write a chat: {refused}") from refused
 
 
 def _native(tokenizer: PreTrainedTokenizerBase, style: Style, turns: Turns) -> _Way:
     """By the first that reads a call back. Raises TemplateRefused."""
-    written = turns.written("", [_PROBE]).removesuffix(turns.call_end)
+    call_text = turns.write("", [_PROBE]).removesuffix(turns.call_end)
     for name in DIALECTS:
         read = _aloud(dialect(name).read_action, turns)
-        if read(written, ()).calls == (_PROBE,):
+        if read(call_text, ()).calls == (_PROBE,):
             return _Way(name, style, turns, read, dialect(name).write_calls)
     if schema := response_template(tokenizer):
-        example = without_thinking(turns.written("", [_EXAMPLE]).removesuffix(turns.call_end))
+        example = without_thinking(turns.write("", [_EXAMPLE]).removesuffix(turns.call_end))
         library = LibraryReader(tokenizer, schema, turns.opening, example, example.partition(_EXAMPLE.name)[0].strip())
-        if library(written, [TOOL]).calls == (_PROBE,):
+        if library(call_text, [TOOL]).calls == (_PROBE,):
             return _Way("library", style, turns, library, None)
     raise TemplateRefused("nobody knows how to read the calls that it writes")
 
@@ -167,9 +173,9 @@ def _aloud(read: Callable[[str], Action], turns: Turns) -> Callable[[str, Tools]
 
 
 def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
-    """Of every text in a JSON value but the keys."""
+    """The JSON value with every text in it but the keys changed."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
-        return {key: _map_texts(each, change) for key, each in value.items()}
-    return [_map_texts(each, change) for each in value] if isinstance(value, (list, tuple)) else value
+        return {key: _map_texts(part, change) for key, part in value.items()}
+    return [_map_texts(part, change) for part in value] if isinstance(value, (list, tuple)) else value

@@ -34,18 +34,18 @@ class LibraryReader:
     def __call__(self, text: str, tools: Sequence[Mapping[str, Any]]) -> Action:
         """Never raises. Arguments get the types of the tool's schema."""
         try:
-            found = self._tokenizer.parse_response(
+            message = self._tokenizer.parse_response(
                 text, schema=self._template, prefix=self._opening, tools=list(tools) or None
             )
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             return self._unreadable("", str(error).partition("\n")[0])
-        said, calls = str(found.get("content") or "").strip(), found.get("tool_calls") or []
-        if not calls and self._beginning.split()[0] in said:
-            return self._unreadable(said, "it is not complete")
-        return action_of(said, calls, _request, self._example)
+        answer, calls = str(message.get("content") or "").strip(), message.get("tool_calls") or []
+        if not calls and self._beginning.split()[0] in answer:
+            return self._unreadable(answer, "it is not complete")
+        return action_of(answer, calls, _request, self._example)
 
-    def _unreadable(self, said: str, reason: str) -> Action:
-        return unreadable(said, reason, self._example)
+    def _unreadable(self, text: str, reason: str) -> Action:
+        return unreadable(text, reason, self._example)
 
 
 def _request(call: Any) -> ToolRequest:

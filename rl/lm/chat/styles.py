@@ -51,13 +51,13 @@ class Plain:
         if not about:
             return chat, ()
         if chat and chat[0]["role"] == "system":
-            told = f"{chat[0]['content']}\n\n{about}"
-            return [{"role": "system", "content": told}, *chat[1:]], ()
+            instructions = f"{chat[0]['content']}\n\n{about}"
+            return [{"role": "system", "content": instructions}, *chat[1:]], ()
         return [{"role": "system", "content": about}, *chat], ()
 
     def turn(self, text: str, calls: Sequence[ToolRequest]) -> dict[str, Any]:
-        written = "\n".join(part for part in (text, write_calls(calls)) if part)
-        return {"role": "assistant", "content": written}
+        content = "\n".join(part for part in (text, write_calls(calls)) if part)
+        return {"role": "assistant", "content": content}
 
     def observation(self, result: str, name: str) -> dict[str, Any]:
         return {"role": "user", "content": observed(result)}

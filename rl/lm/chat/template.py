@@ -42,15 +42,15 @@ class ChatTemplate:
             self.source = str(tokenizer.get_chat_template(tools=[TOOL]))
         except ValueError as error:
             raise UsageError(f"the model has no chat template that can be used: {error}") from None
-        self._takes_system = self._shows("zqsystem", [_said("system", "zqsystem"), _said("user", "?")])
+        self._takes_system = self._shows("zqsystem", [_message("system", "zqsystem"), _message("user", "?")])
 
-    def rendered(self, chat: Chat, tools: Chat = (), opening: bool = False) -> str:
+    def render(self, chat: Chat, tools: Chat = (), opening: bool = False) -> str:
         """``opening``: with the beginning of the assistant's next turn. A system message that the template would refuse or
         drop stands at the head of the user's first message. Raises TemplateRefused."""
         messages = list(chat) if self._takes_system else _without_system(chat)
-        return self._rendered(messages, tools, opening)
+        return self._render(messages, tools, opening)
 
-    def _rendered(self, messages: Chat, tools: Chat = (), opening: bool = False) -> str:
+    def _render(self, messages: Chat, tools: Chat = (), opening: bool = False) -> str:
         try:
             return str(
                 self._tokenizer.apply_chat_template(
@@ -62,7 +62,7 @@ class ChatTemplate:
 
     def _shows(self, text: str, chat: Chat) -> bool:
         try:
-            return text in self._rendered(chat)
+            return text in self._render(chat)
         except TemplateRefused:
             return False
 
@@ -72,9 +72,9 @@ def _without_system(chat: Chat) -> list[Mapping[str, Any]]:
         return list(chat)
     instructions, *rest = chat
     if not rest or rest[0]["role"] != "user":
-        return [_said("user", instructions["content"]), *rest]
-    return [_said("user", f"{instructions['content']}\n\n{rest[0]['content']}"), *rest[1:]]
+        return [_message("user", instructions["content"]), *rest]
+    return [_message("user", f"{instructions['content']}\n\n{rest[0]['content']}"), *rest[1:]]
 
 
-def _said(role: str, content: str) -> dict[str, str]:
+def _message(role: str, content: str) -> dict[str, str]:
     return {"role": role, "content": content}

@@ -32,25 +32,27 @@ class ChatTokens:
             for number, token in added.items()
             if token.special or (token.content.strip() and token.content in template)
         }
-        """Of the markers."""
+        """The markers and their token ids."""
         self._markers = sorted(self.numbers, key=len, reverse=True)
         self._key = "q" + secrets.token_hex(8)
         self._secret = {marker: f"<{self._key}|{number:05}>" for number, marker in enumerate(self._markers)}
         self._marker = _any_of(self._markers)
         self._special = _any_of(token.content for token in added.values() if token.special)
         self._stand_in = re.compile(self._key + r"(\d{5})z")
-        self._reader = _renamed(tokenizer, self._secret)
+        self._reader = _rename_markers(tokenizer, self._secret)
         self._originals = self._changed_numbers({token.content: number for number, token in added.items()})
 
-    def hidden(self, text: str, all_markers: bool = True) -> str:
+    def hide(self, text: str, all_markers: bool = True) -> str:
         """``text`` with stand-ins for its markers, or for the special tokens alone, to be rendered by a template."""
         pattern = self._marker if all_markers else self._special
-        return pattern.sub(lambda found: f"{self._key}{self._markers.index(found[0]):05}z", text)
+        return pattern.sub(lambda match: f"{self._key}{self._markers.index(match[0]):05}z", text)
 
     def ids(self, rendered: str) -> list[int]:
-        """Of what a template wrote, its stand-ins included."""
-        named = self._marker.sub(lambda found: self._secret[found[0]], rendered)
-        text = self._stand_in.sub(lambda found: self._markers[int(found[1])], named)
+        """The token ids of what a template wrote, its stand-ins included."""
+        # the template's own markers get their secret names, then stand-ins become the text that they stood for
+        named = self._marker.sub(lambda match: self._secret[match[0]], rendered)
+        text = self._stand_in.sub(lambda match: self._markers[int(match[1])], named)
+        # in the copy only secret names are markers, so foreign text can spell none
         numbers = self._reader.encode(text, add_special_tokens=False).ids
         return [self._originals.get(number, number) for number in numbers] if self._originals else list(numbers)
 
@@ -64,8 +66,8 @@ class ChatTokens:
 
     def _changed_numbers(self, originals: Mapping[str, int]) -> dict[int, int]:
         """The copy numbers added tokens anew where their names are not in the vocabulary."""
-        found = ((self._reader.token_to_id(self._secret.get(name, name)), old) for name, old in originals.items())
-        return {new: old for new, old in found if new is not None and new != old}
+        numbers = ((self._reader.token_to_id(self._secret.get(name, name)), old) for name, old in originals.items())
+        return {new: old for new, old in numbers if new is not None and new != old}
 
 
 def _any_of(texts: Iterable[str]) -> re.Pattern[str]:
@@ -73,12 +75,12 @@ def _any_of(texts: Iterable[str]) -> re.Pattern[str]:
     return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
 
 
-def _renamed(tokenizer: PreTrainedTokenizerBase, names: Mapping[str, str]) -> Tokenizer:
-    whole = json.loads(tokenizer.backend_tokenizer.to_str())
-    for token in whole["added_tokens"]:
+def _rename_markers(tokenizer: PreTrainedTokenizerBase, names: Mapping[str, str]) -> Tokenizer:
+    document = json.loads(tokenizer.backend_tokenizer.to_str())
+    for token in document["added_tokens"]:
         token["content"] = names.get(token["content"], token["content"])
-    _rename_in_model(whole["model"], names)
-    return Tokenizer.from_str(json.dumps({**whole, "post_processor": None, "truncation": None, "padding": None}))
+    _rename_in_model(document["model"], names)
+    return Tokenizer.from_str(json.dumps({**document, "post_processor": None, "truncation": None, "padding": None}))
 
 
 def _rename_in_model(model: dict[str, Any], names: Mapping[str, str]) -> None:

@@ -24,7 +24,7 @@ _THOUGHT_BEGUN = re.compile(r"<think>\s*(?:</think>\s*)?\Z")
 
 class Turns:
     opening: str
-    """Of the assistant's turn, behind a question."""
+    """How the assistant's turn begins, behind a question."""
     call_end: str
     """The marker that ends a turn that calls a tool; where turns have no end, the first of what comes next."""
     answer_end: str
@@ -40,64 +40,68 @@ class Turns:
     ) -> None:
         """Raises TemplateRefused for a template that does not write the style's messages."""
         self._template, self._style, self._markers = template, style, markers
-        self.opening = self._rendered(opening=True)
+        self.opening = self._render(opening=True)
+        # between two calls: markers that stand there end no turn
         self.several, within = self._within_calls()
-        alone, followed = _behind(_MARK, self._rendered(self._called())), self._followed(_RESULT, TOOL_NAME)
+        alone, followed = _behind(_MARK, self._render(self._call_turn())), self._text_after_call(_RESULT, TOOL_NAME)
         if _RESULT not in followed:
             raise TemplateRefused("it drops the results of tools")
+        # the end of a turn that calls a tool: by what stands behind the call when nothing follows, and when a result does
         self.call_end = self._end(alone, followed, within) or end_of_text
+        # the end of an answer, in the same way: last, and before another question
         turn = self._style.turn(_MARK, ())
-        ending = _behind(_MARK, self._rendered(turn))
+        ending = _behind(_MARK, self._render(turn))
         self.endings = frozenset(self._unlike(within, ending))
-        self.answer_end = self._end(ending, _behind(_MARK, self._rendered(turn, _QUESTION)), within) or end_of_text
+        self.answer_end = self._end(ending, _behind(_MARK, self._render(turn, _QUESTION)), within) or end_of_text
+        # observations: they begin behind the end of the turn, or where two renderings part if no end stands there
         self._end_inside = self.call_end if self.call_end in followed else self._end("", followed, within)
         self._shared = commonprefix([alone.rstrip(), followed])
-        self.names_tools = followed != self._followed(_RESULT, "another8")
+        self.names_tools = followed != self._text_after_call(_RESULT, "another8")
 
     @property
     def thinks_first(self) -> bool:
         """The opening has begun a thought, which the model goes on with."""
         return bool(re.search(r"<think>\s*\Z", self.opening))
 
-    def written(self, text: str, calls: Sequence[ToolRequest]) -> str:
+    def write(self, text: str, calls: Sequence[ToolRequest]) -> str:
         """A turn, from behind its opening to its end. Raises TemplateRefused."""
-        body = self._body(self._rendered(self._style.turn(text, calls)))
-        return _ended(body, self.call_end if calls else self.answer_end)
+        body = self._body(self._render(self._style.turn(text, calls)))
+        return _end_with(body, self.call_end if calls else self.answer_end)
 
-    def joined(self, calls: str) -> str:
+    def join(self, calls: str) -> str:
         """A turn of several calls that are written already. Raises TemplateRefused."""
-        body = self._body(self._rendered(self._style.turn(calls, ())))
-        return _ended(body.rpartition(self.answer_end)[0] or body, self.call_end)
+        body = self._body(self._render(self._style.turn(calls, ())))
+        return _end_with(body.rpartition(self.answer_end)[0] or body, self.call_end)
 
-    def observed(self, result: str, tool: str, with_end: bool) -> str:
+    def write_observation(self, result: str, tool: str, with_end: bool) -> str:
         """What follows a turn that called ``tool``: the observation and the opening of the next turn; with the end of the
         turn where that was cut off. Raises TemplateRefused."""
-        followed = self._followed(result, tool)
+        followed = self._text_after_call(result, tool)
         if not self._end_inside:
             return followed[len(self._shared) :]
         at = followed.index(self._end_inside)
         return followed[at if with_end else at + len(self._end_inside) :]
 
-    def _rendered(self, *messages: Mapping[str, Any], opening: bool = False) -> str:
+    def _render(self, *messages: Mapping[str, Any], opening: bool = False) -> str:
         chat, tools = self._style.prompt([_QUESTION], [TOOL])
-        return self._template.rendered([*chat, *messages], tools, opening)
+        return self._template.render([*chat, *messages], tools, opening)
 
-    def _called(self, *marks: str, tool: str = TOOL_NAME) -> dict[str, Any]:
+    def _call_turn(self, *marks: str, tool: str = TOOL_NAME) -> dict[str, Any]:
         return self._style.turn("", [ToolRequest(tool, {"query": mark}) for mark in marks or (_MARK,)])
 
-    def _followed(self, result: str, tool: str) -> str:
+    def _text_after_call(self, result: str, tool: str) -> str:
         """What stands behind the mark, to the opening of the next turn."""
-        turn, observation = self._called(tool=tool), self._style.observation(result, tool)
-        return _behind(_MARK, self._rendered(turn, observation, opening=True))
+        turn, observation = self._call_turn(tool=tool), self._style.observation(result, tool)
+        return _behind(_MARK, self._render(turn, observation, opening=True))
 
     def _within_calls(self) -> tuple[bool, frozenset[str]]:
         """Whether there may be several calls, and the markers between two, none of which ends a turn."""
         try:
-            rendered = self._rendered(self._called(_MARK, _SECOND))
+            rendered = self._render(self._call_turn(_MARK, _SECOND))
         except TemplateRefused:
             return False, frozenset()
-        first, found, _ = _behind(_MARK, rendered).partition(_SECOND)
-        return bool(found), frozenset(self._markers(first)) if found else frozenset()
+        first, second, _ = _behind(_MARK, rendered).partition(_SECOND)
+        return bool(second), frozenset(self._markers(first)) if second else frozenset()
 
     def _end(self, alone: str, followed: str, within: frozenset[str]) -> str:
         """The last marker that a template writes behind a turn whatever comes next, or behind the last turn of a chat, or
@@ -121,12 +125,12 @@ class Turns:
 
 
 def _behind(mark: str, rendered: str) -> str:
-    _, found, rest = rendered.partition(mark)
-    if not found:
+    _, separator, rest = rendered.partition(mark)
+    if not separator:
         raise TemplateRefused("it drops tool calls, or what the assistant says")
     return rest
 
 
-def _ended(body: str, end: str) -> str:
+def _end_with(body: str, end: str) -> str:
     at = body.rfind(end)
     return (body[:at] if at >= 0 else body.rstrip()) + end

@@ -9,8 +9,9 @@ from django.core.management.base import CommandParser
 from rich.table import Table
 
 from rl.base.errors import GateRejected, NotEnoughData, UsageError
-from rl.evaluation import artifact, choosing
 from rl.evaluation import evaluate as evaluation
+from rl.evaluation import exported_file
+from rl.evaluation.held_out import latest_training_set
 from rl.evaluation.lm_eval import results as lm_eval_results
 from rl.evaluation.lm_eval import task as lm_eval_task
 from rl.evaluation.own_pairs import read_pairs
@@ -18,6 +19,7 @@ from rl.management.base import RatchetCommand
 from rl.management.output import require_writable, write_document
 from rl.management.tables import LABELS, evaluation_document, evaluation_table, models_table, report_tables
 from rl.models import Agent, Deployment, Evaluation, ModelVersion
+from rl.versions.versions import find_version
 
 
 class Command(RatchetCommand):
@@ -52,14 +54,14 @@ class Command(RatchetCommand):
             self._told(evaluation_document(row), evaluation_table(row), options["output"])
 
     def _of_weights(self, agent: Agent, options: dict[str, Any]) -> Evaluation:
-        version = choosing.find_version(agent, options["version_name"])
-        rows = choosing.latest_training_set(agent, version)
+        version = find_version(agent, options["version_name"])
+        rows = latest_training_set(agent, version)
         return evaluation.evaluate(version, rows, self.report, **_how(options))
 
     def _of_file(self, agent: Agent, options: dict[str, Any]) -> Evaluation:
-        version = choosing.find_version(agent, options["version_name"])
-        file = artifact.exported(version, options["quantization"] or agent.export_quantization)
-        if row := artifact.judge(version, file, choosing.latest_training_set(agent, version), self.report):
+        version = find_version(agent, options["version_name"])
+        file = exported_file.find_file(version, options["quantization"] or agent.export_quantization)
+        if row := exported_file.judge(version, file, latest_training_set(agent, version), self.report):
             return row
         raise NotEnoughData(f"the file of {version} cannot be judged; the log above says why")
 
@@ -68,7 +70,7 @@ class Command(RatchetCommand):
         if options["checkpoint"]:
             measured, learned = Path(options["checkpoint"]).expanduser(), None
         else:
-            measured = learned = choosing.find_version(agent, options["version_name"])
+            measured = learned = find_version(agent, options["version_name"])
         if options["test_data"]:
             rows = read_pairs(Path(options["test_data"]).expanduser(), learned, Deployment.champion(agent))
             return evaluation.evaluate_pairs(agent, measured, rows, self.report, **_how(options))

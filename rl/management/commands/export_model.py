@@ -9,12 +9,12 @@ from django.core.management.base import CommandParser
 
 from rl.base.errors import UsageError
 from rl.config.levels import LEVELS
-from rl.evaluation.choosing import find_version
 from rl.export import EXPORTERS, release
 from rl.management.base import RatchetCommand
 from rl.models import Agent, Deployment
 from rl.runs import exporter
 from rl.serving.deploy import deploy, file_name, require_target
+from rl.versions.versions import find_version
 
 
 class Command(RatchetCommand):

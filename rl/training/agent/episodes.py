@@ -2,6 +2,9 @@
 
 What the model said is never rendered again: an episode is one growing list of token ids, and what the environment adds in
 between is marked, so that a loss can leave it out.
+
+    prompt_ids   ids: turn 1, observation 1, turn 2, ...   each (t) tokens; ``own`` and ``log_probs`` are (t) as well
+                 own:  1 ... 1    0 ... 0     1 ... 1
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ Speak = Callable[["Sequence[Play]"], list[Ids]]
 class Play:
     """An episode under way."""
 
-    place: int
+    number: int
     """In the crew."""
     task: Mapping[str, Any]
     opening: Opening
@@ -60,7 +63,7 @@ class Play:
         self.ids += ids
         self.own += [0] * len(ids)
         if self.log_probs:
-            self.log_probs += [0.0] * len(ids)
+            self.log_probs += [0.0] * len(ids)  # masked, so any number will do
 
     def end(self, reason: str, reward: float | None, success: bool = False) -> None:
         self.done, self.reason, self.reward, self.success = True, reason, reward, success
@@ -95,11 +98,12 @@ class Stage:
         """One episode of each task, to its end. Raises what ``speak`` and the crew raise; a world that breaks is the end of
         its episode, without a reward."""
         plays = [
-            Play(place, task, opening)
-            for place, (task, opening) in enumerate(zip(tasks, self.crew.begin(tasks), strict=True))
+            Play(number, task, opening)
+            for number, (task, opening) in enumerate(zip(tasks, self.crew.begin(tasks), strict=True))
         ]
         for play in plays:
             self._open(play)
+        # turns: all episodes that go on take theirs together, so the batch shrinks as they end
         while active := [play for play in plays if not play.done]:
             self._turn(active, speak)
         return plays
@@ -112,16 +116,18 @@ class Stage:
         self._require_room(play)
 
     def _turn(self, active: Sequence[Play], speak: Speak) -> None:
+        # policy: one batch of turns
         for play, ids in zip(active, speak(active), strict=True):
             play.say(ids)
-        actions = {play.place: self.chat.action(play.last, play.opening.tools) for play in active}
+        # world: what each turn calls is done in all environments at once
+        actions = {play.number: self.chat.action(play.last, play.opening.tools) for play in active}
         moves = self.crew.act(actions)
         for play in active:
-            self._see(play, moves[play.place])
+            self._see(play, moves[play.number])
 
     def _see(self, play: Play, move: Move) -> None:
-        said = self.chat.said(play.last)
-        play.turns.append(Turn(said, move.calls, move.observation, len(play.last)))
+        text = self.chat.turn_text(play.last)
+        play.turns.append(Turn(text, move.calls, move.observation, len(play.last)))
         play.info = move.info
         if move.broken:
             play.end(move.broken, None)

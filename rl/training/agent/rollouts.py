@@ -1,4 +1,8 @@
-"""The episodes that an agent learns from, step by step, and those that measure it on held-out tasks."""
+"""The episodes that an agent learns from, step by step, and those that measure it on held-out tasks.
+
+Sizes: N prompts as TRL hands them over, each G times in a row, G episodes a group; t tokens of an episode behind its
+prompt.
+"""
 
 from __future__ import annotations
 
@@ -43,38 +47,42 @@ class Rollouts:
         self._broken = 0
 
     def __call__(self, prompts: Sequence[str], trainer: GRPOTrainer) -> dict[str, Any]:
+        # N episodes of this process, which begin at ``first`` among those of all processes
         rows = [self._rows[int(prompt)] for prompt in prompts]
         plays = self._stage.play([json.loads(row["task"]) for row in rows], partial(_speak, trainer))
         first = trainer.accelerator.process_index * len(prompts)  # a group may lie in several processes
         step = trainer.state.global_step
         self._tell(
             [
-                play.episode(self._environment, split="train", step=step, sample=place % self._size)
-                for place, play in enumerate(plays, start=first)
+                play.episode(self._environment, split="train", step=step, sample=number % self._size)
+                for number, play in enumerate(plays, start=first)
             ]
         )
         return self._as_trl_wants(plays, [row["prompt_ids"] for row in rows], trainer.processing_class.eos_token_id)
 
     def _tell(self, episodes: Sequence[Episode]) -> None:
         """Those of all processes. Raises TrainingFailed where the world is broken for good."""
-        whole = processes.gathered([episode.as_document() for episode in episodes])
-        tell(self._report, whole)
-        self._broken = self._broken + 1 if all(one["reward"] is None for one in whole) else 0
+        documents = processes.gather_items([episode.as_document() for episode in episodes])
+        tell(self._report, documents)
+        self._broken = self._broken + 1 if all(document["reward"] is None for document in documents) else 0
         if self._broken >= MOST_BROKEN:
             raise TrainingFailed(
-                f"no episode of the last {MOST_BROKEN} steps could be played; the last one: {whole[-1]['reason']}"
+                f"no episode of the last {MOST_BROKEN} steps could be played; the last one: {documents[-1]['reason']}"
             )
 
     def _as_trl_wants(self, plays: Sequence[Play], prompts: Sequence[Ids], end: int) -> dict[str, Any]:
+        """Lists of N; ids, mask and log-probabilities of an episode are (t) each."""
         for play, prompt in zip(plays, prompts, strict=True):
             play.prompt_ids = play.prompt_ids or prompt
             if not play.ids:  # it broke before its first turn, and TRL needs a token
                 play.say([end])
                 play.log_probs = [0.0]
+        # with log-probabilities of the generator TRL corrects for how it differs from the model that trains
         known = all(len(play.log_probs) == len(play.ids) for play in plays)
         return {
             "prompt_ids": [play.prompt_ids for play in plays],
             "completion_ids": [play.ids for play in plays],
+            # mask: the model's tokens; none of an episode without a reward, so that not even the KL term acts on it
             "env_mask": [play.own if play.reward is not None else [0] * len(play.ids) for play in plays],
             "logprobs": [play.log_probs for play in plays] if known else None,
             REWARD: [play.reward for play in plays],
@@ -84,10 +92,10 @@ class Rollouts:
 
 
 def _speak(trainer: GRPOTrainer, plays: Sequence[Play]) -> list[Ids]:
-    said, log_probs = trainer._generate_single_turn([play.context for play in plays], None, {}, 1)
-    for play, found in zip(plays, log_probs or (), strict=False):
-        play.log_probs += found
-    return list(said)
+    turns, log_probs = trainer._generate_single_turn([play.context for play in plays], None, {}, 1)
+    for play, of_play in zip(plays, log_probs or (), strict=False):
+        play.log_probs += of_play
+    return list(turns)
 
 
 def episode_reward(
@@ -98,10 +106,10 @@ def episode_reward(
     **others: Any,
 ) -> list[float | None]:
     """As TRL calls it."""
-    whole = [place for place, reward in enumerate(reward_of_episode) if reward is not None]
-    if whole:
-        log_metric(f"{COMPONENT}success", fmean(solved[place] for place in whole))
-        log_metric(f"{COMPONENT}turns", fmean(turns[place] for place in whole))
+    judged = [number for number, reward in enumerate(reward_of_episode) if reward is not None]
+    if judged:
+        log_metric(f"{COMPONENT}success", fmean(solved[number] for number in judged))
+        log_metric(f"{COMPONENT}turns", fmean(turns[number] for number in judged))
     return list(reward_of_episode)
 
 
@@ -124,18 +132,18 @@ class HeldOutTasks(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        if state.global_step == 0 and (measured := self._measured(state)):
+        if state.global_step == 0 and (metrics := self._measure(state)):
             with suppress(Interrupted):
-                self._report("step", {"step": 0, "total_steps": state.max_steps, "metrics": measured})
+                self._report("step", {"step": 0, "total_steps": state.max_steps, "metrics": metrics})
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         if state.global_step % self._every == 0 or state.global_step == state.max_steps:
-            for name, value in self._measured(state).items():
+            for name, value in self._measure(state).items():
                 self._trainer._metrics["train"][f"{COMPONENT}{name}"].append(value)
 
-    def _measured(self, state: TrainerState) -> dict[str, float]:
+    def _measure(self, state: TrainerState) -> dict[str, float]:
         """In the first process, while the others wait. Empty where no task could be played."""
-        solved = processes.gathered(self._play(state.global_step) if processes.is_first() else [])
+        solved = processes.gather_items(self._play(state.global_step) if processes.is_first() else [])
         return {HELD_OUT: fmean(solved)} if solved else {}
 
     def _play(self, step: int) -> list[float]:

@@ -58,8 +58,8 @@ def _with_tools(start: Start, stage: Stage) -> Iterator[tuple[Mapping[str, Any],
     assert isinstance(config, AgentConfig)  # noqa: S101  the method's own
     rows = read_training_rows(start.job.train_rows, "agent")
     if environment_class(EnvironmentSettings(**config.environment).type).tools_of_tasks:
-        while some := list(islice(rows, TOGETHER)):
-            yield from zip(some, _tools(stage, some), strict=True)
+        while batch := list(islice(rows, TOGETHER)):
+            yield from zip(batch, _tools(stage, batch), strict=True)
         return
     shared: list[Schemas] = []
     for row in rows:
@@ -76,7 +76,7 @@ def _tools(stage: Stage, rows: Sequence[Mapping[str, Any]]) -> list[Schemas]:
     return [opening.tools for opening in openings]
 
 
-def demonstrated(
+def demonstrate(
     rows: Dataset, stage: Stage, settings: EnvironmentSettings, report: Report
 ) -> Iterator[PromptAndAnswer]:
     """The turns of the solutions that the environment knows and that earn its reward, each after what came before it.
@@ -84,18 +84,20 @@ def demonstrated(
     Nothing is played before the first is asked for. Raises NotEnoughData where there is none.
     """
     environment = replace(settings, tools={}).build()
+    # solutions: scripts of actions, from the environment itself
     known = [
         (task, script) for row in iter(rows) if (script := environment.demonstration(task := json.loads(row["task"])))
     ]
-    found = 0
+    solved = 0
     for start in range(0, len(known), TOGETHER):
         part = known[start : start + TOGETHER]
+        # played by heart: only what earns the reward is imitated
         policy = partial(by_heart, stage, [script for _, script in part])
         for play in stage.play([task for task, _ in part], policy):
-            found += play.success
+            solved += play.success
             yield from turns_of(play) if play.success else ()
         report("step", {"step": min(start + TOGETHER, len(known)), "total_steps": len(known), "metrics": {}})
-    if not found:
+    if not solved:
         raise NotEnoughData(
             f"there is no solution to imitate: {len(known)} of {len(rows)} tasks have one, and none earned the reward"
         )
@@ -103,15 +105,16 @@ def demonstrated(
 
 def by_heart(stage: Stage, scripts: Sequence[Sequence[Action]], plays: Sequence[Play]) -> list[Ids]:
     """Who is asked for more than the script has says its last line again."""
-    return [stage.chat.turn_ids(scripts[play.place][: len(play.turns) + 1][-1]) for play in plays]
+    return [stage.chat.turn_ids(scripts[play.number][: len(play.turns) + 1][-1]) for play in plays]
 
 
 def turns_of(play: Play) -> Iterator[PromptAndAnswer]:
     """What the model said in each turn, after all that came before it."""
+    # a turn is a run of ones in ``own``; the 0 that is appended ends the last one
     begin = 0
-    for place, own in enumerate([*play.own, 0]):
-        before = play.own[place - 1] if place else 0
+    for position, own in enumerate([*play.own, 0]):
+        before = play.own[position - 1] if position else 0
         if own and not before:
-            begin = place
+            begin = position
         elif before and not own:
-            yield play.prompt_ids + play.ids[:begin], play.ids[begin:place]
+            yield play.prompt_ids + play.ids[:begin], play.ids[begin:position]

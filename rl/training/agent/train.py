@@ -1,11 +1,15 @@
 """Multi-turn GRPO (Shao et al., 2024) of an agent that calls tools, by TRL's GRPOTrainer.
 
-A group is several episodes of one task. The reward of an episode is its environment's; its advantage is (its reward - the
-mean of its group) / the standard deviation of the group. TRL's ``rollout_func`` hands in the episodes (agent_rollouts.py):
-its own support for environments would call the tools of a batch one after the other. The loss is on the tokens that the
-model said; what the environment added is masked. An episode whose world broke has no reward, and is left out of its group.
+Rows: of the kind "agent", with ``task``, what the environment makes an episode of, and ``prompt``, its first messages.
 
-As in grpo.py a step holds whole groups and begins with fresh episodes, so every step is on policy, and resumes.
+A group is several episodes of one task. The reward of an episode is its environment's; its advantage is (its reward -
+the mean of its group) / the standard deviation of the group. What is maximised is grpo.py's, over the tokens that the
+model said; what the environment added is masked. An episode whose world broke has no reward: it is left out of its
+group, and masked.
+
+Departs from TRL as grpo.py does, so every step holds whole groups, is on policy, and resumes; and the episodes come in
+by ``rollout_func`` (rollouts.py): TRL's own support for environments would call the tools of a batch one after the
+other.
 """
 
 from __future__ import annotations
@@ -33,11 +37,11 @@ from rl.lm.lengths import Limits
 from rl.training import fitting
 from rl.training.agent.episodes import Stage
 from rl.training.agent.rollouts import HeldOutTasks, Rollouts, episode_reward
-from rl.training.agent.rows import demonstrated, task_rows
+from rl.training.agent.rows import demonstrate, task_rows
 from rl.training.alive import Alive
 from rl.training.grpo import require_gpu_of_vllm, trainer_of, whole_groups
-from rl.training.preparing import Start, prepared
-from rl.training.warm_up import warmed_up
+from rl.training.preparing import Start, prepare
+from rl.training.warm_up import warm_up
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:
@@ -49,11 +53,14 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     loading.use_device(config.device)
     _require_possible(config)
     alive = Alive(report)
-    with prepared(job, report) as start, _stage(start, config, alive) as stage:
+    with prepare(job, report) as start, _stage(start, config, alive) as stage:
+        # rows: the tasks whose first messages leave room for a turn
         rows, lengths = task_rows(start, stage)
         config = whole_groups(config, len(rows), report)
-        model = warmed_up(start, demonstrated(rows, stage, settings_of(config), report))
+        # policy: has imitated the environment's own solutions first, if the job asks for it
+        model = warm_up(start, demonstrate(rows, stage, settings_of(config), report))
         stop_at(model, stage.chat.end_ids)
+        # episodes: played by the model in training, within each step
         rollouts = Rollouts(stage, rows, config, processes.reporter(report))
         trainer = trainer_of(
             start,

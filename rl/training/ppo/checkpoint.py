@@ -69,7 +69,7 @@ class Checkpoints:
 
     def load(self, path: Path, progress: Progress) -> None:
         """Weights, optimiser and ``progress`` become those of the checkpoint."""
-        with loading.told_as(TrainingFailed, f"the checkpoint {path} does not fit this training"):
+        with loading.errors_as(TrainingFailed, f"the checkpoint {path} does not fit this training"):
             self._load(path, progress)
 
     def _load(self, path: Path, progress: Progress) -> None:

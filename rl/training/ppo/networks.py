@@ -9,6 +9,9 @@ Where all weights are trained the policy is a model of its own, and the other tw
 A head on the policy's own hidden states would save a forward pass, but then the value's loss would pull at the policy;
 with an adapter of its own it cannot. Dropout is off everywhere: else the ratio of new to old probabilities would differ
 from 1 before anything has been learned.
+
+Shapes: B answers, P tokens of the longest prompt, T of the longest answer, V tokens in the vocabulary, H hidden
+features.
 """
 
 from __future__ import annotations
@@ -34,7 +37,8 @@ POLICY, VALUE = "default", "value"
 
 @dataclass(frozen=True, slots=True)
 class Sequences:
-    """Prompts with an answer each: P tokens of prompt, padded on the left, then T tokens of answer, padded on the right."""
+    """Prompts with an answer each: prompts padded on the left, then answers padded on the right, so that every answer begins
+    at the same column."""
 
     ids: Tensor
     """(B, P + T)"""
@@ -55,6 +59,7 @@ class Sequences:
         return Sequences(self.ids[rows], self.attention[rows], self.mask[rows])
 
     def inputs(self) -> dict[str, Any]:
+        # positions: counted from the first token of each prompt, not from the padding before it (B, P + T)
         positions = (self.attention.cumsum(dim=1) - 1).clamp(min=0)
         return {
             "input_ids": self.ids,
@@ -70,11 +75,13 @@ class Networks:
         if config.activation_checkpointing:
             base.gradient_checkpointing_enable()
         without_dropout = replace(config, lora_dropout=0.0)
+        # the frozen weights of value and reference, and of the policy too where it is an adapter
         frozen = deepcopy(base) if config.full else base
         self.shared: PeftModel = get_peft_model(frozen, fitting.lora(without_dropout), adapter_name=VALUE)
         if not config.full:
             self.shared.add_adapter(POLICY, fitting.lora(without_dropout))
         self.policy: PreTrainedModel | PeftModel = base if config.full else self.shared
+        # value head: (H) to one number, 0 for everything until it has learned
         self.head = Linear(base.config.get_text_config().hidden_size, 1, device=base.device)
         torch.nn.init.zeros_(self.head.weight)
         torch.nn.init.zeros_(self.head.bias)
@@ -91,7 +98,7 @@ class Networks:
         return [*self._weights_of(VALUE), *self.head.parameters()]
 
     def logits(self, sequences: Sequences, temperature: float) -> Tensor:
-        """(B, T, vocabulary) of the policy, at the answers' tokens."""
+        """(B, T, V) of the policy, each at the position that predicts a token of the answer."""
         self._use(POLICY)
         return self._logits(self.policy, sequences, temperature)
 
@@ -100,6 +107,8 @@ class Networks:
             return self._logits(self.shared, sequences, temperature)
 
     def _logits(self, model: torch.nn.Module, sequences: Sequences, temperature: float) -> Tensor:
+        # (B, T + 1, V): the last token of the prompt predicts the first of the answer; what the last one predicts is
+        # cut
         with self._cast():
             output = model(**sequences.inputs(), logits_to_keep=sequences.mask.shape[1] + 1)
         return output.logits[:, :-1].float() / temperature
@@ -109,7 +118,9 @@ class Networks:
         tokens = sequences.mask.shape[1]
         self._use(VALUE)
         with self._cast():
+            # (B, P + T, H), without the language-model head
             hidden = self.shared.get_base_model().base_model(**sequences.inputs()).last_hidden_state
+        # the states that predict the answer's tokens: (B, T, H) to (B, T, 1) to (B, T), 0 at padding
         return self.head(hidden[:, -tokens - 1 : -1].float()).squeeze(-1) * sequences.mask
 
     @torch.no_grad()
@@ -132,6 +143,7 @@ class Networks:
 
 
 def token_log_probs(logits: Tensor, tokens: Tensor) -> Tensor:
-    """(B, T) of logits (B, T, vocabulary)."""
+    """(B, T) of logits (B, T, V)."""
+    # log softmax at the token alone: its logit less the log of the sum over V, without a second tensor of (B, T, V)
     chosen = logits.gather(dim=-1, index=tokens.unsqueeze(-1)).squeeze(-1)
     return chosen - torch.logsumexp(logits, dim=-1)

@@ -27,12 +27,12 @@ class Prompts:
 
     def batch(self, number: int, size: int) -> list[dict[str, Any]]:
         """Rows of the training set, and their ``prompt_ids``."""
-        rows = [json.loads(self._row(place)["row"]) for place in range(number * size, (number + 1) * size)]
+        rows = [json.loads(self._row(position)["row"]) for position in range(number * size, (number + 1) * size)]
         encoded = encode(self._tokenizer, rows, len(rows), silent, ())
         return [{**row, "prompt_ids": ids["prompt_ids"]} for row, ids in zip(rows, encoded, strict=True)]
 
-    def _row(self, place: int) -> Any:
-        epoch, index = divmod(place, len(self._rows))
+    def _row(self, position: int) -> Any:
+        epoch, index = divmod(position, len(self._rows))
         return self._rows[self._order(epoch)[index]]
 
     def _order(self, epoch: int) -> list[int]:

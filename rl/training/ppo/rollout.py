@@ -1,4 +1,8 @@
-"""What PPO learns from in one batch: answers of the policy, their rewards, and what all three networks say of them."""
+"""What PPO learns from in one batch: answers of the policy, their rewards, and what all three networks say of them.
+
+Shapes: B answers of the batch, P tokens of the longest prompt, T of the longest answer. Until ``Collector`` has put the
+parts of all processes together, B and T are those of one process.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +52,9 @@ class Generator:
 
     def __call__(self, prompts: Sequence[list[int]], width: int, beat: Beat) -> Sequences:
         """``width``: tokens that the prompts are padded to."""
-        ids, attention = self._padded(prompts, width)
+        ids, attention = self._pad(prompts, width)
         self._networks.train(False)
+        # sampling: whole (B, P + T), its answers padded on the right behind their end
         whole = self._networks.generate(
             input_ids=ids,
             attention_mask=attention,
@@ -62,7 +67,7 @@ class Generator:
             pad_token_id=self._tokenizer.pad_token_id,
             stopping_criteria=StoppingCriteriaList([_BeatAtEachToken(beat)]),
         )
-        mask = self._until_the_end(whole[:, ids.shape[1] :])
+        mask = self._until_the_end(whole[:, ids.shape[1] :])  # (B, T)
         return Sequences(whole, torch.cat([attention, mask], dim=1), mask.float())
 
     def texts(self, sequences: Sequences) -> list[str]:
@@ -74,10 +79,11 @@ class Generator:
         return ~(self._is_end(sequences.answers) & sequences.mask.bool()).any(dim=1)
 
     def of_all_processes(self, own: Sequences) -> Sequences:
-        stacked, pad = processes.stacked, self._tokenizer.pad_token_id
-        return Sequences(stacked(own.ids, pad), stacked(own.attention), stacked(own.mask))
+        stack, pad = processes.stack_rows, self._tokenizer.pad_token_id
+        return Sequences(stack(own.ids, pad), stack(own.attention), stack(own.mask))
 
-    def _padded(self, prompts: Sequence[list[int]], width: int) -> tuple[Tensor, Tensor]:
+    def _pad(self, prompts: Sequence[list[int]], width: int) -> tuple[Tensor, Tensor]:
+        """Ids and attention, (B, P) each, padded on the left."""
         pad = self._tokenizer.pad_token_id
         ids = torch.tensor([[pad] * (width - len(prompt)) + prompt for prompt in prompts])
         attention = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
@@ -86,7 +92,7 @@ class Generator:
 
     def _until_the_end(self, answers: Tensor) -> Tensor:
         """(B, T): 1 up to the first end-of-turn token and at it."""
-        ended = self._is_end(answers).long().cumsum(dim=1)
+        ended = self._is_end(answers).long().cumsum(dim=1)  # ends so far, this token's included
         return (ended - self._is_end(answers).long() == 0).long()
 
     def _is_end(self, answers: Tensor) -> Tensor:
@@ -109,17 +115,22 @@ class Collector:
         self._networks, self._generator, self._scorer, self._config = networks, generator, scorer, config
 
     def __call__(self, rows: Sequence[Mapping[str, Any]], coefficient: float, beat: Beat) -> Rollout:
+        # P is the same in all processes, so that their answers can be stacked
         width = max(len(row["prompt_ids"]) for row in rows)
         rows = [rows[number] for number in processes.own_part(len(rows))]
+        # this process's part: answers, their scores, and what the networks say of them
         own = self._generator([row["prompt_ids"] for row in rows], width, beat)
-        found = processes.gathered(self._scored(rows, own, beat))
-        log_probs, reference, values = (processes.stacked(of) for of in self._judged(own, beat))
+        all_scores = processes.gather_items(self._score_all(rows, own, beat))
+        log_probs, reference, values = (processes.stack_rows(of) for of in self._run_networks(own, beat))
+        # whole batch: from here on B answers, the same in every process
         sequences = self._generator.of_all_processes(own)
-        scores = torch.tensor(_values(found), device=values.device)
+        scores = torch.tensor(_values(all_scores), device=values.device)  # (B,)
         unfinished = self._generator.is_unfinished(sequences)
+        # rewards (B, T): the KL penalty at each token, the score less the penalty for a missing end at the last one
         kl = ppo_math.token_kl(log_probs, reference, sequences.mask)
         penalised = scores - self._config.missing_eos_penalty * unfinished.float()
         rewards = ppo_math.token_rewards(penalised, kl, sequences.mask, coefficient)
+        # advantages and returns (B, T), against the values of before the update
         advantages, returns = ppo_math.generalised_advantages(
             rewards, values, sequences.mask, self._config.gamma, self._config.lam
         )
@@ -127,10 +138,10 @@ class Collector:
             sequences=sequences,
             log_probs=log_probs,
             values=values,
-            advantages=ppo_math.whitened(advantages, sequences.mask),
+            advantages=ppo_math.whiten(advantages, sequences.mask),
             returns=returns,
             metrics={
-                **_means(found),
+                **_means(all_scores),
                 "reward": float(scores.mean()),
                 "reward_std": float(scores.std(correction=0)),
                 "kl": float(kl.sum(dim=1).mean()),
@@ -141,9 +152,9 @@ class Collector:
             },
         )
 
-    def _scored(self, rows: Sequence[Mapping[str, Any]], sequences: Sequences, beat: Beat) -> list[AnswerScore]:
+    def _score_all(self, rows: Sequence[Mapping[str, Any]], sequences: Sequences, beat: Beat) -> list[AnswerScore]:
         texts, lengths = self._generator.texts(sequences), sequences.mask.sum(dim=1).int().tolist()
-        return [self._score(*one, beat) for one in zip(rows, texts, lengths, strict=True)]
+        return [self._score(*answer, beat) for answer in zip(rows, texts, lengths, strict=True)]
 
     def _score(self, row: Mapping[str, Any], answer: str, tokens: int, beat: Beat) -> AnswerScore:
         """An empty answer earns nothing."""
@@ -153,12 +164,13 @@ class Collector:
         return self._scorer(fresh_trace(row, answer, len(row["prompt_ids"]), tokens))
 
     @torch.no_grad()
-    def _judged(self, sequences: Sequences, beat: Beat) -> tuple[Tensor, Tensor, Tensor]:
+    def _run_networks(self, sequences: Sequences, beat: Beat) -> tuple[Tensor, Tensor, Tensor]:
         """Log-probabilities under the policy and the reference, and values: (B, T) each."""
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
         for rows in torch.arange(len(sequences)).split(processes.share(self._config.rows_a_pass)):
             beat()
             part = sequences[rows.to(sequences.ids.device)]
+            # log-probabilities (b, T) of the policy, then of the reference; the logits (b, T, V) are not kept
             logits = (network(part, self._config.temperature) for network in self._policies())
             policy, reference = (token_log_probs(of, part.answers) * part.mask for of in logits)
             parts.append((policy, reference, self._networks.values(part)))

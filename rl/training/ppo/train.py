@@ -1,10 +1,19 @@
 """Proximal policy optimisation (Schulman et al., 2017; Ziegler et al., 2019) of a language model: answer, reward, learn.
 
-Rows are of the kind "prompts". Each batch: the policy answers ``batch_size`` prompts; the agent's rewards or a reward
-model score the answers, less a penalty at each token for moving away from the base model; generalised advantage
-estimation says which tokens did better than the value network expected; some passes in mini-batches follow. The
-penalty's weight adapts to the divergence. Several processes share the answers of each batch and the rows of each
-mini-batch, each with whole copies of the networks.
+Rows: of the kind "prompts" (``prompt``, and details for the rewards). Each batch: the policy answers ``batch_size``
+prompts; the agent's rewards or a reward model score the answers, less a penalty at each token for moving away from the
+base model; generalised advantage estimation says which tokens did better than the value network expected; some passes
+in mini-batches follow. The penalty's weight adapts to the divergence. Several processes share the answers of each batch
+and the rows of each mini-batch, each with whole copies of the networks.
+
+Maximises the mean over answer tokens of min(q A, clip(q) A) - vf_coef (V - R)^2 / 2, where q is the token's probability
+over that when it was generated, A its whitened advantage, V the value and R the return of score and penalties
+(math.py).
+
+TRL 1.16 has no trainer of this method, so the loop is our own. It departs from the papers: policy, value and reference
+share one set of base weights (networks.py); gradients of policy and value are clipped apart; an answer that no reward
+applies to counts as the mean of the others; and what ``top_k`` and ``top_p`` cut off is not corrected for, q being of
+the temperature alone.
 
 The state of a training is what it is between two batches: a checkpoint holds that, and a stop while answers are made or
 rewarded goes back to it. All processes stop at the same place.
@@ -37,10 +46,10 @@ from rl.training.ppo.networks import Networks
 from rl.training.ppo.prompts import Prompts
 from rl.training.ppo.rollout import Collector, Generator, Rollout
 from rl.training.ppo.update import Updater
-from rl.training.preparing import prepared
+from rl.training.preparing import prepare
 
 KL_LIMIT = 10
-"""Times ``target_kl``: a divergence beyond it is no learning any more. Without a target MOST_KL is the limit."""
+"""Times ``target_kl``: beyond such a divergence nothing is learned any more. Without a target MOST_KL is the limit."""
 PATIENCE = 3
 """Batches in a row beyond the limit that end the training."""
 
@@ -56,7 +65,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     config = job.config
     assert isinstance(config, PPOConfig)  # noqa: S101  the method's own
     _require_whole_copies(config)
-    with prepared(job, report) as start:
+    with prepare(job, report) as start:
         rows, lengths = tokenised_prompts(start, config.max_new_tokens)
         prompts = Prompts(rows, start.tokenizer, int(config.seed))
         parts = _Parts(config, start.tokenizer, start.model(), scorer_of(job), prompts)
@@ -70,7 +79,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
 
 
 def _require_whole_copies(config: PPOConfig) -> None:
-    """Of the networks, in each process, with equally many answers."""
+    """Every process has whole networks, and equally many answers. Raises UsageError."""
     if processes.cuts_models():
         raise UsageError(
             "ppo keeps whole copies of its networks: use a configuration of accelerate without FSDP, DeepSpeed"
@@ -102,6 +111,7 @@ class _Loop:
     @classmethod
     def build(cls, parts: _Parts, output_dir: Path, scratch: Path, report: Report) -> _Loop:
         config = parts.config
+        # the adapters' first weights; every batch has seeds of its own later
         torch.manual_seed(int(config.seed))
         networks = Networks(parts.model, config)
         update = Updater(networks, config)
@@ -119,11 +129,12 @@ class _Loop:
 
     def run(self) -> None:
         while self.progress.step < self.steps:
+            # batch: answers, rewards and updates; then health, checkpoint and stop, in all processes at the same place
             metrics, stopped = self._batch()
             self._check(metrics)
             self.progress.step += 1
             self.progress.log.append(metrics)
-            stopped = processes.stopped_anywhere(stopped or self._told(metrics))
+            stopped = processes.stopped_anywhere(stopped or self._report_metrics(metrics))
             if stopped or self._is_time_to_save():
                 self.checkpoints.save(self.progress)
             if stopped:
@@ -131,9 +142,11 @@ class _Loop:
 
     def _batch(self) -> tuple[dict[str, float], Interrupted | None]:
         """What was measured, and whether it was asked to stop while it learned: then it is too late to go back."""
+        # answers and their rewards: until here a stop goes back to before this batch
         rollout = self._rollout()
         heart = _Heart(self._beat)
         self._seed("order")
+        # update of policy and value, then of the KL penalty's weight by the divergence that the answers had
         rate = _learning_rate(self.config, self.progress.step, self.steps)
         learned = self.update(rollout, rate, heart)
         self.progress.controller.update(rollout.metrics["kl"], len(rollout.sequences))
@@ -143,6 +156,7 @@ class _Loop:
     def _rollout(self) -> Rollout:
         rows = self.prompts.batch(self.progress.step, int(self.config.batch_size))
         heart = _Heart(self._beat, at_once=processes.count() == 1)
+        # answers: each process draws others, so each has a seed of its own
         self._seed(f"answers of process {processes.rank()}")
         try:
             rollout = self.collect(rows, self.progress.controller.coefficient, heart)
@@ -162,7 +176,7 @@ class _Loop:
         known = self.progress.log[-1] if self.progress.log else {}
         self.report("step", {"step": self.progress.step, "total_steps": self.steps, "metrics": known})
 
-    def _told(self, metrics: Mapping[str, float]) -> Interrupted | None:
+    def _report_metrics(self, metrics: Mapping[str, float]) -> Interrupted | None:
         try:
             self.report("step", {"step": self.progress.step, "total_steps": self.steps, "metrics": metrics})
         except Interrupted as stop:
@@ -179,17 +193,19 @@ class _Loop:
             if not math.isfinite(metrics[name]):
                 raise TrainingFailed(
                     f"the {name} became {metrics[name]} in batch {step}: lower learning_rate or max_grad_norm, "
-                    f"or train with precision fp32; {self._kept()}"
+                    f"or train with precision fp32; {self._describe_checkpoint()}"
                 )
+        # running away: a single batch far off may come back, several in a row do not
         limit = KL_LIMIT * self.config.target_kl or self.config.MOST_KL
         self.progress.diverging = self.progress.diverging + 1 if limit < metrics["kl"] else 0
         if self.progress.diverging >= PATIENCE:
             raise TrainingFailed(
                 f"the policy ran away from the base model: {metrics['kl']:.0f} nats an answer in batch {step}, more than "
-                f"{limit:g} in {PATIENCE} batches in a row; lower learning_rate or raise init_kl_coef; {self._kept()}"
+                f"{limit:g} in {PATIENCE} batches in a row; lower learning_rate or raise init_kl_coef; "
+                f"{self._describe_checkpoint()}"
             )
 
-    def _kept(self) -> str:
+    def _describe_checkpoint(self) -> str:
         newest = checkpoints.newest_complete(self.checkpoints.output_dir)
         return f"the last good checkpoint is {newest}" if newest else "there is no checkpoint yet"
 
@@ -212,6 +228,7 @@ class _Heart:
 
 def _learning_rate(config: PPOConfig, step: int, steps: int) -> float:
     """Rises to its peak, then falls as a cosine; never 0, because each batch has cost its answers."""
+    # linear over the share ``warmup_ratio`` of the steps, then half a cosine down to just above 0
     warmup = config.warmup_ratio * steps
     if step + 1 <= warmup:
         return config.learning_rate * (step + 1) / warmup

@@ -1,4 +1,9 @@
-"""Learning from one rollout: some passes over it in shuffled mini-batches."""
+"""Learning from one rollout: some passes over it in shuffled mini-batches.
+
+Minimises policy loss + vf_coef * value loss (math.py), each the mean over the tokens of a mini-batch, by AdamW without
+weight decay. Shapes: b answers of one forward pass, T tokens of the longest answer of the rollout, V tokens in the
+vocabulary.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +44,7 @@ class Updater:
             group["lr"] = learning_rate * group["scale"]
         sums: defaultdict[str, float] = defaultdict(float)
         updates = 0
+        # ppo_epochs passes over the same answers: the ratio starts at 1 and is clipped as the policy moves
         for rows in self._mini_batches(len(rollout.sequences)):
             for name, value in self._step(rollout, rows, beat).items():
                 sums[name] += value
@@ -52,16 +58,18 @@ class Updater:
     def _step(self, rollout: Rollout, rows: Tensor, beat: Beat) -> dict[str, float]:
         """Every process has the whole rollout, takes its share of the rows, and gets the gradient of all of them."""
         self.optimizer.zero_grad(set_to_none=True)
+        # tokens of the whole mini-batch: the denominator of every part's mean
         tokens = rollout.sequences.mask[rows.to(rollout.log_probs.device)].sum()
-        found = dict.fromkeys(_MEASURED, 0.0)
+        sums = dict.fromkeys(_MEASURED, 0.0)
         for part in self._own_passes(rows):
             beat()
             for name, value in self._backward(rollout, part.to(tokens.device), tokens).items():
-                found[name] += value
+                sums[name] += value
+        # gradients: summed over processes, then clipped for policy and value apart, then one step of both
         self._add_up_gradients()
         norm = self._clipped_norm(self._groups)
         self.optimizer.step()
-        return {**processes.totals(found), "grad_norm": norm}
+        return {**processes.totals(sums), "grad_norm": norm}
 
     def _own_passes(self, rows: Tensor) -> Iterator[Tensor]:
         own = rows[processes.rank() :: processes.count()]
@@ -78,22 +86,25 @@ class Updater:
         """``tokens``: of the whole mini-batch, so that its parts weigh as many tokens as they have."""
         sequences, config = rollout.sequences[rows], self._config
         share = float(sequences.mask.sum() / tokens)
-        logits = self._networks.logits(sequences, config.temperature)
-        log_probs = token_log_probs(logits, sequences.answers)
+        # policy: its backward pass comes before the value's forward pass, which switches the adapter
+        logits = self._networks.logits(sequences, config.temperature)  # (b, T, V)
+        log_probs = token_log_probs(logits, sequences.answers)  # (b, T)
         old, advantages = rollout.log_probs[rows], rollout.advantages[rows]
         policy = ppo_math.policy_loss(log_probs, old, advantages, sequences.mask, config.cliprange)
         (policy.loss * share).backward()
+        # entropy is only measured, not rewarded
         entropy = ppo_math.masked_mean(ppo_math.entropy(logits.detach()), sequences.mask)
-        values = self._networks.values(sequences)
+        # value: the same tokens under the other adapter
+        values = self._networks.values(sequences)  # (b, T)
         old_values, returns = rollout.values[rows], rollout.returns[rows]
         value = ppo_math.value_loss(values, old_values, returns, sequences.mask, config.cliprange_value)
         (config.vf_coef * value.loss * share).backward()
         loss = policy.loss + config.vf_coef * value.loss
-        found = (loss, policy.loss, value.loss, policy.fraction, value.fraction, entropy)
-        return {name: float(of.detach()) * share for name, of in zip(_MEASURED, found, strict=True)}
+        measures = (loss, policy.loss, value.loss, policy.fraction, value.fraction, entropy)
+        return {name: float(of.detach()) * share for name, of in zip(_MEASURED, measures, strict=True)}
 
     def _clipped_norm(self, groups: Sequence[list[Parameter]]) -> float:
-        """Of all gradients, before they were clipped. A limit of 0 is none."""
+        """The norm of all gradients, before they were clipped. A limit of 0 means none."""
         most = self._config.max_grad_norm or math.inf
         norms = [float(clip_grad_norm_(group, most)) for group in groups]
         return math.hypot(*norms)

@@ -26,49 +26,49 @@ def abstains(trace: TraceRecord) -> AnswerScore:
     return AnswerScore(None)
 
 
-def watched(agent: Agent, rows: list, score: Any = abstains, most: int = 12) -> Watch:
+def watch_of(agent: Agent, rows: list, score: Any = abstains, most: int = 12) -> Watch:
     return watch(agent, rows, lambda: score, most_tokens=most, **LENGTHS)
 
 
 @pytest.fixture
-def answered(agent, tiny_base, adapter) -> Any:
+def ask_models(agent, tiny_base, adapter) -> Any:
     def ask(rows: list, score: Any = abstains, weights: Any = adapter) -> Watch:
-        found = watched(agent, rows, score)
-        score_versions(str(tiny_base), {"base": None, "new": weights}, rows, also=found.speaker, **LENGTHS)
-        return found
+        watched = watch_of(agent, rows, score)
+        score_versions(str(tiny_base), {"base": None, "new": weights}, rows, also=watched.speaker, **LENGTHS)
+        return watched
 
     return ask
 
 
-def test_the_models_answer_while_they_are_loaded_for_their_scores(answered, tiny_base, adapter):
-    found = answered([TOO_LONG, *PAIRS])
-    guards = found.guards()
+def test_the_models_answer_while_they_are_loaded_for_their_scores(ask_models, tiny_base, adapter):
+    watched = ask_models([TOO_LONG, *PAIRS])
+    guards = watched.guards()
     assert guards.report["prompts"] == 3
-    rows = [row for row in found.rows if row["prompt_key"] != TOO_LONG["prompt_key"]]
+    rows = [row for row in watched.rows if row["prompt_key"] != TOO_LONG["prompt_key"]]
     expected = answer_versions(
-        str(tiny_base), {"base": None, "new": adapter}, rows, max_new_tokens=found.speaker.most["new"], **LENGTHS
+        str(tiny_base), {"base": None, "new": adapter}, rows, max_new_tokens=watched.speaker.most["new"], **LENGTHS
     )
     for name in ("base", "new"):
-        texts = [answer.text for answer in found.speaker.answers[name] if answer]
+        texts = [answer.text for answer in watched.speaker.answers[name] if answer]
         assert texts == [answer.text for answer in expected[name]]
     assert guards.report["models"]["current"] == guards.report["models"]["base"]
     assert {sample["answer"] for sample in guards.report["samples"]} == set(texts)
 
 
-def test_the_divergence_is_that_of_both_models_at_each_token(answered, tiny_base, adapter):
-    found = answered(PAIRS[:1])
+def test_the_divergence_is_that_of_both_models_at_each_token(ask_models, tiny_base, adapter):
+    watched = ask_models(PAIRS[:1])
     model, tokenizer = loading.load_base(str(tiny_base)).eval(), loading.load_tokenizer(str(tiny_base))
     prompt = tokenizer.apply_chat_template(PAIRS[0]["prompt"], add_generation_prompt=True)["input_ids"]
-    with torch.no_grad(), loading.adapted(model, adapter) as adapted:
-        said = adapted.generate(
-            input_ids=torch.tensor([prompt]), max_new_tokens=found.speaker.most["new"], do_sample=False
+    with torch.no_grad(), loading.with_weights(model, adapter) as adapted:
+        answer = adapted.generate(
+            input_ids=torch.tensor([prompt]), max_new_tokens=watched.speaker.most["new"], do_sample=False
         )[:, len(prompt) :]
-        whole = torch.tensor([[*prompt, *said[0].tolist()]])
+        whole = torch.tensor([[*prompt, *answer[0].tolist()]])
         new = adapted(input_ids=whole).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
         with adapted.disable_adapter():
             old = adapted(input_ids=whole).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
     expected = (new.exp() * (new - old)).sum(-1).mean().item()
-    assert found.speaker.divergence == pytest.approx(expected, rel=1e-3)
+    assert watched.speaker.divergence == pytest.approx(expected, rel=1e-3)
     assert expected > 0
 
 
@@ -77,51 +77,53 @@ def test_a_model_has_not_moved_from_itself_and_padding_changes_nothing(tiny_base
     sequences = [([5, 6, 7], [8, 9]), ([5], [6, 7, 8, 9, 10])]
     assert divergence(model, model, sequences) == pytest.approx(0, abs=1e-6)
     assert divergence(model, model, []) is None
-    with loading.adapted(model, adapter) as adapted:
+    with loading.with_weights(model, adapter) as adapted:
         together = divergence(model, adapted, sequences)
-        one, other = (divergence(model, adapted, [each]) for each in sequences)
-    assert together == pytest.approx((2 * one + 5 * other) / 7, rel=1e-4)
+        first, second = (divergence(model, adapted, [sequence]) for sequence in sequences)
+    assert together == pytest.approx((2 * first + 5 * second) / 7, rel=1e-4)
 
 
 def test_a_prompt_is_asked_once_and_no_more_than_sixteen_are(agent):
     rows = [pair(number, "Yes.", "No.") for number in range(1, 31) for _ in range(2)]
-    found, again = watched(agent, rows), watched(agent, rows[::-1])
-    assert len(found.rows) == PROMPTS
-    assert [row["prompt_key"] for row in found.rows] == [row["prompt_key"] for row in again.rows]
+    watched, again = watch_of(agent, rows), watch_of(agent, rows[::-1])
+    assert len(watched.rows) == PROMPTS
+    assert [row["prompt_key"] for row in watched.rows] == [row["prompt_key"] for row in again.rows]
 
 
 def test_pairs_get_the_details_that_are_stored_with_their_prompt(agent):
     Trace.objects.create(agent=agent, prompt=[], prompt_key="q1", response="", details={"format": "json"})
-    assert {row["prompt_key"]: row["details"] for row in watched(agent, PAIRS).rows} == {
+    assert {row["prompt_key"]: row["details"] for row in watch_of(agent, PAIRS).rows} == {
         "q1": {"format": "json"},
         "q2": {},
         "q4": {},
     }
 
 
-def test_a_format_that_the_agent_asks_for_is_checked(answered, agent):
+def test_a_format_that_the_agent_asks_for_is_checked(ask_models, agent):
     agent.answer_format = "json"
-    report = answered(PAIRS).guards().report
+    report = ask_models(PAIRS).guards().report
     [rail] = [rail for rail in report["rails"] if rail["name"] == "parse_error_rate"]
     assert rail["value"] == 0
     assert report["models"]["new"]["errors"]["parse"] == 1
 
 
-def test_rewards_are_compared_and_one_that_breaks_is_told_and_left_out(answered):
-    report = answered(PAIRS, lambda trace: AnswerScore(0.25)).guards().report
-    assert {name: each["reward"] for name, each in report["models"].items()} == dict.fromkeys(guarding.MODELS, 0.25)
+def test_rewards_are_compared_and_one_that_breaks_is_told_and_left_out(ask_models):
+    report = ask_models(PAIRS, lambda trace: AnswerScore(0.25)).guards().report
+    assert {name: of_model["reward"] for name, of_model in report["models"].items()} == dict.fromkeys(
+        guarding.MODELS, 0.25
+    )
 
     def breaks(trace: TraceRecord) -> AnswerScore:
         raise guarding.RewardFailed("vowels", "no")
 
-    broken = answered(PAIRS, breaks).guards().report
+    broken = ask_models(PAIRS, breaks).guards().report
     assert broken["rewards_broke"] == "reward vowels: no"
     assert broken["models"]["new"]["reward"] is None
 
 
-def test_without_a_prompt_to_ask_the_reason_is_told(agent, answered):
-    assert watched(agent, []).guards().report == {"skipped": "no prompts are held out"}
-    assert answered([TOO_LONG]).guards().report == {"skipped": "the held-out prompts leave no room for an answer"}
+def test_without_a_prompt_to_ask_the_reason_is_told(agent, ask_models):
+    assert watch_of(agent, []).guards().report == {"skipped": "no prompts are held out"}
+    assert ask_models([TOO_LONG]).guards().report == {"skipped": "the held-out prompts leave no room for an answer"}
 
 
 def test_a_broken_guard_rail_rejects_whatever_the_pairs_say():

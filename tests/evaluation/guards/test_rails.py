@@ -7,25 +7,27 @@ import pytest
 
 from rl.base.errors import UsageError
 from rl.config.guard_limits import GUARD_LIMITS, check_guard_limits, guard_limits
-from rl.evaluation.guards.rails import Rail, Said, broken_reason, rails
+from rl.evaluation.guards.rails import Answers, Rail, broken_reason, rails
 
 
-def said(lengths: int = 40, errors: dict[str, int] | None = None, reward: float | None = None, n: int = 16) -> Said:
+def answers(
+    lengths: int = 40, errors: dict[str, int] | None = None, reward: float | None = None, n: int = 16
+) -> Answers:
     """``errors``: how many answers have each kind."""
     kinds: list[list[str]] = [[] for _ in range(n)]
     for kind, count in (errors or {}).items():
-        for each in kinds[:count]:
-            each.append(kind)
-    return Said(["x" * lengths] * n, kinds, [reward] * n)
+        for of_answer in kinds[:count]:
+            of_answer.append(kind)
+    return Answers(["x" * lengths] * n, kinds, [reward] * n)
 
 
-def found(new: Said, current: Said | None = None, **given: Any) -> dict[str, Rail]:
+def all_rails(new: Answers, current: Answers | None = None, **given: Any) -> dict[str, Rail]:
     options = {"preferred": [], "kl": 0.1, "limits": GUARD_LIMITS, "has_format": True, **given}
-    return {rail.name: rail for rail in rails(new, current or said(), **options)}
+    return {rail.name: rail for rail in rails(new, current or answers(), **options)}
 
 
 def test_every_limit_has_its_rail_and_equal_versions_keep_to_all():
-    kept = found(said(reward=0.5), said(reward=0.5))
+    kept = all_rails(answers(reward=0.5), answers(reward=0.5))
     assert kept.keys() == GUARD_LIMITS.keys()
     assert not any(rail.broken for rail in kept.values())
     assert broken_reason(list(kept.values())) == ""
@@ -33,13 +35,13 @@ def test_every_limit_has_its_rail_and_equal_versions_keep_to_all():
 
 @pytest.mark.parametrize(("length", "broken"), [(19, True), (20, False), (80, False), (81, True)])
 def test_answers_may_not_get_far_longer_or_shorter(length, broken):
-    assert found(said(length))["length_ratio"].broken is broken
+    assert all_rails(answers(length))["length_ratio"].broken is broken
 
 
 def test_a_length_that_people_prefer_is_no_drift():
-    assert not found(said(300), preferred=[280, 320])["length_ratio"].broken
-    assert found(said(1000), preferred=[280, 320])["length_ratio"].broken
-    assert not found(said(0), said(0))["length_ratio"].broken
+    assert not all_rails(answers(300), preferred=[280, 320])["length_ratio"].broken
+    assert all_rails(answers(1000), preferred=[280, 320])["length_ratio"].broken
+    assert not all_rails(answers(0), answers(0))["length_ratio"].broken
 
 
 @pytest.mark.parametrize(
@@ -53,34 +55,34 @@ def test_a_length_that_people_prefer_is_no_drift():
     ],
 )
 def test_a_rate_breaks_with_two_answers_more_than_the_version_in_use_and_never_with_one(rail, kind):
-    assert not found(said(errors={kind: 1}))[rail].broken
-    assert found(said(errors={kind: 2}))[rail].broken
-    assert not found(said(errors={kind: 2}), said(errors={kind: 2}))[rail].broken
+    assert not all_rails(answers(errors={kind: 1}))[rail].broken
+    assert all_rails(answers(errors={kind: 2}))[rail].broken
+    assert not all_rails(answers(errors={kind: 2}), answers(errors={kind: 2}))[rail].broken
 
 
 def test_where_no_format_is_asked_there_is_nothing_to_tell():
-    rail = found(said(errors={"parse": 16}), has_format=False)["parse_error_rate"]
+    rail = all_rails(answers(errors={"parse": 16}), has_format=False)["parse_error_rate"]
     assert (rail.value, rail.broken, rail.text) == (None, False, "no format is asked of its answers")
 
 
 def test_a_loss_of_reward_breaks_beyond_the_limit_and_beyond_chance():
-    assert found(said(reward=0.40), said(reward=0.5))["reward_loss"].broken
-    assert not found(said(reward=0.46), said(reward=0.5))["reward_loss"].broken
-    mixed = Said(["x"] * 4, [[]] * 4, [0.0, 1.0, 0.0, 0.9])
-    other = Said(["x"] * 4, [[]] * 4, [1.0, 0.0, 1.0, 0.5])
-    assert not found(mixed, other)["reward_loss"].broken
-    assert found(said(), said())["reward_loss"].text == "no reward applies to its answers"
+    assert all_rails(answers(reward=0.40), answers(reward=0.5))["reward_loss"].broken
+    assert not all_rails(answers(reward=0.46), answers(reward=0.5))["reward_loss"].broken
+    mixed = Answers(["x"] * 4, [[]] * 4, [0.0, 1.0, 0.0, 0.9])
+    other = Answers(["x"] * 4, [[]] * 4, [1.0, 0.0, 1.0, 0.5])
+    assert not all_rails(mixed, other)["reward_loss"].broken
+    assert all_rails(answers(), answers())["reward_loss"].text == "no reward applies to its answers"
 
 
 @pytest.mark.parametrize(("kl", "broken"), [(None, False), (1.9, False), (2.1, True), (math.nan, True)])
 def test_a_version_may_not_move_far_from_its_base(kl, broken):
-    rail = found(said(), kl=kl)["kl_to_base"]
+    rail = all_rails(answers(), kl=kl)["kl_to_base"]
     assert rail.broken is broken
     assert rail.value is None or math.isfinite(rail.value)
 
 
 def test_the_reason_names_figure_limit_and_the_way_out():
-    reason = broken_reason(list(found(said(errors={"empty": 4}), kl=3.0).values()))
+    reason = broken_reason(list(all_rails(answers(errors={"empty": 4}), kl=3.0).values()))
     assert reason.startswith("2 guard rails are broken: empty_rate (empty: 4 of 16 answers, 0 of the version in use")
     assert "kl_to_base (3.00 nats a token from the base model, limit 2)" in reason
     assert "raise the limit in the agent's guard limits, or set it to null" in reason
@@ -88,8 +90,8 @@ def test_the_reason_names_figure_limit_and_the_way_out():
 
 def test_a_limit_of_null_switches_a_rail_off_and_another_replaces_the_default():
     limits = guard_limits({"kl_to_base": None, "empty_rate": 0.5})
-    assert "kl_to_base" not in found(said(), kl=99.0, limits=limits)
-    assert not found(said(errors={"empty": 4}), limits=limits)["empty_rate"].broken
+    assert "kl_to_base" not in all_rails(answers(), kl=99.0, limits=limits)
+    assert not all_rails(answers(errors={"empty": 4}), limits=limits)["empty_rate"].broken
 
 
 @pytest.mark.parametrize("value", [[], {"speed": 1}, {"empty_rate": 0}, {"empty_rate": True}, {"empty_rate": "1"}])

@@ -19,11 +19,11 @@ from django.core.management import CommandError, call_command
 from rl.base.errors import BadFile, TrainingFailed, UsageError
 from rl.base.records import silent
 from rl.evaluation.contest import Contest
-from rl.evaluation.guards.measure import skipped
+from rl.evaluation.guards.measure import skip
 from rl.evaluation.guards.rails import task_loss
 from rl.evaluation.lm_eval import run as lm_eval
 from rl.evaluation.lm_eval import task as lm_eval_task
-from rl.evaluation.lm_eval.results import ModelScore, TaskScores, compared, in_words, read
+from rl.evaluation.lm_eval.results import ModelScore, TaskScores, compare, in_words, read
 from rl.lm import loading
 from rl.models import Agent, Evaluation
 from tests.commands.environments import environment_of
@@ -68,28 +68,28 @@ def task(tmp_path: Path) -> Path:
 
 def right(model: Any, tokenizer: Any, question: Question) -> bool:
     """Whether the model finds the right choice the likeliest, by the sum of its tokens' log-probabilities."""
-    asked = tokenizer(question["question"])["input_ids"]
-    found = []
+    prompt_ids = tokenizer(question["question"])["input_ids"]
+    sums = []
     for choice in question["choices"]:
         whole = torch.tensor([tokenizer(f"{question['question']} {choice}")["input_ids"]])
         logs = model(input_ids=whole).logits[0, :-1].log_softmax(-1)
-        found.append(logs.gather(1, whole[0, 1:, None])[len(asked) - 1 :].sum().item())
-    return found.index(max(found)) == question["answer"]
+        sums.append(logs.gather(1, whole[0, 1:, None])[len(prompt_ids) - 1 :].sum().item())
+    return sums.index(max(sums)) == question["answer"]
 
 
 def questions(base: Path, adapter: Path) -> list[Question]:
     """Eight: the base model is right about all of them, and the adapter about two."""
     model, tokenizer = loading.load_base(str(base)).eval(), loading.load_tokenizer(str(base))
     words = ["Open Orders.", "Choose Track.", "It is late.", "We are sorry.", "Please wait.", "On the van.", "Call us."]
-    asked = [f"Where is {what}?" for what in ("my parcel", "the invoice", "your shop")]
+    texts = [f"Where is {what}?" for what in ("my parcel", "the invoice", "your shop")]
     pool = [
         {"question": question, "choices": list(choices), "answer": answer}
-        for question, choices, answer in product(asked, product(words, words), (0, 1))
+        for question, choices, answer in product(texts, product(words, words), (0, 1))
         if choices[0] < choices[1]
     ]
     with torch.no_grad():
         known = [question for question in pool if right(model, tokenizer, question)]
-        with loading.adapted(model, adapter) as adapted:
+        with loading.with_weights(model, adapter) as adapted:
             agreed = [question for question in known if right(adapted, tokenizer, question)]
     forgotten = [question for question in known if question not in agreed]
     return [*forgotten[:6], *agreed[:2]]
@@ -106,12 +106,13 @@ def test_a_version_that_forgets_a_task_is_rejected(
     )
     pair_set(agent, PAIRS)
     version_on(agent, tiny_base, adapter)
-    told = StringIO()
+    output = StringIO()
     with pytest.raises(CommandError) as error:
-        call_command("evaluate_model", "--agent", agent.name, "--lm-eval", str(task), stdout=told, verbosity=0)
+        call_command("evaluate_model", "--agent", agent.name, "--lm-eval", str(task), stdout=output, verbosity=0)
     assert error.value.returncode == 4
     assert (
-        "task parcels: acc 25.0% (standard error 16.4%), 100.0% (standard error 0.0%) in use, 8 rows" in told.getvalue()
+        "task parcels: acc 25.0% (standard error 16.4%), 100.0% (standard error 0.0%) in use, 8 rows"
+        in output.getvalue()
     )
     report = Evaluation.objects.get().report
     assert (report["task"]["new"], report["task"]["current"], report["task"]["rows"]) == (0.25, 1.0, 8)
@@ -121,46 +122,46 @@ def test_a_version_that_forgets_a_task_is_rejected(
     assert {file.name for file in task.parent.iterdir()} >= {"parcels.yaml", "parcels.jsonl"}
 
 
-def scored(values: str, metric: str = "acc") -> ModelScore:
+def score(values: str, metric: str = "acc") -> ModelScore:
     """One row a digit: 1 is right."""
     rows = {str(number): float(value) for number, value in enumerate(values)}
     return ModelScore("parcels", metric, sum(rows.values()) / len(rows), 0.1, rows)
 
 
-def lost(new: str, current: str) -> TaskScores:
-    return compared(scored(new), scored(current))
+def loss(new: str, current: str) -> TaskScores:
+    return compare(score(new), score(current))
 
 
 @pytest.mark.parametrize(
     ("new", "broken"), [("11111111", False), ("01111111", False), ("00011111", False), ("00001111", True)]
 )
 def test_a_loss_breaks_beyond_the_limit_and_beyond_chance(new, broken):
-    assert task_loss(lost(new, "11111111"), 0.02).broken is broken
-    assert not task_loss(lost(new, "11111111"), 0.6).broken
-    assert not task_loss(lost("11111111", new), 0.02).broken
+    assert task_loss(loss(new, "11111111"), 0.02).broken is broken
+    assert not task_loss(loss(new, "11111111"), 0.6).broken
+    assert not task_loss(loss("11111111", new), 0.02).broken
 
 
 def test_one_row_says_nothing_and_no_task_breaks_nothing():
-    assert not task_loss(lost("0", "1"), 0.02).broken
+    assert not task_loss(loss("0", "1"), 0.02).broken
     rail = task_loss(None, 0.02)
     assert (rail.value, rail.broken, rail.text) == (None, False, "no task was named")
 
 
 def test_where_no_answers_are_looked_at_the_task_still_rejects():
     agent = Agent()
-    assert "task_loss" in skipped("no prompts are held out", agent, lost("0000", "1111")).reason
-    assert skipped("no prompts are held out", agent, None).reason == ""
+    assert "task_loss" in skip("no prompts are held out", agent, loss("0000", "1111")).reason
+    assert skip("no prompts are held out", agent, None).reason == ""
     agent.guard_limits = {"task_loss": None}
-    assert skipped("no prompts are held out", agent, lost("0000", "1111")).reason == ""
+    assert skip("no prompts are held out", agent, loss("0000", "1111")).reason == ""
 
 
 def test_models_on_different_rows_are_not_compared():
     with pytest.raises(TrainingFailed, match="different rows of parcels"):
-        lost("01", "011")
+        loss("01", "011")
 
 
 @pytest.fixture
-def left(tmp_path: Path) -> Callable[..., Path]:
+def leave_files(tmp_path: Path) -> Callable[..., Path]:
     """What the harness leaves behind."""
 
     def leave(figures: dict[str, Any], rows: list[dict[str, Any]]) -> Path:
@@ -171,7 +172,7 @@ def left(tmp_path: Path) -> Callable[..., Path]:
     return leave
 
 
-def test_the_first_accuracy_is_read_with_the_rows_of_its_filter(left):
+def test_the_first_accuracy_is_read_with_the_rows_of_its_filter(leave_files):
     figures = {
         "alias": "parcels",
         "f1,none": 0.1,
@@ -183,28 +184,28 @@ def test_the_first_accuracy_is_read_with_the_rows_of_its_filter(left):
         {"doc_id": number, "filter": kind, "exact_match": number if kind == "strict" else 1}
         for number, kind in product(range(2), ("strict", "loose"))
     ]
-    found = read(left(figures, rows))
-    assert found == ModelScore("parcels", "exact_match", 0.5, None, {"0": 0.0, "1": 1.0})
+    model_score = read(leave_files(figures, rows))
+    assert model_score == ModelScore("parcels", "exact_match", 0.5, None, {"0": 0.0, "1": 1.0})
     shown = {"name": "parcels", "metric": "acc", "rows": 2, "new": 0.5, "new_stderr": None, "current": 1.0}
     words = "task parcels: acc 50.0%, 100.0% (standard error 0.0%) in use, 2 rows"
     assert in_words({**shown, "current_stderr": 0.0}) == words
 
 
-def test_results_without_an_accuracy_or_that_cannot_be_read_are_refused(left, tmp_path):
+def test_results_without_an_accuracy_or_that_cannot_be_read_are_refused(leave_files, tmp_path):
     with pytest.raises(TrainingFailed, match="task parcels has no accuracy; its metric_list needs one of acc"):
-        read(left({"f1,none": 0.1}, []))
+        read(leave_files({"f1,none": 0.1}, []))
     with pytest.raises(TrainingFailed, match="no results that can be read"):
-        read(left({"acc,none": 0.1}, [{"doc_id": 0, "filter": "none"}]))
+        read(leave_files({"acc,none": 0.1}, [{"doc_id": 0, "filter": "none"}]))
     with pytest.raises(TrainingFailed, match="no results that can be read"):
         read(tmp_path / "elsewhere")
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("task: [one, two]", "it has to describe one task"),
-        ("task: {", "it is no YAML"),
-        ("- task", "it is no mapping"),
+        ("task: {", "it is not YAML"),
+        ("- task", "it is not a mapping"),
         ("task: x\ninclude: ../base.yaml", "is not in the folder of the task"),
         ("task: x\ndataset_kwargs: {data_files: {test: /etc/passwd}}", "/etc/passwd is not in the folder of the task"),
         ("task: x\ndataset_kwargs: {data_files: [a.jsonl, ../b.jsonl]}", "is not in the folder of the task"),
@@ -212,10 +213,10 @@ def test_results_without_an_accuracy_or_that_cannot_be_read_are_refused(left, tm
         ("task: x\ninclude: within.yaml", "is not in the folder of the task"),
     ],
 )
-def test_a_task_names_one_task_and_files_of_its_own_folder(task, text, told):
+def test_a_task_names_one_task_and_files_of_its_own_folder(task, text, message):
     task.with_name("within.yaml").write_text("dataset_kwargs: {data_dir: ..}")
     task.write_text(text)
-    with pytest.raises(BadFile, match=told):
+    with pytest.raises(BadFile, match=message):
         lm_eval_task.check(str(task))
 
 
@@ -238,7 +239,7 @@ def test_without_the_package_it_is_said_how_to_get_it(settings, tmp_path):
     with pytest.raises(UsageError, match="pip install lm_eval==.*, or set LM_EVAL_PYTHON"):
         lm_eval.interpreter()
     settings.LM_EVAL_PYTHON = str(tmp_path)
-    with pytest.raises(UsageError, match="which is no program"):
+    with pytest.raises(UsageError, match="which is not a program"):
         lm_eval.interpreter()
 
 

@@ -13,9 +13,9 @@ import pytest
 from rl.base.records import AnswerScore, GeneratedAnswer, TraceRecord, silent
 from rl.config import GRPOConfig
 from rl.data_formatter.fresh import fresh_trace
-from rl.evaluation.choosing import latest_training_set
 from rl.evaluation.evaluate import evaluate, evaluate_checkpoint
-from rl.evaluation.measures import reward as rewarded
+from rl.evaluation.held_out import latest_training_set
+from rl.evaluation.measures import reward as reward_measure
 from rl.evaluation.torch.answering import answer_versions
 from rl.models import Agent, Deployment, ModelVersion, TrainingRun, TrainingSet
 from rl.rewards.base import BaseReward, RewardResult
@@ -40,13 +40,13 @@ def vowels(settings: Any) -> None:
     settings.CUSTOM_REWARDS = {"vowels": "tests.evaluation.measures.test_reward.Vowels"}
 
 
-def asked(number: int, words: int = 1) -> Row:
+def prompt_row(number: int, words: int = 1) -> Row:
     prompt = [{"role": "user", "content": f"Where is parcel {number}?" * words}]
     return {"prompt": prompt, "prompt_key": f"q{number}", "split_key": f"q{number}", "details": {}, "feedback": []}
 
 
-ROWS = [asked(number) for number in range(9)]
-TOO_LONG = asked(99, words=40)
+ROWS = [prompt_row(number) for number in range(9)]
+TOO_LONG = prompt_row(99, words=40)
 
 
 def held_out(agent: Agent, rows: list[Row], method: str = "prompts", digest: str = "0") -> TrainingSet:
@@ -82,7 +82,7 @@ def version_of(agent: Agent, name: str, base: Path, adapter: Path, learned_from:
 
 
 def mean_vowels(answers: list[GeneratedAnswer | None]) -> float:
-    return fmean(sum(letter in "aeiou" for letter in one.text) / len(one.text) for one in answers if one)
+    return fmean(sum(letter in "aeiou" for letter in answer.text) / len(answer.text) for answer in answers if answer)
 
 
 def test_the_answers_of_all_three_models_are_rewarded_and_compared(agent, data_dir, tiny_base, adapter, other_adapter):
@@ -102,8 +102,8 @@ def test_the_answers_of_all_three_models_are_rewarded_and_compared(agent, data_d
     assert evaluation.report["difference"]["value"] == pytest.approx(difference)
     assert evaluation.ratings_needed is None
     worst = evaluation.report["worst"]
-    assert [one["reward"] - one["reward_in_use"] for one in worst] == sorted(
-        one["reward"] - one["reward_in_use"] for one in worst
+    assert [example["reward"] - example["reward_in_use"] for example in worst] == sorted(
+        example["reward"] - example["reward_in_use"] for example in worst
     )
 
 
@@ -154,12 +154,12 @@ def test_no_more_than_200_prompts_are_asked_and_they_are_chosen_by_their_keys(mo
             seen.append(rows)
             return {name: [GeneratedAnswer("a", 1, 1)] * len(rows) for name in adapters}
 
-    monkeypatch.setattr(rewarded, "leaf", lambda path: Leaf)
-    contest = rewarded.Contest("base", Path("adapter"), None, 96, 8)
-    rows = [asked(number) for number in range(300)]
-    found = rewarded.earned(contest, rows, lambda trace: AnswerScore(1.0), silent)
-    rewarded.earned(contest, rows[::-1], lambda trace: AnswerScore(1.0), silent)
-    assert len(found.rows) == 200
+    monkeypatch.setattr(reward_measure, "leaf", lambda path: Leaf)
+    contest = reward_measure.Contest("base", Path("adapter"), None, 96, 8)
+    rows = [prompt_row(number) for number in range(300)]
+    earnings = reward_measure.compare(contest, rows, lambda trace: AnswerScore(1.0), silent)
+    reward_measure.compare(contest, rows[::-1], lambda trace: AnswerScore(1.0), silent)
+    assert len(earnings.rows) == 200
     assert seen[0] == seen[1]
 
 
@@ -169,16 +169,16 @@ def test_a_prompt_whose_answer_no_reward_applies_to_is_left_out_for_all(monkeypa
         def answer_versions(base, adapters, rows, **lengths):
             return {name: [GeneratedAnswer(f"{name}{n}", 1, 1) for n in range(len(rows))] for name in adapters}
 
-    monkeypatch.setattr(rewarded, "leaf", lambda path: Leaf)
-    contest = rewarded.Contest("base", Path("adapter"), ("other", Path("adapter")), 96, 8)
+    monkeypatch.setattr(reward_measure, "leaf", lambda path: Leaf)
+    contest = reward_measure.Contest("base", Path("adapter"), ("other", Path("adapter")), 96, 8)
     scorer = lambda trace: AnswerScore(None if trace.response == "current0" else 1.0)  # noqa: E731
-    found = rewarded.earned(contest, ROWS, scorer, silent)
-    assert (len(found.rows), found.unscored) == (8, 1)
-    assert found.answers["new"] == [f"new{number}" for number in range(1, 9)]
+    earnings = reward_measure.compare(contest, ROWS, scorer, silent)
+    assert (len(earnings.rows), earnings.unscored) == (8, 1)
+    assert earnings.answers["new"] == [f"new{number}" for number in range(1, 9)]
 
 
 def test_a_fresh_answer_is_rewarded_with_the_details_of_its_prompt():
-    trace = fresh_trace({**asked(1), "details": {"tests": [1]}}, "Here.", 3, 2)
+    trace = fresh_trace({**prompt_row(1), "details": {"tests": [1]}}, "Here.", 3, 2)
     assert (trace.details, trace.question, trace.tokens_in, trace.tokens_out) == (
         {"tests": [1]},
         "Where is parcel 1?",

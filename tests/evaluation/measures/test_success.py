@@ -14,7 +14,7 @@ from rl.base.records import silent
 from rl.environments.settings import EnvironmentSettings
 from rl.evaluation.contest import Contest
 from rl.evaluation.evaluate import evaluate, evaluate_checkpoint
-from rl.evaluation.measures import success as solved
+from rl.evaluation.measures import success as success_measure
 from rl.evaluation.torch.solving import solve_versions
 from rl.models import Agent, Deployment
 from tests.evaluation.measures.test_reward import ROWS, held_out
@@ -31,7 +31,7 @@ def contest(base: Path, adapter: Path, current: tuple[str, Path] | None = None) 
 
 
 def shares(episodes: dict[str, list[Any]]) -> dict[str, float]:
-    return {name: fmean(episode.success for episode in of_one) for name, of_one in episodes.items()}
+    return {name: fmean(episode.success for episode in of_model) for name, of_model in episodes.items()}
 
 
 @pytest.mark.django_db
@@ -89,32 +89,36 @@ def test_a_task_whose_world_broke_under_one_model_counts_for_none(tiny_base: Pat
     rows = [*HELD_OUT, task(9, broken=True)]
     fragile = EnvironmentSettings("tests.training.worlds:Fragile")
     config = CONFIG.with_overrides({"environment": asdict(fragile)})
-    found = solved.solved(contest(tiny_base, adapter), rows, config, silent)
-    assert (len(found.rows), found.unscored) == (9, 1)
-    assert "t9" not in [row["task"]["task_id"] for row in found.rows]
-    assert [len(of_one) for of_one in found.answers.values()] == [9, 9, 9]
+    earnings = success_measure.compare(contest(tiny_base, adapter), rows, config, silent)
+    assert (len(earnings.rows), earnings.unscored) == (9, 1)
+    assert "t9" not in [row["task"]["task_id"] for row in earnings.rows]
+    assert [len(of_model) for of_model in earnings.answers.values()] == [9, 9, 9]
 
 
 def test_a_version_in_use_on_another_base_model_is_tried_on_its_own(
     tiny_base: Path, adapter: Path, other_adapter: Path, tmp_path: Path
 ):
     other_base = Path(shutil.copytree(tiny_base, tmp_path / "other"))
-    found = solved.solved(contest(tiny_base, adapter, (str(other_base), other_adapter)), HELD_OUT, CONFIG, silent)
-    same = solved.solved(contest(tiny_base, adapter, (str(tiny_base), other_adapter)), HELD_OUT, CONFIG, silent)
-    assert found == same
-    assert found.answers["current"] != found.answers["base"]
-    assert found.answers["current"] != found.answers["new"]
+    earnings = success_measure.compare(
+        contest(tiny_base, adapter, (str(other_base), other_adapter)), HELD_OUT, CONFIG, silent
+    )
+    same = success_measure.compare(
+        contest(tiny_base, adapter, (str(tiny_base), other_adapter)), HELD_OUT, CONFIG, silent
+    )
+    assert earnings == same
+    assert earnings.answers["current"] != earnings.answers["base"]
+    assert earnings.answers["current"] != earnings.answers["new"]
 
 
 def test_without_tasks_no_model_is_loaded():
-    found = solved.solved(contest(Path("nowhere"), Path("nowhere")), [], CONFIG, silent)
-    assert (found.rows, found.unscored, found.mean("new")) == ([], 0, 0.0)
+    earnings = success_measure.compare(contest(Path("nowhere"), Path("nowhere")), [], CONFIG, silent)
+    assert (earnings.rows, earnings.unscored, earnings.mean("new")) == ([], 0, 0.0)
 
 
 def test_no_more_tasks_are_tried_than_answers_are_asked_for_and_their_order_does_not_matter(
     tiny_base: Path, adapter: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(solved, "MOST_PROMPTS", 4)
-    found = solved.solved(contest(tiny_base, adapter), HELD_OUT, CONFIG, silent)
-    assert len(found.rows) == 4
-    assert solved.solved(contest(tiny_base, adapter), HELD_OUT[::-1], CONFIG, silent) == found
+    monkeypatch.setattr(success_measure, "MOST_PROMPTS", 4)
+    earnings = success_measure.compare(contest(tiny_base, adapter), HELD_OUT, CONFIG, silent)
+    assert len(earnings.rows) == 4
+    assert success_measure.compare(contest(tiny_base, adapter), HELD_OUT[::-1], CONFIG, silent) == earnings

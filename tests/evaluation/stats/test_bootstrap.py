@@ -43,8 +43,8 @@ def test_too_little_has_no_interval(changes):
 
 
 def test_equal_changes_are_a_point():
-    found = bootstrap_interval([0.5] * 9)
-    assert (found.low, found.value, found.high) == (0.5, 0.5, 0.5)
+    interval = bootstrap_interval([0.5] * 9)
+    assert (interval.low, interval.value, interval.high) == (0.5, 0.5, 0.5)
 
 
 def test_two_thousand_resamples_of_five_hundred_prompts_take_well_under_a_second():

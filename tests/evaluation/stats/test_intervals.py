@@ -27,8 +27,8 @@ def scores(*prompts: str) -> list[PairScore]:
     return [PairScore(f"p{i}", chosen[letter], 0.0) for i, letters in enumerate(prompts) for letter in letters]
 
 
-def assert_interval(found: Interval, value: float, low: float, high: float) -> None:
-    assert (found.value, found.low, found.high) == pytest.approx((value, low, high), abs=5e-4)
+def assert_interval(interval: Interval, value: float, low: float, high: float) -> None:
+    assert (interval.value, interval.low, interval.high) == pytest.approx((value, low, high), abs=5e-4)
 
 
 def test_wilson_agrees_with_published_values():
@@ -59,8 +59,8 @@ def test_a_confidence_outside_zero_to_one_is_refused(confidence):
 @settings(deadline=None)
 @given(st.integers(1, 10_000), st.floats(0, 1), st.floats(0.5, 0.999))
 def test_wilson_holds_its_own_value(n, share, confidence):
-    found = wilson(share * n, n, confidence)
-    assert 0 <= found.low <= found.value <= found.high <= 1
+    interval = wilson(share * n, n, confidence)
+    assert 0 <= interval.low <= interval.value <= interval.high <= 1
 
 
 def test_prompts_and_not_pairs_are_the_units_of_accuracy():
@@ -105,9 +105,9 @@ def test_student_t_at_other_confidences():
 
 
 def test_the_mean_of_prompts_has_students_interval():
-    found = mean_interval({"a": [1.0], "b": [2.0, 4.0], "c": [5.0]})  # means 1, 3, 5: s = 2, t = 4.303
-    assert found is not None
-    assert_interval(found, 3.0, 3 - 4.302653 * 2 / math.sqrt(3), 3 + 4.302653 * 2 / math.sqrt(3))
+    interval = mean_interval({"a": [1.0], "b": [2.0, 4.0], "c": [5.0]})  # means 1, 3, 5: s = 2, t = 4.303
+    assert interval is not None
+    assert_interval(interval, 3.0, 3 - 4.302653 * 2 / math.sqrt(3), 3 + 4.302653 * 2 / math.sqrt(3))
 
 
 @pytest.mark.parametrize(
@@ -120,16 +120,16 @@ def test_a_mean_without_an_interval_is_none(values):
 
 def test_the_paired_interval_agrees_with_the_formula_worked_by_hand():
     # 24 prompts, 9 gained, 1 lost: p12 = 10/26, p21 = 2/26, difference 8/26, variance (12/26 - (8/26)^2) / 26.
-    found = difference_interval(PairedCounts(24, 9, 1))
+    interval = difference_interval(PairedCounts(24, 9, 1))
     half = 1.959964 * math.sqrt((12 / 26 - (8 / 26) ** 2) / 26)
-    assert_interval(found, 8 / 24, 8 / 26 - half, 8 / 26 + half)
+    assert_interval(interval, 8 / 24, 8 / 26 - half, 8 / 26 + half)
 
 
 def test_two_models_that_agree_everywhere_are_not_proven_equal():
-    found = paired_difference(scores(*["R"] * 10), scores(*["R"] * 10))
-    assert found.value == 0
-    assert found.low == pytest.approx(-found.high)
-    assert found.high > 0.2
+    interval = paired_difference(scores(*["R"] * 10), scores(*["R"] * 10))
+    assert interval.value == 0
+    assert interval.low == pytest.approx(-interval.high)
+    assert interval.high > 0.2
 
 
 def test_pairs_of_one_prompt_count_as_one_change():
@@ -151,12 +151,12 @@ def test_scores_of_different_pairs_are_refused(other):
 @given(st.integers(1, 500), st.floats(0, 1), st.floats(0, 1))
 def test_the_paired_interval_holds_its_own_value_and_turns_with_the_sign(n, share, direction):
     gained, lost = n * share * direction, n * share * (1 - direction)
-    found, turned = (
+    interval, turned = (
         difference_interval(PairedCounts(n, gained, lost)),
         difference_interval(PairedCounts(n, lost, gained)),
     )
-    assert -1 <= found.low <= found.value <= found.high <= 1
-    assert (turned.low, turned.high) == pytest.approx((-found.high, -found.low))
+    assert -1 <= interval.low <= interval.value <= interval.high <= 1
+    assert (turned.low, turned.high) == pytest.approx((-interval.high, -interval.low))
 
 
 def test_needed_prompts_are_the_fewest_that_exclude_zero():
@@ -187,8 +187,8 @@ def share_covered(prompts: int, gain: float, loss: float, pairs: int, rounds: in
             change, part = rng.random(), rng.randint(1, pairs) / pairs
             gained += part if change < gain else 0
             lost += part if gain <= change < gain + loss else 0
-        found = difference_interval(PairedCounts(prompts, gained, lost))
-        hits += found.low <= (gain - loss) * (pairs + 1) / (2 * pairs) <= found.high
+        interval = difference_interval(PairedCounts(prompts, gained, lost))
+        hits += interval.low <= (gain - loss) * (pairs + 1) / (2 * pairs) <= interval.high
     return hits / rounds
 
 

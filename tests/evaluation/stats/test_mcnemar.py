@@ -28,8 +28,8 @@ def test_a_hundred_thousand_prompts_are_no_more_than_a_sum():
 
 
 def test_of_a_prompt_with_several_pairs_only_the_sign_counts():
-    found = mcnemar([0.2, 1.0, -0.5, 0.0])
-    assert (found.gained, found.lost) == (2, 1)
+    test = mcnemar([0.2, 1.0, -0.5, 0.0])
+    assert (test.gained, test.lost) == (2, 1)
 
 
 def test_counts_below_zero_are_refused():

@@ -61,17 +61,17 @@ def test_padding_and_company_do_not_change_a_score(tiny_base: Path) -> None:
 
 
 def test_a_pair_whose_prompt_is_too_long_has_no_score_and_is_told(tiny_base: Path, adapter: Path) -> None:
-    told: list[str] = []
+    logged: list[str] = []
 
     def report(event: str, values: dict[str, Any]) -> None:
         if event == "log":
-            told.append(values["text"])
+            logged.append(values["text"])
 
     pairs = [PAIRS[0], TOO_LONG, *PAIRS[1:]]
     adapters = {"base": None, "tuned": adapter}
     scores = score_versions(str(tiny_base), adapters, pairs, max_length=128, report=report)
     without = score_versions(str(tiny_base), adapters, PAIRS, max_length=128, report=silent)
-    assert told == ["1 of 4 held-out pairs have too long a prompt; not scored"]
+    assert logged == ["1 of 4 held-out pairs have too long a prompt; not scored"]
     for name in adapters:
         assert scores[name] == [without[name][0], None, *without[name][1:]]
 

@@ -184,7 +184,7 @@ def spoil_config(model: Path) -> None:
     [
         (spoil_tokenizer, "cannot load the tokenizer of "),
         (point_outside, r"names a file outside of its directory: \.\./secret.safetensors"),
-        (spoil_index, "is no whole model: model.safetensors.index.json cannot be read"),
+        (spoil_index, "is not a whole model: model.safetensors.index.json cannot be read"),
         (cut_short, r"cannot read .*model.safetensors: "),
         (spoil_config, "cannot build the model of "),
     ],

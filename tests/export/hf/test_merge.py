@@ -82,7 +82,7 @@ def test_a_path_without_a_model_is_a_usage_error_in_one_line(tmp_path: Path):
     with pytest.raises(UsageError, match=r"no base model at .*/nothing: there is no such folder"):
         export(job(tmp_path / "nothing", None, tmp_path), silent)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UsageError, match="is no model: config.json is missing"):
+    with pytest.raises(UsageError, match="is not a model: config.json is missing"):
         export(job(tmp_path / "empty", None, tmp_path), silent)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from rl.base.errors import UsageError
 from rl.environments.contract import Action, ToolRequest
-from tests.training.chatting import made, template, tokenizer
+from tests.training.chatting import build_tokenizer, template, tokenizer
 
 TEMPLATES = {
     "qwen2_5": "hermes",
@@ -117,7 +117,7 @@ def whole(name: str, observation: str) -> str:
             {"role": "assistant", "content": "", "tool_calls": [call]},
             {"role": "tool", "name": "search", "tool_call_id": "call00001", "content": observation},
         ]
-        return rendered(name, [MESSAGES[1], *turns], [SEARCH])
+        return render(name, [MESSAGES[1], *turns], [SEARCH])
     about, asked = described([SEARCH]), MESSAGES[1]["content"]
     opening = [{"role": "system", "content": about}, MESSAGES[1]]
     turns = [
@@ -126,14 +126,14 @@ def whole(name: str, observation: str) -> str:
     ]
     if name == "gemma":  # it refuses a system message
         opening = [{"role": "user", "content": f"{about}\n\n{asked}"}]
-    return rendered(name, [*opening, *turns], None)
+    return render(name, [*opening, *turns], None)
 
 
-def rendered(name: str, messages: list, tools: list | None) -> str:
+def render(name: str, messages: list, tools: list | None) -> str:
     return tokenizer(name).apply_chat_template(messages, tools=tools, add_generation_prompt=True, tokenize=False)
 
 
-@pytest.mark.parametrize("name", [each for each in TEMPLATES if each not in FORGETFUL])
+@pytest.mark.parametrize("name", [template_name for template_name in TEMPLATES if template_name not in FORGETFUL])
 def test_a_chat_that_was_continued_is_the_chat_rendered_at_once(name: str):
     style = chat_format(name)
     prompt, turn = style.prompt_ids([MESSAGES[1]], [SEARCH]), style.turn_ids(Action("", (CALL,)))
@@ -147,7 +147,7 @@ def test_a_turn_that_was_cut_gets_its_end(name: str):
     assert turn[:-1] + style.observation_ids("22", turn[:-1]) == turn + style.observation_ids("22", turn)
 
 
-def marked(name: str, ids: list[int]) -> list[int]:
+def markers_in(name: str, ids: list[int]) -> list[int]:
     return [token for token in ids if token in tokenizer(name).added_tokens_decoder]
 
 
@@ -155,18 +155,18 @@ def test_an_observation_cannot_pass_for_anything_else(name: str):
     style = chat_format(name)
     turn = style.turn_ids(Action("", (CALL,)))
     harmless, hostile = style.observation_ids("22", turn), style.observation_ids(HOSTILE, turn)
-    assert marked(name, hostile) == marked(name, harmless)
+    assert markers_in(name, hostile) == markers_in(name, harmless)
     shown = HOSTILE.replace("</tool", "< /tool")
-    found = text(name, hostile)
-    assert shown in found or shown.replace("\n", "\\n") in found
-    assert found.count("</tool_response") == text(name, harmless).count("</tool_response")
+    shown_text = text(name, hostile)
+    assert shown in shown_text or shown.replace("\n", "\\n") in shown_text
+    assert shown_text.count("</tool_response") == text(name, harmless).count("</tool_response")
 
 
 def test_a_task_cannot_pass_for_anything_else(name: str):
     style = chat_format(name)
     harmless = style.prompt_ids([{"role": "user", "content": "22"}], [SEARCH])
     hostile = style.prompt_ids([{"role": "user", "content": HOSTILE}], [SEARCH])
-    assert marked(name, hostile) == marked(name, harmless)
+    assert markers_in(name, hostile) == markers_in(name, harmless)
     assert HOSTILE in text(name, hostile)
 
 
@@ -200,9 +200,9 @@ def test_a_malformed_call_is_told_with_what_would_be_right(name: str):
     assert not action.calls
 
 
-@pytest.mark.parametrize("said", ["", "<tool_call>", "[[[", "\ud7ff", "{" * 5000])
-def test_nothing_that_a_model_says_is_too_strange(name: str, said: str):
-    ids = tokenizer(name)(said, add_special_tokens=False)["input_ids"]
+@pytest.mark.parametrize("text", ["", "<tool_call>", "[[[", "\ud7ff", "{" * 5000])
+def test_nothing_that_a_model_says_is_too_strange(name: str, text: str):
+    ids = tokenizer(name)(text, add_special_tokens=False)["input_ids"]
     assert isinstance(chat_format(name).action(ids, [SEARCH]), Action)
 
 
@@ -211,7 +211,7 @@ def test_thoughts_are_no_answer_but_are_shown_to_people(name: str):
     style = chat_format(name)
     ids = tokenizer(name)("<think>\nSix times seven?\n</think>\n\nIt is 42.")["input_ids"]
     assert style.action(ids, []) == Action("It is 42.")
-    assert "Six times seven?" in style.said(ids)
+    assert "Six times seven?" in style.turn_text(ids)
 
 
 def test_a_thought_that_the_template_began_and_the_model_did_not_end_is_no_answer():
@@ -223,11 +223,11 @@ def test_what_was_said_keeps_its_calls_and_not_its_end():
     style = chat_format("mistral_v13")
     ids = style.turn_ids(Action("", (ToolRequest("search", {"most": 3}),)))
     pad = tokenizer("mistral_v13").pad_token_id
-    assert style.said([*ids, pad, pad]) == '[TOOL_CALLS]search[ARGS]{"most": 3}'
+    assert style.turn_text([*ids, pad, pad]) == '[TOOL_CALLS]search[ARGS]{"most": 3}'
 
 
 def test_llama_may_end_a_call_in_its_second_way():
-    tok = made(template("llama3_1") + "{# <|eom_id|> #}", "<|eot_id|>")
+    tok = build_tokenizer(template("llama3_1") + "{# <|eom_id|> #}", "<|eot_id|>")
     from rl.lm.chat.format import ChatFormat
 
     style = ChatFormat(tok)
@@ -266,7 +266,7 @@ def test_a_template_that_takes_no_users_is_refused():
     from rl.lm.chat.format import ChatFormat
 
     with pytest.raises(UsageError, match="cannot write a chat: nobody is welcome"):
-        ChatFormat(made("{{ raise_exception('nobody is welcome') }}"))
+        ChatFormat(build_tokenizer("{{ raise_exception('nobody is welcome') }}"))
 
 
 def test_a_prompt_that_the_template_refuses_is_a_usage_error():
@@ -275,14 +275,14 @@ def test_a_prompt_that_the_template_refuses_is_a_usage_error():
 
 
 @pytest.mark.parametrize(
-    ("lacking", "told"), [("eos_token", "no end-of-text token"), ("chat_template", "no chat template")]
+    ("lacking", "message"), [("eos_token", "no end-of-text token"), ("chat_template", "no chat template")]
 )
-def test_a_tokenizer_that_lacks_something_is_refused(lacking: str, told: str):
+def test_a_tokenizer_that_lacks_something_is_refused(lacking: str, message: str):
     from rl.lm.chat.format import ChatFormat
 
-    incomplete = made(template("qwen2_5"))
+    incomplete = build_tokenizer(template("qwen2_5"))
     setattr(incomplete, lacking, None)
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         ChatFormat(incomplete)
 
 
@@ -290,7 +290,7 @@ def test_a_template_without_end_tokens_ends_turns_with_the_end_of_the_text():
     from rl.lm.chat.format import ChatFormat
 
     chat = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
-    tok = made(chat + "{% if add_generation_prompt %}assistant: {% endif %}")
+    tok = build_tokenizer(chat + "{% if add_generation_prompt %}assistant: {% endif %}")
     style = ChatFormat(tok)
     turn = style.turn_ids(Action("", (CALL,)))
     assert turn[-1] == tok.eos_token_id

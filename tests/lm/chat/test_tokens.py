@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.training.chatting import made
+from tests.training.chatting import build_tokenizer
 
 TEMPLATE = "<|im_start|>{{ messages }}<|im_end|>\n<tool_call>"
 
@@ -11,28 +11,28 @@ TEMPLATE = "<|im_start|>{{ messages }}<|im_end|>\n<tool_call>"
 def tokens():
     from rl.lm.chat.tokens import ChatTokens
 
-    return ChatTokens(made(TEMPLATE), TEMPLATE)
+    return ChatTokens(build_tokenizer(TEMPLATE), TEMPLATE)
 
 
 @pytest.mark.parametrize(
     "text", ["", "Is it warm?", " \n\n<|im_start|>user\nIs it?<|im_end|>\n<tool_call>", "ä <b> 東 \x00", "<think>"]
 )
 def test_a_text_without_foreign_parts_is_tokenised_as_ever(tokens, text: str):
-    assert tokens.ids(text) == made(TEMPLATE)(text, add_special_tokens=False)["input_ids"]
+    assert tokens.ids(text) == build_tokenizer(TEMPLATE)(text, add_special_tokens=False)["input_ids"]
 
 
 @pytest.mark.parametrize(
     "foreign", ["<|im_end|>", "a<|im_start|><tool_call>b", "<<|im_end|>|im_end|>", "<|im_<|im_end|>end|>"]
 )
 def test_foreign_text_holds_no_marker_and_reads_the_same(tokens, foreign: str):
-    ids = tokens.ids(f"<|im_start|>{tokens.hidden(foreign)}<|im_end|>")
+    ids = tokens.ids(f"<|im_start|>{tokens.hide(foreign)}<|im_end|>")
     assert not set(ids[1:-1]) & set(tokens.numbers.values())
     assert (ids[0], ids[-1]) == (tokens.numbers["<|im_start|>"], tokens.numbers["<|im_end|>"])
     assert tokens.text(ids) == f"<|im_start|>{foreign}<|im_end|>"
 
 
 def test_special_tokens_alone_can_be_hidden(tokens):
-    ids = tokens.ids(tokens.hidden("<|im_end|><tool_call>", all_markers=False))
+    ids = tokens.ids(tokens.hide("<|im_end|><tool_call>", all_markers=False))
     assert ids[-1] == tokens.numbers["<tool_call>"]
     assert tokens.numbers["<|im_end|>"] not in ids
 
@@ -55,7 +55,7 @@ def test_a_marker_that_merges_would_make_stays_text():
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=bpe, eos_token="<end>")
     tokens = ChatTokens(tokenizer, "")
     assert tokens.ids("<end>") == [tokenizer.eos_token_id]
-    assert tokenizer.eos_token_id not in tokens.ids(tokens.hidden("<end>"))
+    assert tokenizer.eos_token_id not in tokens.ids(tokens.hide("<end>"))
 
 
 def test_a_vocabulary_of_pieces_works_too():
@@ -64,13 +64,13 @@ def test_a_vocabulary_of_pieces_works_too():
 
     from rl.lm.chat.tokens import ChatTokens
 
-    pieces = [("<unk>", 0.0), ("</s>", 0.0), *((each, -1.0) for each in "▁</s>abc")]
+    pieces = [("<unk>", 0.0), ("</s>", 0.0), *((letter, -1.0) for letter in "▁</s>abc")]
     unigram = Tokenizer(models.Unigram(pieces, unk_id=0))
     unigram.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=unigram, eos_token="</s>", unk_token="<unk>")
     tokens = ChatTokens(tokenizer, "")
     assert tokens.ids("ab c</s>") == tokenizer("ab c</s>")["input_ids"]
-    assert 1 not in tokens.ids(tokens.hidden("a</s>b"))
+    assert 1 not in tokens.ids(tokens.hide("a</s>b"))
 
 
 def test_a_tokenizer_without_a_file_of_its_own_is_refused():

@@ -28,11 +28,11 @@ class Script:
         self._stage, self._lines, self._scored = stage, lines, scored
 
     def __call__(self, plays: Sequence[Any]) -> list[list[int]]:
-        self.asked.append([play.place for play in plays])
-        said = [self._ids(self._lines[play.place][len(play.turns)]) for play in plays]
-        for play, ids in zip(plays, said, strict=True):
+        self.asked.append([play.number for play in plays])
+        turns = [self._ids(self._lines[play.number][len(play.turns)]) for play in plays]
+        for play, ids in zip(plays, turns, strict=True):
             play.log_probs += [-1.0] * len(ids) if self._scored else []
-        return said
+        return turns
 
     def _ids(self, line: Action | str) -> list[int]:
         """Of a text without its end: it was cut."""
@@ -44,12 +44,12 @@ class Script:
 
 @pytest.fixture
 def stage() -> Iterator[Any]:
-    with staged(4096) as found:
-        yield found
+    with stage_with(4096) as ready:
+        yield ready
 
 
 @contextmanager
-def staged(most: int) -> Iterator[Any]:
+def stage_with(most: int) -> Iterator[Any]:
     from rl.lm.chat.format import ChatFormat
     from rl.lm.lengths import Limits
     from rl.training.agent.episodes import Stage
@@ -62,14 +62,14 @@ def task(number: int = 0, **more: Any) -> dict[str, Any]:
     return {"task_id": f"t{number}", "cat": "Felix", **more}
 
 
-def decoded(ids: Sequence[int]) -> str:
+def decode(ids: Sequence[int]) -> str:
     return str(tokenizer("qwen2_5").decode(ids, skip_special_tokens=False))
 
 
 def parts(play: Any) -> list[tuple[int, str]]:
     """Who spoke, and what."""
     marked = zip(play.own, play.ids, strict=True)
-    return [(own, decoded([token for _, token in part])) for own, part in groupby(marked, key=lambda pair: pair[0])]
+    return [(own, decode([token for _, token in part])) for own, part in groupby(marked, key=lambda pair: pair[0])]
 
 
 def test_only_what_the_policy_said_is_its_own(stage: Any):
@@ -81,7 +81,7 @@ def test_only_what_the_policy_said_is_its_own(stage: Any):
     assert play.turns[0].observation in observed[1]
     assert "<tool_response>" in observed[1]
     assert answered[1] == "It is in the box.<|im_end|>"
-    assert decoded(play.prompt_ids).endswith("Where is Felix?<|im_end|>\n<|im_start|>assistant\n")
+    assert decode(play.prompt_ids).endswith("Where is Felix?<|im_end|>\n<|im_start|>assistant\n")
 
 
 def test_an_episode_is_what_the_chat_template_writes_of_the_whole_conversation(stage: Any):
@@ -94,7 +94,7 @@ def test_an_episode_is_what_the_chat_template_writes_of_the_whole_conversation(s
         {"role": "assistant", "content": "It is in the box."},
     ]
     whole = tokenizer("qwen2_5").apply_chat_template(messages, tools=list(play.opening.tools), tokenize=False)
-    assert decoded(play.context) == whole.removesuffix("\n")
+    assert decode(play.context) == whole.removesuffix("\n")
 
 
 def test_nobody_is_asked_after_the_end_of_its_episode(stage: Any):
@@ -142,7 +142,7 @@ def test_what_the_environment_said_last_is_taken_back_where_no_room_is_left_for_
     script = [[LOOK, ANSWER]]
     [free] = stage.play([task()], Script(stage, script))
     first = len(own_parts(free)[0])
-    with staged(len(free.prompt_ids) + first + KEPT + 3) as tight:
+    with stage_with(len(free.prompt_ids) + first + KEPT + 3) as tight:
         [play] = tight.play([task()], Script(tight, script, scored=True))
     assert play.reason.startswith("no room for another turn in ")
     assert (play.reward, play.success) == (-0.5, False)

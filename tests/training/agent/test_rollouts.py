@@ -18,38 +18,42 @@ from tests.training.conftest import Listener
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(answering_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def uninterrupted_run(answering_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return whole(answering_base, tmp_path_factory.mktemp("whole"))
 
 
-def test_every_step_plays_whole_groups_and_tells_its_episodes(uninterrupted: Run):
-    result, listener = uninterrupted
+def test_every_step_plays_whole_groups_and_tells_its_episodes(uninterrupted_run: Run):
+    result, listener = uninterrupted_run
     assert result.steps == 6
     assert {"reward", "reward_std", "kl", "completion_length", "success", "turns"} <= result.metrics.keys()
     assert "2 prompts with 4 answers each a step, 8 answers a forward pass" in listener.log
-    found = episodes(listener)
-    assert len(found) == 48
+    all_episodes = episodes(listener)
+    assert len(all_episodes) == 48
     for step in range(6):
-        of_step = [episode for episode in found if episode["step"] == step]
+        of_step = [episode for episode in all_episodes if episode["step"] == step]
         groups = [[episode["task_id"] for episode in of_step[start : start + 4]] for start in (0, 4)]
         assert [len(set(group)) for group in groups] == [1, 1]
         assert [episode["sample"] for episode in of_step] == [0, 1, 2, 3] * 2
-        assert metrics(listener)[step + 1]["reward"] == pytest.approx(fmean(one["reward"] for one in of_step))
-    assert {episode["task_id"] for episode in found} == {f"t{number}" for number in range(12)}
-    assert {len(episode["turns"]) for episode in found} == {2}
-    assert {episode["environment"] for episode in found} == {"tests.training.worlds:Patient"}
+        assert metrics(listener)[step + 1]["reward"] == pytest.approx(fmean(episode["reward"] for episode in of_step))
+    assert {episode["task_id"] for episode in all_episodes} == {f"t{number}" for number in range(12)}
+    assert {len(episode["turns"]) for episode in all_episodes} == {2}
+    assert {episode["environment"] for episode in all_episodes} == {"tests.training.worlds:Patient"}
 
 
-def test_held_out_tasks_are_the_same_in_the_same_order_before_in_between_and_at_the_end(uninterrupted: Run):
-    listener = uninterrupted[1]
-    found = episodes(listener, "eval")
-    assert [(one["step"], one["task_id"]) for one in found] == [
+def test_held_out_tasks_are_the_same_in_the_same_order_before_in_between_and_at_the_end(uninterrupted_run: Run):
+    listener = uninterrupted_run[1]
+    all_episodes = episodes(listener, "eval")
+    assert [(episode["step"], episode["task_id"]) for episode in all_episodes] == [
         (step, f"t{number}") for step in (0, 4, 6) for number in (20, 21, 22)
     ]
-    measured = {step: told["heldout_success"] for step, told in metrics(listener).items() if "heldout_success" in told}
+    measured = {
+        step: step_metrics["heldout_success"]
+        for step, step_metrics in metrics(listener).items()
+        if "heldout_success" in step_metrics
+    }
     assert list(measured) == [0, 4, 6]
     for step, share in measured.items():
-        assert share == pytest.approx(fmean(one["success"] for one in found if one["step"] == step))
+        assert share == pytest.approx(fmean(episode["success"] for episode in all_episodes if episode["step"] == step))
 
 
 def test_without_held_out_tasks_nothing_is_measured(answering_base: Path, tmp_path: Path):
@@ -71,18 +75,18 @@ class Probe:
         self.losses: dict[str, float] = {}
         score, compute = Trainer._generate_and_score_completions, Trainer._compute_loss
 
-        def scored(trainer: Trainer, rows: list[Any]) -> dict[str, Any]:
+        def score_and_keep(trainer: Trainer, rows: list[Any]) -> dict[str, Any]:
             self.inputs = score(trainer, rows)
             return dict(self.inputs)
 
-        def computed(trainer: Trainer, model: Any, inputs: dict[str, Any]) -> Any:
+        def compute_variations(trainer: Trainer, model: Any, inputs: dict[str, Any]) -> Any:
             """TRL shuffles the episodes between the two."""
             for name, changed in self._variations(inputs).items():
                 self.losses[name] = float(compute(trainer, model, {**inputs, **changed}).detach())
             return compute(trainer, model, inputs)
 
-        monkeypatch.setattr(Trainer, "_generate_and_score_completions", scored)
-        monkeypatch.setattr(Trainer, "_compute_loss", computed)
+        monkeypatch.setattr(Trainer, "_generate_and_score_completions", score_and_keep)
+        monkeypatch.setattr(Trainer, "_compute_loss", compute_variations)
 
     def _variations(self, inputs: dict[str, Any]) -> dict[str, dict[str, Any]]:
         mask, reference = inputs["tool_mask"], inputs["ref_per_token_logps"]
@@ -108,12 +112,12 @@ def test_the_loss_is_on_what_the_model_said_and_not_on_the_observations(
     agent.train(job(answering_base, tmp_path, max_steps=1, lora_dropout=0.0, seed=2), listener)
     tokenizer = load_tokenizer(str(answering_base))
     inputs = probe.inputs
-    for place, episode in enumerate(episodes(listener)):
-        there = inputs["completion_mask"][place].bool()
-        own = inputs["tool_mask"][place].bool()
-        said = tokenizer.decode(inputs["completion_ids"][place][there & own], skip_special_tokens=True)
-        heard = tokenizer.decode(inputs["completion_ids"][place][there & ~own], skip_special_tokens=False)
-        assert said == "".join(turn["said"] for turn in episode["turns"])
+    for row, episode in enumerate(episodes(listener)):
+        there = inputs["completion_mask"][row].bool()
+        own = inputs["tool_mask"][row].bool()
+        own_text = tokenizer.decode(inputs["completion_ids"][row][there & own], skip_special_tokens=True)
+        heard = tokenizer.decode(inputs["completion_ids"][row][there & ~own], skip_special_tokens=False)
+        assert own_text == "".join(turn["said"] for turn in episode["turns"])
         assert f"<tool_response>\n{episode['turns'][0]['observation']}\n</tool_response>" in heard
         assert int((there & own).sum()) == sum(turn["tokens"] for turn in episode["turns"])
     losses = probe.losses
@@ -125,7 +129,7 @@ def test_the_loss_is_on_what_the_model_said_and_not_on_the_observations(
 def test_an_advantage_is_among_the_episodes_of_the_same_task(answering_base: Path, tmp_path: Path, probe: Probe):
     listener = Listener()
     agent.train(job(answering_base, tmp_path, max_steps=1, seed=2), listener)
-    rewards = [one["reward"] for one in episodes(listener)]
+    rewards = [episode["reward"] for episode in episodes(listener)]
     groups = [rewards[:4], rewards[4:]]
     assert len(set(map(mean, groups))) == 2, "else it could be among all"
     expected = [(reward - mean(group)) / (stdev(group) + 1e-4) for group in groups for reward in group]
@@ -146,7 +150,7 @@ def test_an_episode_whose_world_broke_has_no_influence(
 ):
     listener = Listener()
     agent.train(job(answering_base, tmp_path, max_steps=1, environment=fragile(breaks=5), seed=2), listener)
-    rewards = [one["reward"] for one in episodes(listener)]
+    rewards = [episode["reward"] for episode in episodes(listener)]
     assert rewards[:5] == [None] * 5
     whole = rewards[5:]
     assert None not in whole
@@ -154,7 +158,7 @@ def test_an_episode_whose_world_broke_has_no_influence(
     assert probe.inputs["advantages"].tolist() == pytest.approx(expected, abs=1e-4)
     mask = probe.inputs["tool_mask"] * probe.inputs["completion_mask"]
     assert mask[:5].sum() == 0
-    tokens = sum(turn["tokens"] for one in episodes(listener)[5:] for turn in one["turns"])
+    tokens = sum(turn["tokens"] for episode in episodes(listener)[5:] for turn in episode["turns"])
     assert probe.inputs["num_items_in_batch"] == mask.sum() == tokens
     assert metrics(listener)[1]["success"] == pytest.approx(fmean(whole))
 
@@ -166,12 +170,19 @@ def test_a_task_that_cannot_begin_and_a_step_of_broken_worlds_are_survived(
     rows = [*tasks(11), task(11, broken=True)]
     result = agent.train(job(answering_base, tmp_path, rows, environment=fragile(breaks=16)), listener)
     assert result.steps == 6
-    found = episodes(listener)
-    assert [one["reward"] is None for one in found[:16]] == [True] * 16
-    never = [one for one in found if one["task_id"] == "t11"]
-    assert [(one["reward"], one["turns"]) for one in never] == [(None, ())] * 4
+    all_episodes = episodes(listener)
+    assert [episode["reward"] is None for episode in all_episodes[:16]] == [True] * 16
+    never = [episode for episode in all_episodes if episode["task_id"] == "t11"]
+    assert [(episode["reward"], episode["turns"]) for episode in never] == [(None, ())] * 4
     assert "broke when it began: ConnectionError: nobody is there" in never[0]["reason"]
-    assert ["reward" in told for told in metrics(listener).values()] == [False, False, True, True, True, True]
+    assert ["reward" in step_metrics for step_metrics in metrics(listener).values()] == [
+        False,
+        False,
+        True,
+        True,
+        True,
+        True,
+    ]
     assert metrics(listener)[1]["loss"] == metrics(listener)[1]["grad_norm"] == 0
 
 
@@ -179,8 +190,8 @@ def test_three_steps_of_nothing_but_broken_worlds_end_the_training_with_the_reas
     answering_base: Path, tmp_path: Path, fragile: Callable[..., dict[str, Any]]
 ):
     listener = Listener()
-    told = "no episode of the last 3 steps could be played; the last one: .*ConnectionError: nobody judges"
-    with pytest.raises(TrainingFailed, match=told):
+    message = "no episode of the last 3 steps could be played; the last one: .*ConnectionError: nobody judges"
+    with pytest.raises(TrainingFailed, match=message):
         agent.train(job(answering_base, tmp_path, environment=fragile(breaks=1000)), listener)
     assert len(episodes(listener)) == 24
 
@@ -194,8 +205,10 @@ def test_held_out_tasks_whose_world_breaks_are_not_counted(
         answering_base, tmp_path, None, rows, environment=fragile(breaks_at="Thank"), eval_interval=1, max_steps=1
     )
     agent.train(made, listener)
-    assert [one["reward"] for one in episodes(listener, "eval")] == [None] * 4, "of itself it would rather thank"
-    assert [told for told in metrics(listener).values() if "heldout_success" in told] == []
+    assert [episode["reward"] for episode in episodes(listener, "eval")] == [None] * 4, (
+        "of itself it would rather thank"
+    )
+    assert [step_metrics for step_metrics in metrics(listener).values() if "heldout_success" in step_metrics] == []
 
 
 def test_a_tool_that_kills_its_worker_does_not_stop_the_training(answering_base: Path, tmp_path: Path):
@@ -204,5 +217,5 @@ def test_a_tool_that_kills_its_worker_does_not_stop_the_training(answering_base:
     more = {"async_rollout_workers": 2, "max_steps": 2, "max_length": 320}
     made = job(answering_base, tmp_path, rows, environment=world("Crashing"), **more)
     assert agent.train(made, listener).steps == 2
-    reasons = {one["reason"] for one in episodes(listener) if one["reward"] is None}
+    reasons = {episode["reason"] for episode in episodes(listener) if episode["reward"] is None}
     assert reasons == {"the worker that ran it died (signal 9)"}

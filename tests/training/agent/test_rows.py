@@ -13,9 +13,9 @@ from rl.base.errors import NotEnoughData
 from rl.base.records import silent
 from rl.environments.crew import crew
 from rl.training.agent.episodes import Play, Stage
-from rl.training.agent.rows import TOGETHER, demonstrated, task_rows, turns_of
+from rl.training.agent.rows import TOGETHER, demonstrate, task_rows, turns_of
 from rl.training.agent.train import settings_of, stage_in
-from rl.training.preparing import Start, prepared
+from rl.training.preparing import Start, prepare
 from tests.training.agents import READER, job, task
 from tests.training.conftest import Row
 
@@ -23,39 +23,39 @@ Open = Callable[..., AbstractContextManager[tuple[Start, Stage]]]
 
 
 @pytest.fixture
-def opened(tiny_base: Path, tmp_path: Path) -> Open:
+def open_stage(tiny_base: Path, tmp_path: Path) -> Open:
     @contextmanager
     def of(rows: list[Row], **overrides: Any) -> Iterator[tuple[Start, Stage]]:
         made = job(tiny_base, tmp_path, rows, **overrides)
-        with prepared(made, silent) as start, crew(settings_of(made.config), 0) as world:
+        with prepare(made, silent) as start, crew(settings_of(made.config), 0) as world:
             limits = replace(start.limits, answer=int(made.config.max_new_tokens))
             yield start, stage_in(world, start.tokenizer, limits, made.config)
 
     return of
 
 
-def test_the_tasks_come_in_the_order_of_the_file_as_token_ids(opened: Open):
+def test_the_tasks_come_in_the_order_of_the_file_as_token_ids(open_stage: Open):
     rows = [task(number) for number in (3, 1, 2)]
-    with opened(rows) as (start, stage):
-        found, lengths = task_rows(start, stage)
-        assert found["prompt"][:] == ["0", "1", "2"]
-        assert [json.loads(each) for each in found["task"]] == [row["task"] for row in rows]
-        assert found["prompt_ids"][0] == stage.chat.prompt_ids(rows[0]["prompt"], ())
+    with open_stage(rows) as (start, stage):
+        task_set, lengths = task_rows(start, stage)
+        assert task_set["prompt"][:] == ["0", "1", "2"]
+        assert [json.loads(document) for document in task_set["task"]] == [row["task"] for row in rows]
+        assert task_set["prompt_ids"][0] == stage.chat.prompt_ids(rows[0]["prompt"], ())
     assert (lengths.rows, lengths.dropped) == (3, 0)
 
 
-def test_a_task_that_leaves_no_room_for_a_turn_is_left_out_and_counted(opened: Open):
+def test_a_task_that_leaves_no_room_for_a_turn_is_left_out_and_counted(open_stage: Open):
     rows = [task(number, words=200 if number == 1 else 1) for number in range(12)]
-    with opened(rows) as (start, stage):
-        found, lengths = task_rows(start, stage)
-        assert [json.loads(row["task"])["number"] for row in found] == [0, *range(2, 12)]
-        assert found["prompt"][:] == [str(kept) for kept in range(11)], "the number of the row that was kept"
+    with open_stage(rows) as (start, stage):
+        task_set, lengths = task_rows(start, stage)
+        assert [json.loads(row["task"])["number"] for row in task_set] == [0, *range(2, 12)]
+        assert task_set["prompt"][:] == [str(kept) for kept in range(11)], "the number of the row that was kept"
     assert (lengths.rows, lengths.dropped) == (12, 1)
 
 
-def test_where_most_tasks_are_too_long_there_is_a_way_out(opened: Open):
+def test_where_most_tasks_are_too_long_there_is_a_way_out(open_stage: Open):
     with (
-        opened([task(0), *(task(number, words=200) for number in range(1, 4))]) as (start, stage),
+        open_stage([task(0), *(task(number, words=200) for number in range(1, 4))]) as (start, stage),
         pytest.raises(
             NotEnoughData, match=r"3 of 4 prompts have more than .*; with max_length \d+ every row would fit"
         ),
@@ -63,46 +63,46 @@ def test_where_most_tasks_are_too_long_there_is_a_way_out(opened: Open):
         task_rows(start, stage)
 
 
-def test_without_tasks_there_is_nothing_to_train_on(opened: Open):
-    with opened([]) as (start, stage), pytest.raises(NotEnoughData, match="has no tasks to train on"):
+def test_without_tasks_there_is_nothing_to_train_on(open_stage: Open):
+    with open_stage([]) as (start, stage), pytest.raises(NotEnoughData, match="has no tasks to train on"):
         task_rows(start, stage)
 
 
-def test_only_the_solutions_that_earn_the_reward_are_imitated(opened: Open):
+def test_only_the_solutions_that_earn_the_reward_are_imitated(open_stage: Open):
     rows = [task(0), task(1, wrong=True), task(2, unknown=True), task(3)]
-    with opened(rows, environment=READER) as (start, stage):
-        found, _ = task_rows(start, stage)
-        pairs = list(demonstrated(found, stage, settings_of(start.job.config), silent))
-        told = [(start.tokenizer.decode(prompt), start.tokenizer.decode(answer)) for prompt, answer in pairs]
-    assert [answer for _, answer in told] == ["open page.<|im_end|>", "wait page.<|im_end|>"] * 2
-    assert [f"Question number {number}?" in prompt for (prompt, _), number in zip(told, (0, 0, 3, 3), strict=True)] == [
-        True
-    ] * 4
-    assert told[1][0].startswith(told[0][0] + told[0][1])
-    assert "<tool_response>\nwait\n</tool_response>" in told[1][0]
+    with open_stage(rows, environment=READER) as (start, stage):
+        task_set, _ = task_rows(start, stage)
+        pairs = list(demonstrate(task_set, stage, settings_of(start.job.config), silent))
+        texts = [(start.tokenizer.decode(prompt), start.tokenizer.decode(answer)) for prompt, answer in pairs]
+    assert [answer for _, answer in texts] == ["open page.<|im_end|>", "wait page.<|im_end|>"] * 2
+    assert [
+        f"Question number {number}?" in prompt for (prompt, _), number in zip(texts, (0, 0, 3, 3), strict=True)
+    ] == [True] * 4
+    assert texts[1][0].startswith(texts[0][0] + texts[0][1])
+    assert "<tool_response>\nwait\n</tool_response>" in texts[1][0]
 
 
-def test_nothing_is_played_before_the_first_solution_is_asked_for(opened: Open):
-    told: list[str] = []
-    with opened([task(0)], environment=READER) as (start, stage):
-        found, _ = task_rows(start, stage)
-        solutions = demonstrated(found, stage, settings_of(start.job.config), lambda *event: told.append(event[0]))
-        assert told == []
+def test_nothing_is_played_before_the_first_solution_is_asked_for(open_stage: Open):
+    events: list[str] = []
+    with open_stage([task(0)], environment=READER) as (start, stage):
+        task_set, _ = task_rows(start, stage)
+        solutions = demonstrate(task_set, stage, settings_of(start.job.config), lambda *event: events.append(event[0]))
+        assert events == []
         assert len(list(solutions)) == 2
-    assert told == ["step"]
+    assert events == ["step"]
 
 
-def test_more_solutions_than_are_played_at_once_all_come(opened: Open):
-    with opened([task(number) for number in range(TOGETHER + 3)], environment=READER) as (start, stage):
-        found, _ = task_rows(start, stage)
-        assert len(list(demonstrated(found, stage, settings_of(start.job.config), silent))) == 2 * (TOGETHER + 3)
+def test_more_solutions_than_are_played_at_once_all_come(open_stage: Open):
+    with open_stage([task(number) for number in range(TOGETHER + 3)], environment=READER) as (start, stage):
+        task_set, _ = task_rows(start, stage)
+        assert len(list(demonstrate(task_set, stage, settings_of(start.job.config), silent))) == 2 * (TOGETHER + 3)
 
 
-def test_where_no_solution_earns_the_reward_there_is_nothing_to_imitate(opened: Open):
+def test_where_no_solution_earns_the_reward_there_is_nothing_to_imitate(open_stage: Open):
     rows = [task(0, wrong=True), task(1, unknown=True)]
-    with opened(rows, environment=READER) as (start, stage):
-        found, _ = task_rows(start, stage)
-        solutions = demonstrated(found, stage, settings_of(start.job.config), silent)
+    with open_stage(rows, environment=READER) as (start, stage):
+        task_set, _ = task_rows(start, stage)
+        solutions = demonstrate(task_set, stage, settings_of(start.job.config), silent)
         with pytest.raises(NotEnoughData, match="1 of 2 tasks have one, and none earned the reward"):
             list(solutions)
 

@@ -13,24 +13,24 @@ from rl.base.records import silent
 from rl.lm import checkpoints
 from rl.training.agent import train as agent
 from tests.training.agents import HELD_OUT, READER, Run, episodes, job, metrics, tasks, whole, world
-from tests.training.conftest import Listener, killed, same_weights
+from tests.training.conftest import Listener, same_weights, train_until_killed
 
 LEARNING: dict[str, Any] = {"epochs": 2.0, "batch_size": 16, "num_generations": 8, "learning_rate": 1e-2}
 """Twelve steps of two tasks with eight episodes each."""
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(answering_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def uninterrupted_run(answering_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return whole(answering_base, tmp_path_factory.mktemp("whole"))
 
 
-def timeless(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{**episode, "seconds": None} for episode in found]
+def timeless(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**episode, "seconds": None} for episode in documents]
 
 
 def patience(listener: Listener) -> float:
     """Of the last three steps: how often it waited at the end."""
-    return fmean(one["turns"][-1]["said"].startswith("Perhaps") for one in episodes(listener)[-48:])
+    return fmean(episode["turns"][-1]["said"].startswith("Perhaps") for episode in episodes(listener)[-48:])
 
 
 @pytest.mark.slow
@@ -40,7 +40,7 @@ def test_what_is_rewarded_in_a_later_turn_becomes_likelier(answering_base: Path,
     measured = {"eval_interval": 12}
     agent.train(job(answering_base, tmp_path, None, HELD_OUT, seed=1, **LEARNING, **measured), listener)
     assert patience(listener) > 0.85
-    assert [told["heldout_success"] for step, told in metrics(listener).items() if step in (0, 12)] == [0.0, 1.0]
+    assert [of_step["heldout_success"] for step, of_step in metrics(listener).items() if step in (0, 12)] == [0.0, 1.0]
 
 
 def test_nothing_is_learned_from_rewards_by_lot(answering_base: Path, tmp_path: Path):
@@ -50,15 +50,15 @@ def test_nothing_is_learned_from_rewards_by_lot(answering_base: Path, tmp_path: 
 
 
 def test_solutions_that_are_imitated_first_are_then_found(answering_base: Path, tmp_path: Path):
-    found = {}
+    success = {}
     for epochs in (0.0, 8.0):
         listener = Listener()
         options = {"sft_epochs": epochs, "full": True, "learning_rate": 3e-3, "eval_interval": 1, "max_steps": 1}
         made = job(answering_base, tmp_path / str(epochs), None, tasks(4), environment=READER, **options)
         agent.train(made, listener)
-        found[epochs] = metrics(listener)[0]["heldout_success"]
+        success[epochs] = metrics(listener)[0]["heldout_success"]
     assert "imitates 24 good answers first" in listener.log
-    assert found == {0.0: 0.0, 8.0: 1.0}
+    assert success == {0.0: 0.0, 8.0: 1.0}
 
 
 def test_where_nothing_can_be_imitated_it_says_so(answering_base: Path, tmp_path: Path):
@@ -66,30 +66,30 @@ def test_where_nothing_can_be_imitated_it_says_so(answering_base: Path, tmp_path
         agent.train(job(answering_base, tmp_path, sft_epochs=1.0), silent)
 
 
-def test_a_cancelled_training_resumes_to_the_same_adapter(answering_base: Path, tmp_path: Path, uninterrupted: Run):
+def test_a_cancelled_training_resumes_to_the_same_adapter(answering_base: Path, tmp_path: Path, uninterrupted_run: Run):
     with pytest.raises(Interrupted, match="stopped by a test"):
         agent.train(job(answering_base, tmp_path), Listener(stop_at=2))
     assert checkpoints.newest_complete(tmp_path / "run") == tmp_path / "run" / "checkpoint-2"
     listener = Listener()
     resumed = agent.train(job(answering_base, tmp_path, resume=True), listener)
-    assert same_weights(resumed, uninterrupted[0])
-    assert timeless(episodes(listener)) == timeless(episodes(uninterrupted[1])[16:])
+    assert same_weights(resumed, uninterrupted_run[0])
+    assert timeless(episodes(listener)) == timeless(episodes(uninterrupted_run[1])[16:])
 
 
-def test_a_killed_training_resumes_to_the_same_adapter(answering_base: Path, tmp_path: Path, uninterrupted: Run):
-    killed(agent.train, job(answering_base, tmp_path, save_steps=2))
+def test_a_killed_training_resumes_to_the_same_adapter(answering_base: Path, tmp_path: Path, uninterrupted_run: Run):
+    train_until_killed(agent.train, job(answering_base, tmp_path, save_steps=2))
     listener = Listener()
     resumed = agent.train(job(answering_base, tmp_path, resume=True, save_steps=2), listener)
-    assert same_weights(resumed, uninterrupted[0])
-    assert {one["step"] for one in episodes(listener)} == {4, 5}
+    assert same_weights(resumed, uninterrupted_run[0])
+    assert {episode["step"] for episode in episodes(listener)} == {4, 5}
 
 
-def test_workers_change_nothing(answering_base: Path, tmp_path: Path, uninterrupted: Run):
+def test_workers_change_nothing(answering_base: Path, tmp_path: Path, uninterrupted_run: Run):
     listener = Listener()
     result = agent.train(job(answering_base, tmp_path, None, HELD_OUT, async_rollout_workers=2), listener)
-    assert same_weights(result, uninterrupted[0])
+    assert same_weights(result, uninterrupted_run[0])
     assert episodes(listener, "eval") == [], "eval_interval is 0 here: measuring changes nothing either"
-    assert timeless(episodes(listener)) == timeless(episodes(uninterrupted[1]))
+    assert timeless(episodes(listener)) == timeless(episodes(uninterrupted_run[1]))
 
 
 def test_a_seed_decides_which_episodes_are_played(answering_base: Path, tmp_path: Path):
@@ -106,12 +106,12 @@ def test_it_shows_that_it_is_alive_within_a_step(answering_base: Path, tmp_path:
     listener = Listener()
     agent.train(job(answering_base, tmp_path, max_steps=1), listener)
     training = listener.events[listener.events.index(("stage", {"name": "training"})) :]
-    first = next(place for place, (event, values) in enumerate(training) if event == "step" and values["metrics"])
+    first = next(index for index, (event, values) in enumerate(training) if event == "step" and values["metrics"])
     assert first > 12, "a sign for each token at least"
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "told"),
+    ("change", "error", "message"),
     [
         ({"rows": []}, NotEnoughData, "has no tasks to train on"),
         ({"max_new_tokens": 192}, UsageError, "max_new_tokens 192 leaves no room for a prompt in max_length 192"),
@@ -122,9 +122,9 @@ def test_it_shows_that_it_is_alive_within_a_step(answering_base: Path, tmp_path:
     ],
 )
 def test_what_cannot_be_trained_is_told_in_one_sentence(
-    answering_base: Path, tmp_path: Path, change: dict[str, Any], error: type[Exception], told: str
+    answering_base: Path, tmp_path: Path, change: dict[str, Any], error: type[Exception], message: str
 ):
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=message):
         agent.train(job(answering_base, tmp_path, **change), silent)
 
 

@@ -21,8 +21,8 @@ def tensor(*rows: Any) -> Any:
     return torch.tensor(rows, dtype=torch.float64)
 
 
-def numbers(found: Any) -> list[float]:
-    return found.flatten().tolist()
+def numbers(values: Any) -> list[float]:
+    return values.flatten().tolist()
 
 
 def test_the_weight_of_the_penalty_rises_above_the_target_and_falls_below_it(of: Any) -> None:
@@ -48,12 +48,12 @@ def test_the_mean_counts_the_tokens_of_answers_only(of: Any) -> None:
 
 def test_whitening_gives_mean_0_and_variance_1_over_the_tokens(of: Any) -> None:
     # 1, 3, 5: mean 3, variance of a sample (4 + 0 + 4) / 2 = 4, deviation 2
-    white = of.whitened(tensor([1, 3], [5, 99]), tensor([1, 1], [1, 0]))
+    white = of.whiten(tensor([1, 3], [5, 99]), tensor([1, 1], [1, 0]))
     assert numbers(white) == pytest.approx([-1, 0, 1, 0])
 
 
 def test_whitening_one_token_gives_0(of: Any) -> None:
-    assert numbers(of.whitened(tensor([7, 99]), tensor([1, 0]))) == [0, 0]
+    assert numbers(of.whiten(tensor([7, 99]), tensor([1, 0]))) == [0, 0]
 
 
 def test_the_score_comes_at_the_last_token_and_the_penalty_at_each(of: Any) -> None:
@@ -67,26 +67,26 @@ def test_the_score_comes_at_the_last_token_and_the_penalty_at_each(of: Any) -> N
 
 def test_advantages_look_ahead_to_the_end_of_the_answer_and_no_further(of: Any) -> None:
     rewards, values = tensor([0, 0, 1], [0, 1, 0]), tensor([0.5, 0.4, 0.8], [0.2, 0.6, 50])
-    found = of.generalised_advantages(rewards, values, tensor([1, 1, 1], [1, 1, 0]), gamma=0.9, lam=0.5)
+    estimate = of.generalised_advantages(rewards, values, tensor([1, 1, 1], [1, 1, 0]), gamma=0.9, lam=0.5)
     # first answer: deltas 0 + 0.9 * 0.4 - 0.5 = -0.14; 0 + 0.9 * 0.8 - 0.4 = 0.32; 1 - 0.8 = 0.2
     # with gamma * lam = 0.45: third 0.2; second 0.32 + 0.45 * 0.2 = 0.41; first -0.14 + 0.45 * 0.41 = 0.0445
     # second answer: deltas 0.9 * 0.6 - 0.2 = 0.34; 1 - 0.6 = 0.4 (the 50 is padding); first 0.34 + 0.45 * 0.4 = 0.52
-    assert numbers(found.advantages) == pytest.approx([0.0445, 0.41, 0.2, 0.52, 0.4, 0])
-    assert numbers(found.returns) == pytest.approx([0.5445, 0.81, 1, 0.72, 1, 0])
+    assert numbers(estimate.advantages) == pytest.approx([0.0445, 0.41, 0.2, 0.52, 0.4, 0])
+    assert numbers(estimate.returns) == pytest.approx([0.5445, 0.81, 1, 0.72, 1, 0])
 
 
 def test_with_gamma_and_lambda_1_the_return_is_the_sum_of_what_follows(of: Any) -> None:
-    found = of.generalised_advantages(tensor([1, 2, 3]), tensor([9, 9, 9]), tensor([1, 1, 1]), 1.0, 1.0)
-    assert numbers(found.returns) == [6, 5, 3]
+    estimate = of.generalised_advantages(tensor([1, 2, 3]), tensor([9, 9, 9]), tensor([1, 1, 1]), 1.0, 1.0)
+    assert numbers(estimate.returns) == [6, 5, 3]
 
 
 def test_the_policy_gains_nothing_beyond_the_clip(of: Any) -> None:
     new, old = tensor([math.log(1.5), math.log(0.5), math.log(1.5), 7]), tensor([0, 0, 0, 0])
-    found = of.policy_loss(new, old, tensor([1, 1, -1, 5]), tensor([1, 1, 1, 0]), 0.2)
+    clipped = of.policy_loss(new, old, tensor([1, 1, -1, 5]), tensor([1, 1, 1, 0]), 0.2)
     # ratio 1.5, advantage 1: max(-1.5, -1.2) = -1.2, clipped; 0.5 and 1: max(-0.5, -0.8) = -0.5;
     # 1.5 and -1: max(1.5, 1.2) = 1.5; the last is padding: (-1.2 - 0.5 + 1.5) / 3
-    assert found.loss.item() == pytest.approx(-0.2 / 3)
-    assert found.fraction.item() == pytest.approx(1 / 3)
+    assert clipped.loss.item() == pytest.approx(-0.2 / 3)
+    assert clipped.fraction.item() == pytest.approx(1 / 3)
 
 
 def test_a_clipped_token_has_no_gradient(of: Any) -> None:
@@ -96,10 +96,10 @@ def test_a_clipped_token_has_no_gradient(of: Any) -> None:
 
 
 def test_a_value_is_not_paid_for_moving_beyond_the_clip(of: Any) -> None:
-    found = of.value_loss(tensor([1, 0.1, 5]), tensor([0, 0, 0]), tensor([1, 1, 0]), tensor([1, 1, 0]), 0.2)
+    clipped = of.value_loss(tensor([1, 0.1, 5]), tensor([0, 0, 0]), tensor([1, 1, 0]), tensor([1, 1, 0]), 0.2)
     # 1 -> clipped to 0.2: max(0, 0.8²) = 0.64, clipped; 0.1 stays: 0.9² = 0.81; half the mean: (0.64 + 0.81) / 4
-    assert found.loss.item() == pytest.approx(1.45 / 4)
-    assert found.fraction.item() == 0.5
+    assert clipped.loss.item() == pytest.approx(1.45 / 4)
+    assert clipped.fraction.item() == 0.5
 
 
 def test_entropy_of_a_fair_coin_is_the_logarithm_of_2(of: Any) -> None:

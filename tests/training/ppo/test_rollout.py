@@ -49,42 +49,47 @@ class Made:
 
 
 @pytest.fixture(scope="module")
-def made(tiny_base: Path) -> Made:
+def sample(tiny_base: Path) -> Made:
     return Made(tiny_base, missing_eos_penalty=0.4)
 
 
-def lengths(made: Made) -> Sequence[float]:
-    return made.rollout.sequences.mask.sum(dim=1).tolist()
+def lengths(sample: Made) -> Sequence[float]:
+    return sample.rollout.sequences.mask.sum(dim=1).tolist()
 
 
-def test_an_answer_counts_up_to_its_end_and_the_end_itself(made: Made) -> None:
-    assert lengths(made) == [1, len(made.answers[1]), TOKENS]
-    assert made.generator.texts(made.rollout.sequences)[:2] == ["", "Thank you"]
+def test_an_answer_counts_up_to_its_end_and_the_end_itself(sample: Made) -> None:
+    assert lengths(sample) == [1, len(sample.answers[1]), TOKENS]
+    assert sample.generator.texts(sample.rollout.sequences)[:2] == ["", "Thank you"]
 
 
-def test_an_empty_answer_earns_nothing_and_no_reward_is_asked(made: Made) -> None:
-    assert [trace.response for trace in made.asked][0] == "Thank you"
-    assert len(made.asked) == 2
-    assert made.asked[0].details == {"city": "Bonn"}
-    assert (made.asked[0].tokens_in, made.asked[0].tokens_out) == (2, len(made.answers[1]))
-    assert made.rollout.metrics["reward"] == pytest.approx((0 + 0.5 + 0.5) / 3)
+def test_an_empty_answer_earns_nothing_and_no_reward_is_asked(sample: Made) -> None:
+    assert [trace.response for trace in sample.asked][0] == "Thank you"
+    assert len(sample.asked) == 2
+    assert sample.asked[0].details == {"city": "Bonn"}
+    assert (sample.asked[0].tokens_in, sample.asked[0].tokens_out) == (2, len(sample.answers[1]))
+    assert sample.rollout.metrics["reward"] == pytest.approx((0 + 0.5 + 0.5) / 3)
 
 
-def test_an_answer_that_does_not_end_pays_for_it(made: Made) -> None:
-    assert made.rollout.metrics["cut_completions"] == pytest.approx(1 / 3)
-    ends = made.rollout.returns[range(3), [int(length) - 1 for length in lengths(made)]]
+def test_an_answer_that_does_not_end_pays_for_it(sample: Made) -> None:
+    assert sample.rollout.metrics["cut_completions"] == pytest.approx(1 / 3)
+    ends = sample.rollout.returns[range(3), [int(length) - 1 for length in lengths(sample)]]
     assert ends.tolist() == pytest.approx([0, 0.5, 0.1]), "the values start at 0, so a return is what was earned"
 
 
-def test_nothing_is_learned_at_padding(made: Made) -> None:
-    outside = made.rollout.sequences.mask == 0
-    for tensor in (made.rollout.advantages, made.rollout.returns, made.rollout.values, made.rollout.log_probs):
+def test_nothing_is_learned_at_padding(sample: Made) -> None:
+    outside = sample.rollout.sequences.mask == 0
+    for tensor in (
+        sample.rollout.advantages,
+        sample.rollout.returns,
+        sample.rollout.values,
+        sample.rollout.log_probs,
+    ):
         assert not tensor[outside].any()
 
 
-def test_before_it_has_learned_the_policy_is_the_reference(made: Made) -> None:
-    assert made.rollout.metrics["kl"] == 0
+def test_before_it_has_learned_the_policy_is_the_reference(sample: Made) -> None:
+    assert sample.rollout.metrics["kl"] == 0
 
 
-def test_each_reward_is_told_apart(made: Made) -> None:
-    assert made.rollout.metrics["polite"] == pytest.approx((0.25 + 0.5) / 2)
+def test_each_reward_is_told_apart(sample: Made) -> None:
+    assert sample.rollout.metrics["polite"] == pytest.approx((0.25 + 0.5) / 2)

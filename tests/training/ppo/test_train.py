@@ -16,7 +16,7 @@ from rl.config import PPOConfig
 from rl.config.training_job import TrainingJob
 from rl.lm import checkpoints
 from rl.training.ppo import train as ppo
-from tests.training.conftest import Listener, killed, message, picture, same_weights, weights, write_rows
+from tests.training.conftest import Listener, message, picture, same_weights, train_until_killed, weights, write_rows
 from tests.training.scorers import EarlyLetters, early_letters
 
 SMALL: dict[str, Any] = {
@@ -61,13 +61,13 @@ Run = tuple[TrainingResult, Listener]
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def uninterrupted_run(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     listener = Listener()
     return ppo.train(job(tiny_base, tmp_path_factory.mktemp("whole"), **FEW), listener), listener
 
 
-def test_each_batch_is_measured(uninterrupted: Run) -> None:
-    result, listener = uninterrupted
+def test_each_batch_is_measured(uninterrupted_run: Run) -> None:
+    result, listener = uninterrupted_run
     assert result.steps == 4
     assert sorted(listener.losses) == [1, 2, 3, 4]
     expected = "loss reward reward_std kl kl_coef policy_loss value_loss explained_variance entropy clip_fraction"
@@ -79,13 +79,13 @@ def test_each_batch_is_measured(uninterrupted: Run) -> None:
     assert result.metrics["epoch"] == 2, "4 batches of 8 answers to 16 prompts"
 
 
-def test_the_adapter_is_that_of_the_policy_alone(tiny_base: Path, uninterrupted: Run) -> None:
+def test_the_adapter_is_that_of_the_policy_alone(tiny_base: Path, uninterrupted_run: Run) -> None:
     from rl.lm import loading
 
-    result, _ = uninterrupted
+    result, _ = uninterrupted_run
     assert sorted(path.name for path in result.weights_dir.iterdir() if path.is_dir()) == []
     assert not [name for name in weights(result) if "value" in name or "lora_" not in name]
-    with loading.adapted(loading.load_base(str(tiny_base)), result.weights_dir) as model:
+    with loading.with_weights(loading.load_base(str(tiny_base)), result.weights_dir) as model:
         assert list(model.peft_config) == ["default"]
 
 
@@ -93,12 +93,12 @@ def rewards_of(base: Path, folder: Path, score: Callable[[str], float], seed: in
     """What the answers of each batch deserve, whatever they were paid."""
     deserved: list[float] = []
 
-    def paid(trace: TraceRecord) -> AnswerScore:
+    def pay(trace: TraceRecord) -> AnswerScore:
         deserved.append(early_letters(trace.response))
         return AnswerScore(score(trace.response))
 
     short = {"max_new_tokens": 3, "max_steps": 14, "learning_rate": 4e-3}
-    result = ppo.train(job(base, folder, scorer=paid, seed=seed, **short), silent)
+    result = ppo.train(job(base, folder, scorer=pay, seed=seed, **short), silent)
     if score is early_letters:
         picture(result, "ppo")
     return [sum(deserved[start : start + 16]) / 16 for start in range(0, len(deserved), 16)]
@@ -116,14 +116,14 @@ def test_it_learns_what_is_rewarded_and_nothing_from_random_rewards(tiny_base: P
 
 
 def test_an_interrupted_training_resumes_to_the_same_adapter(
-    tiny_base: Path, tmp_path: Path, uninterrupted: Run
+    tiny_base: Path, tmp_path: Path, uninterrupted_run: Run
 ) -> None:
     with pytest.raises(Interrupted, match="stopped by a test"):
         ppo.train(job(tiny_base, tmp_path, **FEW), Listener(stop_at=2))
     assert checkpoints.newest_complete(tmp_path / "run") == tmp_path / "run" / "checkpoint-2"
     resumed = ppo.train(job(tiny_base, tmp_path, resume=True, **FEW), silent)
-    assert same_weights(resumed, uninterrupted[0])
-    assert resumed.final_loss == uninterrupted[0].final_loss
+    assert same_weights(resumed, uninterrupted_run[0])
+    assert resumed.final_loss == uninterrupted_run[0].final_loss
 
 
 class StopsWithin:
@@ -145,13 +145,13 @@ GENERATING, LEARNING = 5, 20
 
 @pytest.mark.parametrize(("beat", "kept"), [(GENERATING, 2), (LEARNING + 3, 3)])
 def test_a_stop_within_a_batch_loses_nothing(
-    tiny_base: Path, tmp_path: Path, uninterrupted: Run, beat: int, kept: int
+    tiny_base: Path, tmp_path: Path, uninterrupted_run: Run, beat: int, kept: int
 ) -> None:
     with pytest.raises(Interrupted, match="within a batch"):
         ppo.train(job(tiny_base, tmp_path, **FEW), StopsWithin(2, beat))
     assert checkpoints.newest_complete(tmp_path / "run") == tmp_path / "run" / f"checkpoint-{kept}"
     resumed = ppo.train(job(tiny_base, tmp_path, resume=True, **FEW), silent)
-    assert same_weights(resumed, uninterrupted[0])
+    assert same_weights(resumed, uninterrupted_run[0])
 
 
 def test_a_stop_before_anything_was_learned_leaves_no_checkpoint(tiny_base: Path, tmp_path: Path) -> None:
@@ -160,32 +160,32 @@ def test_a_stop_before_anything_was_learned_leaves_no_checkpoint(tiny_base: Path
     assert list((tmp_path / "run").iterdir()) == []
 
 
-def test_a_killed_training_resumes_to_the_same_adapter(tiny_base: Path, tmp_path: Path, uninterrupted: Run) -> None:
-    killed(ppo.train, job(tiny_base, tmp_path, save_steps=2, **FEW), step=3)
+def test_a_killed_training_resumes_to_the_same_adapter(tiny_base: Path, tmp_path: Path, uninterrupted_run: Run) -> None:
+    train_until_killed(ppo.train, job(tiny_base, tmp_path, save_steps=2, **FEW), step=3)
     resumed = ppo.train(job(tiny_base, tmp_path, resume=True, **FEW), silent)
-    assert same_weights(resumed, uninterrupted[0])
+    assert same_weights(resumed, uninterrupted_run[0])
 
 
 @pytest.mark.parametrize(
     "name", ["value/adapter_model.safetensors", "value/adapter_config.json", "value_head.safetensors", "optimizer.pt"]
 )
 def test_a_checkpoint_without_one_of_its_files_is_passed_over(
-    tiny_base: Path, tmp_path: Path, name: str, saved: Path
+    tiny_base: Path, tmp_path: Path, name: str, saved_checkpoint: Path
 ) -> None:
-    assert checkpoints.is_complete(saved)
-    kept = (saved / name).read_bytes()
-    (saved / name).unlink()
+    assert checkpoints.is_complete(saved_checkpoint)
+    kept = (saved_checkpoint / name).read_bytes()
+    (saved_checkpoint / name).unlink()
     try:
-        assert not checkpoints.is_complete(saved)
+        assert not checkpoints.is_complete(saved_checkpoint)
     finally:
-        (saved / name).write_bytes(kept)
+        (saved_checkpoint / name).write_bytes(kept)
 
 
-def test_recomputed_activations_change_nothing(tiny_base: Path, tmp_path: Path, uninterrupted: Run) -> None:
+def test_recomputed_activations_change_nothing(tiny_base: Path, tmp_path: Path, uninterrupted_run: Run) -> None:
     import torch
 
     saving = ppo.train(job(tiny_base, tmp_path, activation_checkpointing=True, **FEW), silent)
-    expected = weights(uninterrupted[0])
+    expected = weights(uninterrupted_run[0])
     assert all(torch.allclose(value, expected[name], atol=1e-6) for name, value in weights(saving).items())
 
 
@@ -206,7 +206,7 @@ def test_all_weights_can_be_trained_and_resume_to_the_same_model(tiny_base: Path
 
 
 @pytest.fixture(scope="module")
-def saved(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def saved_checkpoint(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("saved")
     ppo.train(job(tiny_base, folder, **{**FEW, "save_steps": 1, "max_steps": 1}), silent)
     return folder / "run" / "checkpoint-1"

@@ -19,10 +19,10 @@ from rl.base.records import PairScore, Report
 from rl.config import find_rows
 from rl.config.levels import LEVELS
 from rl.evaluation import SCORERS, evidence
-from rl.evaluation.choosing import never_learned
 from rl.evaluation.contest import MODELS
 from rl.evaluation.evaluate import evaluate
 from rl.evaluation.gate import decide
+from rl.evaluation.held_out import never_learned
 from rl.evaluation.measures.preference import Row, accuracy_of, figures, sample
 from rl.evaluation.stats.intervals import counts_of, paired_difference, prompt_changes
 from rl.export.llama_cpp import process as llama_process
@@ -37,7 +37,7 @@ FEWEST_LOST = 2
 
 
 @dataclass(frozen=True, slots=True)
-class _Scored:
+class _Scores:
     """The same pairs as the file, the weights that it was made from, the base model and the version in use see them."""
 
     rows: list[Row]
@@ -54,23 +54,23 @@ def judge(version: ModelVersion, artifact: Artifact, training_set: TrainingSet, 
     Compares with the newest evaluation of the weights on this set, and makes one where there is none. Raises ExportFailed
     where llama.cpp cannot use the file.
     """
-    if reason := _not_judged(version, artifact, training_set):
+    if reason := _why_not_judged(version, artifact, training_set):
         report("log", {"text": f"the exported file is not judged: {reason}"})
         return None
-    measured = _of_weights(version, training_set) or evaluate(version, training_set, report)
+    of_weights = _evaluation_of_weights(version, training_set) or evaluate(version, training_set, report)
     report("stage", {"name": "judging the exported file"})
-    rows = never_learned(training_set, version, measured.against).rows
-    scored = _scored(version, artifact, sample(rows), measured.report["sampled"], report)
-    if not scored.rows:
+    rows = never_learned(training_set, version, of_weights.against).rows
+    scores = _score(version, artifact, sample(rows), of_weights.report["sampled"], report)
+    if not scores.rows:
         report("log", {"text": "the exported file is not judged: no pairs are held out"})
         return None
-    return _stored(artifact, measured, scored)
+    return _store_verdict(artifact, of_weights, scores)
 
 
-def exported(version: ModelVersion, level: str) -> Artifact:
+def find_file(version: ModelVersion, level: str) -> Artifact:
     """The version's GGUF file of that level. Raises UsageError that lists those there are."""
-    if found := version.gguf(level):
-        return found
+    if artifact := version.gguf(level):
+        return artifact
     files = version.artifacts.filter(kind=Artifact.Kind.GGUF)
     there = ", ".join(files.values_list("quantization", flat=True)) or "none yet"
     raise UsageError(
@@ -79,7 +79,7 @@ def exported(version: ModelVersion, level: str) -> Artifact:
     )
 
 
-def _not_judged(version: ModelVersion, artifact: Artifact, training_set: TrainingSet) -> str:
+def _why_not_judged(version: ModelVersion, artifact: Artifact, training_set: TrainingSet) -> str:
     if artifact.kind != Artifact.Kind.GGUF:
         return f"it is {artifact.get_kind_display()}, and only whole GGUF files are"
     kind = find_rows(training_set.method)
@@ -92,30 +92,32 @@ def _not_judged(version: ModelVersion, artifact: Artifact, training_set: Trainin
     return ""
 
 
-def _of_weights(version: ModelVersion, training_set: TrainingSet) -> Evaluation | None:
-    found = version.evaluations.filter(training_set=training_set, artifact=None, report__has_key="sampled")
-    return found.select_related("against").first()
+def _evaluation_of_weights(version: ModelVersion, training_set: TrainingSet) -> Evaluation | None:
+    evaluations = version.evaluations.filter(training_set=training_set, artifact=None, report__has_key="sampled")
+    return evaluations.select_related("against").first()
 
 
-def _scored(
+def _score(
     version: ModelVersion, artifact: Artifact, rows: Mapping[str, Row], sampled: Mapping[str, Any], report: Report
-) -> _Scored:
+) -> _Scores:
     """``sampled``: of the report, key of a pair to its margins; of pairs that the weights could score."""
     keys = sorted(rows.keys() & sampled.keys(), key=lambda key: str(rows[key]["prompt_key"]))
-    asked = [rows[key] for key in keys]
+    candidates = [rows[key] for key in keys]
     encoded = leaf(SCORERS["preference"]).encoded_pairs(
-        version.base_model, asked, max_length=version.run.config["max_length"], report=report
+        version.base_model, candidates, max_length=version.run.config["max_length"], report=report
     )
-    whole = [place for place, both in enumerate(encoded) if both is not None]
-    sequences = [sequence for place in whole for sequence in encoded[place]]
+    fitting = [position for position, both in enumerate(encoded) if both is not None]
+    sequences = [sequence for position in fitting for sequence in encoded[position]]
     values = llama_process.token_log_probs(artifact_path(artifact), sequences, report=report) if sequences else []
-    kept = [asked[place] for place in whole]
-    before = {name: [_margin(sampled[keys[place]][number]) for place in whole] for number, name in enumerate(MODELS)}
-    return _Scored(
-        kept,
-        [PairScore(row["prompt_key"], *values[2 * n : 2 * n + 2]) for n, row in enumerate(kept)],
+    scored = [candidates[position] for position in fitting]
+    stored = {
+        name: [_margin(sampled[keys[position]][column]) for position in fitting] for column, name in enumerate(MODELS)
+    }
+    return _Scores(
+        scored,
+        [PairScore(row["prompt_key"], *values[2 * n : 2 * n + 2]) for n, row in enumerate(scored)],
         *(
-            [PairScore(row["prompt_key"], margin, 0.0) for row, margin in zip(kept, before[name], strict=True)]
+            [PairScore(row["prompt_key"], margin, 0.0) for row, margin in zip(scored, stored[name], strict=True)]
             for name in ("new", "base", "current")
         ),
     )
@@ -125,55 +127,58 @@ def _margin(value: float | None) -> float:
     return math.nan if value is None else float(value)
 
 
-def _stored(artifact: Artifact, measured: Evaluation, scored: _Scored) -> Evaluation:
-    margin = measured.version.agent.gate_margin
-    lost, told = _lost(artifact.quantization, scored, margin)
-    verdict = Evaluation.Verdict.REJECT if lost else measured.verdict
-    held = f"The file at {artifact.quantization} holds what the weights promise: {told}. {measured.report['reason']}"
-    models = {"new": scored.file, "weights": scored.weights, "base": scored.base, "current": scored.current}
+def _store_verdict(artifact: Artifact, of_weights: Evaluation, scores: _Scores) -> Evaluation:
+    margin = of_weights.version.agent.gate_margin
+    loss, summary = _describe_loss(artifact.quantization, scores, margin)
+    verdict = Evaluation.Verdict.REJECT if loss else of_weights.verdict
+    praise = (
+        f"The file at {artifact.quantization} holds what the weights promise: {summary}. {of_weights.report['reason']}"
+    )
+    models = {"new": scores.file, "weights": scores.weights, "base": scores.base, "current": scores.current}
     report = {
         "measure": "artifact",
         "level": artifact.quantization,
-        "reason": lost or held,
-        "difference": asdict(paired_difference(scored.file, scored.weights)),
-        **evidence.of_shares(prompt_changes(scored.file, scored.weights), margin),
-        "models": {name: figures(each) for name, each in models.items()},
+        "reason": loss or praise,
+        "difference": asdict(paired_difference(scores.file, scores.weights)),
+        **evidence.of_shares(prompt_changes(scores.file, scores.weights), margin),
+        "models": {name: figures(pair_scores) for name, pair_scores in models.items()},
     }
     with transaction.atomic():
         evaluation = Evaluation.objects.create(
-            version=measured.version,
-            training_set=measured.training_set,
-            against=measured.against,
+            version=of_weights.version,
+            training_set=of_weights.training_set,
+            against=of_weights.against,
             artifact=artifact,
-            pairs=len(scored.rows),
-            prompts=len({row["prompt_key"] for row in scored.rows}),
-            accuracy=accuracy_of(scored.file).value,
-            base_accuracy=accuracy_of(scored.base).value,
-            against_accuracy=accuracy_of(scored.current).value,
+            pairs=len(scores.rows),
+            prompts=len({row["prompt_key"] for row in scores.rows}),
+            accuracy=accuracy_of(scores.file).value,
+            base_accuracy=accuracy_of(scores.base).value,
+            against_accuracy=accuracy_of(scores.current).value,
             verdict=verdict,
-            ratings_needed=None if lost else measured.ratings_needed,
+            ratings_needed=None if loss else of_weights.ratings_needed,
             report=report,
         )
         version_judged(evaluation)
     return evaluation
 
 
-def _lost(level: str, scored: _Scored, margin: float) -> tuple[str, str]:
-    """Why the file is held back, or nothing; and the figures. A loss of points is enough: holding back promotes nothing. The
-    file may not be worse than the version in use either, beyond chance."""
-    changes = counts_of(prompt_changes(scored.file, scored.weights))
+def _describe_loss(level: str, scores: _Scores, margin: float) -> tuple[str, str]:
+    """Why the file is held back, or nothing; and a summary of the figures. A loss of points is enough: holding back promotes
+    nothing. The file may not be worse than the version in use either, beyond chance."""
+    changes = counts_of(prompt_changes(scores.file, scores.weights))
     allowed = margin + TOLERANCE
-    told = f"{100 * changes.difference:+.1f} points against the weights that it was made from, on {changes.prompts} prompts"
-    broken = sum(not math.isfinite(score.margin) for score in scored.file)
+    points = f"{100 * changes.difference:+.1f} points"
+    summary = f"{points} against the weights that it was made from, on {changes.prompts} prompts"
+    broken = sum(not math.isfinite(score.margin) for score in scores.file)
     if broken:
-        return f"The file at {level} gives no finite score to {broken} of {len(scored.file)} pairs.", told
+        return f"The file at {level} gives no finite score to {broken} of {len(scores.file)} pairs.", summary
     if -changes.difference > allowed and changes.lost - changes.gained >= FEWEST_LOST:
         most = f"at most {100 * allowed:g} are allowed; {_way_out(level)}"
-        return f"The file at {level} loses too much: {told}, {most}.", told
-    beside = decide(scored.file, scored.current, ratings_per_prompt=1, held_out_share=1, margin=margin)
+        return f"The file at {level} loses too much: {summary}, {most}.", summary
+    beside = decide(scores.file, scores.current, ratings_per_prompt=1, held_out_share=1, margin=margin)
     if beside.decision == "reject":
-        return f"The file at {level} is worse than the version in use: {told}. {beside.reason}", told
-    return "", told
+        return f"The file at {level} is worse than the version in use: {summary}. {beside.reason}", summary
+    return "", summary
 
 
 def _way_out(level: str) -> str:
