@@ -10,9 +10,9 @@ from rl.environments.tasks.fields import (
     Problem,
     an_object,
     anything,
+    describe_field,
     json_kind,
     mistake,
-    named,
     problems,
     text,
     texts,
@@ -38,7 +38,7 @@ def any_problems(row: Any) -> Iterator[Problem]:
     if not isinstance(row, dict):
         yield Problem("", f"must be a JSON object, not {json_kind(row)}")
     elif what := mistake(row, "task_id", ANY_FIELDS["task_id"]):
-        yield Problem(named("task_id", ""), what)
+        yield Problem(describe_field("task_id", ""), what)
 
 
 def _seconds(value: Any) -> str:

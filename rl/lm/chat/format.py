@@ -13,9 +13,9 @@ from rl.base.names import unknown_name
 from rl.base.records import Message
 from rl.environments.contract import Action, ToolRequest
 from rl.environments.dialects import DIALECTS, dialect
-from rl.environments.dialects.plain import guarded
+from rl.environments.dialects.hermes import read_action
+from rl.environments.dialects.plain import guard_result
 from rl.environments.dialects.thinking import without_thinking
-from rl.environments.markup import read_action
 from rl.lm.chat.library import LibraryReader, response_template
 from rl.lm.chat.styles import Native, Plain, Style
 from rl.lm.chat.template import TOOL, TOOL_NAME, ChatTemplate, TemplateRefused
@@ -95,7 +95,7 @@ class ChatFormat:
         """What comes after the generated turn ``last``, which has its end token or was cut, up to and with the opening of
         the next turn."""
         ended = bool(last) and last[-1] in self._call_ends
-        shown = self._tokens.hidden(guarded(observation))
+        shown = self._tokens.hidden(guard_result(observation))
         return self._tokens.ids(self._way.turns.observed(shown, self._called(last), with_end=not ended))
 
     def _called(self, last: Sequence[int]) -> str:

@@ -49,21 +49,21 @@ class McpTool(BaseTool):
         return text or "(no output)"
 
 
-def mcp_tools(servers: Sequence[McpServer], taken: Iterable[str] = ()) -> list[BaseTool]:
+def mcp_tools(servers: Sequence[McpServer], taken_names: Iterable[str] = ()) -> list[BaseTool]:
     """Starts the servers, or uses those that run. Raises UsageError when one cannot be used, has no tools, or has one
-    whose name is ``taken`` or no name for an agent."""
-    owners = dict.fromkeys(taken, "the environment")
-    found: list[BaseTool] = []
+    whose name is in ``taken_names`` or cannot be an agent's word."""
+    owners = dict.fromkeys(taken_names, "the environment")
+    tools: list[BaseTool] = []
     for server in servers:
-        for listed in _chosen(server, connection_to(server).tools()):
+        for listed in _choose_tools(server, connection_to(server).tools()):
             name = f"{server.name}_{listed.name}" if server.prefix else listed.name
             _check_name(name, server, owners)
             owners[name] = f"the MCP server {server.name}"
-            found.append(McpTool(name, server, listed))
-    return found
+            tools.append(McpTool(name, server, listed))
+    return tools
 
 
-def _chosen(server: McpServer, listed: Sequence[Tool]) -> list[Tool]:
+def _choose_tools(server: McpServer, listed: Sequence[Tool]) -> list[Tool]:
     by_name = {tool.name: tool for tool in listed}
     if not by_name:
         raise UsageError(f"the MCP server {server.name} has no tools")

@@ -47,8 +47,8 @@ class SearchBackend:
 
 def read_results(*items: Any) -> list[SearchResult]:
     """Of objects under the names that are usual, or of texts; what has neither title nor text is left out."""
-    found = (_result(item) for item in items)
-    return [result for result in found if result.title or result.snippet][:MOST_RESULTS]
+    results = (_result(item) for item in items)
+    return [result for result in results if result.title or result.snippet][:MOST_RESULTS]
 
 
 def list_in(document: Any, *path: str) -> list[Any]:
