@@ -24,7 +24,7 @@ from rl.lm.model_path import base_of, check_weights, is_adapter, is_reward_model
 from rl.models import Agent, Artifact, ModelVersion
 from rl.operations import audit
 from rl.versions import versions
-from rl.versions.checksums import artifact_fields, listed
+from rl.versions.checksums import artifact_fields, list_files
 
 MODEL_CARD: Final = "rl.export.model_card"
 """Needs huggingface_hub; imported on first use."""
@@ -124,7 +124,7 @@ def export_base(agent: Agent, quantization: str, *, report: Report) -> ExportRes
 def _noted(note: Path, file: Path, base_model: str, level: str) -> ExportResult | None:
     try:
         made = json.loads(note.read_text(encoding="utf-8"))
-        there = listed(file)
+        there = list_files(file)
         if (made["base_model"], made["sha256"]) == (base_model, there[0].sha256):
             return ExportResult(file, level, made["details"], there)
     except (OSError, ValueError, LookupError, TypeError):
@@ -180,7 +180,7 @@ def _with_card(format_name: str, job: ExportJob, result: ExportResult, known: Pr
     cards: Any = leaf(MODEL_CARD)
     card: Path = cards.card_path(result.path)
     card.unlink(missing_ok=True)
-    made = listed(result.path)
+    made = list_files(result.path)
     files.write_text(card, cards.model_card(format_name, job, result, made, known))
     details = {**result.details, "model_card": card.name}
-    return replace(result, details=details, files=listed(result.path, made))
+    return replace(result, details=details, files=list_files(result.path, made))

@@ -151,10 +151,10 @@ def _model(hardware: HardwareConfig, memory: int, device: str, config: TrainingC
     budget, share = _SHARE[device] * memory, f"{_SHARE[device]:.0%} of {memory / GIB:.0f} GiB"
     lean = config.with_overrides({"activation_checkpointing": True})
     for name in MODEL_SIZES:
-        for tried in (config,) if device == "cpu" else (config, lean):
-            need = _need(name, tried)
+        for candidate in (config,) if device == "cpu" else (config, lean):
+            need = _need(name, candidate)
             if need <= budget and (device != "cpu" or _hours(name, hardware, config) <= _NIGHT):
-                again = tried.activation_checkpointing
+                again = candidate.activation_checkpointing
                 fits = f"training it needs {need / GIB:.0f} GiB with rows of {config.max_length} tokens, of {share}"
                 return _size(name, fits if device != "cpu" else f"{fits}, and not more than a night", again, device)
     need, hours = _need("0.5B", lean), _hours("0.5B", hardware, config)

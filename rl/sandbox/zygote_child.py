@@ -101,8 +101,8 @@ class _Zygote:
             self._watch(pid, pidfd, os.dup(descriptors[_STATUS]))
         except OSError as error:
             _tell(descriptors[_STATUS], f"failed {kernel.reason(error)}")
-        for each in descriptors:
-            os.close(each)
+        for descriptor in descriptors:
+            os.close(descriptor)
         return None
 
     def _watch(self, pid: int, pidfd: int, status: int) -> None:
