@@ -150,8 +150,8 @@ _SIGNATURES = ((c.c_void_p, _POINTERS), (c.c_int32, _NUMBERS), (c.c_bool, _TRUTH
 
 def open_library() -> Any:
     """Raises RuntimeError for a build of xllamacpp that keeps these functions to itself or has other structures."""
-    found = importlib.util.find_spec("xllamacpp")
-    folders = list(found.submodule_search_locations or []) if found else []
+    spec = importlib.util.find_spec("xllamacpp")
+    folders = list(spec.submodule_search_locations or []) if spec else []
     files = sorted(file for folder in folders for file in Path(folder).glob("xllamacpp*.so"))
     if not files:
         raise RuntimeError("this build of xllamacpp has no library that can be opened; measure on Linux or macOS")
@@ -252,28 +252,28 @@ class Reader:
 
     def _keep(self, tokens: Sequence[int]) -> int:
         """How many of the first tokens are in memory already; the others there are forgotten."""
-        kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self._known, tokens, strict=False)))
+        count = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self._known, tokens, strict=False)))
         self._known = []
-        if kept and self.library.llama_memory_seq_rm(self.memory, 0, kept, -1):
-            return kept
+        if count and self.library.llama_memory_seq_rm(self.memory, 0, count, -1):
+            return count
         self.library.llama_memory_clear(self.memory, True)
         return 0
 
     def _compute(self, tokens: Sequence[int], start: int, first: int) -> None:
         self.library.llama_batch_ext_clear(self.batch)
         for number, token in enumerate(tokens, start):
-            place = self.library.llama_batch_ext_add_token(self.batch, 0, token)
-            if place < 0 or not self.library.llama_batch_ext_set_pos(self.batch, place, c.c_int32(number)):
-                raise RuntimeError(f"llama.cpp refuses the token {token} at place {number}")
-            if number >= first and not self.library.llama_batch_ext_set_output_logits(self.batch, place, True):
-                raise RuntimeError(f"llama.cpp gives no logits at place {number}")
+            slot = self.library.llama_batch_ext_add_token(self.batch, 0, token)
+            if slot < 0 or not self.library.llama_batch_ext_set_pos(self.batch, slot, c.c_int32(number)):
+                raise RuntimeError(f"llama.cpp refuses the token {token} at position {number}")
+            if number >= first and not self.library.llama_batch_ext_set_output_logits(self.batch, slot, True):
+                raise RuntimeError(f"llama.cpp gives no logits at position {number}")
         if status := self.library.llama_process(self.context, _DECODE, self.batch):
             raise RuntimeError(f"llama.cpp could not compute {len(tokens)} tokens (status {status})")
 
-    def _row(self, place: int) -> numpy.ndarray:
-        row = self.library.llama_get_logits_ith(self.context, place)
+    def _row(self, slot: int) -> numpy.ndarray:
+        row = self.library.llama_get_logits_ith(self.context, slot)
         if not row:
-            raise RuntimeError(f"llama.cpp has no logits for place {place}")
+            raise RuntimeError(f"llama.cpp has no logits in slot {slot}")
         return numpy.ctypeslib.as_array(row, (self.vocabulary,))
 
 

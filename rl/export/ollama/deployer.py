@@ -63,7 +63,7 @@ def full_name(name: str) -> str:
 
 
 def check_address(url: str, whose: str) -> str:
-    """Without a slash at its end. Raises UsageError for what is no plain http or https address, or holds a password."""
+    """Without a slash at its end. Raises UsageError for what is not a plain http or https address, or holds a password."""
     try:
         parts = urlsplit(url)
         usable = parts.port != 0 and bool(parts.hostname)
@@ -115,15 +115,15 @@ class OllamaDeployer:
                 f"{gguf} is not the file that was exported any more (its SHA-256 differs); export it again"
             )
         self._upload(gguf, f"sha256:{digest}", report)
-        wanted = {"template": template, "system": system, "parameters": dict(parameters or {})}
-        self._create(model_name, f"sha256:{digest}", {name: value for name, value in wanted.items() if value}, report)
+        settings = {"template": template, "system": system, "parameters": dict(parameters or {})}
+        self._create(model_name, f"sha256:{digest}", {name: value for name, value in settings.items() if value}, report)
 
     def running(self) -> list[LoadedModel]:
         with self._asking("to say what is in memory") as client:
             models = client.ps().models
         return [
-            LoadedModel(each.model or "", int(each.size or 0), int(each.size_vram or 0), each.context_length or 0)
-            for each in models
+            LoadedModel(model.model or "", int(model.size or 0), int(model.size_vram or 0), model.context_length or 0)
+            for model in models
         ]
 
     def list(self) -> list[StoredModel]:
@@ -131,8 +131,8 @@ class OllamaDeployer:
         with self._asking("to list its models") as client:
             models = client.list().models
         return [
-            StoredModel(each.model or "", int(each.size or 0), each.digest or "", _level(each.details))
-            for each in models
+            StoredModel(model.model or "", int(model.size or 0), model.digest or "", _level(model.details))
+            for model in models
         ]
 
     def show(self, name: str) -> dict[str, Any] | None:
@@ -167,7 +167,7 @@ class OllamaDeployer:
 
     @contextmanager
     def _asking(self, doing: str, seconds: float = 0.0) -> Iterator[Client]:
-        with leaf(CLIENT).Client(self.url, seconds or self.timeout) as client, client.asked(doing):
+        with leaf(CLIENT).Client(self.url, seconds or self.timeout) as client, client.explain_failures(doing):
             yield client
 
     def _upload(self, gguf: Path, digest: str, report: Report) -> None:
