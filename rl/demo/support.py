@@ -80,9 +80,9 @@ def _write_pairs(rng: random.Random) -> Iterator[tuple[str, str, str]]:
             yield _sentence_case(situation.format(problem=topic.problem)), good, bad
 
 
-def _closest(candidates: list[str], used: set[str], wanted: int) -> str:
+def _closest(candidates: list[str], used: set[str], target_length: int) -> str:
     """The unused candidate nearest to the wanted length; marks it as used."""
-    best = min((text for text in candidates if text not in used), key=lambda text: abs(length(text) - wanted))
+    best = min((text for text in candidates if text not in used), key=lambda text: abs(length(text) - target_length))
     used.add(best)
     return best
 

@@ -26,7 +26,7 @@ class AgentEnv(ABC):
     """
 
     name: ClassVar[str] = ""
-    """That of ENVIRONMENTS; of one that is not in the table, its path ``module:Class``."""
+    """Its name in ENVIRONMENTS, or its path ``module:Class`` where it is not in that table."""
     tasks: ClassVar[type[Task]] = AnyTask
     """How a line of a file of its tasks is checked and read."""
     system_prompt: ClassVar[str] = ""

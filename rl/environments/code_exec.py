@@ -15,7 +15,7 @@ from rl.sandbox import Limits, TestCase, grade
 from rl.sandbox.grading import Outcome
 
 TEST_SECONDS = 5.0
-"""Of a test that names no timeout."""
+"""Time for a test that names no timeout."""
 
 
 class CodeExecEnv(AgentEnv):

@@ -29,7 +29,7 @@ class Step(NamedTuple):
     observation: str
     """What the agent reads next; empty at the end."""
     reward: float
-    """Of this step alone."""
+    """The reward of this step alone."""
     done: bool
     info: dict[str, Any]
     """JSON: ``turn``, ``tool_calls``, at the end ``success`` and ``reason``, and what the environment adds."""

@@ -46,7 +46,7 @@ class Episode:
     step: int = 0
     """Optimiser steps before it."""
     sample: int = 0
-    """Which of the episodes that were made of its task at this step."""
+    """Its number among the episodes that were made of its task at this step."""
 
     @property
     def answer(self) -> str:

@@ -30,7 +30,7 @@ def option_types(kind: type[AgentEnv]) -> dict[str, Any]:
 
 
 def wrong_type(value: Any, hint: Any) -> str:
-    """What it must be; empty where it is that, or where the type is none of a configuration file's."""
+    """What the value must be; empty where it is that, or where a configuration file cannot have the type."""
     allowed = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     if any(kind is not NoneType and kind not in _KINDS for kind in allowed):
         return ""

@@ -27,7 +27,7 @@ class EnvironmentSettings:
     type: str = "code_exec"
     """A name of ENVIRONMENTS, or ``module:Class``."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Of the class: ``max_turns``, ``success_reward``, …"""
+    """Settings of the class: ``max_turns``, ``success_reward``, …"""
     tools: Mapping[str, Any] = field(default_factory=dict)
     """Name to settings; they come beside the environment's own tools, or in the place of one with the same name."""
     cache_dir: str = ""
@@ -67,8 +67,8 @@ class EnvironmentSettings:
             if settings.mode == "web" or settings.corpus or "search" in own:
                 tools.append(search_tool(settings, Path(self.cache_dir or ".")))
         if "mcp" in self.tools:
-            taken = {*own, *(tool.name for tool in tools)}
-            tools += leaf("rl.environments.tools.mcp.tool").mcp_tools(servers_of(self.tools["mcp"]), taken)
+            taken_names = {*own, *(tool.name for tool in tools)}
+            tools += leaf("rl.environments.tools.mcp.tool").mcp_tools(servers_of(self.tools["mcp"]), taken_names)
         return tools
 
 

@@ -14,7 +14,7 @@ SECONDS = 10
 _NVIDIA = ("--query-gpu=name,memory.total,memory.free,driver_version", "--format=csv,noheader,nounits")
 _AMD = ("--showproductname", "--showmeminfo", "vram", "--showdriverversion", "--json")
 _APPLE_SHARE = 0.75
-"""Of the memory that CPU and GPU share, as much as Metal advises to use at most on the larger machines."""
+"""Share of the memory of CPU and GPU together that Metal advises to use at most on the larger machines."""
 
 MIB = 2**20
 

@@ -72,7 +72,7 @@ class DecisionReward(BaseReward):
 
 
 def feedback_word(trace: TraceRecord, decision: Mapping[str, Any]) -> str:
-    """Of the last rating that carries one as a tag, else the one that came with the decision; empty: none."""
+    """The word of the last rating that has one as a tag, else the one that came with the decision; empty: none."""
     tags = (tag.upper() for event in reversed(trace.feedback) if event.kind == "rating" for tag in event.tags)
     word = next((tag for tag in tags if tag in FEEDBACK), "") or str(decision.get("userFeedback") or "").upper()
     return word if word in FEEDBACK else ""

@@ -55,11 +55,11 @@ def _json(text: str, options: Mapping[str, Any]) -> Verdict:
     if not value:
         return 0.0, "there is no JSON in it"
     keys = options.get("keys")
-    wanted = [key for key in keys if isinstance(key, str)] if isinstance(keys, Sequence) else []
-    if not wanted or isinstance(keys, str):
+    required = [key for key in keys if isinstance(key, str)] if isinstance(keys, Sequence) else []
+    if not required or isinstance(keys, str):
         return value, "JSON" if value == 1 else "JSON, but not by itself"
-    count = sum(isinstance(document, dict) and key in document for key in wanted)
-    return value * count / len(wanted), f"JSON with {count} of {len(wanted)} keys"
+    count = sum(isinstance(document, dict) and key in document for key in required)
+    return value * count / len(required), f"JSON with {count} of {len(required)} keys"
 
 
 def _find_json(text: str) -> tuple[Any, float]:
@@ -98,8 +98,8 @@ def _markdown(text: str, options: Mapping[str, Any]) -> Verdict:
         "a code block that is not closed": not all(block.closed for block in blocks),
         "raw HTML": bool(_HTML.search(outside(text, blocks))),
     }
-    names = [name for name, there in faults.items() if there]
-    value = fmean(not there for there in faults.values()) if text.strip() else 0.0
+    names = [name for name, is_present in faults.items() if is_present]
+    value = fmean(not is_present for is_present in faults.values()) if text.strip() else 0.0
     return value, ", ".join(names) or "Markdown"
 
 

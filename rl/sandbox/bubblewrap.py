@@ -37,7 +37,7 @@ _OPTIONS: Final = {
     getattr(resource, f"RLIMIT_{name.upper()}"): f"--{name}"
     for name in ("as", "core", "cpu", "fsize", "memlock", "msgqueue", "nofile", "nproc")
 }
-"""Of prlimit(1)."""
+"""Options of prlimit(1)."""
 _HINT: Final = (
     "bubblewrap 0.7 or newer is needed, and unprivileged user namespaces: on Ubuntu 24.04 load AppArmor's profile "
     "bwrap-userns-restrict; in Docker allow them with --security-opt seccomp=unconfined or a profile of your own"
@@ -127,9 +127,9 @@ class _Box:
         self._watch.follow(self._out, self._err, until=self._status)
 
     def _look(self) -> tuple[tree.Usage, int]:
-        used = tree.usage(self._first or self._process.pid)
-        counts = (tree.files_in(pid, "/tmp", self._limits.disk_bytes) for pid in used.pids)  # noqa: S108
-        return used, next(filter(None, counts), 0)
+        usage = tree.usage(self._first or self._process.pid)
+        counts = (tree.files_in(pid, "/tmp", self._limits.disk_bytes) for pid in usage.pids)  # noqa: S108
+        return usage, next(filter(None, counts), 0)
 
     def _kill(self) -> None:
         if self._pidfd is not None:

@@ -117,13 +117,13 @@ class _Box:
         return marshal.dumps(request, own_process.MARSHAL_VERSION)
 
     def _look(self) -> tuple[tree.Usage, int]:
-        used = tree.usage(self._process.pid)
-        programs_own = [pid for pid in used.pids if pid != self._process.pid]
+        usage = tree.usage(self._process.pid)
+        programs_own = [pid for pid in usage.pids if pid != self._process.pid]
         try:
             files, size = scratch.usage(self._work, programs_own, self._known, self._limits.file_bytes)
         except PermissionError:
-            return used, self._limits.files + 1
-        return used, self._limits.files + 1 if size > self._limits.disk_bytes else files
+            return usage, self._limits.files + 1
+        return usage, self._limits.files + 1 if size > self._limits.disk_bytes else files
 
     def _kill(self) -> None:
         """The supervisor does it, which is the only one that may signal all of them at once."""

@@ -111,9 +111,9 @@ def _mount(source: str, target: str, kind: str | None, flags: int, options: str 
 
 
 def _set_attributes(path: str, attributes: int) -> None:
-    wanted = _MountAttributes(set=attributes)
-    size = ctypes.c_size_t(ctypes.sizeof(wanted))
-    result = _libc.syscall(_SYS_MOUNT_SETATTR, _AT_FDCWD, path.encode(), _AT_RECURSIVE, ctypes.byref(wanted), size)
+    change = _MountAttributes(set=attributes)
+    size = ctypes.c_size_t(ctypes.sizeof(change))
+    result = _libc.syscall(_SYS_MOUNT_SETATTR, _AT_FDCWD, path.encode(), _AT_RECURSIVE, ctypes.byref(change), size)
     check(result, f"mount_setattr of {path}")
 
 

@@ -35,7 +35,7 @@ JOBS_PER_ZYGOTE: Final = 200
 _START_SECONDS: Final = 30.0
 """For a machine that is very busy: to make the zygote or a box, and to take them down."""
 _ATTEMPTS: Final = 3
-"""Of one program, when the zygote is killed under it."""
+"""For one program, when the zygote is killed under it."""
 _HINT: Final = (
     "Linux 5.12 or newer is needed, and unprivileged user namespaces: Ubuntu 24.04 and Docker forbid them unless told "
     "otherwise (sysctl kernel.apparmor_restrict_unprivileged_userns=0; --security-opt seccomp=unconfined)"
@@ -199,9 +199,9 @@ class _Box:
         if self._meet_first_process():
             self._watch = Watch(self._limits, kill=self._kill, look=lambda: (tree.usage(self._pid), 0))
             self._watch.follow(self._out, self._err, until=self._status)
-        failed = read_status(self._status, "failed")
-        if failed:
-            raise SandboxUnavailable(f"the zygote could not make a box ({failed}). {_HINT}")
+        failure = read_status(self._status, "failed")
+        if failure:
+            raise SandboxUnavailable(f"the zygote could not make a box ({failure}). {_HINT}")
         return read_status(self._status, "ended") is not None
 
     def result(self, duration: float) -> Result:

@@ -92,8 +92,8 @@ def calculate(
                 raise
             work.outcome.unusable[owner.name] = str(error)
             continue
-        left = None if limit is None else limit - work.outcome.read
-        work.do(engine, islice(_walk(traces.filter(agent=owner)), left))
+        remaining = None if limit is None else limit - work.outcome.read
+        work.do(engine, islice(_walk(traces.filter(agent=owner)), remaining))
         if not work.outcome.finished:
             break
     return work.outcome
@@ -159,31 +159,31 @@ class _Work:
     outcome: RewardReport = field(default_factory=RewardReport)
 
     def do(self, engine: RewardEngine, traces: Iterable[Trace]) -> None:
-        scored: list[_ScoredTrace] = []
-        flushed = time.monotonic()
+        scored_traces: list[_ScoredTrace] = []
+        last_flush = time.monotonic()
         for trace in traces:
             try:
                 record = trace_record(trace)
             except Exception as error:  # what another program stored, or a disk lost, must not keep the others waiting
                 self._set_aside(trace, f"cannot be read: {type(error).__name__}: {error}"[:500])
                 continue
-            scored.append(_score(engine, record))
+            scored_traces.append(_score(engine, record))
             now = time.monotonic()
-            if len(scored) == CHUNK or now - flushed > FLUSH_SECONDS:
-                self._flush(engine, scored)
-                scored, flushed = [], time.monotonic()
+            if len(scored_traces) == CHUNK or now - last_flush > FLUSH_SECONDS:
+                self._flush(engine, scored_traces)
+                scored_traces, last_flush = [], time.monotonic()
                 if self.ends is not None and now > self.ends:
                     self.outcome.finished = False
                     return
-        self._flush(engine, scored)
+        self._flush(engine, scored_traces)
 
-    def _flush(self, engine: RewardEngine, scored: Sequence[_ScoredTrace]) -> None:
-        written = scored if self.dry_run else _store(engine, scored)
-        self.outcome.read += len(scored)
-        self.outcome.changed += len(scored) - len(written)
-        for scored_trace in written:
+    def _flush(self, engine: RewardEngine, scored_traces: Sequence[_ScoredTrace]) -> None:
+        written_traces = scored_traces if self.dry_run else _store(engine, scored_traces)
+        self.outcome.read += len(scored_traces)
+        self.outcome.changed += len(scored_traces) - len(written_traces)
+        for scored_trace in written_traces:
             self._count(scored_trace)
-        if scored:
+        if scored_traces:
             self.report("step", {"step": self.outcome.read, "total_steps": max(self.total, self.outcome.read)})
 
     def _set_aside(self, trace: Trace, reason: str) -> None:
@@ -239,24 +239,24 @@ def _storable(result: RewardResult | RewardFailed) -> RewardResult | RewardFaile
     return RewardFailed(result.name, f"what it tells cannot be stored, it {problem}") if problem else result
 
 
-def _store(engine: RewardEngine, scored: Sequence[_ScoredTrace]) -> list[_ScoredTrace]:
+def _store(engine: RewardEngine, scored_traces: Sequence[_ScoredTrace]) -> list[_ScoredTrace]:
     """Writes the rewards of the traces that nobody changed meanwhile, and returns these."""
-    if not scored:
+    if not scored_traces:
         return []
     with transaction.atomic():
         # Whoever writes feedback locks the trace too: either it is seen here, or its writer waits and sets the flag again.
-        rows = Trace.objects.filter(pk__in=[scored_trace.record.id for scored_trace in scored]).order_by("pk")
+        rows = Trace.objects.filter(pk__in=[scored_trace.record.id for scored_trace in scored_traces]).order_by("pk")
         locked = with_feedback(rows).select_for_update(of=("self",), no_key=True)
         now = {str(stored.pk): trace_record(stored) for stored in locked}
-        same = [scored_trace for scored_trace in scored if now.get(scored_trace.record.id) == scored_trace.record]
-        for scored_trace in same:
+        unchanged = [trace for trace in scored_traces if now.get(trace.record.id) == trace.record]
+        for scored_trace in unchanged:
             Trace.objects.filter(pk=scored_trace.record.id).update(
                 reward=scored_trace.combined,
                 rewards=_components(engine, scored_trace.results),
                 rewarded_at=timezone.now(),
                 reward_pending=False,
             )
-    return same
+    return unchanged
 
 
 def _components(engine: RewardEngine, results: Iterable[RewardResult | RewardFailed]) -> dict[str, Any]:

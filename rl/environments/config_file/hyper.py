@@ -31,7 +31,7 @@ NAMES: dict[str, dict[str, str]] = {
 }
 """Section, then key to hyper-parameter."""
 EPISODES = "num_episodes_per_iter"
-"""Of the section rollout: the episodes of one optimiser step."""
+"""Key of the section rollout: the episodes of one optimiser step."""
 _PRECISIONS = {"auto": "auto", "float32": "fp32", "fp32": "fp32", "bfloat16": "bf16", "bf16": "bf16"}
 _LONGEST = 500
 """Characters of a sentence."""

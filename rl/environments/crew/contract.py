@@ -19,7 +19,7 @@ BEAT_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """Of one episode."""
+    """How one episode begins."""
 
     messages: tuple[Message, ...] = ()
     tools: tuple[Mapping[str, Any], ...] = ()
@@ -44,7 +44,7 @@ class Move:
     info: Mapping[str, Any] = field(default_factory=dict)
     """JSON, of the step."""
     reward: float | None = None
-    """Of the whole episode when it is done; None while it goes on, and where the world broke."""
+    """The reward of the whole episode when it is done; None while it goes on, and where the world broke."""
     broken: str = ""
     """Why the world, not the agent, broke, one sentence; then the episode is over."""
 

@@ -86,7 +86,7 @@ class Link:
             self._stop(f"the worker that ran it did not answer within {silence_seconds:g} seconds and was stopped")
 
     def answers(self) -> dict[int, dict[str, Any]]:
-        """Those that came since the last time."""
+        """The answers that came since the last time."""
         answers, self._answers = self._answers, {}
         if self.broken:
             answers |= {index: {"broken": self.broken} for index in self.owed}

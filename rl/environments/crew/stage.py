@@ -70,10 +70,10 @@ def _build_environment(settings: EnvironmentSettings) -> AgentEnv:
 
 
 def _move(environment: AgentEnv, action: Action) -> Move:
-    called = len(environment.calls)
+    calls_before = len(environment.calls)
     step = environment.step(action)
     reward = _finite(environment.get_reward()) if step.done else None
-    return Move(str(step.observation), bool(step.done), tuple(environment.calls[called:]), step.info, reward)
+    return Move(str(step.observation), bool(step.done), tuple(environment.calls[calls_before:]), step.info, reward)
 
 
 def _action(document: Mapping[str, Any]) -> Action:

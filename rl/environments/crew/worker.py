@@ -27,7 +27,7 @@ from rl.environments.crew.stage import Stage
 from rl.environments.settings import EnvironmentSettings
 
 GRACE_SECONDS = 2.0
-"""That it has to end when nobody waits for it any more."""
+"""Time that it has to end when nobody waits for it any more."""
 _PARENT_SECONDS = 1.0
 
 

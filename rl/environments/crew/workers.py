@@ -14,7 +14,7 @@ from rl.environments.crew.link import Link
 from rl.environments.settings import EnvironmentSettings
 
 SILENCE_SECONDS = 600.0
-"""Of one episode's step: longer than all tests of a task may take."""
+"""Time for one episode's step: longer than all tests of a task may take."""
 
 
 class Workers(Crew):

@@ -112,11 +112,11 @@ class ReplayTask:
     tools: tuple[Mapping[str, Any], ...] = ()
     """Schemas; none where they are to be made from the recorded calls."""
     environment: str = ""
-    """Where the task comes from."""
+    """The environment that the task comes from."""
     task: Mapping[str, Any] = field(default_factory=dict)
-    """As it was there."""
+    """The task as that environment had it."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Of that environment."""
+    """Options of that environment."""
     accepted: tuple[str, ...] = ()
     """Answers that people liked or wrote."""
     solution: tuple[Any, ...] = ()
@@ -142,7 +142,7 @@ class ReplayTask:
 
 @dataclass(frozen=True, slots=True)
 class AnyTask:
-    """Of an environment that says nothing of its tasks' fields."""
+    """A task of an environment that says nothing of its tasks' fields."""
 
     task_id: str
     row: Mapping[str, Any]

@@ -26,12 +26,12 @@ def replay_problems(row: Any) -> Iterator[Problem]:
 
 
 def is_schema(value: Any) -> bool:
-    """Of a tool."""
+    """Whether it is the schema of a tool."""
     return not any(problems(value, REPLAY_PARTS["tools"][1]))
 
 
 def _verdict_problems(row: Mapping[str, Any]) -> Iterator[Problem]:
-    """Of what tells how good an answer is."""
+    """Problems of the fields that tell how good an answer is."""
     name, task = row.get("environment"), row.get("task")
     if bool(name) == bool(row.get("accepted")):
         yield Problem("", "must have either an environment with its task, or accepted answers")
@@ -60,7 +60,7 @@ def _environment(value: Any) -> str:
 
 
 def _calls(value: Any) -> str:
-    """Of the list as a whole."""
+    """What is wrong with the list as a whole."""
     if not isinstance(value, list):
         return f"must be a list of calls, not {json_kind(value)}"
     return "" if value else "must have at least one call"

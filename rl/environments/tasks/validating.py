@@ -20,7 +20,7 @@ from rl.environments.tasks.fields import (
 )
 
 MOST_SECONDS = 600.0
-"""That one test may take."""
+"""The most seconds that one test may take."""
 
 
 def code_problems(row: Any) -> Iterator[Problem]:
@@ -49,7 +49,7 @@ def _seconds(value: Any) -> str:
 
 
 def _tests(value: Any) -> str:
-    """Of the list as a whole."""
+    """What is wrong with the list as a whole."""
     if not isinstance(value, list):
         return f"must be a list of tests, not {json_kind(value)}"
     if not value:

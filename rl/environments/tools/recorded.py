@@ -84,11 +84,11 @@ def merge_traces(traces: Sequence[Sequence[Recorded]]) -> list[Recorded]:
     often, of several such traces the newest. For in each of them the world began anew."""
     best: dict[str, list[Recorded]] = {}
     for calls in traces:
-        own: dict[str, list[Recorded]] = {}
+        by_key: dict[str, list[Recorded]] = {}
         for call in calls:
             if key := key_of(call):
-                own.setdefault(key, []).append(call)
-        for key, results in own.items():
+                by_key.setdefault(key, []).append(call)
+        for key, results in by_key.items():
             if len(results) >= len(best.get(key, ())):
                 best[key] = results
     return [call for results in best.values() for call in _without_echo(results)]

@@ -1,4 +1,4 @@
-"""By name, with checked arguments."""
+"""Tools by name, with checked arguments."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class DocumentIndex:
         self._connection.executemany("INSERT INTO document VALUES (?)", ((text,) for text in documents))
 
     def best(self, words: Sequence[str], most: int) -> list[str]:
-        """Of the texts that have any of the words."""
+        """The best of the texts that have any of the words."""
         best = "SELECT text FROM document WHERE document MATCH ? ORDER BY bm25(document), rowid LIMIT ?"
         expression = " OR ".join(f'"{word}"' for word in words)
         return [text for (text,) in self._connection.execute(best, (expression, most))]

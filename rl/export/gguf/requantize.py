@@ -39,9 +39,9 @@ def requantize(source: Path, destination: Path, level: str, report: Report) -> d
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_ti_data_to_file()
-        for done, tensor in enumerate(reader.tensors, start=1):
+        for number, tensor in enumerate(reader.tensors, start=1):
             writer.write_tensor_data(quantize(_read(source, tensor), kinds[tensor.name]))
-            report("step", {"step": done, "total_steps": len(reader.tensors), "metrics": {}})
+            report("step", {"step": number, "total_steps": len(reader.tensors), "metrics": {}})
         writer.flush()
     finally:
         writer.close()

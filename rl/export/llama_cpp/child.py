@@ -103,8 +103,8 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
 
 def _write_logits(request: dict[str, Any]) -> int:
     """The width of the rows."""
-    wanted, reader = request["logits"], _reader(request)
-    reader.logits(wanted["tokens"], wanted["first"]).tofile(wanted["file"])
+    logits, reader = request["logits"], _reader(request)
+    reader.logits(logits["tokens"], logits["first"]).tofile(logits["file"])
     return reader.vocabulary
 
 

@@ -21,7 +21,7 @@ from rl.base.records import Report, silent
 _PROJECT = Path(__file__).resolve().parents[3]
 _BASE_SECONDS = 300.0
 _SLOWEST_BYTES_PER_SECOND = 5e6
-"""Of model file; far below what any usable machine reads and computes."""
+"""Bytes of the model file; far below what any usable machine reads and computes."""
 _CONTEXT_TOKENS = 512
 _LOGGED = re.compile(r"[\d.]+ [A-Z] ")
 _LOGGED_ERROR = re.compile(r"[\d.]+ E (?:\S+\s+)?\S+: (?P<text>.+)")

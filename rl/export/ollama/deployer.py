@@ -43,7 +43,7 @@ class LoadedModel:
     name: str
     size_bytes: int
     gpu_bytes: int
-    """Of them, on the GPU."""
+    """How many of these bytes are on the GPU."""
     context_length: int
 
 
@@ -62,17 +62,17 @@ def full_name(name: str) -> str:
     return name if ":" in name else f"{name}:latest"
 
 
-def check_address(url: str, whose: str) -> str:
+def check_address(url: str, owner: str) -> str:
     """Without a slash at its end. Raises UsageError for what is not a plain http or https address, or holds a password."""
     try:
         parts = urlsplit(url)
         usable = parts.port != 0 and bool(parts.hostname)
     except ValueError as error:
-        raise UsageError(f"{whose} address {url!r} is not usable: {error}") from None
+        raise UsageError(f"{owner} address {url!r} is not usable: {error}") from None
     if parts.username or parts.password:
-        raise UsageError(f"{whose} address is not usable: it holds a name or a password; write http://host:port")
+        raise UsageError(f"{owner} address is not usable: it holds a name or a password; write http://host:port")
     if parts.scheme not in ("http", "https") or not usable or parts.query or parts.fragment:
-        raise UsageError(f"{whose} address {url!r} is not usable: write http://host:port or https://host:port")
+        raise UsageError(f"{owner} address {url!r} is not usable: write http://host:port or https://host:port")
     return url.rstrip("/")
 
 
@@ -214,14 +214,14 @@ def _size(gguf: Path) -> int:
 
 def _chunks(gguf: Path, size: int, report: Report) -> Iterator[bytes]:
     """The file in pieces; steps are mebibytes. Reports each, so that a run that sends a large file still beats."""
-    done = 0
+    bytes_read = 0
     try:
         with gguf.open("rb") as handle:
             while chunk := handle.read(_CHUNK):
                 yield chunk
-                done += len(chunk)
-                report("step", {"step": -(-done // _CHUNK), "total_steps": -(-size // _CHUNK), "metrics": {}})
+                bytes_read += len(chunk)
+                report("step", {"step": -(-bytes_read // _CHUNK), "total_steps": -(-size // _CHUNK), "metrics": {}})
     except OSError as error:
         raise ExportFailed(f"{gguf} cannot be read: {error.strerror or error}") from error
-    if done != size:
+    if bytes_read != size:
         raise ExportFailed(f"{gguf} changed while it was being read; wait until nothing writes to it, and try again")

@@ -30,7 +30,7 @@ class Family:
     system: Around = ("", "")
     """Used where ``placement`` is own."""
     placement: Placement = "own"
-    """Of the system message: in a block of its own, at the head of the first or the last user message, nowhere."""
+    """Where the system message goes: in a block of its own, at the head of the first or the last user message, nowhere."""
     generation: str = ""
     """What makes the model answer."""
     default_system: str = ""

@@ -36,7 +36,7 @@ Render = Callable[[list[Message]], str]
 
 
 def family_of_file(gguf_file: Path) -> Family:
-    """Of the chat template that the file carries. Raises ExportFailed when it has none, or none that Ollama can have."""
+    """The family of the file's chat template. Raises ExportFailed when it has none, or none that Ollama can have."""
     try:
         reader = GGUFReader(gguf_file)
     except (OSError, ValueError, IndexError) as error:  # IndexError: the file ends too early

@@ -38,7 +38,7 @@ class Connection:
         self._tools: list[Tool] | None = None
 
     def tools(self) -> list[Tool]:
-        """As they were at first. Raises UsageError."""
+        """The server's tools, as they were at first. Raises UsageError."""
         if self._tools is None:
             try:
                 self._tools = self._wait(self._list())
@@ -54,7 +54,7 @@ class Connection:
             raise ToolFailed(f"the server {self._server.name} has ended and cannot be used again: {error}") from None
 
     async def close(self) -> None:
-        """Of the loop."""
+        """To be called in the loop's thread."""
         if self._session is not None:
             await self._session.close()
 

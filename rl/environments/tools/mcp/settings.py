@@ -44,7 +44,7 @@ class McpServer:
     start_timeout: float = 60.0
     """Seconds until a server must be ready."""
     tools: Sequence[str] | None = None
-    """Those that the agent gets; None: all."""
+    """Names of the tools that the agent gets; None: all."""
     prefix: bool = False
     """Tools are named ``server_tool``."""
 
@@ -80,7 +80,7 @@ class McpServer:
         return f"tools.mcp.{self.name}"
 
     def environment(self) -> dict[str, str]:
-        """Of the program, beside what every program gets. Raises UsageError for a variable that is not set."""
+        """Variables of the program, beside what every program gets. Raises UsageError for one that is not set."""
         return {**self.env, **{name: self._variable(name, "env_from") for name in self.env_from}}
 
     def headers(self) -> dict[str, str]:

@@ -87,7 +87,7 @@ def pause(seconds: float) -> None:
 
 
 def _seconds(retry_after: str) -> float:
-    """Of both forms of the header; 0 for what is neither."""
+    """Reads both forms of the header; 0 for what is neither."""
     if re.fullmatch(r"[0-9]{1,9}", retry_after):
         return float(retry_after)
     try:
