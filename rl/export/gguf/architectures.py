@@ -136,7 +136,7 @@ def rearrange(values: Array, source: str, architecture: Architecture, config: An
     return reorder_rows(values, source, architecture, config)
 
 
-def restored(values: Array, source: str, architecture: Architecture, config: Any) -> Array:
+def restore(values: Array, source: str, architecture: Architecture, config: Any) -> Array:
     """The way back from ``rearrange``: the tensor of the file as transformers has it under the name ``source``."""
     if architecture.conv1d and source.endswith(_CONV1D_WEIGHTS):
         return np.ascontiguousarray(values.T)
