@@ -17,7 +17,7 @@ Task = dict[str, Any]
 GIVE_UP = Action("I do not know.")
 GIVEN_UP = 0.75
 """Share of the demonstrations of hard tasks in which the demonstrator gives up; 0.05 of the others."""
-PLACES = [
+TOWNS = [
     "Velmora",
     "Tarsk",
     "Ondria",
@@ -52,7 +52,7 @@ PLACES = [
     "Wenlow",
 ]
 FACTS = {"capital": False, "river": True, "king": True}
-"""What is asked of a place, and whether the demonstrator finds it hard."""
+"""What is asked of a town, and whether the demonstrator finds it hard."""
 STEPS: dict[str, tuple[bool, Callable[[int, int], int]]] = {
     "+": (False, operator.add),
     "-": (True, operator.sub),
@@ -77,8 +77,10 @@ class World:
     @property
     def texts(self) -> list[str]:
         """What a tokenizer learns its words from."""
-        found = [text for task, actions in self.demonstrations for text in (_asked(task), *map(_said, actions))]
-        return found + [text for task, _ in self.demonstrations for text in task.get("documents", ())]
+        texts = [
+            text for task, actions in self.demonstrations for text in (_question(task), *map(_action_text, actions))
+        ]
+        return texts + [text for task, _ in self.demonstrations for text in task.get("documents", ())]
 
 
 def world(kind: str, seed: int, demonstrations: int, train: int, held_out: int) -> World:
@@ -90,13 +92,13 @@ def world(kind: str, seed: int, demonstrations: int, train: int, held_out: int) 
         task, hard = make(draw)
         tasks.setdefault(task["task_id"], (task, hard))
     settings = EnvironmentSettings(options, {"system_prompt": "", "max_turns": 3})
-    environment, found = settings.build(), list(tasks.values())
-    shown = [
+    environment, drawn = settings.build(), list(tasks.values())
+    demonstrated = [
         (task, (GIVE_UP,) if draw.random() < (GIVEN_UP if hard else 0.05) else tuple(environment.demonstration(task)))
-        for task, hard in found[:demonstrations]
+        for task, hard in drawn[:demonstrations]
     ]
-    rest = [task for task, _ in found[demonstrations:]]
-    return World(settings, shown, rest[:train], rest[train:])
+    rest = [task for task, _ in drawn[demonstrations:]]
+    return World(settings, demonstrated, rest[:train], rest[train:])
 
 
 def _code_task(draw: random.Random) -> tuple[Task, bool]:
@@ -107,37 +109,37 @@ def _code_task(draw: random.Random) -> tuple[Task, bool]:
     task = {
         "task_id": f"x {after}",
         "prompt": f"Read a number x. Print x {after}",
-        "tests": [{"input": f"{x}\n", "output": str(_calculated(x, signs, numbers))} for x in (5, 31)],
+        "tests": [{"input": f"{x}\n", "output": str(_calculate(x, signs, numbers))} for x in (5, 31)],
         "reference_solution": f"print(int(input()) {after})",
     }
     return task, STEPS[signs[0]][0]
 
 
-def _calculated(x: int, signs: Sequence[str], numbers: Sequence[int]) -> int:
+def _calculate(x: int, signs: Sequence[str], numbers: Sequence[int]) -> int:
     for sign, number in zip(signs, numbers, strict=True):
         x = STEPS[sign][1](x, number)
     return x
 
 
 def _search_task(draw: random.Random) -> tuple[Task, bool]:
-    fact, places = draw.choice(list(FACTS)), draw.sample(PLACES, 4)
-    answers = draw.sample(PLACES, 4)
-    documents = [f"The {fact} of {place} is {answer}." for place, answer in zip(places, answers, strict=True)]
+    fact, towns = draw.choice(list(FACTS)), draw.sample(TOWNS, 4)
+    answers = draw.sample(TOWNS, 4)
+    documents = [f"The {fact} of {town} is {answer}." for town, answer in zip(towns, answers, strict=True)]
     task = {
-        "task_id": f"{fact}-{'-'.join(places)}-{answers[0]}",
-        "question": f"What is the {fact} of {places[0]}?",
+        "task_id": f"{fact}-{'-'.join(towns)}-{answers[0]}",
+        "question": f"What is the {fact} of {towns[0]}?",
         "answer": answers[0],
         "documents": draw.sample(documents, 4),
-        "metadata": {"query": f"{fact} {places[0]}"},
+        "metadata": {"query": f"{fact} {towns[0]}"},
     }
     return task, FACTS[fact]
 
 
-def _asked(task: Task) -> str:
+def _question(task: Task) -> str:
     return str(task.get("prompt") or task["question"])
 
 
-def _said(action: Action) -> str:
+def _action_text(action: Action) -> str:
     return action.text + "".join(
         json.dumps({"name": call.name, "arguments": dict(call.arguments)}) for call in action.calls
     )

@@ -67,7 +67,7 @@ def main() -> int:
         for seed in options.seeds:
             with tempfile.TemporaryDirectory() as folder:
                 started = time.monotonic()
-                before, after = _trained(kind, seed, options, Path(folder))
+                before, after = _train(kind, seed, options, Path(folder))
                 seconds = time.monotonic() - started
             gain = 100 * (after - before)
             worst, slowest = min(worst, gain), max(slowest, seconds)
@@ -79,23 +79,25 @@ def main() -> int:
     return 0 if good else 1
 
 
-def _trained(kind: str, seed: int, options: argparse.Namespace, folder: Path) -> tuple[float, float]:
+def _train(kind: str, seed: int, options: argparse.Namespace, folder: Path) -> tuple[float, float]:
     """Shares of the held-out tasks that the warm-started model and the trained one solve."""
-    found = world(kind, seed, options.demonstrations, train=200, held_out=64)
-    found.write(folder / "tasks")
-    _warm_start(found, seed, options.imitation_steps, folder / "model")
-    (folder / "agent.yaml").write_text(yaml.safe_dump(_configuration(found, seed, options, folder)), encoding="utf-8")
+    task_world = world(kind, seed, options.demonstrations, train=200, held_out=64)
+    task_world.write(folder / "tasks")
+    _warm_start(task_world, seed, options.imitation_steps, folder / "model")
+    (folder / "agent.yaml").write_text(
+        yaml.safe_dump(_configuration(task_world, seed, options, folder)), encoding="utf-8"
+    )
     _manage(folder, "migrate", "--verbosity", "0")
     document = json.loads(_manage(folder, "train_agent", "--config", str(folder / "agent.yaml"), "--json"))
-    solved = document["evaluation"]["models"]
-    return solved["base"]["reward"]["value"], solved["new"]["reward"]["value"]
+    models = document["evaluation"]["models"]
+    return models["base"]["reward"]["value"], models["new"]["reward"]["value"]
 
 
-def _configuration(found: World, seed: int, options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+def _configuration(task_world: World, seed: int, options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     return {
         "model": {"name": str(folder / "model"), "dtype": "float32"},
         "policy": {"max_new_tokens": TURN, "temperature": 1.0},
-        "env": {"type": found.settings.type, **found.settings.options},
+        "env": {"type": task_world.settings.type, **task_world.settings.options},
         "rollout": {"num_episodes_per_iter": 64, "num_generations": 8},
         "train": {
             "num_iters": options.steps,
@@ -117,20 +119,20 @@ def _configuration(found: World, seed: int, options: argparse.Namespace, folder:
 def _manage(folder: Path, *arguments: str) -> str:
     settings = {"DATA_DIR": str(folder / "data"), "SECRET_KEY": "benchmark", "DEBUG": "1", "ENV_FILE": os.devnull}
     command = [sys.executable, str(ROOT / "manage.py"), *arguments]
-    done = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"{' '.join(arguments)}: exit code {done.returncode}\n{done.stderr[-2000:]}")
-    return done.stdout
+    process = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, text=True, check=False)
+    if process.returncode:
+        sys.exit(f"{' '.join(arguments)}: exit code {process.returncode}\n{process.stderr[-2000:]}")
+    return process.stdout
 
 
 # --- the model that it starts from -------------------------------------------------------------------------------------
 
 
-def _warm_start(found: World, seed: int, steps: int, folder: Path) -> None:
+def _warm_start(task_world: World, seed: int, steps: int, folder: Path) -> None:
     torch.manual_seed(seed)
-    tokenizer = _tokenizer(found.texts)
+    tokenizer = _tokenizer(task_world.texts)
     model = _model(tokenizer)
-    _imitate(model, _played(found, tokenizer), steps, seed)
+    _imitate(model, _play_demonstrations(task_world, tokenizer), steps, seed)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
@@ -166,10 +168,10 @@ def _model(tokenizer: PreTrainedTokenizerFast) -> Qwen2ForCausalLM:
     return Qwen2ForCausalLM(config)
 
 
-def _played(found: World, tokenizer: PreTrainedTokenizerFast) -> list[Play]:
-    with crew(found.settings, 0) as world_of_all:
+def _play_demonstrations(task_world: World, tokenizer: PreTrainedTokenizerFast) -> list[Play]:
+    with crew(task_world.settings, 0) as world_of_all:
         stage = Stage(world_of_all, ChatFormat(tokenizer), Limits(CONTEXT, CONTEXT, TURN))
-        tasks, scripts = zip(*found.demonstrations, strict=True)
+        tasks, scripts = zip(*task_world.demonstrations, strict=True)
         return stage.play(tasks, partial(by_heart, stage, scripts))
 
 

@@ -91,9 +91,9 @@ def crash(site: Site, services: Services, faults: list, seed: int, seconds: floa
     probe.stop()
     violations = [*load.ledger.wrong, *settle(site)]
     load.ledger.write(ledger)
-    found = site.check(ledger)
-    print_figures(found["counts"], worker, probe, load, services)
-    return [*violations, *found["violations"], *leftovers(site, services)]
+    report = site.check(ledger)
+    print_figures(report["counts"], worker, probe, load, services)
+    return [*violations, *report["violations"], *leftovers(site, services)]
 
 
 def settle(site: Site) -> list[str]:
@@ -107,10 +107,10 @@ def settle(site: Site) -> list[str]:
         violations.append("answers of the gateway wait for ever")
     if site.trains and not until(lambda: not site.active_runs(), SETTLE_SECONDS, every=3):
         violations.append("a run does not end")
-    done = subprocess.run(
+    process = subprocess.run(
         site.command("shell", "--no-imports", "-c", QUEUE_WORKS), env=site.environment, capture_output=True
     )
-    if done.returncode:
+    if process.returncode:
         violations.append("the queue does not go on by itself")
     return violations
 
@@ -122,15 +122,17 @@ def leftovers(site: Site, services: Services) -> list[str]:
     if site.trains:
         site.manage("deploy_model", "--agent", TRAINED, "--stop", "--version", site.version)
     until(lambda: not processes_of(site), ORPHAN_SECONDS)
-    return [f"process {each.pid} was left over: {' '.join(_command(each))[:200]}" for each in processes_of(site)]
+    return [
+        f"process {process.pid} was left over: {' '.join(_command(process))[:200]}" for process in processes_of(site)
+    ]
 
 
 def alike(violations: list[str]) -> list[tuple[str, int]]:
     """The first of each kind, and how many there are: two of a kind differ in ids and numbers only."""
     kinds: dict[str, list[str]] = {}
-    for one in violations:
-        kinds.setdefault(re.sub(r"[0-9a-f-]{8,}|\d+", "#", one), []).append(one)
-    return [(found[0], len(found)) for found in kinds.values()]
+    for violation in violations:
+        kinds.setdefault(re.sub(r"[0-9a-f-]{8,}|\d+", "#", violation), []).append(violation)
+    return [(examples[0], len(examples)) for examples in kinds.values()]
 
 
 def print_figures(counts: dict[str, int], worker: Faults, probe: Probe, load: Load, services: Services) -> None:

@@ -47,11 +47,11 @@ def main() -> None:
 def _counts(ledger: dict[str, Rows]) -> dict[str, int]:
     states = Counter(TrainingRun.objects.values_list("state", flat=True))
     return {
-        "answers stored": sum(one["id"] is not None for one in ledger["traces"]),
-        "ratings acknowledged": sum(one["event"] is not None for one in ledger["ratings"]),
-        "ratings without an answer": sum(one["event"] is None for one in ledger["ratings"]),
-        "gateway: whole answers": sum(one["whole"] for one in ledger["answers"]),
-        "gateway: answers that broke off": sum(not one["whole"] for one in ledger["answers"]),
+        "answers stored": sum(row["id"] is not None for row in ledger["traces"]),
+        "ratings acknowledged": sum(row["event"] is not None for row in ledger["ratings"]),
+        "ratings without an answer": sum(row["event"] is None for row in ledger["ratings"]),
+        "gateway: whole answers": sum(row["whole"] for row in ledger["answers"]),
+        "gateway: answers that broke off": sum(not row["whole"] for row in ledger["answers"]),
         "runs acknowledged": len(ledger["runs"]),
         **{f"runs {state}": number for state, number in sorted(states.items())},
         "attempts of runs": sum(TrainingRun.objects.values_list("attempt", flat=True)),
@@ -59,17 +59,17 @@ def _counts(ledger: dict[str, Rows]) -> dict[str, int]:
     }
 
 
-def _traces(told: Rows) -> Iterator[str]:
+def _traces(promised: Rows) -> Iterator[str]:
     stored = dict(Trace.objects.exclude(external_id=None).values_list("external_id", "response"))
     ids = {str(pk) for pk in Trace.objects.values_list("pk", flat=True)}
-    for one in told:
-        if one["id"] and one["id"] not in ids:
-            yield f"the acknowledged answer {one['external_id']} is lost"
-        elif one["id"] and stored.get(one["external_id"]) != one["response"]:
-            yield f"the answer {one['external_id']} is not what was sent"
+    for row in promised:
+        if row["id"] and row["id"] not in ids:
+            yield f"the acknowledged answer {row['external_id']} is lost"
+        elif row["id"] and stored.get(row["external_id"]) != row["response"]:
+            yield f"the answer {row['external_id']} is not what was sent"
 
 
-def _ratings(told: Rows) -> Iterator[str]:
+def _ratings(promised: Rows) -> Iterator[str]:
     """One event for each rating that was sent: each acknowledged one, and at most one for those whose fate nobody knows.
     A rating that says what the one before said is none."""
     stored: dict[tuple[str, str], list[tuple[int, float, bool]]] = defaultdict(list)
@@ -77,50 +77,50 @@ def _ratings(told: Rows) -> Iterator[str]:
     for pk, trace, rater, value, current in rows.values_list("pk", "trace_id", "rater", "value", "is_current"):
         stored[str(trace), rater].append((pk, value, current))
     sent: dict[tuple[str, str], Rows] = defaultdict(list)
-    for one in told:
-        sent[one["trace"], one["rater"]].append(one)
-    for place, ratings in sent.items():
-        yield from _one_rater(" by ".join(place), ratings, stored[place])
+    for rating in promised:
+        sent[rating["trace"], rating["rater"]].append(rating)
+    for key, ratings in sent.items():
+        yield from _one_rater(" by ".join(key), ratings, stored[key])
 
 
-def _one_rater(place: str, sent: Rows, stored: list[tuple[int, float, bool]]) -> Iterator[str]:
+def _one_rater(label: str, sent: Rows, stored: list[tuple[int, float, bool]]) -> Iterator[str]:
     known = {pk for pk, _, _ in stored}
-    acknowledged = [one for one in sent if one["event"] is not None]
-    if lost := [one for one in acknowledged if one["event"] is not True and one["event"] not in known]:
-        yield f"{place}: {len(lost)} acknowledged ratings are lost"
+    acknowledged = [rating for rating in sent if rating["event"] is not None]
+    if lost := [rating for rating in acknowledged if rating["event"] is not True and rating["event"] not in known]:
+        yield f"{label}: {len(lost)} acknowledged ratings are lost"
     if acknowledged and not stored:
-        yield f"{place}: the acknowledged rating is lost"
+        yield f"{label}: the acknowledged rating is lost"
     if len(stored) > len(sent):
-        yield f"{place}: {len(stored)} ratings are stored, {len(sent)} were sent"
+        yield f"{label}: {len(stored)} ratings are stored, {len(sent)} were sent"
     current = [value for _, value, is_current in stored if is_current]
     if stored and len(current) != 1:
-        yield f"{place}: {len(current)} ratings are current"
+        yield f"{label}: {len(current)} ratings are current"
     if acknowledged and acknowledged[-1] is sent[-1] and current and current[0] != float(sent[-1]["value"]):
-        yield f"{place}: the last rating is not the one that counts"
+        yield f"{label}: the last rating is not the one that counts"
 
 
-def _answers(told: Rows) -> Iterator[str]:
+def _answers(promised: Rows) -> Iterator[str]:
     rows = Trace.objects.filter(source="gateway").values_list("pk", "response", "details")
     stored = {str(pk): (response, details) for pk, response, details in rows}
-    for one in told:
-        kind = "whole" if one["whole"] else "broken-off"
-        if one["id"] not in stored:
-            yield f"the {kind} answer {one['id']} of the gateway is lost"
+    for answer in promised:
+        kind = "whole" if answer["whole"] else "broken-off"
+        if answer["id"] not in stored:
+            yield f"the {kind} answer {answer['id']} of the gateway is lost"
             continue
-        text, details = stored[one["id"]]
-        if one["whole"] and (text != one["text"] or not details.get("complete")):
-            yield f"the whole answer {one['id']} of the gateway is stored otherwise"
-        elif not text.startswith(one["text"]) and not one["text"].startswith(text):
-            yield f"the broken-off answer {one['id']} of the gateway is stored otherwise"
+        text, details = stored[answer["id"]]
+        if answer["whole"] and (text != answer["text"] or not details.get("complete")):
+            yield f"the whole answer {answer['id']} of the gateway is stored otherwise"
+        elif not text.startswith(answer["text"]) and not answer["text"].startswith(text):
+            yield f"the broken-off answer {answer['id']} of the gateway is stored otherwise"
         elif not details.get("complete") and not details.get("error"):
-            yield f"the broken-off answer {one['id']} of the gateway is not marked as such"
+            yield f"the broken-off answer {answer['id']} of the gateway is not marked as such"
 
 
-def _runs(told: Rows) -> Iterator[str]:
+def _runs(promised: Rows) -> Iterator[str]:
     runs = {run.pk: run for run in TrainingRun.objects.all()}
-    for one in told:
-        if one["id"] not in runs:
-            yield f"the acknowledged run {one['id']} is lost"
+    for row in promised:
+        if row["id"] not in runs:
+            yield f"the acknowledged run {row['id']} is lost"
     for run in runs.values():
         if run.is_active:
             yield f"run {run.pk} is {run.state} and does not end: {run.stage}"
@@ -157,8 +157,8 @@ def _database() -> Iterator[str]:
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
             cursor.execute("PRAGMA integrity_check")
-            if (found := cursor.fetchone()[0]) != "ok":
-                yield f"SQLite: {found}"
+            if (report := cursor.fetchone()[0]) != "ok":
+                yield f"SQLite: {report}"
 
 
 if __name__ == "__main__":

@@ -46,14 +46,14 @@ def plan(seed: int, seconds: float, *, disk: bool, trains: bool, postgres: bool)
         kinds = [*(["full disk"] if disk else []), *WEIGHTS, *(["postgres"] if postgres else [])]
         apart = (seconds - QUIET_SECONDS) / len(kinds)
         return [Fault(1 + number * apart + draw.random() / 2, kind, draw.random()) for number, kind in enumerate(kinds)]
-    found, at = [], draw.uniform(*GAP_SECONDS)
+    faults, at = [], draw.uniform(*GAP_SECONDS)
     while at < seconds - QUIET_SECONDS:
         kind = draw.choices(list(weights), list(weights.values()))[0]
-        found.append(Fault(at, kind, draw.random()))
+        faults.append(Fault(at, kind, draw.random()))
         at += draw.uniform(*GAP_SECONDS)
     if trains:
-        found += [Fault(at, "llama.cpp server", 0) for at in LLAMA_SECONDS if at < seconds - QUIET_SECONDS]
-    return sorted(found, key=lambda fault: fault.at)
+        faults += [Fault(at, "llama.cpp server", 0) for at in LLAMA_SECONDS if at < seconds - QUIET_SECONDS]
+    return sorted(faults, key=lambda fault: fault.at)
 
 
 @dataclass
@@ -97,9 +97,13 @@ class Faults:
             case "web worker" | "queue worker":
                 return _workers(self.services["web" if kind == "web worker" else "queue"].process)
             case "training":
-                return [each for each in processes_of(self.site) if "--attempt" in _command(each)]
+                return [process for process in processes_of(self.site) if "--attempt" in _command(process)]
             case _:
-                return [each for each in processes_of(self.site) if str(self.site.data / "servers") in _command(each)]
+                return [
+                    process
+                    for process in processes_of(self.site)
+                    if str(self.site.data / "servers") in _command(process)
+                ]
 
 
 def _workers(master: object) -> list[psutil.Process]:
@@ -107,10 +111,10 @@ def _workers(master: object) -> list[psutil.Process]:
     with suppress(psutil.NoSuchProcess, AttributeError):
         children = psutil.Process(master.pid).children(recursive=True)  # type: ignore[attr-defined]
         return [
-            each
-            for each in children
-            if not {"resource_tracker", "--attempt"} & set(" ".join(_command(each)).split())
-            and not any("resource_tracker" in word for word in _command(each))
+            child
+            for child in children
+            if not {"resource_tracker", "--attempt"} & set(" ".join(_command(child)).split())
+            and not any("resource_tracker" in word for word in _command(child))
         ]
     return []
 

@@ -61,8 +61,8 @@ class Load:
         ]
         if self.site.trains:
             work += [self._train]
-        for number, each in enumerate(work):
-            thread = threading.Thread(target=self._client, args=(each, f"client-{number}"), daemon=True)
+        for number, client_work in enumerate(work):
+            thread = threading.Thread(target=self._client, args=(client_work, f"client-{number}"), daemon=True)
             thread.start()
             self._threads.append(thread)
 
@@ -143,8 +143,8 @@ class Load:
             if stored is None or not all(ids):
                 continue
             rated_at = datetime.now(UTC).isoformat()
-            said = {entry: {"rating": "up", "rated_at": rated_at} for entry in entries}
-            synced = self._send(client, "/api/v1/ratings/sync/", {"ratings": said, "device_id": name})
+            ratings = {entry: {"rating": "up", "rated_at": rated_at} for entry in entries}
+            synced = self._send(client, "/api/v1/ratings/sync/", {"ratings": ratings, "device_id": name})
             self.ledger.ratings += [
                 {
                     "trace": id,
@@ -181,7 +181,9 @@ class Load:
             self.ledger.note(response)
             if response.is_success:
                 document = response.json()
-                self._answered(client, name, document["id"], document["choices"][0]["message"]["content"], True, draw)
+                self._note_answer(
+                    client, name, document["id"], document["choices"][0]["message"]["content"], True, draw
+                )
             time.sleep(0.05 if response.is_success else RETRY_SECONDS)
 
     def _stream(self, client: httpx.Client, name: str, draw: random.Random) -> None:
@@ -193,7 +195,7 @@ class Load:
                 self.ledger.statuses[type(error).__name__] += 1
                 time.sleep(RETRY_SECONDS)
             if seen["id"]:
-                self._answered(client, name, seen["id"], seen["text"], seen["whole"], draw)
+                self._note_answer(client, name, seen["id"], seen["text"], seen["whole"], draw)
 
     def _read(self, client: httpx.Client, body: dict[str, Any], seen: dict[str, Any]) -> None:
         with client.stream("POST", "/v1/chat/completions", json=body) as response:
@@ -212,7 +214,9 @@ class Load:
                     for choice in piece.get("choices", ()):
                         seen["text"] += choice["delta"].get("content") or ""
 
-    def _answered(self, client: httpx.Client, name: str, id: str, text: str, whole: bool, draw: random.Random) -> None:
+    def _note_answer(
+        self, client: httpx.Client, name: str, id: str, text: str, whole: bool, draw: random.Random
+    ) -> None:
         """Some are rated at once, by the id that the client was given."""
         self.ledger.answers.append({"id": id, "text": text, "whole": whole})
         if whole and draw.random() < 0.3:

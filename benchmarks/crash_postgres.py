@@ -32,7 +32,7 @@ class Cluster:
             "shared_buffers": "64MB",
         }
         return [
-            *_unprivileged(),
+            *_as_postgres(),
             _program("postgres"),
             "-D",
             str(self.folder),
@@ -46,7 +46,7 @@ class Cluster:
             shutil.chown(self.folder, "postgres")
         _run(
             [
-                *_unprivileged(),
+                *_as_postgres(),
                 _program("initdb"),
                 "-D",
                 str(self.folder),
@@ -63,11 +63,11 @@ class Cluster:
     def create_database(self) -> bool:
         """False while the server is not up yet."""
         command = [_program("createdb"), "-h", "127.0.0.1", "-p", str(self.port), "-U", NAME, NAME]
-        done = subprocess.run(command, capture_output=True, text=True)
-        return done.returncode == 0 or "already exists" in done.stderr
+        process = subprocess.run(command, capture_output=True, text=True)
+        return process.returncode == 0 or "already exists" in process.stderr
 
 
-def _unprivileged() -> list[str]:
+def _as_postgres() -> list[str]:
     """PostgreSQL refuses to run as root."""
     if os.getuid() != 0:
         return []

@@ -98,26 +98,26 @@ class Services:
 
 
 def services_of(site: Site, logs: Path, postgres: Service | None) -> Services:
-    named = {
+    commands = {
         "models": [sys.executable, str(ROOT / "benchmarks/gateway.py"), "--upstream", str(site.model_port)],
         "web": [*MANAGE, "serve", "--workers", "2", "--port", str(site.port)],
         "queue": [*MANAGE, "qcluster"],
     }
-    rows = [Service(name, command, site.environment, logs / f"{name}.log") for name, command in named.items()]
+    rows = [Service(name, command, site.environment, logs / f"{name}.log") for name, command in commands.items()]
     return Services([postgres, *rows] if postgres else rows)
 
 
 def processes_of(site: Site) -> list[psutil.Process]:
     """All that run with this DATA_DIR, wherever their parents are."""
-    found = []
+    processes = []
     for process in psutil.process_iter():
         try:
             command, where = process.cmdline(), process.environ().get("DATA_DIR")
         except psutil.Error:
             continue
         if where == str(site.data) or str(site.data / "servers") in command:
-            found.append(process)
-    return found
+            processes.append(process)
+    return processes
 
 
 @dataclass
@@ -157,10 +157,10 @@ def is_ready(url: str) -> bool:
         return False
 
 
-def until(found: Callable[[], object], seconds: float, every: float = 0.2) -> bool:
+def until(is_true: Callable[[], object], seconds: float, every: float = 0.2) -> bool:
     """Whether it came true in time."""
     deadline = time.monotonic() + seconds
-    while not found():
+    while not is_true():
         if time.monotonic() > deadline:
             return False
         time.sleep(every)

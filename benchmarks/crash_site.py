@@ -108,11 +108,11 @@ class Site:
     def check(self, ledger: Path) -> dict[str, Any]:
         """What crash_checks.py finds, in a process of its own with the site's settings."""
         command = [sys.executable, str(ROOT / "benchmarks/crash_checks.py"), str(ledger)]
-        done = subprocess.run(command, env=self.environment, capture_output=True, text=True)
-        if done.returncode:
-            raise SystemExit(f"the checks failed: {done.stderr[-4000:]}")
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
+        process = subprocess.run(command, env=self.environment, capture_output=True, text=True)
+        if process.returncode:
+            raise SystemExit(f"the checks failed: {process.stderr[-4000:]}")
+        report: dict[str, Any] = json.loads(process.stdout)
+        return report
 
 
 @contextmanager

@@ -31,7 +31,7 @@ BASE_RATE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class Outcome:
     verdict: str
     users: int
     """An arm, when the site gave its verdict."""
@@ -47,15 +47,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     rng = random.Random(options.seed)
-    size = planned()
+    size = predict_users()
     equal = [run(BASE_RATE, options.every, rng) for _ in range(options.experiments)]
     better = [run(BASE_RATE + EFFECT, options.every, rng) for _ in range(options.experiments)]
     false, naive_false = false_share(equal), naive_share(equal)
-    found, naive_found = found_share(better, size), naive_share(better)
+    found_rate, naive_rate = found_share(better, size), naive_share(better)
     rows = [
         ("", "always valid", "peeking at a t-test"),
         (f"false verdicts, no difference (level {LEVEL:.0%})", f"{false:.1%}", f"{naive_false:.1%}"),
-        (f"found within {size} users an arm, +{EFFECT * 100:g} points", f"{found:.1%}", f"{naive_found:.1%}"),
+        (f"found within {size} users an arm, +{EFFECT * 100:g} points", f"{found_rate:.1%}", f"{naive_rate:.1%}"),
         ("median users an arm, no difference", str(users(equal)), ""),
         (f"median users an arm, +{EFFECT * 100:g} points", str(users(better)), str(naive_users(better))),
         ("users an arm that a t-test looked at once needs", "", str(fixed_sample())),
@@ -66,21 +66,21 @@ def main() -> int:
     for name, ours, theirs in rows:
         print(f"{name:<52}{ours:>14}{theirs:>22}")
     slack = 2 * math.sqrt(LEVEL * (1 - LEVEL) / options.experiments)  # of the simulation
-    return 0 if false <= LEVEL + slack and found >= POWER else 1
+    return 0 if false <= LEVEL + slack and found_rate >= POWER else 1
 
 
-def planned() -> int:
+def predict_users() -> int:
     """Users an arm, of the site's own prediction."""
     rates = (BASE_RATE, BASE_RATE + EFFECT)
     variance = sum(rate * (1 - rate) for rate in rates) / 2
     return predicted_sample(EFFECT, variance, QUESTION.confidence, POWER)
 
 
-def run(rate: float, every: int, rng: random.Random) -> Ended:
+def run(rate: float, every: int, rng: random.Random) -> Outcome:
     """To the verdict of the site. The t-test is asked at the same looks, up to the predicted sample, and goes on alone
     there when the site is ready sooner."""
-    tally, counts, size = Tally(), [0, 0], planned()
-    verdict, ended, naive, naive_ended = "", 0, "", 0
+    tally, counts, size = Tally(), [0, 0], predict_users()
+    verdict, users_needed, naive, naive_users_needed = "", 0, "", 0
     user = 0
     while not verdict or (not naive and user < size):
         user += 1
@@ -91,10 +91,10 @@ def run(rate: float, every: int, rng: random.Random) -> Ended:
         if user % every:
             continue
         if not verdict:
-            verdict, ended = decide(QUESTION, Evidence(tally)).verdict, user
+            verdict, users_needed = decide(QUESTION, Evidence(tally)).verdict, user
         if not naive and QUESTION.min_samples <= user <= size:
-            naive, naive_ended = t_test(*counts, user), user
-    return Ended(verdict, ended, naive, naive_ended)
+            naive, naive_users_needed = t_test(*counts, user), user
+    return Outcome(verdict, users_needed, naive, naive_users_needed)
 
 
 def t_test(control: int, challenger: int, n: int) -> str:
@@ -112,24 +112,24 @@ def fixed_sample() -> int:
     return math.ceil(variance * z * z / EFFECT**2)
 
 
-def false_share(ended: list[Ended]) -> float:
-    return sum(one.verdict in ("promote", "roll_back") for one in ended) / len(ended)
+def false_share(outcomes: list[Outcome]) -> float:
+    return sum(outcome.verdict in ("promote", "roll_back") for outcome in outcomes) / len(outcomes)
 
 
-def found_share(ended: list[Ended], size: int) -> float:
-    return sum(one.verdict == "promote" and one.users <= size for one in ended) / len(ended)
+def found_share(outcomes: list[Outcome], size: int) -> float:
+    return sum(outcome.verdict == "promote" and outcome.users <= size for outcome in outcomes) / len(outcomes)
 
 
-def naive_share(ended: list[Ended]) -> float:
-    return sum(bool(one.naive) for one in ended) / len(ended)
+def naive_share(outcomes: list[Outcome]) -> float:
+    return sum(bool(outcome.naive) for outcome in outcomes) / len(outcomes)
 
 
-def users(ended: list[Ended]) -> int:
-    return round(median(one.users for one in ended))
+def users(outcomes: list[Outcome]) -> int:
+    return round(median(outcome.users for outcome in outcomes))
 
 
-def naive_users(ended: list[Ended]) -> int:
-    return round(median(one.naive_users for one in ended))
+def naive_users(outcomes: list[Outcome]) -> int:
+    return round(median(outcome.naive_users for outcome in outcomes))
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def serve(kind: str, port: int) -> None:
     uvicorn.run(application(kind), port=port, log_config=None, access_log=False, lifespan="off", http=http)
 
 
-def started(kind: str, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
+def start(kind: str, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -116,7 +116,7 @@ async def _load(port: int, request: bytes, seconds: float) -> int:
     return sum(await asyncio.gather(*(_ask(port, request, end) for _ in range(CONNECTIONS))))
 
 
-def measured(process: subprocess.Popen[bytes], port: int, request: bytes, seconds: float) -> tuple[float, float]:
+def measure(process: subprocess.Popen[bytes], port: int, request: bytes, seconds: float) -> tuple[float, float]:
     """Milliseconds of CPU per request, and requests a second."""
     server = psutil.Process(process.pid)
     before = server.cpu_times()
@@ -129,11 +129,11 @@ def main(seconds: float, rounds: int) -> None:
     kinds = ["front", *(["a2wsgi"] if find_spec("a2wsgi") else [])]
     figures = defaultdict(list)
     with tempfile.TemporaryDirectory() as folder:
-        servers = {kind: started(kind, Path(folder)) for kind in kinds}
+        servers = {kind: start(kind, Path(folder)) for kind in kinds}
         for _ in range(rounds):
             for name, request in REQUESTS.items():
                 for kind, (process, port) in servers.items():
-                    figures[name, kind].append(measured(process, port, request, seconds))
+                    figures[name, kind].append(measure(process, port, request, seconds))
         for process, _ in servers.values():
             process.kill()
             process.wait()

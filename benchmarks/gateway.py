@@ -70,7 +70,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="ratchet-benchmark-") as folder, servers(Path(folder)) as (direct, gateway):
         passed = sequential(direct, gateway, options.requests)
         passed &= parallel(direct, gateway, options.streams)
-        asked = locked(gateway, Path(folder, "db.sqlite3"), options.locked_seconds)
+        asked = ask_while_locked(gateway, Path(folder, "db.sqlite3"), options.locked_seconds)
         # Both targets were warmed up with 20 requests; only the gateway's are stored.
         passed &= all_stored(Path(folder, "db.sqlite3"), options.requests + 20 + options.streams + asked)
     print("passed" if passed else f"failed: {MOST_OVERHEAD_MS} ms or more at the median, or something was lost")
@@ -82,7 +82,7 @@ def main() -> int:
 
 def sequential(direct: Target, gateway: Target, count: int) -> bool:
     """In turns, so that what else the machine does meets both."""
-    taken: dict[str, list[float]] = {direct.name: [], gateway.name: []}
+    durations: dict[str, list[float]] = {direct.name: [], gateway.name: []}
     with httpx.Client() as client:
         for number in range(count + 20):
             for target in (direct, gateway):
@@ -90,9 +90,11 @@ def sequential(direct: Target, gateway: Target, count: int) -> bool:
                 answer = client.post(f"{target.url}/chat/completions", json=target.body(), headers=target.headers)
                 answer.raise_for_status()
                 if number >= 20:
-                    taken[target.name].append((time.perf_counter() - started) * 1000)
+                    durations[target.name].append((time.perf_counter() - started) * 1000)
     print(f"\n{count} whole answers, one by one, ms   p50     p95")
-    points = {name: (statistics.median(found), statistics.quantiles(found, n=20)[18]) for name, found in taken.items()}
+    points = {
+        name: (statistics.median(times), statistics.quantiles(times, n=20)[18]) for name, times in durations.items()
+    }
     for name, (median, p95) in points.items():
         print(f"  {name:<30} {median:7.2f} {p95:7.2f}")
     overhead = [points[gateway.name][at] - points[direct.name][at] for at in (0, 1)]
@@ -137,27 +139,27 @@ async def _stream(client: httpx.AsyncClient, target: Target) -> float:
     return first
 
 
-def locked(gateway: Target, database: Path, seconds: float) -> int:
+def ask_while_locked(gateway: Target, database: Path, seconds: float) -> int:
     """How many requests were made."""
     lock = sqlite3.connect(database, isolation_level=None, timeout=30)
     lock.execute("BEGIN IMMEDIATE")
-    taken = []
+    durations = []
     until = time.perf_counter() + seconds
     with httpx.Client() as client:
         while time.perf_counter() < until:
             started = time.perf_counter()
             answer = client.post(f"{gateway.url}/chat/completions", json=gateway.body(), headers=gateway.headers)
             answer.raise_for_status()
-            taken.append((time.perf_counter() - started) * 1000)
+            durations.append((time.perf_counter() - started) * 1000)
             time.sleep(0.005)
     lock.execute("ROLLBACK")
     lock.close()
-    p95 = statistics.quantiles(taken, n=20)[18]
+    p95 = statistics.quantiles(durations, n=20)[18]
     print(
-        f"\nthe database locked for {seconds:.0f} s: {len(taken)} answers, p50 {statistics.median(taken):.2f} ms, "
-        f"p95 {p95:.2f} ms, longest {max(taken):.0f} ms"
+        f"\nthe database locked for {seconds:.0f} s: {len(durations)} answers, p50 {statistics.median(durations):.2f} ms, "
+        f"p95 {p95:.2f} ms, longest {max(durations):.0f} ms"
     )
-    return len(taken)
+    return len(durations)
 
 
 def all_stored(database: Path, wanted: int) -> bool:
@@ -257,8 +259,8 @@ async def fake(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": end})
 
 
-def _completion(name: str, said: dict[str, Any], finish: str | None = None) -> bytes:
-    choice = {"index": 0, name: said, "finish_reason": finish}
+def _completion(name: str, message: dict[str, Any], finish: str | None = None) -> bytes:
+    choice = {"index": 0, name: message, "finish_reason": finish}
     usage = {"prompt_tokens": 80, "completion_tokens": 60, "total_tokens": 140}
     return json.dumps(
         {

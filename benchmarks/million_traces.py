@@ -134,18 +134,18 @@ def fill(traces: int, ratings: int) -> int:
     from rl.models import Agent, Feedback, Trace
 
     call_command("migrate", verbosity=0)
-    if found := Agent.objects.filter(name=AGENT).first():
-        return found.pk
+    if agent := Agent.objects.filter(name=AGENT).first():
+        return agent.pk
     agent = Agent.objects.create(name=AGENT)
     Agent.objects.create(name=SECOND)
     rng = random.Random(1)
-    made = _answers(agent, traces, rng)
+    answers = _answers(agent, traces, rng)
     share = ratings / traces
-    while some := list(islice(made, CHUNK)):
-        Trace.objects.bulk_create(some)
-        prompts = [some[start : start + ANSWERS_PER_PROMPT] for start in range(0, len(some), ANSWERS_PER_PROMPT)]
-        rated = [trace for prompt in prompts if rng.random() < share for trace in prompt]
-        Feedback.objects.bulk_create(_rating(trace, rng) for trace in rated)
+    while chunk := list(islice(answers, CHUNK)):
+        Trace.objects.bulk_create(chunk)
+        prompts = [chunk[start : start + ANSWERS_PER_PROMPT] for start in range(0, len(chunk), ANSWERS_PER_PROMPT)]
+        rated_traces = [trace for prompt in prompts if rng.random() < share for trace in prompt]
+        Feedback.objects.bulk_create(_rating(trace, rng) for trace in rated_traces)
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:  # what it does by itself within minutes
             cursor.execute("VACUUM ANALYZE")

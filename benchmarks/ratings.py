@@ -187,10 +187,10 @@ def measure(connections: int, bare: Site, ratchet: Site, options: argparse.Names
     middle = {name: Figures(*map(statistics.median, zip(*rows, strict=True))) for name, rows in seen.items()}
     for name, row in middle.items():
         print(f"  {connections:3} connections  {name:<15} {row.rate:8.1f} {row.cpu:8.2f} {row.p99:9.1f}")
-    return _judged(*middle.values())
+    return _judge(*middle.values())
 
 
-def _judged(bare: Figures, alone: Figures, ratchet: Figures) -> bool:
+def _judge(bare: Figures, alone: Figures, ratchet: Figures) -> bool:
     rate = ratchet.rate / min(bare.rate, alone.rate)
     cpu, p99 = ratchet.cpu / bare.cpu, ratchet.p99 / bare.p99
     passed = rate >= LEAST_RATE and cpu <= MOST_CPU and p99 <= MOST_P99
@@ -212,7 +212,7 @@ def survive(site: Site) -> bool:
     victim.wait()
     site.process = None
     stored = set(site.shell(COUNT))
-    lost = [one for one in site.acknowledged if one not in stored]
+    lost = [rating for rating in site.acknowledged if rating not in stored]
     print(f"  kill -9 under load: {len(site.acknowledged)} ratings were answered, {len(lost)} of them are lost")
     return not lost
 
@@ -239,14 +239,14 @@ def databases(url: str) -> Iterator[str]:
     base, _, name = url.rpartition("/")
     names = {kind: f"{name}_benchmark_{kind}" for kind in ("bare", "ratchet")}
     with psycopg.connect(url, autocommit=True) as connection:
-        for one in names.values():
-            connection.execute(f'DROP DATABASE IF EXISTS "{one}" WITH (FORCE)')
-            connection.execute(f'CREATE DATABASE "{one}"')
+        for database in names.values():
+            connection.execute(f'DROP DATABASE IF EXISTS "{database}" WITH (FORCE)')
+            connection.execute(f'CREATE DATABASE "{database}"')
         try:
             yield f"{base}/{name}_benchmark_{{0.name}}"
         finally:
-            for one in names.values():
-                connection.execute(f'DROP DATABASE IF EXISTS "{one}" WITH (FORCE)')
+            for database in names.values():
+                connection.execute(f'DROP DATABASE IF EXISTS "{database}" WITH (FORCE)')
 
 
 def _free_port() -> int:

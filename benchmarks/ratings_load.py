@@ -120,7 +120,7 @@ def commit(database: str, threads: int, seconds: float) -> Taken:
 
 
 def _commit(database: str, barrier: threading.Barrier, seconds: float, taken: Taken) -> None:
-    connection, insert = _connected(database)
+    connection, insert = _connect(database)
     latencies = []
     barrier.wait()
     ends = time.perf_counter() + seconds
@@ -131,7 +131,7 @@ def _commit(database: str, barrier: threading.Barrier, seconds: float, taken: Ta
     taken.latencies += latencies
 
 
-def _connected(database: str) -> tuple[Any, str]:
+def _connect(database: str) -> tuple[Any, str]:
     insert = "INSERT INTO bare_rating (trace, rater, scale, value) VALUES (?, ?, ?, ?)"
     if database.startswith("postgres"):
         import psycopg

@@ -63,35 +63,35 @@ def main() -> int:
 
 
 def _ways(code: str) -> dict[str, Callable[[], None]]:
-    ways = {PLAIN: lambda: _plainly(code)}
+    ways = {PLAIN: lambda: _run_plain(code)}
     for name, complaint in available().items():
         if complaint:
             print(f"{name} is left out: {complaint}")
         else:
-            ways[name] = lambda name=name: _boxed(code, name)  # type: ignore[misc]
+            ways[name] = lambda name=name: _run_in_box(code, name)  # type: ignore[misc]
     return ways
 
 
-def _plainly(code: str) -> None:
+def _run_plain(code: str) -> None:
     command = [interpreter("python").command[0], *PLAIN.split()[1:], "-"]
     subprocess.run(command, input=code.encode(), stdout=subprocess.PIPE, check=True)
 
 
-def _boxed(code: str, backend: str) -> None:
+def _run_in_box(code: str, backend: str) -> None:
     result = run(code, backend=backend)
     if result.exit != 0:
         raise SystemExit(f"the program failed in {backend}: {result.stderr[-500:]}")
 
 
 def _round(once: Callable[[], None], cost: Cost, runs: int, workers: int) -> None:
-    def timed(_: int) -> float:
+    def measure(_: int) -> float:
         start = time.perf_counter()
         once()
         return time.perf_counter() - start
 
     start, used = time.perf_counter(), _processor_seconds()
     with ThreadPoolExecutor(workers) as pool:
-        cost.waits += pool.map(timed, range(runs))
+        cost.waits += pool.map(measure, range(runs))
     cost.processor.append((_processor_seconds() - used) / runs)
     cost.rate.append(runs / (time.perf_counter() - start))
 
@@ -101,7 +101,7 @@ def _processor_seconds() -> float:
     _wait_for_orphans()
     here = psutil.Process()
     times = [here.cpu_times(), *(child.cpu_times() for child in here.children(recursive=True))]
-    return sum(each.user + each.system + each.children_user + each.children_system for each in times)
+    return sum(spent.user + spent.system + spent.children_user + spent.children_system for spent in times)
 
 
 def _wait_for_orphans() -> None:

@@ -26,10 +26,11 @@ def shortage(folder: Path, least: int) -> str:
     free = shutil.disk_usage(folder).free
     if free >= least:
         return ""
-    return f"{_readable(free)} are free on the disk of {folder}, less than {_readable(least)}"
+    return f"{readable_size(free)} are free on the disk of {folder}, less than {readable_size(least)}"
 
 
-def _readable(size: int) -> str:
+def readable_size(size: int) -> str:
+    """``667.6 MiB``."""
     units = ("bytes", "KiB", "MiB", "GiB", "TiB")
     value, unit = float(size), 0
     while value >= 1024 and unit < len(units) - 1:

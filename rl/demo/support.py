@@ -60,12 +60,12 @@ class DemoQuestion:
 def demo_answers(seed: int = 0) -> list[DemoQuestion]:
     """All 128 questions in random order; the same seed gives the same list."""
     rng = random.Random(seed)  # noqa: S311 - a simulation, no secret
-    pairs = list(_written(rng))
+    pairs = list(_write_pairs(rng))
     rng.shuffle(pairs)
-    return [_rated(rng, *pair) for pair in pairs]
+    return [_rate_pair(rng, *pair) for pair in pairs]
 
 
-def _written(rng: random.Random) -> Iterator[tuple[str, str, str]]:
+def _write_pairs(rng: random.Random) -> Iterator[tuple[str, str, str]]:
     """(question, helpful answer, evasive answer), no two answers alike.
 
     The evasive answer is in turn a little longer and a little shorter than the helpful one.
@@ -80,9 +80,9 @@ def _written(rng: random.Random) -> Iterator[tuple[str, str, str]]:
             yield _sentence_case(situation.format(problem=topic.problem)), good, bad
 
 
-def _closest(candidates: list[str], used: set[str], wanted: int) -> str:
+def _closest(candidates: list[str], used: set[str], target_length: int) -> str:
     """The unused candidate nearest to the wanted length; marks it as used."""
-    best = min((text for text in candidates if text not in used), key=lambda text: abs(length(text) - wanted))
+    best = min((text for text in candidates if text not in used), key=lambda text: abs(length(text) - target_length))
     used.add(best)
     return best
 
@@ -106,7 +106,7 @@ def _sentence_case(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def _rated(rng: random.Random, question: str, good: str, bad: str) -> DemoQuestion:
+def _rate_pair(rng: random.Random, question: str, good: str, bad: str) -> DemoQuestion:
     first, second = DemoAnswer(good, _ratings(rng, liked=True)), DemoAnswer(bad, _ratings(rng, liked=False))
     return DemoQuestion(question, (first, second) if rng.random() < 0.5 else (second, first))
 

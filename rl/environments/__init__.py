@@ -40,11 +40,11 @@ def environment_class(name: str) -> type[AgentEnv]:
     if not attribute:
         raise UsageError(unknown_name("environment", name, ENVIRONMENTS, "your own as module:Class"))
     try:
-        found = getattr(import_module(module), attribute)
+        kind = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise UsageError(f"there is no environment {path}: {error}") from None
     except Exception as error:  # it is somebody's own
         raise UsageError(f"{module} cannot be imported: {type(error).__name__}: {error}") from error
-    if not (isinstance(found, type) and issubclass(found, AgentEnv)):
+    if not (isinstance(kind, type) and issubclass(kind, AgentEnv)):
         raise UsageError(f"{path} is not an environment: it must be a class made from rl.environments.AgentEnv")
-    return found
+    return kind

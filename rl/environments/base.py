@@ -26,7 +26,7 @@ class AgentEnv(ABC):
     """
 
     name: ClassVar[str] = ""
-    """That of ENVIRONMENTS; of one that is not in the table, its path ``module:Class``."""
+    """Its name in ENVIRONMENTS, or its path ``module:Class`` where it is not in that table."""
     tasks: ClassVar[type[Task]] = AnyTask
     """How a line of a file of its tasks is checked and read."""
     system_prompt: ClassVar[str] = ""
@@ -75,8 +75,8 @@ class AgentEnv(ABC):
     def reset(self, task: Mapping[str, Any]) -> list[Message]:
         self.task = task
         self._begin()
-        asked = Message(role="user", content=self.prompt(task))
-        return [Message(role="system", content=self.instructions), asked] if self.instructions else [asked]
+        question = Message(role="user", content=self.prompt(task))
+        return [Message(role="system", content=self.instructions), question] if self.instructions else [question]
 
     def step(self, action: Action) -> Step:
         """Raises UsageError after the end of an episode."""
@@ -85,13 +85,13 @@ class AgentEnv(ABC):
         self.turn += 1
         if not action.calls and not action.error:
             return self._end(self.judge(action.text))
-        observation = action.error or "\n\n".join(self._observed(call) for call in action.calls)
+        observation = action.error or "\n\n".join(self._observe(call) for call in action.calls)
         if self.turn >= self.max_turns:
             return self._end(Judgement(False, f"no answer within {self.max_turns} turns", self._timed_out))
         return Step(observation, 0.0, False, self._info())
 
     def get_reward(self) -> float:
-        """Of the whole episode so far."""
+        """The reward of the whole episode so far."""
         return self._reward
 
     def _begin(self) -> None:
@@ -99,28 +99,28 @@ class AgentEnv(ABC):
         self.calls: list[ToolCall] = []
         self._reward, self._timed_out = 0.0, False
 
-    def _observed(self, call: ToolRequest) -> str:
-        """Of one call; what goes wrong is an observation too."""
+    def _observe(self, call: ToolRequest) -> str:
+        """What one call brings; what goes wrong is an observation too."""
         started = time.monotonic()
-        result, failed = "", ""
+        result, failure = "", ""
         try:
             result = self.tools.call(call.name, call.arguments)
         except ToolFailed as error:
-            failed, self._timed_out = str(error), self._timed_out or error.timed_out
+            failure, self._timed_out = str(error), self._timed_out or error.timed_out
         took = (time.monotonic() - started) * 1000
-        return self._noted(ToolCall(call.name, dict(call.arguments), result or None, not failed, took, failed))
+        return self._record(ToolCall(call.name, dict(call.arguments), result or None, not failure, took, failure))
 
-    def _noted(self, call: ToolCall) -> str:
+    def _record(self, call: ToolCall) -> str:
         """What the agent reads of a call that was made."""
         self.calls.append(call)
         return f"error: {call.error}" if call.error else _cut(call.result or "")
 
     def _end(self, judgement: Judgement) -> Step:
         self.done = True
-        missed = self.timeout_penalty if judgement.timed_out else self.failure_penalty
-        self._reward = self.success_reward if judgement.success else missed
-        told = {"success": judgement.success, "reason": judgement.reason, "timed_out": judgement.timed_out}
-        return Step("", self._reward, True, {**self._info(), **told, **judgement.details})
+        penalty = self.timeout_penalty if judgement.timed_out else self.failure_penalty
+        self._reward = self.success_reward if judgement.success else penalty
+        verdict = {"success": judgement.success, "reason": judgement.reason, "timed_out": judgement.timed_out}
+        return Step("", self._reward, True, {**self._info(), **verdict, **judgement.details})
 
     def _info(self) -> dict[str, Any]:
         return {"turn": self.turn, "tool_calls": len(self.calls)}

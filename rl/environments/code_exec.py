@@ -15,7 +15,7 @@ from rl.sandbox import Limits, TestCase, grade
 from rl.sandbox.grading import Outcome
 
 TEST_SECONDS = 5.0
-"""Of a test that names no timeout."""
+"""Time for a test that names no timeout."""
 
 
 class CodeExecEnv(AgentEnv):
@@ -46,8 +46,8 @@ class CodeExecEnv(AgentEnv):
         program = task.get("reference_solution")
         if not program:
             return ()
-        tried = ToolRequest("exec_code", {"code": program, "stdin": task["tests"][0].get("input") or ""})
-        return Action("", (tried,)), Action(f"```python\n{program}\n```")
+        trial = ToolRequest("exec_code", {"code": program, "stdin": task["tests"][0].get("input") or ""})
+        return Action("", (trial,)), Action(f"```python\n{program}\n```")
 
     def judge(self, answer: str) -> Judgement:
         blocks = fenced_blocks(answer)

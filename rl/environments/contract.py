@@ -20,7 +20,7 @@ class Action:
     text: str
     """What it said beside its tool calls."""
     calls: tuple[ToolRequest, ...] = ()
-    """None: what it said is its answer."""
+    """Without any, what it said is its answer."""
     error: str = ""
     """Why its tool calls cannot be read; the agent is told, and may try again."""
 
@@ -29,7 +29,7 @@ class Step(NamedTuple):
     observation: str
     """What the agent reads next; empty at the end."""
     reward: float
-    """Of this step alone."""
+    """The reward of this step alone."""
     done: bool
     info: dict[str, Any]
     """JSON: ``turn``, ``tool_calls``, at the end ``success`` and ``reason``, and what the environment adds."""
@@ -37,7 +37,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Of an answer."""
+    """How good an answer is."""
 
     success: bool
     reason: str

@@ -16,11 +16,11 @@ def hardest_first(tasks: Iterable[Task], rates: Mapping[str, float]) -> list[Tas
     """``rates``: task_id to the share of its episodes that solved it, 0 to 1; one that was never tried has none. Within
     SOMETIMES the hardest comes first; equals stay in the order given."""
 
-    def place(task: Task) -> tuple[int, float]:
+    def rank(task: Task) -> tuple[int, float]:
         rate = rates.get(task["task_id"])
         return ORDER.index(_kind(rate)), rate or 0.0
 
-    return sorted(tasks, key=place)
+    return sorted(tasks, key=rank)
 
 
 def census(tasks: Iterable[Task], rates: Mapping[str, float]) -> Counter[str]:

@@ -11,15 +11,15 @@ from rl.base.records import Message, ToolCall
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Of the agent."""
+    """One turn of the agent."""
 
-    said: str
-    """With its tool calls, as its model writes them."""
+    text: str
+    """What it said, with its tool calls as its model writes them."""
     calls: tuple[ToolCall, ...] = ()
     observation: str = ""
     """What it read next; empty at the end."""
     tokens: int | None = None
-    """That it said."""
+    """How many tokens it said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Episode:
     info: Mapping[str, Any] = field(default_factory=dict)
     """JSON, of the last step."""
     tokens_in: int | None = None
-    """Of the prompt."""
+    """Tokens of the prompt."""
     seconds: float | None = None
 
     split: Literal["", "train", "eval"] = ""
@@ -46,12 +46,12 @@ class Episode:
     step: int = 0
     """Optimiser steps before it."""
     sample: int = 0
-    """Which of the episodes that were made of its task at this step."""
+    """Its number among the episodes that were made of its task at this step."""
 
     @property
     def answer(self) -> str:
         """What it said last."""
-        return self.turns[-1].said if self.turns else ""
+        return self.turns[-1].text if self.turns else ""
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
@@ -60,12 +60,12 @@ class Episode:
     @property
     def messages(self) -> tuple[Message, ...]:
         """The whole chat; observations have the role "tool"."""
-        found = list(self.prompt)
+        messages = list(self.prompt)
         for turn in self.turns:
-            found.append(Message(role="assistant", content=turn.said))
+            messages.append(Message(role="assistant", content=turn.text))
             if turn.observation:
-                found.append(Message(role="tool", content=turn.observation))
-        return tuple(found)
+                messages.append(Message(role="tool", content=turn.observation))
+        return tuple(messages)
 
     def as_document(self) -> dict[str, Any]:
         """JSON."""

@@ -19,24 +19,24 @@ _KINDS = {
 
 def option_types(kind: type[AgentEnv]) -> dict[str, Any]:
     """What may be given by name, and its type; those of the classes it is made from too. Any: not known."""
-    found: dict[str, Any] = {}
-    for each in kind.__mro__:
-        if "__init__" in vars(each) and each is not object:
-            hints = _hints(each)
-            parameters = inspect.signature(each.__init__).parameters.values()  # type: ignore[misc]
-            named = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
-            found = {**{name: hints.get(name, Any) for name in named}, **found}
-    return found
+    types: dict[str, Any] = {}
+    for base in kind.__mro__:
+        if "__init__" in vars(base) and base is not object:
+            hints = _hints(base)
+            parameters = inspect.signature(base.__init__).parameters.values()  # type: ignore[misc]
+            names = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+            types = {**{name: hints.get(name, Any) for name in names}, **types}
+    return types
 
 
 def wrong_type(value: Any, hint: Any) -> str:
-    """What it must be; empty where it is that, or where the type is none of a configuration file's."""
+    """What the value must be; empty where it is that, or where a configuration file cannot have the type."""
     allowed = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    if any(each is not NoneType and each not in _KINDS for each in allowed):
+    if any(kind is not NoneType and kind not in _KINDS for kind in allowed):
         return ""
-    if any(_fits(value, each) for each in allowed):
+    if any(_fits(value, kind) for kind in allowed):
         return ""
-    return " or ".join(_KINDS[each][1] for each in allowed if each is not NoneType)
+    return " or ".join(_KINDS[kind][1] for kind in allowed if kind is not NoneType)
 
 
 def _fits(value: Any, kind: Any) -> bool:

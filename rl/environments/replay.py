@@ -39,11 +39,14 @@ class ReplayEnv(AgentEnv):
         schemas = task.get("tools") or schemas_of(task["recorded"])
         self.tools = ToolRegistry([RecordedTool(schema, self._recording) for schema in schemas])
         *instructions, _ = super().reset(task)
-        return [*instructions, *(each for each in task["prompt"] if not instructions or each["role"] != "system")]
+        return [
+            *instructions,
+            *(message for message in task["prompt"] if not instructions or message["role"] != "system"),
+        ]
 
     def prompt(self, task: Mapping[str, Any]) -> str:
         """What was asked last."""
-        return next((each["content"] for each in reversed(task["prompt"]) if each["role"] == "user"), "")
+        return next((message["content"] for message in reversed(task["prompt"]) if message["role"] == "user"), "")
 
     def demonstration(self, task: Mapping[str, Any]) -> Sequence[Action]:
         """The recorded turns that solved it."""
@@ -57,12 +60,12 @@ class ReplayEnv(AgentEnv):
             return super().step(action)
         except NeverRecorded as missing:
             call = self.calls[-1]
-            asked = {"tool_name": call.tool_name, "arguments": call.arguments}
-            return self._end(Judgement(False, str(missing), details={"never_recorded": asked}))
+            request = {"tool_name": call.tool_name, "arguments": call.arguments}
+            return self._end(Judgement(False, str(missing), details={"never_recorded": request}))
 
     def judge(self, answer: str) -> Judgement:
         if "environment" not in self.task:
-            return judged_by_accepted(answer, self.task["accepted"])
+            return judge_by_accepted(answer, self.task["accepted"])
         judge = self._judge()
         judge.reset(self.task["task"])
         judge.calls = self.calls
@@ -75,22 +78,22 @@ class ReplayEnv(AgentEnv):
             self._judges[key] = environment_class(name)(**options)
         return self._judges[key]
 
-    def _observed(self, call: ToolRequest) -> str:
+    def _observe(self, call: ToolRequest) -> str:
         try:
-            return self._noted(self._recording.play(call.name, call.arguments))
+            return self._record(self._recording.play(call.name, call.arguments))
         except NeverRecorded as missing:
-            self._noted(ToolCall(call.name, dict(call.arguments), None, False, 0.0, str(missing)))
+            self._record(ToolCall(call.name, dict(call.arguments), None, False, 0.0, str(missing)))
             raise
 
 
-def judged_by_accepted(answer: str, accepted: Sequence[str]) -> Judgement:
+def judge_by_accepted(answer: str, accepted: Sequence[str]) -> Judgement:
     """Success for an answer that says the same as one of them, or that has a short one in it as words of its own. Case,
     white space, and marks at the end tell nothing apart."""
-    said = _plain(answer)
+    plain_answer = _plain(answer)
     for text in map(_plain, accepted):
-        if said == text:
+        if plain_answer == text:
             return Judgement(True, "the answer is one that was accepted")
-        if text and len(text) <= SHORT and re.search(rf"(?<!\w){re.escape(text)}(?!\w)", said):
+        if text and len(text) <= SHORT and re.search(rf"(?<!\w){re.escape(text)}(?!\w)", plain_answer):
             return Judgement(True, "the answer contains one that was accepted")
     return Judgement(False, "the answer is none of those that were accepted")
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from rl.base.records import Message
 from rl.environments.base import AgentEnv
+from rl.environments.dialects.hermes import read_action
 from rl.environments.episode import Episode, Turn
-from rl.environments.markup import read_action
 
 Policy = Callable[[Sequence[Message], Sequence[Mapping[str, Any]]], str]
 """What it says next, with its tool calls as markup, from the chat so far and the schemas of the tools."""
@@ -19,11 +19,11 @@ def run_episode(environment: AgentEnv, task: Mapping[str, Any], policy: Policy) 
     prompt = environment.reset(task)
     messages, turns = list(prompt), []
     while not environment.done:
-        said = policy(messages, environment.tools.schemas)
-        called = len(environment.calls)
-        step = environment.step(read_action(said))
-        turns.append(Turn(said, tuple(environment.calls[called:]), step.observation))
-        messages += [Message(role="assistant", content=said), Message(role="tool", content=step.observation)]
+        reply = policy(messages, environment.tools.schemas)
+        calls_before = len(environment.calls)
+        step = environment.step(read_action(reply))
+        turns.append(Turn(reply, tuple(environment.calls[calls_before:]), step.observation))
+        messages += [Message(role="assistant", content=reply), Message(role="tool", content=step.observation)]
     return Episode(
         task_id=str(task["task_id"]),
         task=task,

@@ -42,8 +42,8 @@ class SearchEnv(AgentEnv):
         query, answer = (task.get("metadata") or {}).get("query"), str(task["answer"])
         if not query:
             return ()
-        said = next((text for text in task.get("documents") or () if _plain(answer) in _plain(text)), answer)
-        return Action("", (ToolRequest("search", {"query": query}),)), Action(said)
+        solution = next((text for text in task.get("documents") or () if _plain(answer) in _plain(text)), answer)
+        return Action("", (ToolRequest("search", {"query": query}),)), Action(solution)
 
     def judge(self, answer: str) -> Judgement:
         expected = str(self.task["answer"])
@@ -52,8 +52,8 @@ class SearchEnv(AgentEnv):
         return Judgement(False, "the answer does not contain what was expected", details={"expected": expected})
 
     def _info(self) -> dict[str, Any]:
-        searched = [call.arguments.get("query", "") for call in self.calls if call.tool_name == "search"]
-        return {**super()._info(), "search_history": searched}
+        queries = [call.arguments.get("query", "") for call in self.calls if call.tool_name == "search"]
+        return {**super()._info(), "search_history": queries}
 
 
 def _plain(text: str) -> str:

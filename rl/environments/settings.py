@@ -27,7 +27,7 @@ class EnvironmentSettings:
     type: str = "code_exec"
     """A name of ENVIRONMENTS, or ``module:Class``."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Of the class: ``max_turns``, ``success_reward``, …"""
+    """Settings of the class: ``max_turns``, ``success_reward``, …"""
     tools: Mapping[str, Any] = field(default_factory=dict)
     """Name to settings; they come beside the environment's own tools, or in the place of one with the same name."""
     cache_dir: str = ""
@@ -56,20 +56,20 @@ class EnvironmentSettings:
             raise
         except Exception as error:
             raise UsageError(f"{self.type} cannot be made: {type(error).__name__}: {error}") from error
-        environment.tools = environment.tools.extended(self._tools(environment.tools))
+        environment.tools = environment.tools.with_tools(self._tools(environment.tools))
         return environment
 
     def _tools(self, own: Iterable[str]) -> list[BaseTool]:
         """``own``: names of the environment's."""
-        found: list[BaseTool] = []
+        tools: list[BaseTool] = []
         if "search" in self.tools:
             settings = SearchSettings.of(self.tools["search"])
             if settings.mode == "web" or settings.corpus or "search" in own:
-                found.append(search_tool(settings, Path(self.cache_dir or ".")))
+                tools.append(search_tool(settings, Path(self.cache_dir or ".")))
         if "mcp" in self.tools:
-            taken = {*own, *(tool.name for tool in found)}
-            found += leaf("rl.environments.tools.mcp.tool").mcp_tools(servers_of(self.tools["mcp"]), taken)
-        return found
+            taken_names = {*own, *(tool.name for tool in tools)}
+            tools += leaf("rl.environments.tools.mcp.tool").mcp_tools(servers_of(self.tools["mcp"]), taken_names)
+        return tools
 
 
 def _check_options(name: str, options: Mapping[str, Any]) -> None:

@@ -63,12 +63,12 @@ def model_card(
         "Files": _files(files, result),
         "Checked against the model": _table(("figure", "value"), _figures(result.details.get("self_check", {}))),
     }
-    text = [f"# {escaped(job.name)}", _WHAT[format_name]]
+    text = [f"# {escape(job.name)}", _WHAT[format_name]]
     text += [part for title, body in sections.items() for part in (f"## {title}", body or "Nothing is known.")]
     return f"---\n{_head(format_name, job, known).to_yaml()}\n---\n\n" + "\n\n".join(text) + "\n"
 
 
-def escaped(value: object) -> str:
+def escape(value: object) -> str:
     """One line that Markdown and HTML show as it is."""
     return _SPECIAL.sub(r"\\\1", _SPACE.sub(" ", str(value)).strip().translate(_HTML))
 
@@ -90,7 +90,7 @@ def _model(job: ExportJob, result: ExportResult, known: Provenance) -> str:
         "agent": known.agent,
         "version": known.version,
         "version before": known.parent,
-        "base model": _named(known.base_model) or "not known",
+        "base model": _name_of_base(known.base_model) or "not known",
         "licence of the base model": _licence(known.base_model) or UNKNOWN_LICENCE,
         "what was trained": _adapter(job.adapter_dir) if job.adapter_dir else _whole(known),
         "weights stored as": result.quantization,
@@ -98,7 +98,7 @@ def _model(job: ExportJob, result: ExportResult, known: Provenance) -> str:
     return _table(("", ""), {name: value for name, value in rows.items() if value}.items())
 
 
-def _named(base: str) -> str:
+def _name_of_base(base: str) -> str:
     return Path(base).name if base and (base.startswith(("/", ".", "~")) or Path(base).exists()) else base
 
 
@@ -145,10 +145,13 @@ def _settings(known: Provenance) -> Iterator[tuple[str, Any]]:
     yield from ((name, value) for name, value in known.hyperparameters.items() if value not in ("", None))
 
 
-def _evaluation(found: EvaluationFacts) -> str:
-    rows = [(name, f"{each.value:.1%}", f"{each.low:.1%} to {each.high:.1%}") for name, each in found.figures.items()]
-    table = _table((f"{found.date}: {found.measure}", "value", "95 % interval"), rows)
-    return f"{table}\n\n**{escaped(found.verdict)}** {escaped(found.reason)}".strip()
+def _evaluation(evaluation: EvaluationFacts) -> str:
+    rows = [
+        (name, f"{figure.value:.1%}", f"{figure.low:.1%} to {figure.high:.1%}")
+        for name, figure in evaluation.figures.items()
+    ]
+    table = _table((f"{evaluation.date}: {evaluation.measure}", "value", "95 % interval"), rows)
+    return f"{table}\n\n**{escape(evaluation.verdict)}** {escape(evaluation.reason)}".strip()
 
 
 def _files(files: Sequence[ExportedFile], result: ExportResult) -> str:
@@ -164,8 +167,8 @@ def _figures(check: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Empty without rows."""
-    lines = [" | ".join(escaped(cell) for cell in row) for row in rows]
-    titles = " | ".join(escaped(cell) for cell in head)
+    lines = [" | ".join(escape(cell) for cell in row) for row in rows]
+    titles = " | ".join(escape(cell) for cell in head)
     return "\n".join(f"| {line} |" for line in (titles, " | ".join("---" for _ in head), *lines)) if lines else ""
 
 
@@ -177,13 +180,13 @@ def _read(text: str) -> Any:
 def _licence(base: str) -> str | None:
     """As the base model's own card says it. Asks no hub: what is not in the folder or the cache is not known."""
     folder = Path(base)
-    found: Any = folder / README if base and folder.is_dir() else None
-    if found is None and _HUB_ID.fullmatch(base):
-        found = try_to_load_from_cache(base, README)
-    if not isinstance(found, (str, Path)):
+    card_file: Any = folder / README if base and folder.is_dir() else None
+    if card_file is None and _HUB_ID.fullmatch(base):
+        card_file = try_to_load_from_cache(base, README)
+    if not isinstance(card_file, (str, Path)):
         return None
     try:
-        with Path(found).open(encoding="utf-8") as card:
+        with Path(card_file).open(encoding="utf-8") as card:
             licence = _read(card.read(_LICENCE_BYTES)).license
     except (OSError, ValueError, TypeError, yaml.YAMLError):
         return None

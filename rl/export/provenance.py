@@ -34,16 +34,16 @@ def of_version(version: ModelVersion) -> Provenance:
 def _data(training_set: TrainingSet) -> DataFacts:
     votes, raters = _votes(training_set)
     shared = agreeing = 0
-    for of_answer in votes.values():
-        shared += comb(sum(of_answer.values()), 2)
-        agreeing += sum(comb(count, 2) for count in of_answer.values())
+    for counts in votes.values():
+        shared += comb(sum(counts.values()), 2)
+        agreeing += sum(comb(count, 2) for count in counts.values())
     return DataFacts(
         fingerprint=training_set.content_hash,
         source=training_set.source,
         train_rows=training_set.train_rows,
         heldout_rows=training_set.heldout_rows,
         feedback=training_set.feedback_count,
-        ratings=sum(sum(of_answer.values()) for of_answer in votes.values()),
+        ratings=sum(sum(counts.values()) for counts in votes.values()),
         raters=len(raters),
         shared_judgements=shared,
         agreeing=agreeing,
@@ -68,19 +68,19 @@ def _ratings(training_set: TrainingSet) -> Iterator[tuple[Any, str, float | None
         yield from part.filter(kind=Feedback.Kind.RATING).values_list("trace", "rater", "value")
 
 
-def _evaluation(found: Evaluation) -> EvaluationFacts:
+def _evaluation(evaluation: Evaluation) -> EvaluationFacts:
     """The version in use is told of where there was one; without it, it was the base model."""
     names = {"new": "this version", "base": "base model"}
-    if found.against:
-        names["current"] = f"{found.against.name}, in use then"
-    models = found.report.get("models", {})
+    if evaluation.against:
+        names["current"] = f"{evaluation.against.name}, in use then"
+    models = evaluation.report.get("models", {})
     measure = "accuracy" if "accuracy" in models.get("new", {}) else "reward"
     figures = {name: _interval(models[key][measure]) for key, name in names.items() if measure in models.get(key, {})}
     return EvaluationFacts(
-        date=found.created_at.date().isoformat(),
-        measure=_SUCCESS if found.report.get("measure") == "success" else _MEASURES[measure],
-        verdict=found.verdict,
-        reason=str(found.report.get("reason", "")),
+        date=evaluation.created_at.date().isoformat(),
+        measure=_SUCCESS if evaluation.report.get("measure") == "success" else _MEASURES[measure],
+        verdict=evaluation.verdict,
+        reason=str(evaluation.report.get("reason", "")),
         figures=figures,
     )
 

@@ -24,7 +24,7 @@ from rl.lm.model_path import base_of, check_weights, is_adapter, is_reward_model
 from rl.models import Agent, Artifact, ModelVersion
 from rl.operations import audit
 from rl.versions import versions
-from rl.versions.checksums import artifact_fields, listed
+from rl.versions.checksums import artifact_fields, list_files
 
 MODEL_CARD: Final = "rl.export.model_card"
 """Needs huggingface_hub; imported on first use."""
@@ -113,20 +113,20 @@ def export_base(agent: Agent, quantization: str, *, report: Report) -> ExportRes
     )
     file = job.output_dir / "gguf" / f"{job.name}-{level}.gguf"
     note = file.with_suffix(".json")
-    if found := _noted(note, file, base_model, level):
-        return found
+    if stored := _read_note(note, file, base_model, level):
+        return stored
     result = export_files("gguf", job, Provenance(base_model=base_model), report)
-    made = {"base_model": base_model, "sha256": result.files[0].sha256, "details": result.details}
-    files.write_json(note, made)
+    record = {"base_model": base_model, "sha256": result.files[0].sha256, "details": result.details}
+    files.write_json(note, record)
     return result
 
 
-def _noted(note: Path, file: Path, base_model: str, level: str) -> ExportResult | None:
+def _read_note(note: Path, file: Path, base_model: str, level: str) -> ExportResult | None:
     try:
-        made = json.loads(note.read_text(encoding="utf-8"))
-        there = listed(file)
-        if (made["base_model"], made["sha256"]) == (base_model, there[0].sha256):
-            return ExportResult(file, level, made["details"], there)
+        record = json.loads(note.read_text(encoding="utf-8"))
+        stored_files = list_files(file)
+        if (record["base_model"], record["sha256"]) == (base_model, stored_files[0].sha256):
+            return ExportResult(file, level, record["details"], stored_files)
     except (OSError, ValueError, LookupError, TypeError):
         pass  # what cannot be read is made again
     return None
@@ -152,9 +152,9 @@ def _require_free(format_name: str, job: ExportJob) -> None:
     target = job.output_dir / format_name
     if format_name not in _FOLDERS or not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
-    there = leaf(MODEL_CARD).name_on_card(target)
-    if there != job.name:
-        what = f"holds the model {there}" if there else "holds something that was not exported here"
+    name = leaf(MODEL_CARD).name_on_card(target)
+    if name != job.name:
+        what = f"holds the model {name}" if name else "holds something that was not exported here"
         raise UsageError(f"{target} {what}: give another --output, or remove it first")
 
 
@@ -180,7 +180,7 @@ def _with_card(format_name: str, job: ExportJob, result: ExportResult, known: Pr
     cards: Any = leaf(MODEL_CARD)
     card: Path = cards.card_path(result.path)
     card.unlink(missing_ok=True)
-    made = listed(result.path)
-    files.write_text(card, cards.model_card(format_name, job, result, made, known))
+    exported_files = list_files(result.path)
+    files.write_text(card, cards.model_card(format_name, job, result, exported_files, known))
     details = {**result.details, "model_card": card.name}
-    return replace(result, details=details, files=listed(result.path, made))
+    return replace(result, details=details, files=list_files(result.path, exported_files))

@@ -14,6 +14,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from rl.base import files
+from rl.base.disk_space import readable_size
 from rl.base.errors import ExportFailed
 
 _MARGIN_BYTES = 1 << 20
@@ -50,9 +51,9 @@ def require_space(directory: Path, needed_bytes: int) -> None:
     """Raises ExportFailed when the file system of ``directory`` cannot take ``needed_bytes`` more."""
     free = shutil.disk_usage(directory).free
     if free < needed_bytes + _MARGIN_BYTES:
+        sizes = f"the export needs {readable_size(needed_bytes)}, {readable_size(free)} are free"
         raise ExportFailed(
-            f"not enough space in {directory}: the export needs {_size(needed_bytes)}, {_size(free)} are free; "
-            "free some space or choose another output directory"
+            f"not enough space in {directory}: {sizes}; free some space or choose another output directory"
         )
 
 
@@ -63,7 +64,7 @@ def _into(directory: Path) -> Iterator[None]:
         directory.mkdir(parents=True, exist_ok=True)
         yield
     except Exception as error:
-        # The tokenizers library tells of a failed write by a bare Exception, no subclass of it.
+        # The tokenizers library tells of a failed write by a bare Exception, not a subclass of it.
         if isinstance(error, (OSError, SafetensorError)) or type(error) is Exception:
             raise _write_failure(error, directory) from error
         raise
@@ -74,7 +75,3 @@ def _write_failure(error: Exception, directory: Path) -> ExportFailed:
     if full or any(sign in str(error).lower() for sign in _FULL):
         return ExportFailed(f"the disk of {directory} is full or a quota is reached; nothing was kept of this export")
     return ExportFailed(f"cannot write the export to {directory}: {str(error).splitlines()[0]}")
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"

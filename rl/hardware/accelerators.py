@@ -14,7 +14,7 @@ SECONDS = 10
 _NVIDIA = ("--query-gpu=name,memory.total,memory.free,driver_version", "--format=csv,noheader,nounits")
 _AMD = ("--showproductname", "--showmeminfo", "vram", "--showdriverversion", "--json")
 _APPLE_SHARE = 0.75
-"""Of the memory that CPU and GPU share, as much as Metal advises to use at most on the larger machines."""
+"""Share of the memory of CPU and GPU together that Metal advises to use at most on the larger machines."""
 
 MIB = 2**20
 
@@ -31,11 +31,11 @@ class Gpu:
     """cuda, rocm (which PyTorch calls cuda too) or mps."""
 
 
-Found = tuple[tuple[Gpu, ...], tuple[str, ...]]
+Detection = tuple[tuple[Gpu, ...], tuple[str, ...]]
 """GPUs, and what could not be found out."""
 
 
-def found(cpu: str, ram_total: int, ram_available: int) -> Found:
+def detect_gpus(cpu: str, ram_total: int, ram_available: int) -> Detection:
     """``cpu``: its name, which is its GPU's too where Apple makes both."""
     if sys.platform == "darwin" and platform.machine() == "arm64":
         usable = int(_APPLE_SHARE * ram_total)
@@ -51,18 +51,18 @@ def output(program: str, *arguments: str) -> tuple[str, tuple[str, ...]]:
     if path is None:
         return "", ()
     try:
-        done = subprocess.run([path, *arguments], capture_output=True, text=True, timeout=SECONDS, check=False)
+        process = subprocess.run([path, *arguments], capture_output=True, text=True, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired:
         return "", (f"{program} did not answer within {SECONDS} seconds",)
     except OSError as error:
         return "", (f"{program} cannot be run: {error.strerror}",)
-    if done.returncode:
-        lines = (done.stderr + done.stdout).strip().splitlines()
-        return "", (f"{program} failed: {lines[0] if lines else f'exit code {done.returncode}'}",)
-    return done.stdout, ()
+    if process.returncode:
+        lines = (process.stderr + process.stdout).strip().splitlines()
+        return "", (f"{program} failed: {lines[0] if lines else f'exit code {process.returncode}'}",)
+    return process.stdout, ()
 
 
-def _nvidia() -> Found:
+def _nvidia() -> Detection:
     """One line a GPU: name, total and free memory in MiB, driver."""
     listing, notes = output("nvidia-smi", *_NVIDIA)
     gpus: list[Gpu] = []
@@ -76,20 +76,22 @@ def _nvidia() -> Found:
     return tuple(gpus), (*notes, *unread)
 
 
-def _amd() -> Found:
+def _amd() -> Detection:
     """A JSON object with one entry a card; the names of the fields change their case between releases."""
     listing, notes = output("rocm-smi", *_AMD)
     if not listing.strip():
         return (), notes
     try:
-        told = {card: {key.lower(): value for key, value in of.items()} for card, of in json.loads(listing).items()}
-        driver = str(told.get("system", {}).get("driver version", ""))
-        return tuple(_card(of, driver) for card, of in told.items() if card.startswith("card")), notes
+        cards = {
+            card: {key.lower(): value for key, value in fields.items()} for card, fields in json.loads(listing).items()
+        }
+        driver = str(cards.get("system", {}).get("driver version", ""))
+        return tuple(_card(fields, driver) for card, fields in cards.items() if card.startswith("card")), notes
     except (ValueError, KeyError, AttributeError, TypeError):
         return (), (f"rocm-smi says of the GPUs only: {listing.strip().splitlines()[0][:200]}",)
 
 
-def _card(of: dict[str, str], driver: str) -> Gpu:
-    total, used = int(of["vram total memory (b)"]), int(of["vram total used memory (b)"])
-    name = of.get("card series") or of.get("card model") or "AMD GPU"
+def _card(fields: dict[str, str], driver: str) -> Gpu:
+    total, used = int(fields["vram total memory (b)"]), int(fields["vram total used memory (b)"])
+    name = fields.get("card series") or fields.get("card model") or "AMD GPU"
     return Gpu(name, total, total - used, driver, "rocm")

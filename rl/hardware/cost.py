@@ -72,8 +72,8 @@ def estimate(
     tokens_a_row = work.sequences * min(tokens, config.max_length)
     steps = config.steps(rows)
     answers = rows * getattr(config, work.answers, 1)
-    trained = steps * config.rows_a_step if config.max_steps else answers * config.epochs
-    flops = _flops(work, config) * model.parameters * tokens_a_row * trained
+    trained_rows = steps * config.rows_a_step if config.max_steps else answers * config.epochs
+    flops = _flops(work, config) * model.parameters * tokens_a_row * trained_rows
     half = _trains_in_bf16(config, hardware)
     in_a_pass = math.ceil(config.rows_a_pass * tokens_a_row)
     return TrainingEstimate(
@@ -115,8 +115,8 @@ def peak_memory(
     """``tokens``: in one forward pass; ``width``: bytes of a weight and of an activation; ``copies``: frozen models beside
     one whose weights are all trained."""
     # A block keeps about 17 values a token and hidden unit (Korthikanti et al. 2022), or one when it is recomputed.
-    kept = model.layers + 17 if config.activation_checkpointing else 17 * model.layers
-    activations = tokens * model.hidden_size * kept * width
+    values_kept = model.layers + 17 if config.activation_checkpointing else 17 * model.layers
+    activations = tokens * model.hidden_size * values_kept * width
     logits = tokens * model.vocab_size * 4 * 3  # fp32: the logits, their log-softmax and its gradient
     weights = _all_weights(model, width, copies) if config.full else _with_adapter(model, config, width, four_bit)
     return weights + activations + logits + _RUNTIME_BYTES

@@ -62,7 +62,7 @@ def detect_hardware(path: Path | str = ".") -> HardwareConfig:
     total = int(min(memory.total, limit))
     cpu, flags = _cpu()
     available = max(0, min(memory.available, total - used))
-    gpus, notes = accelerators.found(cpu, total, available)
+    gpus, notes = accelerators.detect_gpus(cpu, total, available)
     logical = psutil.cpu_count() or 1
     return HardwareConfig(
         platform=f"{platform.system()} {platform.release()} {platform.machine()}",

@@ -29,7 +29,7 @@ MODEL_SIZES = {
 
 _EFFECTIVE_BATCH = 16
 _SHARE = {"cpu": 0.55, "mps": 0.7, "cuda": 0.85, "rocm": 0.85}
-"""Of the memory that a training may plan with. The CPU's is shared with the site, the database and the disk's cache."""
+"""Share of the memory that a training may plan with. The CPU's also serves the site, the database and the disk's cache."""
 _PAIR = 2
 """Sequences of a DPO row, the method whose rows are largest."""
 _MUCH_RAM, _LARGE_GPU = 32 * GIB, 40 * GIB
@@ -58,8 +58,8 @@ class Recommendation:
     def config(self, method: str = "dpo") -> TrainingConfig:
         """The preset of the machine's kind with these numbers, as far as the method has them."""
         start = preset("cpu" if self.device == "cpu" else "default", method)
-        named = {start.OF_PRESETS.get(name, name): value for name, value in self.values.items()}
-        return start.with_overrides({name: value for name, value in named.items() if hasattr(start, name)})
+        values = {start.OF_PRESETS.get(name, name): value for name, value in self.values.items()}
+        return start.with_overrides({name: value for name, value in values.items() if hasattr(start, name)})
 
 
 def recommend(hardware: HardwareConfig, profile: str = "AUTO_DETECT") -> Recommendation:
@@ -151,10 +151,10 @@ def _model(hardware: HardwareConfig, memory: int, device: str, config: TrainingC
     budget, share = _SHARE[device] * memory, f"{_SHARE[device]:.0%} of {memory / GIB:.0f} GiB"
     lean = config.with_overrides({"activation_checkpointing": True})
     for name in MODEL_SIZES:
-        for tried in (config,) if device == "cpu" else (config, lean):
-            need = _need(name, tried)
+        for candidate in (config,) if device == "cpu" else (config, lean):
+            need = _need(name, candidate)
             if need <= budget and (device != "cpu" or _hours(name, hardware, config) <= _NIGHT):
-                again = tried.activation_checkpointing
+                again = candidate.activation_checkpointing
                 fits = f"training it needs {need / GIB:.0f} GiB with rows of {config.max_length} tokens, of {share}"
                 return _size(name, fits if device != "cpu" else f"{fits}, and not more than a night", again, device)
     need, hours = _need("0.5B", lean), _hours("0.5B", hardware, config)

@@ -54,8 +54,8 @@ __all__ = [
 def reward_class(name: str) -> type[BaseReward]:
     """Raises UsageError that lists the known names."""
     require_known("reward", name, REWARDS)
-    found: type[BaseReward] = imported(REWARDS[name])
-    return found
+    reward: type[BaseReward] = imported(REWARDS[name])
+    return reward
 
 
 def default_weights() -> dict[str, float]:

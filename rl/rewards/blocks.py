@@ -52,10 +52,10 @@ def fenced_blocks(text: str) -> list[Block] | None:
         return []
     lines = _NEW_LINE.split(text)
     fences = [token for token in _parser().parse(text) if token.type == "fence"]
-    places = [(token.map or [0, 0]) for token in fences]
+    spans = [(token.map or [0, 0]) for token in fences]
     return [
         Block(_language(token.info), token.content, (start, end), _closes(lines[start:end], token.markup))
-        for token, (start, end) in zip(fences, places, strict=True)
+        for token, (start, end) in zip(fences, spans, strict=True)
     ]
 
 
@@ -80,8 +80,8 @@ def outside(text: str, blocks: Sequence[Block]) -> str:
 
 
 def _language(info: str) -> str:
-    found = re.match(r"[\w+#.-]+", info.strip().lstrip("{."))
-    name = found[0].lower() if found else ""
+    match = re.match(r"[\w+#.-]+", info.strip().lstrip("{."))
+    name = match[0].lower() if match else ""
     return LANGUAGES.get(name, name)
 
 

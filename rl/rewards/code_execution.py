@@ -12,9 +12,9 @@ from rl.sandbox import LANGUAGES, Limits, Result, TestCase, grade, run
 
 MOST_BLOCKS, MOST_TESTS = 8, 100
 TEST_SECONDS = 5.0
-"""Of a test that names no timeout, and of a block."""
+"""Time for a test that names no timeout, and for a block."""
 BUDGET_SECONDS = 30.0
-"""Of running all code of one answer; what is left then counts as failed."""
+"""Time for running all code of one answer; what is left then counts as failed."""
 
 
 class CodeExecutionReward(BaseReward):
@@ -37,7 +37,7 @@ class CodeExecutionReward(BaseReward):
         if blocks is None:
             return self.abstains("the answer is too long to look at")
         if tests := trace.details.get("tests"):
-            return self._tested(program_of(trace.response, blocks), tests)
+            return self._run_tests(program_of(trace.response, blocks), tests)
         if trace.details.get("episode"):
             return self.abstains("an environment judges what such code does")
         code = [block for block in blocks if block.language in LANGUAGES and block.code.strip()][:MOST_BLOCKS]
@@ -45,31 +45,31 @@ class CodeExecutionReward(BaseReward):
             return self.abstains("it has no python or shell block")
         return self._run(code)
 
-    def _tested(self, program: str, tests: object) -> RewardResult:
+    def _run_tests(self, program: str, tests: object) -> RewardResult:
         cases = _cases(tests)
         if isinstance(cases, str):
             return self.abstains(cases)
-        outcomes = list(_graded(program, cases))
+        outcomes = list(_grade_tests(program, cases))
         passed = outcomes.count("")
         reason = f"{passed} of {len(cases)} tests passed"
         return self.gives(passed / len(cases), reason, tests=len(cases), passed=passed, failures=_first(outcomes))
 
     def _run(self, blocks: Sequence[Block]) -> RewardResult:
         runs = list(_run_blocks(blocks))
-        good = sum(one["exit"] == 0 for one in runs)
+        good = sum(block_run["exit"] == 0 for block_run in runs)
         return self.gives(good / len(runs), f"{good} of {len(runs)} code blocks end with exit code 0", blocks=runs)
 
 
 def _cases(tests: object) -> list[tuple[TestCase, Limits]] | str:
     """The tests, or what is wrong with them."""
     if not isinstance(tests, list) or len(tests) > MOST_TESTS:
-        return f"its tests are no list of at most {MOST_TESTS}"
+        return f"its tests are not a list of at most {MOST_TESTS}"
     cases = []
     for number, test in enumerate(tests, start=1):
-        given = test if isinstance(test, Mapping) else {}
-        stdin, output, timeout = given.get("input") or "", given.get("output"), given.get("timeout") or TEST_SECONDS
+        fields = test if isinstance(test, Mapping) else {}
+        stdin, output, timeout = fields.get("input") or "", fields.get("output"), fields.get("timeout") or TEST_SECONDS
         if not (isinstance(stdin, str) and isinstance(output, str) and _is_time(timeout)):
-            return f"test {number} is no object of input and output (text) and timeout (seconds)"
+            return f"test {number} is not an object with input and output (text) and timeout (seconds)"
         cases.append((TestCase(output, stdin=stdin), _limits(timeout)))
     return cases
 
@@ -82,7 +82,7 @@ def _limits(seconds: float) -> Limits:
     return Limits.of_seconds(min(seconds, 2 * TEST_SECONDS))
 
 
-def _graded(program: str, cases: Sequence[tuple[TestCase, Limits]]) -> Iterator[str]:
+def _grade_tests(program: str, cases: Sequence[tuple[TestCase, Limits]]) -> Iterator[str]:
     """Why each test failed; empty for one that passed."""
     spent = 0.0
     for case, limits in cases:

@@ -18,13 +18,13 @@ def load_rewards(paths: Mapping[str, str]) -> list[BaseReward]:
 def _load(name: str, path: str) -> BaseReward:
     check_slug(name, "reward name")
     try:
-        found = imported(path)
+        kind = imported(path)
     except Exception as error:  # whatever somebody else's module does when it is imported
         raise UsageError(f"the reward {name}={path} cannot be loaded: {type(error).__name__}: {error}") from error
-    if not (isinstance(found, type) and issubclass(found, BaseReward)):
-        raise UsageError(f"the reward {name}={path} is no subclass of rl.rewards.BaseReward")
+    if not (isinstance(kind, type) and issubclass(kind, BaseReward)):
+        raise UsageError(f"the reward {name}={path} is not a subclass of rl.rewards.BaseReward")
     try:
-        reward = found()
+        reward = kind()
     except Exception as error:
         raise UsageError(f"the reward {name}={path} cannot be made without arguments: {error}") from error
     reward.name = name

@@ -37,21 +37,21 @@ class DecisionReward(BaseReward):
     def compute(self, trace: TraceRecord) -> RewardResult:
         decision = trace.details.get("decision")
         if not isinstance(decision, Mapping):
-            return self.abstains("it is no decision")
+            return self.abstains("it is not a decision")
         word = feedback_word(trace, decision)
         stored = _number(decision.get("reward"))
         if stored is not None:
-            return self._normalised(stored, "the reward that came with the decision")
+            return self._normalise(stored, "the reward that came with the decision")
         components = self._components(trace, decision, word)
         if components:
-            raw = math.fsum(one["value"] * one["weight"] for scale in components.values() for one in scale.values())
-            count = sum(map(len, components.values()))
-            return self._normalised(raw, f"the weighted sum of {count} components", components=components)
+            parts = [part for scale in components.values() for part in scale.values()]
+            raw = math.fsum(part["value"] * part["weight"] for part in parts)
+            return self._normalise(raw, f"the weighted sum of {len(parts)} components", components=components)
         if word:
-            return self._normalised(FEEDBACK[word], f"the person's word: {word}")
+            return self._normalise(FEEDBACK[word], f"the person's word: {word}")
         return self.abstains("nothing is known yet of what came of the decision")
 
-    def _normalised(self, raw: float, reason: str, **details: Any) -> RewardResult:
+    def _normalise(self, raw: float, reason: str, **details: Any) -> RewardResult:
         raw = min(LIMIT, max(-LIMIT, raw))
         return self.gives(min(1.0, max(0.0, (raw + 2) / 4)), reason, reward=raw, **details)
 
@@ -60,25 +60,25 @@ class DecisionReward(BaseReward):
         agent_type = decision.get("agentType")
         table = decision_weights(agent_type if isinstance(agent_type, str) else trace.agent, self.own_weights)
         stored = decision.get("rewardComponents")
-        known = _stored(stored) if isinstance(stored, Mapping) else {}
+        known = _read_stored(stored) if isinstance(stored, Mapping) else {}
         derived = {**_outcomes(trace), **_of_feedback(word, _number(decision.get("confidence")))}
-        found: dict[str, Any] = {}
+        components: dict[str, Any] = {}
         for scale, weights in table.items():
             for name, weight in weights.items():
                 value = known.get((scale, name), known.get(("", name), derived.get(name)))
                 if value is not None and weight:
-                    found.setdefault(scale, {})[name] = {"value": _signed(name, value), "weight": weight}
-        return found
+                    components.setdefault(scale, {})[name] = {"value": _apply_sign(name, value), "weight": weight}
+        return components
 
 
 def feedback_word(trace: TraceRecord, decision: Mapping[str, Any]) -> str:
-    """Of the last rating that carries one as a tag, else the one that came with the decision; empty: none."""
+    """The word of the last rating that has one as a tag, else the one that came with the decision; empty: none."""
     tags = (tag.upper() for event in reversed(trace.feedback) if event.kind == "rating" for tag in event.tags)
     word = next((tag for tag in tags if tag in FEEDBACK), "") or str(decision.get("userFeedback") or "").upper()
     return word if word in FEEDBACK else ""
 
 
-def _stored(components: Mapping[str, Any]) -> dict[tuple[str, str], float]:
+def _read_stored(components: Mapping[str, Any]) -> dict[tuple[str, str], float]:
     """(scale, name) to value; the scale of a flat component is empty."""
     return dict(_walk(components))
 
@@ -100,13 +100,13 @@ def _outcomes(trace: TraceRecord) -> dict[str, float]:
 def _of_feedback(word: str, confidence: float | None) -> dict[str, float]:
     if not word:
         return {}
-    found = {"userFeedback": FEEDBACK[word], "userAcceptance": FEEDBACK[word]}
+    components = {"userFeedback": FEEDBACK[word], "userAcceptance": FEEDBACK[word]}
     if confidence is not None and word in _RIGHT:
-        found["confidenceCalibration"] = 1 - 2 * (min(1.0, max(0.0, confidence)) - _RIGHT[word]) ** 2
-    return found
+        components["confidenceCalibration"] = 1 - 2 * (min(1.0, max(0.0, confidence)) - _RIGHT[word]) ** 2
+    return components
 
 
-def _signed(name: str, value: float) -> float:
+def _apply_sign(name: str, value: float) -> float:
     return -abs(value) if name.endswith("Penalty") else value
 
 

@@ -26,7 +26,7 @@ class RewardEngine:
     """The registry's rewards, each under its weight.
 
     ``weights`` replaces single defaults; 0 switches a reward off. ``rewards`` are further ones, or stand in for those of
-    their name. Raises UsageError for a weight that no reward has or that is none.
+    their name. Raises UsageError for the weight of an unknown reward, and for what cannot be a weight.
     """
 
     def __init__(
@@ -36,9 +36,9 @@ class RewardEngine:
         rewards: Iterable[BaseReward] = (),
         label_threshold: float = LABEL_THRESHOLD,
     ) -> None:
-        given = {reward.name: reward for reward in rewards}
-        built_in = {name: given.get(name) or reward_class(name)() for name in REWARDS}
-        self.rewards: dict[str, BaseReward] = {**built_in, **given}
+        by_name = {reward.name: reward for reward in rewards}
+        built_in = {name: by_name.get(name) or reward_class(name)() for name in REWARDS}
+        self.rewards: dict[str, BaseReward] = {**built_in, **by_name}
         self.weights = self._weights(weights or {})
         self.label_threshold = label_threshold
 
@@ -71,7 +71,7 @@ class RewardEngine:
     def compute_for_group(self, traces: Sequence[TraceRecord]) -> list[float | None]:
         """Combined rewards of answers to one prompt, as (r - mean) / std of the group (population); None where nothing
         applies. Raises RewardFailed."""
-        return normalised([self.compute_combined(trace) for trace in traces])
+        return normalise([self.compute_combined(trace) for trace in traces])
 
     def get_binary_label(self, trace: TraceRecord) -> bool | None:
         """What people say, else whether the combined reward reaches the threshold; None: nobody and nothing says."""
@@ -101,19 +101,19 @@ class RewardEngine:
     def _attempt(self, name: str, trace: TraceRecord) -> RewardResult | RewardFailed:
         reward = self.rewards[name]
         try:
-            return self._checked(name, reward.compute(trace))
+            return self._check_result(name, reward.compute(trace))
         except SandboxUnavailable as error:
-            return self._checked(name, reward.abstains(str(error)))
+            return self._check_result(name, reward.abstains(str(error)))
         except Interrupted:
             raise
         except Exception as error:  # a reward may be anybody's code: whatever it raises is its own failure
             if isinstance(error, RewardFailed) and error.reward == name:
                 return error
-            failed = RewardFailed(name, f"{type(error).__name__}: {error}"[:500])
-            failed.__cause__ = error
-            return failed
+            failure = RewardFailed(name, f"{type(error).__name__}: {error}"[:500])
+            failure.__cause__ = error
+            return failure
 
-    def _checked(self, name: str, result: RewardResult) -> RewardResult | RewardFailed:
+    def _check_result(self, name: str, result: RewardResult) -> RewardResult | RewardFailed:
         if not isinstance(result, RewardResult):
             return RewardFailed(name, f"gave {result!r:.200}; compute returns self.gives(...) or self.abstains(...)")
         if result.value is not None and not 0 <= result.value <= 1:  # also refuses NaN
@@ -124,11 +124,11 @@ class RewardEngine:
     def _supports_only(self, name: str) -> bool:
         return name in self.rewards and self.rewards[name].supporting
 
-    def _weights(self, given: Mapping[str, float]) -> dict[str, float]:
-        check_reward_weights(given)
-        if unknown := sorted(set(given) - set(self.rewards)):
+    def _weights(self, overrides: Mapping[str, float]) -> dict[str, float]:
+        check_reward_weights(overrides)
+        if unknown := sorted(set(overrides) - set(self.rewards)):
             raise UsageError(unknown_name("reward", unknown[0], self.rewards))
-        weights = {name: given.get(name, reward.weight) for name, reward in self.rewards.items()}
+        weights = {name: overrides.get(name, reward.weight) for name, reward in self.rewards.items()}
         check_reward_weights(weights)
         return {name: float(weight) for name, weight in weights.items()}
 
@@ -139,7 +139,7 @@ def person_label(trace: TraceRecord) -> bool | None:
     return None if rating is None or rating == 0.5 else rating > 0.5
 
 
-def normalised(rewards: Sequence[float | None]) -> list[float | None]:
+def normalise(rewards: Sequence[float | None]) -> list[float | None]:
     """(r - mean) / std over those that are not None; 0 where all are equal."""
     known = [reward for reward in rewards if reward is not None]
     if not known or max(known) - min(known) < EQUAL:

@@ -22,7 +22,7 @@ class EnvironmentReward(BaseReward):
     def compute(self, trace: TraceRecord) -> RewardResult:
         episode = trace.details.get("episode")
         if not isinstance(episode, Mapping):
-            return self.abstains("it is no episode in an environment")
+            return self.abstains("it is not an episode in an environment")
         reward = episode.get("reward")
         if not isinstance(reward, (int, float)) or not math.isfinite(reward):
             return self.abstains("its environment broke, and says nothing about the agent")

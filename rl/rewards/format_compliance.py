@@ -33,8 +33,8 @@ class FormatComplianceReward(BaseReward):
         self.expected = expected
 
     def compute(self, trace: TraceRecord) -> RewardResult:
-        asked = trace.details.get("format") or self.expected
-        options = asked if isinstance(asked, Mapping) else {"type": asked}
+        expected = trace.details.get("format") or self.expected
+        options = expected if isinstance(expected, Mapping) else {"type": expected}
         name = options.get("type")
         if not name:
             return self.abstains("no format was asked for")
@@ -46,23 +46,23 @@ class FormatComplianceReward(BaseReward):
         return self.gives(value, reason, format=name)
 
 
-Judged = tuple[float, str]
+Verdict = tuple[float, str]
 
 
-def _json(text: str, options: Mapping[str, Any]) -> Judged:
+def _json(text: str, options: Mapping[str, Any]) -> Verdict:
     """1 for JSON alone, 0.8 in a fence alone, 0.5 in a fence among other text; times the share of the keys."""
-    found, value = _found_json(text)
+    document, value = _find_json(text)
     if not value:
         return 0.0, "there is no JSON in it"
     keys = options.get("keys")
-    wanted = [key for key in keys if isinstance(key, str)] if isinstance(keys, Sequence) else []
-    if not wanted or isinstance(keys, str):
+    required = [key for key in keys if isinstance(key, str)] if isinstance(keys, Sequence) else []
+    if not required or isinstance(keys, str):
         return value, "JSON" if value == 1 else "JSON, but not by itself"
-    has = sum(isinstance(found, dict) and key in found for key in wanted)
-    return value * has / len(wanted), f"JSON with {has} of {len(wanted)} keys"
+    count = sum(isinstance(document, dict) and key in document for key in required)
+    return value * count / len(required), f"JSON with {count} of {len(required)} keys"
 
 
-def _found_json(text: str) -> tuple[Any, float]:
+def _find_json(text: str) -> tuple[Any, float]:
     if _is_json(text):
         return json.loads(text), 1.0
     valid = [block for block in fenced_blocks(text) or [] if block.language in ("", "json") and _is_json(block.code)]
@@ -79,7 +79,7 @@ def _is_json(text: str) -> bool:
         return False
 
 
-def _code(text: str, options: Mapping[str, Any]) -> Judged:
+def _code(text: str, options: Mapping[str, Any]) -> Verdict:
     """0 without a code block, else from 0.5 to 1 with the share of the answer that is code."""
     language = str(options.get("language") or "")
     blocks = [block for block in fenced_blocks(text) or [] if language in ("", block.language) and block.code.strip()]
@@ -90,7 +90,7 @@ def _code(text: str, options: Mapping[str, Any]) -> Judged:
     return 0.5 + 0.5 * share, f"{share:.0%} of it is code"
 
 
-def _markdown(text: str, options: Mapping[str, Any]) -> Judged:
+def _markdown(text: str, options: Mapping[str, Any]) -> Verdict:
     """The mean of three: it has structure (headings, lists, quotes, tables, code), its fences are closed, no raw HTML."""
     blocks = fenced_blocks(text) or []
     faults = {
@@ -98,12 +98,12 @@ def _markdown(text: str, options: Mapping[str, Any]) -> Judged:
         "a code block that is not closed": not all(block.closed for block in blocks),
         "raw HTML": bool(_HTML.search(outside(text, blocks))),
     }
-    found = [name for name, there in faults.items() if there]
-    value = fmean(not there for there in faults.values()) if text.strip() else 0.0
-    return value, ", ".join(found) or "Markdown"
+    names = [name for name, is_present in faults.items() if is_present]
+    value = fmean(not is_present for is_present in faults.values()) if text.strip() else 0.0
+    return value, ", ".join(names) or "Markdown"
 
 
-def _tool_call(text: str, options: Mapping[str, Any]) -> Judged:
+def _tool_call(text: str, options: Mapping[str, Any]) -> Verdict:
     """The share of the ``<tool_call>`` elements that are closed and hold an object with ``name`` and ``arguments``."""
     parts = text.split("<tool_call>")[1:]
     if not parts:
@@ -124,7 +124,7 @@ def _size(text: str) -> int:
     return len("".join(text.split()))
 
 
-FORMATS: Mapping[str, Callable[[str, Mapping[str, Any]], Judged]] = {
+FORMATS: Mapping[str, Callable[[str, Mapping[str, Any]], Verdict]] = {
     "json": _json,
     "code": _code,
     "markdown": _markdown,

@@ -13,7 +13,7 @@ NOTHING_LEARNED = "no model has learned from people's labels yet"
 class LearnedReward(BaseReward):
     """What a model that learned from people's labels expects them to say.
 
-    ``predict`` gives the probability of a good label, 0 … 1. Supporting: a guess about people is no evidence by itself; a
+    ``predict`` gives the probability of a good label, 0 … 1. Supporting: a guess about people is not evidence by itself; a
     trace that only the model knows is labelled through proposals, from the confidence on that a person chose.
     """
 

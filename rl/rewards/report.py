@@ -31,7 +31,7 @@ class RewardReport:
     nothing_applies: int = 0
     broken: int = 0
     changed: int = 0
-    """Something was said about it, or it was deleted, while its reward was computed; it waits for the next time."""
+    """Traces that got feedback, or were deleted, while their reward was computed; they wait for the next time."""
     finished: bool = True
     """False: the time was up before the end."""
     failures: dict[str, Failures] = field(default_factory=dict)
@@ -46,7 +46,9 @@ class RewardReport:
 
     def as_dict(self) -> dict[str, Any]:
         counts = ("read", "rewarded", "nothing_applies", "broken", "changed", "finished")
-        failures = {name: {"count": one.count, "examples": one.examples} for name, one in self.failures.items()}
+        failures = {
+            name: {"count": failure.count, "examples": failure.examples} for name, failure in self.failures.items()
+        }
         return {
             **{name: getattr(self, name) for name in counts},
             **{name: value for name, value in self.summary.as_dict().items() if name != "traces"},

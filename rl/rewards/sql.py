@@ -23,7 +23,7 @@ def is_sql(text: str) -> bool:
 
 def _readable(text: str, dialect: str) -> bool:
     try:
-        statements = [each for each in sqlglot.parse(text, dialect=dialect) if each is not None]
+        statements = [statement for statement in sqlglot.parse(text, dialect=dialect) if statement is not None]
     except SqlglotError:
         return False
-    return bool(statements) and not any(isinstance(each, _NO_STATEMENT) for each in statements)
+    return bool(statements) and not any(isinstance(statement, _NO_STATEMENT) for statement in statements)

@@ -95,7 +95,7 @@ def _depth(text: str) -> int:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 CHECKS: Mapping[str, Callable[[str], bool | None]] = {

@@ -23,9 +23,9 @@ class SyntaxValidationReward(BaseReward):
         known = [block for block in blocks if block.language in CHECKS][:MOST_BLOCKS]
         if not known:
             return self.abstains("it has no code block in python, json, shell, yaml or sql")
-        judged = [(block.language, is_valid(block.language, block.code)) for block in known]
-        verdicts = [valid for _, valid in judged if valid is not None]
-        details = {"blocks": [{"language": language, "valid": valid} for language, valid in judged]}
+        judgements = [(block.language, is_valid(block.language, block.code)) for block in known]
+        verdicts = [valid for _, valid in judgements if valid is not None]
+        details = {"blocks": [{"language": language, "valid": valid} for language, valid in judgements]}
         if not verdicts:
             return self.abstains("its blocks are too long or too deep, or shell without a sandbox", **details)
         good = sum(verdicts)

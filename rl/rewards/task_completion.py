@@ -21,7 +21,7 @@ class TaskCompletionReward(BaseReward):
         last = _last_status(trace.tasks)
         if not last:
             return self.abstains("it had no task")
-        count = {status: sum(each == status for each in last) for status in ("completed", "failed", "created")}
+        count = {status: sum(ending == status for ending in last) for status in ("completed", "failed", "created")}
         reason = f"{count['completed']} of {len(last)} tasks were completed"
         details = {"completed": count["completed"], "failed": count["failed"], "open": count["created"]}
         return self.gives(count["completed"] / len(last), reason, **details)
@@ -32,17 +32,17 @@ def _last_status(events: Iterable[TaskEvent]) -> list[str]:
     tasks: dict[str, list[TaskEvent]] = {}
     for number, event in enumerate(events):
         tasks.setdefault(event.task_id or f"\x00{number}", []).append(event)
-    return [_ending(of_one).status for of_one in tasks.values()]
+    return [_ending(own_events).status for own_events in tasks.values()]
 
 
 def _ending(events: list[TaskEvent]) -> TaskEvent:
-    """The latest that ends the task; by time where every event has one, else by place."""
+    """The latest that ends the task; by time where every event has one, else by position."""
     endings = [event for event in events if event.status != "created"] or events
     times = [_moment(event.timestamp) for event in endings]
     known = [time for time in times if time is not None]
     if len(known) < len(endings):
         return endings[-1]
-    return endings[max(range(len(endings)), key=lambda place: (known[place], place))]
+    return endings[max(range(len(endings)), key=lambda index: (known[index], index))]
 
 
 def _moment(text: str) -> datetime | None:

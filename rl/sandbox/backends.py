@@ -46,12 +46,12 @@ def run(
     Raises UsageError for an unknown language or backend, SandboxUnavailable where no backend holds.
     """
     interpreter(language)
-    return _chosen(backend).run(code, language, stdin, limits)
+    return _choose(backend).run(code, language, stdin, limits)
 
 
 def ensure_available() -> None:
     """Raises SandboxUnavailable, with what to install or set, where no backend holds."""
-    _chosen(None)
+    _choose(None)
 
 
 def available() -> dict[str, str]:
@@ -70,12 +70,12 @@ def why_unavailable(name: str) -> str:
         return _complaints[name]
 
 
-def _chosen(name: str | None) -> Backend:
-    tried = (name,) if name else tuple(BACKENDS)
-    for each in tried:
-        if not why_unavailable(each):
-            return _backend(each)
-    reasons = "; ".join(f"{each}: {_complaints[each]}" for each in tried)
+def _choose(name: str | None) -> Backend:
+    names = (name,) if name else tuple(BACKENDS)
+    for candidate in names:
+        if not why_unavailable(candidate):
+            return _backend(candidate)
+    reasons = "; ".join(f"{candidate}: {_complaints[candidate]}" for candidate in names)
     raise SandboxUnavailable(f"untrusted code cannot be run safely on this machine. {reasons}")
 
 

@@ -23,7 +23,7 @@ from typing import Final
 from rl.base.errors import SandboxUnavailable
 from rl.sandbox import programs, seccomp, tree
 from rl.sandbox.contract import ENVIRONMENT, UNPRIVILEGED_ID, Limits, Result
-from rl.sandbox.plumbing import pipe, resource_limits, result, sealed
+from rl.sandbox.plumbing import make_sealed_file, pipe, resource_limits, result
 from rl.sandbox.watching import Stream, Watch
 
 _PROGRAM: Final = "/program"
@@ -37,7 +37,7 @@ _OPTIONS: Final = {
     getattr(resource, f"RLIMIT_{name.upper()}"): f"--{name}"
     for name in ("as", "core", "cpu", "fsize", "memlock", "msgqueue", "nofile", "nproc")
 }
-"""Of prlimit(1)."""
+"""Options of prlimit(1)."""
 _HINT: Final = (
     "bubblewrap 0.7 or newer is needed, and unprivileged user namespaces: on Ubuntu 24.04 load AppArmor's profile "
     "bwrap-userns-restrict; in Docker allow them with --security-opt seccomp=unconfined or a profile of your own"
@@ -92,7 +92,9 @@ class _Box:
             out, err, status = (pipe(stack, theirs) for _ in range(3))
             self._out, self._err = (Stream(read, self._limits.output_bytes) for read, _ in (out, err))
             self._status = Stream(status[0], 4096)
-            stdin, program, rules = (sealed(theirs, text) for text in (self._stdin, self._code, seccomp.program()))
+            stdin, program, rules = (
+                make_sealed_file(theirs, text) for text in (self._stdin, self._code, seccomp.program())
+            )
             return subprocess.Popen(
                 _command(self._language, self._limits, program=program, rules=rules, status=status[1]),
                 stdin=stdin,
@@ -113,7 +115,7 @@ class _Box:
                 raise SandboxUnavailable(f"bubblewrap did not start within {_START_SECONDS:.0f} s")
             if not self._status.read():
                 return
-        self._first = self._said("child-pid")
+        self._first = self._read_status("child-pid")
         with suppress(ProcessLookupError):
             self._pidfd = os.pidfd_open(self._first or 0)
             if self._first not in tree.children(self._process.pid):
@@ -125,9 +127,9 @@ class _Box:
         self._watch.follow(self._out, self._err, until=self._status)
 
     def _look(self) -> tuple[tree.Usage, int]:
-        used = tree.usage(self._first or self._process.pid)
-        counts = (tree.files_in(pid, "/tmp", self._limits.disk_bytes) for pid in used.pids)  # noqa: S108
-        return used, next(filter(None, counts), 0)
+        usage = tree.usage(self._first or self._process.pid)
+        counts = (tree.files_in(pid, "/tmp", self._limits.disk_bytes) for pid in usage.pids)  # noqa: S108
+        return usage, next(filter(None, counts), 0)
 
     def _kill(self) -> None:
         if self._pidfd is not None:
@@ -160,24 +162,24 @@ class _Box:
 
     def _exit_code(self) -> int:
         """bwrap tells it only of programs that it started, and as a shell does: 128 and the signal's number."""
-        code = self._said("exit-code")
+        code = self._read_status("exit-code")
         if code is None:
-            said = self._err.data[:300].decode(errors="replace").strip() or "it said nothing"
-            raise SandboxUnavailable(f"bubblewrap could not make the box ({said}). {_HINT}")
+            message = self._err.data[:300].decode(errors="replace").strip() or "it said nothing"
+            raise SandboxUnavailable(f"bubblewrap could not make the box ({message}). {_HINT}")
         return 128 - code if code - 128 in _SIGNALS else code
 
-    def _said(self, name: str) -> int | None:
+    def _read_status(self, name: str) -> int | None:
         for line in self._status.data.decode(errors="replace").splitlines():
-            found = json.loads(line).get(name)
-            if isinstance(found, int):
-                return found
+            number = json.loads(line).get(name)
+            if isinstance(number, int):
+                return number
         return None
 
 
 def _command(language: str, limits: Limits, *, program: int, rules: int, status: int) -> list[str]:
     return [
         *_as_nobody(),
-        _found("bwrap"),
+        _find_tool("bwrap"),
         "--unshare-user",
         "--unshare-pid",
         "--unshare-net",
@@ -211,7 +213,7 @@ def _command(language: str, limits: Limits, *, program: int, rules: int, status:
         "--chdir",
         "/tmp",  # noqa: S108
         "--",
-        *_limited(limits),
+        *_limit_command(limits),
         *programs.interpreter(language).command,
         _PROGRAM,
     ]
@@ -222,7 +224,7 @@ def _as_nobody() -> list[str]:
     if os.geteuid():
         return []
     user = str(UNPRIVILEGED_ID)
-    return [_found("setpriv"), "--reuid", user, "--regid", user, "--clear-groups", "--inh-caps=-all", "--"]
+    return [_find_tool("setpriv"), "--reuid", user, "--regid", user, "--clear-groups", "--inh-caps=-all", "--"]
 
 
 def end_orphans() -> None:
@@ -261,15 +263,15 @@ def _file_system(folders: Sequence[str], limits: Limits) -> list[str]:
     return [*words, "--size", str(limits.disk_bytes), "--tmpfs", "/tmp"]  # noqa: S108
 
 
-def _limited(limits: Limits) -> list[str]:
+def _limit_command(limits: Limits) -> list[str]:
     """In the box, not before it: the kernel counts processes for each user namespace. One of them is bwrap's own."""
     options = [
         f"{_OPTIONS[which]}={soft}:{hard}" for which, soft, hard in resource_limits(limits, limits.processes + 1)
     ]
-    return [_found("prlimit"), *options, "--"]
+    return [_find_tool("prlimit"), *options, "--"]
 
 
-def _found(tool: str) -> str:
+def _find_tool(tool: str) -> str:
     path = shutil.which(tool)
     if path is None:
         raise SandboxUnavailable(f"{tool} is missing; install {_TOOLS[tool]}")

@@ -24,35 +24,35 @@ class Limits:
 
     wall_seconds: float = 10.0
     cpu_seconds: int = 10
-    """Of the whole tree, whole seconds: RLIMIT_CPU for one process, the watch for the sum."""
+    """CPU time of the whole tree, in whole seconds: RLIMIT_CPU for one process, the watch for the sum."""
     memory_bytes: int = 256 * MIB
     """The most that the tree may hold (sum of resident sizes, looked at every 50 ms), and each process may map."""
     processes: int = 32
     """Processes and threads at one time."""
     file_bytes: int = 16 * MIB
-    """Of one file."""
+    """The largest size of one file."""
     disk_bytes: int = 32 * MIB
-    """Of everything that it writes, /tmp and /dev/shm together."""
+    """The size of everything that it writes, /tmp and /dev/shm together."""
     files: int = 4096
     """Files and folders at one time."""
     output_bytes: int = 256 * 1024
-    """Of stdout and of stderr, each. A program that writes more is ended."""
+    """The length of stdout and of stderr, each. A program that writes more is ended."""
 
     @classmethod
     def of_seconds(cls, seconds: float) -> Limits:
-        """Of the clock, and of CPU time as many whole ones, at least one."""
+        """So many seconds of the clock, and of CPU time as many whole ones, at least one."""
         return cls(wall_seconds=seconds, cpu_seconds=max(1, round(seconds)))
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            if not getattr(self, each.name) > 0:
-                raise UsageError(f"the sandbox limit {each.name} must be above zero, not {getattr(self, each.name)}")
+        for limit in fields(self):
+            if not getattr(self, limit.name) > 0:
+                raise UsageError(f"the sandbox limit {limit.name} must be above zero, not {getattr(self, limit.name)}")
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
     stdout: str
-    """Decoded as UTF-8; bytes that are none become U+FFFD."""
+    """Decoded as UTF-8; other bytes become U+FFFD."""
     stderr: str
     exit: int
     """0 to 255, or the negative number of the signal that ended it: -9 whenever the sandbox did."""

@@ -40,7 +40,7 @@ class TestCase:
     ``arguments``, and what it must return, as JSON has it (a tuple is a list)."""
 
     __test__: ClassVar[bool] = False
-    """It is no class of tests, whatever pytest thinks of its name."""
+    """It is not a class of tests, whatever pytest thinks of its name."""
 
     expected: Any
     stdin: str = ""
@@ -73,7 +73,7 @@ def grade(
 ) -> Grade:
     """``function``: the name of the Python function that is called; the whole program is run if left out.
 
-    Raises UsageError where there are no tests, where they do not fit or are no JSON, SandboxUnavailable as ``run`` does.
+    Raises UsageError where there are no tests, where they do not fit or are not JSON, SandboxUnavailable as ``run`` does.
     """
     if not tests:
         raise UsageError("a program cannot be graded without tests")
@@ -93,7 +93,7 @@ def _whole_program(program: str, test: TestCase, language: str, limits: Limits, 
         raise UsageError(f"a program prints text; it cannot be expected to print {test.expected!r}")
     result = run(program, language, test.stdin, limits, backend=backend)
     if result.stopped:
-        return _failed(result)
+        return _outcome_of_limit(result)
     passed = result.stdout.strip() == test.expected.strip()
     return Outcome(passed, "" if passed else "it printed something else", result)
 
@@ -105,18 +105,18 @@ def _call(program: str, function: str, test: TestCase, limits: Limits, backend: 
     expected = json.loads(_as_json(test.expected))
     result = run(_DRIVER, "python", _as_json(task), limits, backend=backend)
     if result.stopped:
-        return _failed(result)
+        return _outcome_of_limit(result)
     answers = [line.removeprefix(marker[1:]) for line in result.stdout.split("\n") if line.startswith(marker[1:])]
     if len(answers) != 1:
         return Outcome(False, "it gave several answers" if answers else "it gave no answer", result)
     try:
         passed = _equal(json.loads(answers[0]), expected)
     except (ValueError, RecursionError):
-        return Outcome(False, "its answer is no JSON", result)
+        return Outcome(False, "its answer is not JSON", result)
     return Outcome(passed, "" if passed else "it returned something else", result)
 
 
-def _failed(result: Result) -> Outcome:
+def _outcome_of_limit(result: Result) -> Outcome:
     return Outcome(False, f"it reached the {result.stopped} limit", result)
 
 

@@ -19,7 +19,7 @@ class _FilterProgram(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
 
 
-def checked(result: int, what: str) -> int:
+def check(result: int, what: str) -> int:
     """Raises OSError for a negative result, with what was tried."""
     if result < 0:
         number = ctypes.get_errno()
@@ -32,7 +32,7 @@ def reason(error: OSError) -> str:
 
 
 def prctl(option: int, value: int) -> None:
-    checked(_libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0), f"prctl({option}, {value})")
+    check(_libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0), f"prctl({option}, {value})")
 
 
 def drop_root(user: int) -> None:
@@ -46,18 +46,18 @@ def drop_root(user: int) -> None:
 
 def drop_capabilities() -> None:
     header, none = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0), (ctypes.c_uint32 * 6)()
-    checked(_libc.capset(header, none), "capset")
+    check(_libc.capset(header, none), "capset")
 
 
 def install_filter(instructions: bytes) -> None:
     """Puts this thread, and all that it starts, under a seccomp filter (struct sock_filter) for good."""
     buffer = ctypes.create_string_buffer(instructions, len(instructions))
     program = _FilterProgram(len(instructions) // 8, ctypes.addressof(buffer))
-    checked(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0), "seccomp")
+    check(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0), "seccomp")
 
 
 def close_from(first: int) -> None:
-    checked(_libc.close_range(first, ctypes.c_uint(_NO_DESCRIPTOR), 0), "close_range")
+    check(_libc.close_range(first, ctypes.c_uint(_NO_DESCRIPTOR), 0), "close_range")
 
 
 def restore_signals() -> None:

@@ -26,7 +26,7 @@ from typing import Final
 from rl.base.errors import SandboxUnavailable
 from rl.sandbox import own_process, programs, scratch, seccomp, tree
 from rl.sandbox.contract import ENVIRONMENT, UNPRIVILEGED_ID, Limits, Result
-from rl.sandbox.plumbing import pipe, resource_limits, result, said, sealed, unforked
+from rl.sandbox.plumbing import make_sealed_file, pipe, read_status, resource_limits, result, unforked
 from rl.sandbox.watching import Stream, Watch
 
 _ABI_WITH_SCOPES: Final = 6
@@ -38,11 +38,11 @@ class Landlock:
     name = "landlock"
 
     def why_unavailable(self) -> str:
-        found = ctypes.CDLL(None).syscall(_SYS_CREATE_RULESET, None, 0, _ASK_VERSION)
-        if found < _ABI_WITH_SCOPES:
+        abi = ctypes.CDLL(None).syscall(_SYS_CREATE_RULESET, None, 0, _ASK_VERSION)
+        if abi < _ABI_WITH_SCOPES:
             return (
                 f"Landlock with ABI {_ABI_WITH_SCOPES} is needed (Linux 6.12 or newer, and landlock in the list of the "
-                f"kernel parameter lsm=), this kernel has {f'ABI {found}' if found > 0 else 'none'}"
+                f"kernel parameter lsm=), this kernel has {f'ABI {abi}' if abi > 0 else 'none'}"
             )
         return seccomp.why_unavailable()
 
@@ -67,9 +67,9 @@ class _Box:
             stack.enter_context(self._channel)
             theirs.enter_context(channel)
             self._status = Stream(self._channel.fileno(), 4096)
-            source = sealed(theirs, stdin)
-            found = os.fstat(source)
-            self._known = {(found.st_dev, found.st_ino)}
+            source = make_sealed_file(theirs, stdin)
+            status = os.fstat(source)
+            self._known = {(status.st_dev, status.st_ino)}
             self._process = own_process.start(
                 "landlock_child", "main(control, parent)", channel.fileno(), self._environment, source, out[1], err[1]
             )
@@ -82,13 +82,13 @@ class _Box:
             self._watch.follow(self._out, self._err, until=self._status)
 
     def result(self, duration: float) -> Result:
-        failed, code = said(self._status, "failed"), said(self._status, "exit")
-        if failed or code is None:
-            raise SandboxUnavailable(f"Landlock could not make the box ({failed or 'its supervisor was killed'})")
+        failure, code = read_status(self._status, "failed"), read_status(self._status, "exit")
+        if failure or code is None:
+            raise SandboxUnavailable(f"Landlock could not make the box ({failure or 'its supervisor was killed'})")
         return result(self._watch.stopped, int(code), self._out, self._err, duration)
 
     def _make_folder(self, stack: ExitStack, code: str) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="ratchet-box-", dir=_place()))
+        self._folder = Path(tempfile.mkdtemp(prefix="ratchet-box-", dir=_find_folder()))
         stack.callback(scratch.remove, self._folder)
         self._program, self._work = self._folder / "program", self._folder / "work"
         self._program.write_bytes(code.encode(errors="replace"))
@@ -117,13 +117,13 @@ class _Box:
         return marshal.dumps(request, own_process.MARSHAL_VERSION)
 
     def _look(self) -> tuple[tree.Usage, int]:
-        used = tree.usage(self._process.pid)
-        programs_own = [pid for pid in used.pids if pid != self._process.pid]
+        usage = tree.usage(self._process.pid)
+        programs_own = [pid for pid in usage.pids if pid != self._process.pid]
         try:
             files, size = scratch.usage(self._work, programs_own, self._known, self._limits.file_bytes)
         except PermissionError:
-            return used, self._limits.files + 1
-        return used, self._limits.files + 1 if size > self._limits.disk_bytes else files
+            return usage, self._limits.files + 1
+        return usage, self._limits.files + 1 if size > self._limits.disk_bytes else files
 
     def _kill(self) -> None:
         """The supervisor does it, which is the only one that may signal all of them at once."""
@@ -141,7 +141,7 @@ class _Box:
             self._process.wait()
 
 
-def _place() -> str:
+def _find_folder() -> str:
     """Where folders of boxes go: a folder that the user who the program runs as can reach."""
     for folder in (tempfile.gettempdir(), "/tmp", "/var/tmp"):  # noqa: S108 (mkdtemp makes a private one in it)
         if programs.is_reachable(Path(folder)):

@@ -16,7 +16,7 @@ import select
 from _socket import socket
 
 from rl.sandbox import kernel
-from rl.sandbox.kernel import checked
+from rl.sandbox.kernel import check
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -126,21 +126,21 @@ def _start(request: dict) -> None:
 def _restrict(ruleset: _Ruleset, rules: list[tuple[str, str]]) -> None:
     """``rules``: pairs of path and kind of right."""
     size = ctypes.c_size_t(ctypes.sizeof(ruleset))
-    descriptor = checked(_libc.syscall(_SYS_CREATE_RULESET, ctypes.byref(ruleset), size, 0), "Landlock")
+    descriptor = check(_libc.syscall(_SYS_CREATE_RULESET, ctypes.byref(ruleset), size, 0), "Landlock")
     for path, kind in rules:
         folder = os.open(path, os.O_PATH | os.O_CLOEXEC)
         rights = _RIGHTS[kind] & (_ALL_FILES if os.path.isdir(path) else _OF_FILES)
         rule = _PathBeneath(rights, folder)
         added = _libc.syscall(_SYS_ADD_RULE, descriptor, _RULE_PATH_BENEATH, ctypes.byref(rule), 0)
-        checked(added, f"a Landlock rule for {path}")
+        check(added, f"a Landlock rule for {path}")
         os.close(folder)
-    checked(_libc.syscall(_SYS_RESTRICT_SELF, descriptor, 0), "landlock_restrict_self")
+    check(_libc.syscall(_SYS_RESTRICT_SELF, descriptor, 0), "landlock_restrict_self")
     os.close(descriptor)
 
 
 def _tasks_of_this_user() -> int:
     """Processes and threads, the supervisor among them: the kernel counts them all against the limit of processes."""
-    found = 0
+    count = 0
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{name}/status") as file:
@@ -148,8 +148,8 @@ def _tasks_of_this_user() -> int:
         except (FileNotFoundError, ProcessLookupError):
             continue
         if int(fields["Uid"].split()[0]) == os.getuid():
-            found += int(fields["Threads"])
-    return found - 1
+            count += int(fields["Threads"])
+    return count - 1
 
 
 def _until_over(program: int, control: int, parent: int) -> int:
@@ -173,10 +173,10 @@ def _until_over(program: int, control: int, parent: int) -> int:
 def _reap_orphans(program: int) -> None:
     """They come to the supervisor, and count against the limit of processes until somebody asks how they ended."""
     while True:
-        found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        if found is None or found.si_pid == program:
+        child = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if child is None or child.si_pid == program:
             return
-        os.waitpid(found.si_pid, 0)
+        os.waitpid(child.si_pid, 0)
 
 
 def _kill_all() -> None:

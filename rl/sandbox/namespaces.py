@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 
-from rl.sandbox.kernel import checked
+from rl.sandbox.kernel import check
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _with_gil = ctypes.PyDLL(None, use_errno=True)
@@ -31,9 +31,9 @@ class _MountAttributes(ctypes.Structure):
 def leave_the_host(inside: int) -> None:
     """This process, without network, in a user namespace where it is ``inside``, and with mounts of its own."""
     outside = os.geteuid(), os.getegid()
-    checked(_libc.unshare(_NEWUSER | _NEWNS | _NEWNET | _NEWIPC | _NEWUTS | _NEWCGROUP), "making a user namespace")
+    check(_libc.unshare(_NEWUSER | _NEWNS | _NEWNET | _NEWIPC | _NEWUTS | _NEWCGROUP), "making a user namespace")
     map_ids(inside, *outside)
-    checked(_libc.sethostname(b"box", 3), "sethostname")
+    check(_libc.sethostname(b"box", 3), "sethostname")
 
 
 def map_ids(inside: int, outside_user: int, outside_group: int) -> None:
@@ -47,7 +47,7 @@ def build_root(paths: list[str], devices: list[str], links: dict[str, str]) -> N
     _mount("none", "/", None, _REC | _PRIVATE)
     _mount("tmpfs", "/tmp", "tmpfs", _NOSUID | _NODEV, "size=1m,nr_inodes=256,mode=755")
     os.mkdir("/tmp/host")
-    checked(_libc.pivot_root(b"/tmp", b"/tmp/host"), "pivot_root")
+    check(_libc.pivot_root(b"/tmp", b"/tmp/host"), "pivot_root")
     os.chdir("/")
     for path in paths:
         _bind(path, _NODEV)
@@ -60,7 +60,7 @@ def build_root(paths: list[str], devices: list[str], links: dict[str, str]) -> N
         os.symlink(target, path)
     os.mkdir("/tmp")
     os.close(os.open(PROGRAM, os.O_CREAT | os.O_WRONLY, 0o644))
-    checked(_libc.umount2(b"/host", _DETACH), "umount2")
+    check(_libc.umount2(b"/host", _DETACH), "umount2")
     os.rmdir("/host")
     _mount("none", "/", None, _BIND | _REMOUNT | _RDONLY | _NOSUID | _NODEV)
 
@@ -77,7 +77,7 @@ def fork_into_box() -> tuple[int, int]:
         ctypes.pythonapi.PyOS_AfterFork_Child()
     else:
         ctypes.pythonapi.PyOS_AfterFork_Parent()
-    return checked(pid, "making a box"), pidfd.value
+    return check(pid, "making a box"), pidfd.value
 
 
 def furnish_box(program: bytes, disk_bytes: int, files: int) -> None:
@@ -107,14 +107,14 @@ def _bind(path: str, attributes: int) -> None:
 def _mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
     type_name = kind.encode() if kind else None
     result = _libc.mount(source.encode(), target.encode(), type_name, ctypes.c_ulong(flags), options.encode())
-    checked(result, f"mounting {target}")
+    check(result, f"mounting {target}")
 
 
 def _set_attributes(path: str, attributes: int) -> None:
-    wanted = _MountAttributes(set=attributes)
-    size = ctypes.c_size_t(ctypes.sizeof(wanted))
-    result = _libc.syscall(_SYS_MOUNT_SETATTR, _AT_FDCWD, path.encode(), _AT_RECURSIVE, ctypes.byref(wanted), size)
-    checked(result, f"mount_setattr of {path}")
+    change = _MountAttributes(set=attributes)
+    size = ctypes.c_size_t(ctypes.sizeof(change))
+    result = _libc.syscall(_SYS_MOUNT_SETATTR, _AT_FDCWD, path.encode(), _AT_RECURSIVE, ctypes.byref(change), size)
+    check(result, f"mount_setattr of {path}")
 
 
 def _write(path: str, text: str) -> None:

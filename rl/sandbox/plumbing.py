@@ -29,7 +29,7 @@ def pipe(ours: ExitStack, theirs: ExitStack) -> tuple[int, int]:
     return read, write
 
 
-def sealed(stack: ExitStack, content: str | bytes) -> int:
+def make_sealed_file(stack: ExitStack, content: str | bytes) -> int:
     """A file in memory that nobody can change, not even a program that finds it as its standard input. Half surrogates,
     which no UTF-8 text can hold, become question marks."""
     descriptor = os.memfd_create("sandbox", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -55,7 +55,7 @@ def resource_limits(limits: Limits, processes: int) -> list[tuple[int, int, int]
     ]
 
 
-def said(status: Stream, word: str) -> str | None:
+def read_status(status: Stream, word: str) -> str | None:
     """What stands after ``word``, of the lines that one of the sandbox's own processes has written."""
     for line in status.data.decode(errors="replace").splitlines():
         first, _, rest = line.partition(" ")

@@ -112,6 +112,6 @@ def is_reachable(path: Path) -> bool:
     resolved = path.resolve()
     wanted = stat.S_IROTH | stat.S_IXOTH
     return (
-        all(one.stat().st_mode & stat.S_IXOTH for one in resolved.parents)
+        all(parent.stat().st_mode & stat.S_IXOTH for parent in resolved.parents)
         and resolved.stat().st_mode & wanted == wanted
     )

@@ -13,7 +13,7 @@ from typing import Final
 _BLOCK_BYTES: Final = 512
 _GONE: Final = (FileNotFoundError, ProcessLookupError)
 MOST_ENTRIES: Final = 200_000
-"""Of a folder that is looked at."""
+"""The most entries of a folder that is looked at."""
 
 FileId = tuple[int, int]
 """Device and inode."""
@@ -44,16 +44,16 @@ def remove(folder: Path) -> None:
     """Whatever its depth: what is nested is moved up, so that no path becomes long. Nobody may be using it any more."""
     moved = 0
     while folders := [entry for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]:
-        for each in folders:
-            Path(each.path).chmod(stat.S_IRWXU)
-            for entry in os.scandir(each.path):
+        for nested in folders:
+            Path(nested.path).chmod(stat.S_IRWXU)
+            for entry in os.scandir(nested.path):
                 if entry.is_dir(follow_symlinks=False):
                     moved += 1
                     Path(entry.path).chmod(stat.S_IRWXU)
                     Path(entry.path).rename(folder / f".{moved}.ratchet")
                 else:
                     Path(entry.path).unlink()
-            Path(each.path).rmdir()
+            Path(nested.path).rmdir()
     shutil.rmtree(folder)
 
 
@@ -63,8 +63,8 @@ def _blocks(folder: Path) -> Iterator[int]:
     waiting = [str(folder)]
     while waiting:
         try:
-            with os.scandir(waiting.pop()) as found:
-                for entry in found:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
                     yield entry.stat(follow_symlinks=False).st_blocks
@@ -92,9 +92,9 @@ def _add_held(pid: int, held: dict[FileId, int], file_bytes: int) -> None:
 def _add_held_by(task: str, held: dict[FileId, int], file_bytes: int) -> None:
     for name in os.listdir(f"{task}/fd"):  # noqa: PTH208
         with suppress(*_GONE):
-            found = os.stat(f"{task}/fd/{name}")  # noqa: PTH116
-            if stat.S_ISREG(found.st_mode) and found.st_nlink == 0:
-                held[found.st_dev, found.st_ino] = found.st_blocks * _BLOCK_BYTES
+            status = os.stat(f"{task}/fd/{name}")  # noqa: PTH116
+            if stat.S_ISREG(status.st_mode) and status.st_nlink == 0:
+                held[status.st_dev, status.st_ino] = status.st_blocks * _BLOCK_BYTES
     for file in _mapped_and_removed(task):
         held.setdefault(file, file_bytes)
 

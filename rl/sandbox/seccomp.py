@@ -80,7 +80,7 @@ def program() -> bytes:
 
     Raises SandboxUnavailable where libseccomp is missing or does not know this processor.
     """
-    return _built(_ERRNO | errno.ENOSYS, _fill)
+    return _build_filter(_ERRNO | errno.ENOSYS, _fill)
 
 
 def why_unavailable() -> str:
@@ -94,17 +94,17 @@ def why_unavailable() -> str:
 @functools.cache
 def program_beside_others() -> bytes:
     """A second filter, on top, for a program whose user has other files and processes, which it can name."""
-    return _built(_ALLOW, _fill_beside_others)
+    return _build_filter(_ALLOW, _fill_beside_others)
 
 
-def _built(otherwise: int, fill: Callable[[ctypes.CDLL, int], None]) -> bytes:
+def _build_filter(otherwise: int, fill: Callable[[ctypes.CDLL, int], None]) -> bytes:
     library = _library()
     context = library.seccomp_init(otherwise)
     if not context:
         raise SandboxUnavailable("libseccomp does not know this machine's processor")
     try:
         fill(library, context)
-        return _exported(library, context)
+        return _export_filter(library, context)
     finally:
         library.seccomp_release(context)
 
@@ -127,7 +127,7 @@ def _library() -> ctypes.CDLL:
 
 
 def _fill(library: ctypes.CDLL, context: int) -> None:
-    _done(library.seccomp_attr_set(context, _BAD_ARCHITECTURE, _KILL_PROCESS))
+    _check_code(library.seccomp_attr_set(context, _BAD_ARCHITECTURE, _KILL_PROCESS))
     library.seccomp_attr_set(context, _OPTIMIZE, 2)  # a tree instead of a list; libseccomp before 2.5 has none
     for name in _ALLOWED.split():
         _rule(library, context, _ALLOW, name)
@@ -173,18 +173,18 @@ def _rule(library: ctypes.CDLL, context: int, action: int, name: str, *compariso
     number = library.seccomp_syscall_resolve_name(name.encode())
     if number >= 0:  # processors differ: 64-bit ARM has no open, for one
         array = (_Comparison * len(comparisons))(*comparisons)
-        _done(library.seccomp_rule_add_array(context, action, number, len(comparisons), array))
+        _check_code(library.seccomp_rule_add_array(context, action, number, len(comparisons), array))
 
 
-def _exported(library: ctypes.CDLL, context: int) -> bytes:
+def _export_filter(library: ctypes.CDLL, context: int) -> bytes:
     descriptor = os.memfd_create("seccomp")
     try:
-        _done(library.seccomp_export_bpf(context, descriptor))
+        _check_code(library.seccomp_export_bpf(context, descriptor))
         return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
     finally:
         os.close(descriptor)
 
 
-def _done(code: int) -> None:
+def _check_code(code: int) -> None:
     if code < 0:
         raise SandboxUnavailable(f"libseccomp cannot build the system-call filter: {os.strerror(-code)}")

@@ -51,12 +51,12 @@ def complaint(backend: Backend) -> str:
     except SandboxUnavailable as error:
         return str(error)
     try:
-        found = json.loads(result.stdout)
+        report = json.loads(result.stdout)
     except ValueError:
-        said = result.stderr.strip()[-300:] or "it said nothing"
-        return f"the self-test's program did not run (exit {result.exit}): {said}"
-    if found["open"]:
-        return f"the self-test found open what must be shut: {', '.join(found['open'])}"
+        message = result.stderr.strip()[-300:] or "it said nothing"
+        return f"the self-test's program did not run (exit {result.exit}): {message}"
+    if report["open"]:
+        return f"the self-test found open what must be shut: {', '.join(report['open'])}"
     if shell.stdout.strip() != "42":
         return f"the self-test's shell program did not run (exit {shell.exit}): {shell.stderr.strip()[-300:]}"
     return ""

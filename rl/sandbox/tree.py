@@ -44,7 +44,7 @@ def _stat(folder: str) -> list[str]:
 
 
 def _resident_pages(pid: int, stat: list[str]) -> int:
-    """A process whose first thread has ended before the others seems to hold nothing, and is no zombie: they hold it."""
+    """A process whose first thread has ended before the others seems to hold nothing, and is not a zombie: they hold it."""
     if stat[0] != "Z":
         return int(stat[_RESIDENT - _FIRST_FIELD])
     held = [0]
@@ -66,12 +66,12 @@ def descendants(root: int) -> Iterator[int]:
 def files_in(pid: int, folder: str, size: int) -> int:
     """Files and folders on the file system of ``size`` bytes that a process sees at ``folder``; 0 while it is not there."""
     try:
-        found = os.statvfs(f"/proc/{pid}/root{folder}")
+        file_system = os.statvfs(f"/proc/{pid}/root{folder}")
     except OSError:
         return 0
     # Until the box is ready the process sees this machine's own folder.
-    is_ours = 0 <= found.f_blocks * found.f_frsize - size < _PAGE_BYTES
-    return found.f_files - found.f_ffree if is_ours else 0
+    is_ours = 0 <= file_system.f_blocks * file_system.f_frsize - size < _PAGE_BYTES
+    return file_system.f_files - file_system.f_ffree if is_ours else 0
 
 
 def end(pidfd: int, seconds: float) -> bool:
@@ -87,9 +87,9 @@ def end(pidfd: int, seconds: float) -> bool:
 
 
 def children(pid: int) -> list[int]:
-    found: list[int] = []
+    pids: list[int] = []
     with suppress(*GONE):
         for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 (twenty times a second)
             with suppress(*GONE):
-                found += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
-    return found
+                pids += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
+    return pids

@@ -28,14 +28,14 @@ from rl.base.errors import SandboxUnavailable
 from rl.sandbox import own_process, programs, seccomp, tree
 from rl.sandbox.contract import ENVIRONMENT, UNPRIVILEGED_ID, Limits, Result
 from rl.sandbox.namespaces import PROGRAM
-from rl.sandbox.plumbing import pipe, resource_limits, result, said, sealed, unforked
+from rl.sandbox.plumbing import make_sealed_file, pipe, read_status, resource_limits, result, unforked
 from rl.sandbox.watching import Stream, Watch
 
 JOBS_PER_ZYGOTE: Final = 200
 _START_SECONDS: Final = 30.0
 """For a machine that is very busy: to make the zygote or a box, and to take them down."""
 _ATTEMPTS: Final = 3
-"""Of one program, when the zygote is killed under it."""
+"""For one program, when the zygote is killed under it."""
 _HINT: Final = (
     "Linux 5.12 or newer is needed, and unprivileged user namespaces: Ubuntu 24.04 and Docker forbid them unless told "
     "otherwise (sysctl kernel.apparmor_restrict_unprivileged_userns=0; --security-opt seccomp=unconfined)"
@@ -118,7 +118,7 @@ class _Server:
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._channel.settimeout(_START_SECONDS)
         with theirs:
-            self._process = _started(theirs.fileno())
+            self._process = _start_child(theirs.fileno())
         answer = "it said nothing"
         with suppress(OSError):
             self._channel.send(marshal.dumps(_settings(), own_process.MARSHAL_VERSION))
@@ -192,20 +192,20 @@ class _Box:
         self._stack.enter_context(self._channel)
         theirs.enter_context(status)
         self._status = Stream(self._channel.fileno(), 4096)
-        return [sealed(theirs, stdin), out[1], err[1], status.fileno(), sealed(theirs, code)]
+        return [make_sealed_file(theirs, stdin), out[1], err[1], status.fileno(), make_sealed_file(theirs, code)]
 
     def follow(self) -> bool:
         """False when the zygote died, and the box with it."""
         if self._meet_first_process():
             self._watch = Watch(self._limits, kill=self._kill, look=lambda: (tree.usage(self._pid), 0))
             self._watch.follow(self._out, self._err, until=self._status)
-        failed = said(self._status, "failed")
-        if failed:
-            raise SandboxUnavailable(f"the zygote could not make a box ({failed}). {_HINT}")
-        return said(self._status, "ended") is not None
+        failure = read_status(self._status, "failed")
+        if failure:
+            raise SandboxUnavailable(f"the zygote could not make a box ({failure}). {_HINT}")
+        return read_status(self._status, "ended") is not None
 
     def result(self, duration: float) -> Result:
-        code = int(said(self._status, "exit") or -signal.SIGKILL)
+        code = int(read_status(self._status, "exit") or -signal.SIGKILL)
         return result(self._watch.stopped, code, self._out, self._err, duration)
 
     def _meet_first_process(self) -> bool:
@@ -218,7 +218,7 @@ class _Box:
             self._status.data += data
             for self._pidfd in descriptors:
                 self._stack.callback(os.close, self._pidfd)
-        self._pid = int(said(self._status, "started") or 0)
+        self._pid = int(read_status(self._status, "started") or 0)
         return self._pidfd is not None
 
     def _kill(self) -> None:
@@ -226,7 +226,7 @@ class _Box:
             tree.end(self._pidfd, 0)
 
 
-def _started(channel: int) -> subprocess.Popen[bytes]:
+def _start_child(channel: int) -> subprocess.Popen[bytes]:
     """Its streams are pipes, as those of a program are: Python looks at that when it starts."""
     process = own_process.start(
         "zygote_child", "main(control, parent, fresh)", channel, ENVIRONMENT, *(subprocess.PIPE,) * 3

@@ -29,8 +29,8 @@ def main(control: int, parent: int, fresh: set[str]) -> None:
     """Does not return. ``control``: a SOCK_SEQPACKET socket; ``parent``: its PID; ``fresh``: the modules of a new
     interpreter."""
     control = fcntl.fcntl(control, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE)
-    for taken in (_STATUS, _CODE):  # no descriptor that comes later may have the number of a box's own
-        os.dup2(0, taken)
+    for number in (_STATUS, _CODE):  # no descriptor that comes later may have the number of a box's own
+        os.dup2(0, number)
     watched = os.pidfd_open(parent)
     if os.getppid() != parent:
         os._exit(0)
@@ -101,8 +101,8 @@ class _Zygote:
             self._watch(pid, pidfd, os.dup(descriptors[_STATUS]))
         except OSError as error:
             _tell(descriptors[_STATUS], f"failed {kernel.reason(error)}")
-        for each in descriptors:
-            os.close(each)
+        for descriptor in descriptors:
+            os.close(descriptor)
         return None
 
     def _watch(self, pid: int, pidfd: int, status: int) -> None:
@@ -133,8 +133,8 @@ class _Zygote:
             kernel.prctl(kernel.PR_SET_PDEATHSIG, kernel.SIGKILL)
             if _is_over(self._alive):
                 os._exit(1)
-            for wanted, descriptor in enumerate(descriptors):
-                os.dup2(descriptor, wanted, inheritable=wanted < _STATUS)
+            for number, descriptor in enumerate(descriptors):
+                os.dup2(descriptor, number, inheritable=number < _STATUS)
             kernel.close_from(_FIRST_FREE)
             code = os.pread(_CODE, os.fstat(_CODE).st_size, 0)
             os.close(_CODE)

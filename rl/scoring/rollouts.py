@@ -32,7 +32,7 @@ def generates(method: str, config: TrainingConfig) -> bool:
 
 
 def row_kind(method: str, config: TrainingConfig) -> str:
-    """Of the training set: what ``find_rows`` finds."""
+    """What rows the training set has, as ``find_rows`` finds them."""
     return find_method(method).rows_with(config).name
 
 
@@ -46,7 +46,7 @@ class AgentScorer:
 
     agent: str
     names: str = ""
-    """Those of the rewards that count, with commas between; empty: all."""
+    """Names of the rewards that count, with commas between; empty: all."""
 
     def __call__(self, trace: TraceRecord) -> AnswerScore:
         results = self._engine.compute_all(replace(trace, agent=self.agent))
@@ -118,15 +118,15 @@ def _engine(agent: Agent, names: str) -> RewardEngine:
     """With weight 0 for what is not named, and for what cannot judge fresh answers."""
     engine = engine_for(agent)
     fresh = _of_fresh_answers(engine)
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
-    if unknown := [name for name in wanted if name not in engine.rewards]:
+    wanted_names = [name.strip() for name in names.split(",") if name.strip()]
+    if unknown := [name for name in wanted_names if name not in engine.rewards]:
         raise UsageError(unknown_name("reward", unknown[0], engine.rewards))
-    if stored := [name for name in wanted if name not in fresh]:
+    if stored := [name for name in wanted_names if name not in fresh]:
         raise UsageError(f"the reward {stored[0]} needs a stored answer; fresh ones can have: {', '.join(fresh)}")
-    if off := [name for name in wanted if not engine.weights[name]]:
+    if off := [name for name in wanted_names if not engine.weights[name]]:
         raise UsageError(f"the reward {off[0]} is switched off: its weight for {agent.name} is 0")
-    used = wanted or fresh
-    engine.weights = {name: weight if name in used else 0.0 for name, weight in engine.weights.items()}
+    used_names = wanted_names or fresh
+    engine.weights = {name: weight if name in used_names else 0.0 for name, weight in engine.weights.items()}
     return engine
 
 

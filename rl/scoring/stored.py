@@ -81,22 +81,22 @@ def calculate(
     report("stage", {"name": "rewards"})
     traces = _traces(pending)
     agents = [agent] if agent else list(Agent.objects.filter(Exists(traces.filter(agent=OuterRef("pk")))))
-    total = sum(traces.filter(agent=each).count() for each in agents)  # the index needs the agent
+    total = sum(traces.filter(agent=owner).count() for owner in agents)  # the index needs the agent
     ends = None if seconds is None else time.monotonic() + seconds
     work = _Work(dry_run, ends, report, total if limit is None else min(limit, total))
-    for each in agents:
+    for owner in agents:
         try:
-            engine = engine_for(each)
+            engine = engine_for(owner)
         except (BadFile, UsageError) as error:
             if agent:
                 raise
-            work.found.unusable[each.name] = str(error)
+            work.outcome.unusable[owner.name] = str(error)
             continue
-        left = None if limit is None else limit - work.found.read
-        work.do(engine, islice(_walk(traces.filter(agent=each)), left))
-        if not work.found.finished:
+        remaining = None if limit is None else limit - work.outcome.read
+        work.do(engine, islice(_walk(traces.filter(agent=owner)), remaining))
+        if not work.outcome.finished:
             break
-    return work.found
+    return work.outcome
 
 
 def waiting(agent_id: int | None = None) -> int:
@@ -122,12 +122,12 @@ def deliver() -> RewardReport | None:
     """
     try:
         with device_lock(settings.DATA_DIR / "locks", "rewards", _refuse_to_wait):
-            found = calculate(seconds=DELIVERY_SECONDS)
+            outcome = calculate(seconds=DELIVERY_SECONDS)
     except RunConflict:
         return None
-    if found.written:
+    if outcome.written:
         enqueue()
-    return found
+    return outcome
 
 
 def _refuse_to_wait() -> None:
@@ -138,14 +138,14 @@ def _refuse_to_wait() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scored:
+class _ScoredTrace:
     record: TraceRecord
     results: list[RewardResult | RewardFailed]
     combined: float | None
     label: bool | None
 
     @property
-    def failed(self) -> list[RewardFailed]:
+    def failures(self) -> list[RewardFailed]:
         return [result for result in self.results if isinstance(result, RewardFailed)]
 
 
@@ -153,59 +153,59 @@ class _Scored:
 class _Work:
     dry_run: bool
     ends: float | None
-    """Of ``time.monotonic``."""
+    """When to stop, by ``time.monotonic``."""
     report: Report
     total: int
-    found: RewardReport = field(default_factory=RewardReport)
+    outcome: RewardReport = field(default_factory=RewardReport)
 
     def do(self, engine: RewardEngine, traces: Iterable[Trace]) -> None:
-        scored: list[_Scored] = []
-        flushed = time.monotonic()
+        scored_traces: list[_ScoredTrace] = []
+        last_flush = time.monotonic()
         for trace in traces:
             try:
                 record = trace_record(trace)
             except Exception as error:  # what another program stored, or a disk lost, must not keep the others waiting
                 self._set_aside(trace, f"cannot be read: {type(error).__name__}: {error}"[:500])
                 continue
-            scored.append(_score(engine, record))
+            scored_traces.append(_score(engine, record))
             now = time.monotonic()
-            if len(scored) == CHUNK or now - flushed > FLUSH_SECONDS:
-                self._flush(engine, scored)
-                scored, flushed = [], time.monotonic()
+            if len(scored_traces) == CHUNK or now - last_flush > FLUSH_SECONDS:
+                self._flush(engine, scored_traces)
+                scored_traces, last_flush = [], time.monotonic()
                 if self.ends is not None and now > self.ends:
-                    self.found.finished = False
+                    self.outcome.finished = False
                     return
-        self._flush(engine, scored)
+        self._flush(engine, scored_traces)
 
-    def _flush(self, engine: RewardEngine, scored: Sequence[_Scored]) -> None:
-        written = scored if self.dry_run else _store(engine, scored)
-        self.found.read += len(scored)
-        self.found.changed += len(scored) - len(written)
-        for one in written:
-            self._count(one)
-        if scored:
-            self.report("step", {"step": self.found.read, "total_steps": max(self.total, self.found.read)})
+    def _flush(self, engine: RewardEngine, scored_traces: Sequence[_ScoredTrace]) -> None:
+        written_traces = scored_traces if self.dry_run else _store(engine, scored_traces)
+        self.outcome.read += len(scored_traces)
+        self.outcome.changed += len(scored_traces) - len(written_traces)
+        for scored_trace in written_traces:
+            self._count(scored_trace)
+        if scored_traces:
+            self.report("step", {"step": self.outcome.read, "total_steps": max(self.total, self.outcome.read)})
 
     def _set_aside(self, trace: Trace, reason: str) -> None:
         """It has no reward, and does not wait any more."""
-        self.found.read += 1
-        self.found.broken += 1
-        self.found.failures.setdefault("(stored trace)", Failures()).add(str(trace.pk), reason)
+        self.outcome.read += 1
+        self.outcome.broken += 1
+        self.outcome.failures.setdefault("(stored trace)", Failures()).add(str(trace.pk), reason)
         if not self.dry_run:
             Trace.objects.filter(pk=trace.pk).update(
                 reward=None, rewards={}, rewarded_at=timezone.now(), reward_pending=False
             )
 
-    def _count(self, one: _Scored) -> None:
-        self.found.summary.add(one.results, one.combined, one.label)
-        for failed in one.failed:
-            self.found.failures.setdefault(failed.reward, Failures()).add(one.record.id, str(failed))
-        if one.failed:
-            self.found.broken += 1
-        elif one.combined is None:
-            self.found.nothing_applies += 1
+    def _count(self, scored_trace: _ScoredTrace) -> None:
+        self.outcome.summary.add(scored_trace.results, scored_trace.combined, scored_trace.label)
+        for failure in scored_trace.failures:
+            self.outcome.failures.setdefault(failure.reward, Failures()).add(scored_trace.record.id, str(failure))
+        if scored_trace.failures:
+            self.outcome.broken += 1
+        elif scored_trace.combined is None:
+            self.outcome.nothing_applies += 1
         else:
-            self.found.rewarded += 1
+            self.outcome.rewarded += 1
 
 
 def _traces(pending: bool) -> QuerySet[Trace]:
@@ -224,9 +224,9 @@ def _walk(traces: QuerySet[Trace]) -> Iterator[Trace]:
         after = Q(created_at__gte=last.created_at) & ~Q(created_at=last.created_at, id__lte=last.pk)
 
 
-def _score(engine: RewardEngine, record: TraceRecord) -> _Scored:
+def _score(engine: RewardEngine, record: TraceRecord) -> _ScoredTrace:
     results = [_storable(result) for result in engine.attempt_all(record)]
-    return _Scored(record, results, *engine.verdict(record, results))
+    return _ScoredTrace(record, results, *engine.verdict(record, results))
 
 
 def _storable(result: RewardResult | RewardFailed) -> RewardResult | RewardFailed:
@@ -235,36 +235,36 @@ def _storable(result: RewardResult | RewardFailed) -> RewardResult | RewardFaile
     try:
         problem = unstorable(json.loads(json.dumps(result.as_dict(), allow_nan=False)))
     except (TypeError, ValueError, RecursionError) as error:
-        problem = f"is no JSON: {error}"
+        problem = f"is not JSON: {error}"
     return RewardFailed(result.name, f"what it tells cannot be stored, it {problem}") if problem else result
 
 
-def _store(engine: RewardEngine, scored: Sequence[_Scored]) -> list[_Scored]:
+def _store(engine: RewardEngine, scored_traces: Sequence[_ScoredTrace]) -> list[_ScoredTrace]:
     """Writes the rewards of the traces that nobody changed meanwhile, and returns these."""
-    if not scored:
+    if not scored_traces:
         return []
     with transaction.atomic():
         # Whoever writes feedback locks the trace too: either it is seen here, or its writer waits and sets the flag again.
-        rows = Trace.objects.filter(pk__in=[one.record.id for one in scored]).order_by("pk")
+        rows = Trace.objects.filter(pk__in=[scored_trace.record.id for scored_trace in scored_traces]).order_by("pk")
         locked = with_feedback(rows).select_for_update(of=("self",), no_key=True)
-        now = {str(trace.pk): trace_record(trace) for trace in locked}
-        same = [one for one in scored if now.get(one.record.id) == one.record]
-        for one in same:
-            Trace.objects.filter(pk=one.record.id).update(
-                reward=one.combined,
-                rewards=_components(engine, one.results),
+        now = {str(stored.pk): trace_record(stored) for stored in locked}
+        unchanged = [trace for trace in scored_traces if now.get(trace.record.id) == trace.record]
+        for scored_trace in unchanged:
+            Trace.objects.filter(pk=scored_trace.record.id).update(
+                reward=scored_trace.combined,
+                rewards=_components(engine, scored_trace.results),
                 rewarded_at=timezone.now(),
                 reward_pending=False,
             )
-    return same
+    return unchanged
 
 
 def _components(engine: RewardEngine, results: Iterable[RewardResult | RewardFailed]) -> dict[str, Any]:
     """As ``Trace.rewards`` keeps them; a reward that broke has no value, and its failure as the reason."""
-    return {each.name: each.as_dict() for each in (_shown(engine, result) for result in results)}
+    return {result.name: result.as_dict() for result in (_as_result(engine, result) for result in results)}
 
 
-def _shown(engine: RewardEngine, result: RewardResult | RewardFailed) -> RewardResult:
+def _as_result(engine: RewardEngine, result: RewardResult | RewardFailed) -> RewardResult:
     if isinstance(result, RewardResult):
         return result
     reason = f"broke: {result}".replace("\x00", "").encode("utf-8", "replace").decode()

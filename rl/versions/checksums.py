@@ -16,7 +16,7 @@ def artifact_fields(path: Path, files: Sequence[ExportedFile] = ()) -> dict[str,
     """The fields ``path``, ``size_bytes`` and ``sha256`` of an Artifact. A directory's hash is that of its files'
     relative names and hashes, in order of name. ``files``: its files, where their hashes are known already."""
     inside = path.is_relative_to(settings.DATA_DIR)
-    files = files or listed(path)
+    files = files or list_files(path)
     return {
         "path": str(path.relative_to(settings.DATA_DIR) if inside else path),
         "size_bytes": sum(file.size_bytes for file in files),
@@ -24,21 +24,21 @@ def artifact_fields(path: Path, files: Sequence[ExportedFile] = ()) -> dict[str,
     }
 
 
-def listed(path: Path, known: Sequence[ExportedFile] = ()) -> tuple[ExportedFile, ...]:
+def list_files(path: Path, known: Sequence[ExportedFile] = ()) -> tuple[ExportedFile, ...]:
     """The file, or all files of the directory in order of name. Those that are ``known`` are not read again."""
-    hashed = {file.name: file for file in known}
+    by_name = {file.name: file for file in known}
     if path.is_file():
-        return (hashed.get(path.name) or _hashed(path, path.name),)
+        return (by_name.get(path.name) or _hash_file(path, path.name),)
     files = sorted(file for file in path.rglob("*") if file.is_file())
     names = {file.relative_to(path).as_posix(): file for file in files}
-    return tuple(hashed.get(name) or _hashed(file, name) for name, file in names.items())
+    return tuple(by_name.get(name) or _hash_file(file, name) for name, file in names.items())
 
 
 def _digest_of(files: Sequence[ExportedFile]) -> str:
     return hashlib.sha256("".join(f"{file.name} {file.sha256}\n" for file in files).encode()).hexdigest()
 
 
-def _hashed(path: Path, name: str) -> ExportedFile:
+def _hash_file(path: Path, name: str) -> ExportedFile:
     with path.open("rb") as handle:
         digest = hashlib.file_digest(handle, "sha256").hexdigest()
     return ExportedFile(name, path.stat().st_size, digest)

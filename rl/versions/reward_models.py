@@ -16,7 +16,7 @@ def find(agent: Agent, name: str) -> Path:
     if not directory.is_dir():
         directory = versions.weights_directory(_version(agent, name))
     if not is_reward_model(check_weights(directory, UsageError)):
-        raise UsageError(f"{name} is no reward model: 'manage.py train_reward_model --agent {agent.name}' makes one")
+        raise UsageError(f"{name} is not a reward model: 'manage.py train_reward_model --agent {agent.name}' makes one")
     return directory
 
 

@@ -38,19 +38,19 @@ def register(run: TrainingRun, result: TrainingResult) -> ModelVersion:
 
 def _register(run: TrainingRun, suffix: str) -> ModelVersion:
     assert run.training_set is not None  # noqa: S101  frozen before training
-    made_by, count = find_method(run.method), run.training_set.feedback_count
-    name = made_by.version.format(feedback=count, rows=run.training_set.train_rows)
+    method, count = find_method(run.method), run.training_set.feedback_count
+    name = method.version.format(feedback=count, rows=run.training_set.train_rows)
     base = run.options.get("base_model") or run.agent.base_model
     with transaction.atomic():
         version = ModelVersion.objects.create(
             agent=run.agent,
             name=f"{name}{suffix}",
-            parent=None if made_by.scores else Deployment.champion(run.agent),
+            parent=None if method.scores else Deployment.champion(run.agent),
             base_model=base_models.resolve(base, silent),
             feedback_count=count,
         )
-        mine = TrainingRun.objects.filter(pk=run.pk, attempt=run.attempt, state=TrainingRun.State.RUNNING)
-        if not mine.update(version=version):
+        own_run = TrainingRun.objects.filter(pk=run.pk, attempt=run.attempt, state=TrainingRun.State.RUNNING)
+        if not own_run.update(version=version):
             raise RunConflict(f"run {run.pk} was taken over before its version was registered")
     run.version = version
     return version
@@ -89,8 +89,8 @@ def place_weights(run: TrainingRun, version: ModelVersion) -> None:
 def weights_directory(version: ModelVersion) -> Path:
     """The version's adapter, or its model where all weights were trained. Raises UsageError when it is gone."""
     folder = version_directory(version)
-    if found := _weights_in(folder):
-        return found
+    if weights := _weights_in(folder):
+        return weights
     raise UsageError(f"the weights of {version} are not in {folder}")
 
 
@@ -101,11 +101,11 @@ def _weights_in(folder: Path) -> Path | None:
 def check_output_dir(output_dir: str) -> None:
     """For asking before hours of training that end there. Raises UsageError as ``copy_weights`` would."""
     targets = [Path(output_dir).expanduser() / name for name in _CONFIGS]
-    if taken := next((target for target in targets if target.exists()), None):
-        raise _taken(taken)
+    if existing := next((target for target in targets if target.exists()), None):
+        raise _already_exists(existing)
     folder = next(path for path in targets[0].absolute().parents if path.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise UsageError(f"--output-dir {output_dir} cannot be written: {folder} is no folder that you may write to")
+        raise UsageError(f"--output-dir {output_dir} cannot be written: {folder} is not a folder that you may write to")
 
 
 def copy_weights(version: ModelVersion, output_dir: str) -> Path:
@@ -115,7 +115,7 @@ def copy_weights(version: ModelVersion, output_dir: str) -> Path:
     target = Path(output_dir).expanduser() / source.name
     if target.exists():
         if artifact_fields(target)["sha256"] != artifact_fields(source)["sha256"]:
-            raise _taken(target)
+            raise _already_exists(target)
         return target
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -126,5 +126,5 @@ def copy_weights(version: ModelVersion, output_dir: str) -> Path:
     return target
 
 
-def _taken(target: Path) -> UsageError:
+def _already_exists(target: Path) -> UsageError:
     return UsageError(f"{target} exists already; give another --output-dir")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from rl.base.records import ToolCall
 from rl.collect.traces import records as trace_records
-from rl.environments.markup import read_action
+from rl.environments.dialects.hermes import read_action
 from rl.models import Episode, Trace
 from rl.web.excerpt import Excerpt
 

@@ -12,8 +12,8 @@ from playwright.sync_api import BrowserContext, Page, Response, expect
 from rl.base.records import Message, ToolCall
 from rl.collect.traces.episodes import store_episodes
 from rl.environments.contract import ToolRequest
+from rl.environments.dialects.hermes import write_calls
 from rl.environments.episode import Episode, Turn
-from rl.environments.markup import write_calls
 from rl.models import Agent, Trace, TrainingRun
 from rl.scoring.stored import calculate
 from tests.browser.conftest import LiveSite

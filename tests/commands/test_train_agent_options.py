@@ -165,7 +165,7 @@ def test_there_must_be_a_file(data_dir, options: tuple[str, ...], told: str):
         (("--async-rollout-workers", "-1"), "async_rollout_workers must be"),
         (("--agent", "no good name"), "agent name"),
         (("--vllm-server", "http://localhost:8000"), "the package vllm is not installed here"),
-        (("--dataset-dir", "/nowhere"), "/nowhere is no folder"),
+        (("--dataset-dir", "/nowhere"), "/nowhere is not a folder"),
         (("--train-split", "training"), "has no split 'training'; there are: eval, train"),
         (("--max-new-tokens", "2048"), "leaves no room for a prompt in max_length 2048"),
         (("--model-name", "x"), "--model-name names the exported model"),

@@ -4,7 +4,7 @@ import pytest
 
 from rl.environments.code_exec import CodeExecEnv
 from rl.environments.contract import Step
-from rl.environments.markup import read_action
+from rl.environments.dialects.hermes import read_action
 
 DOUBLE = {
     "task_id": "double",

@@ -10,7 +10,7 @@ import pytest
 from django.conf import settings
 
 from rl.environments import environment_class
-from rl.environments.markup import read_action
+from rl.environments.dialects.hermes import read_action
 from rl.environments.settings import EnvironmentSettings
 
 

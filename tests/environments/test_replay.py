@@ -8,7 +8,7 @@ from rl.base.errors import UsageError
 from rl.base.records import Message
 from rl.environments.contract import Action, ToolRequest
 from rl.environments.episode import Episode
-from rl.environments.replay import SHORT, ReplayEnv, judged_by_accepted
+from rl.environments.replay import SHORT, ReplayEnv, judge_by_accepted
 from rl.environments.rollout import run_episode
 from rl.environments.settings import EnvironmentSettings
 
@@ -134,7 +134,7 @@ def test_a_judge_is_asked_about_each_task_in_turn(env):
     ],
 )
 def test_an_answer_is_right_when_it_says_an_accepted_one(answer, accepted, right):
-    assert judged_by_accepted(answer, ["something else entirely", accepted]).success is right
+    assert judge_by_accepted(answer, ["something else entirely", accepted]).success is right
 
 
 # --- demonstrations ----------------------------------------------------------------------------------------------------

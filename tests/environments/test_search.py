@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rl.environments.markup import read_action
+from rl.environments.dialects.hermes import read_action
 from rl.environments.search import SearchEnv
 from rl.environments.tools.search import SearchDocuments
 

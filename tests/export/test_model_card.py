@@ -10,7 +10,7 @@ from huggingface_hub import ModelCard
 from rl.base.export_records import DataFacts, EvaluationFacts, ExportedFile, ExportJob, ExportResult, Provenance
 from rl.base.records import Interval
 from rl.export import model_card
-from rl.export.model_card import UNKNOWN_LICENCE, card_path, escaped, name_on_card
+from rl.export.model_card import UNKNOWN_LICENCE, card_path, escape, name_on_card
 
 FILES = (ExportedFile("chat-v15-q4_k_m.gguf", 1_234_567, "ab" * 32),)
 DETAILS = {"tensor_types": {"F32": 11, "Q4_K": 13}, "self_check": {"mean_kl": 0.0005, "chat_template": "equal"}}
@@ -143,7 +143,7 @@ def test_the_licence_is_that_of_the_base_models_own_card(head: str, licence: str
     ],
 )
 def test_texts_from_outside_are_shown_as_they_are(text: str, shown: str):
-    assert escaped(text) == shown
+    assert escape(text) == shown
 
 
 def test_a_name_cannot_break_out_of_the_head():

@@ -101,6 +101,6 @@ def test_a_model_that_is_not_there_is_refused_by_name(ollama: OllamaDeployer, na
 
 def test_what_is_no_model_is_refused(ollama: OllamaDeployer, name: str, tmp_path: Path):
     (tmp_path / "text.gguf").write_bytes(b"hello")
-    with pytest.raises(ExportFailed, match="refused to create .*the file is no GGUF model"):
+    with pytest.raises(ExportFailed, match="refused to create .*the file is not a GGUF model"):
         ollama.register(f"{name}:v1", tmp_path / "text.gguf", template=TEMPLATE)
     assert f"{name}:v1" not in names(ollama)

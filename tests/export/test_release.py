@@ -20,7 +20,7 @@ from rl.export.release import default_name
 from rl.lm import base_models
 from rl.models import Agent, ModelVersion
 from rl.versions import versions
-from rl.versions.checksums import artifact_fields, listed
+from rl.versions.checksums import artifact_fields, list_files
 
 pytestmark = pytest.mark.django_db
 
@@ -101,7 +101,7 @@ def test_the_hash_of_a_directory_is_of_its_card_too(whole: ModelVersion, exporte
     artifact = release.export_version(whole, "merged", "f16", report=silent)
     path = release.artifact_path(artifact)
     assert artifact_fields(path)["sha256"] == artifact.sha256
-    assert [file.name for file in listed(path)] == ["README.md", "weights/part"]
+    assert [file.name for file in list_files(path)] == ["README.md", "weights/part"]
     assert "weights/part" in (path / "README.md").read_text()
     (path / "README.md").write_text("# Another one")
     assert artifact_fields(path)["sha256"] != artifact.sha256

@@ -21,11 +21,11 @@ def test_without_code_it_does_not_apply(response):
 @pytest.mark.parametrize(
     ("tests", "problem"),
     [
-        ("all", "no list"),
-        ([{"input": "1"}], "test 1 is no object"),
-        ([*TESTS, {"input": 1, "output": "1"}], "test 3 is no object"),
-        ([{"output": "1", "timeout": "soon"}], "test 1 is no object"),
-        ([{"output": "1", "timeout": -1}], "test 1 is no object"),
+        ("all", "not a list"),
+        ([{"input": "1"}], "test 1 is not an object"),
+        ([*TESTS, {"input": 1, "output": "1"}], "test 3 is not an object"),
+        ([{"output": "1", "timeout": "soon"}], "test 1 is not an object"),
+        ([{"output": "1", "timeout": -1}], "test 1 is not an object"),
         (TESTS * 51, "at most 100"),
     ],
 )

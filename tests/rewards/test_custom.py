@@ -22,7 +22,7 @@ def test_a_reward_of_ones_own_is_loaded_under_the_name_it_is_given():
         ("brief", "no.such.module.Class", "brief=no.such.module.Class cannot be loaded: ModuleNotFoundError"),
         ("brief", f"{HERE}.Missing", "cannot be loaded: AttributeError"),
         ("brief", "Length", "cannot be loaded: ValueError"),
-        ("brief", f"{HERE}.record", "is no subclass of rl.rewards.BaseReward"),
+        ("brief", f"{HERE}.record", "is not a subclass of rl.rewards.BaseReward"),
         ("brief", f"{HERE}.NeedsArguments", "cannot be made without arguments"),
         ("brief", "rl.rewards.BaseReward", "cannot be made without arguments: Can't instantiate abstract class"),
         ("../x", f"{HERE}.Length", "reward name"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import rl.rewards
 from rl.base.errors import Interrupted, RewardFailed, SandboxUnavailable, UsageError
 from rl.rewards import REWARDS, BaseReward, RewardEngine, RewardResult, default_weights, reward_class
-from rl.rewards.engine import normalised
+from rl.rewards.engine import normalise
 from tests.rewards.records import Breaks, Fixed, rated, record
 
 VALUES = st.one_of(st.none(), st.floats(0, 1))
@@ -207,14 +207,14 @@ def test_a_group_is_measured_against_its_own_mean_and_spread():
 
 
 def test_equal_answers_have_no_advantage():
-    assert normalised([0.1 + 0.2, 0.3, None]) == [0.0, 0.0, None]
-    assert normalised([0.7]) == [0.0]
-    assert normalised([]) == []
+    assert normalise([0.1 + 0.2, 0.3, None]) == [0.0, 0.0, None]
+    assert normalise([0.7]) == [0.0]
+    assert normalise([]) == []
 
 
 @given(st.lists(VALUES, max_size=20))
 def test_the_rewards_of_a_group_sum_to_0_with_a_spread_of_1(rewards):
-    group = normalised(rewards)
+    group = normalise(rewards)
     known = [reward for reward in group if reward is not None]
     assert [reward is None for reward in group] == [reward is None for reward in rewards]
     assert abs(math.fsum(known)) < 1e-6

@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from rl.sandbox.attacks import Tried
+from rl.sandbox.attacks import AttackResult
 from rl.sandbox.attacks.checking import try_all
 from rl.sandbox.backends import BACKENDS, why_unavailable
 from tests.conftest import missing
@@ -20,6 +20,6 @@ def backend(request) -> str:
 
 
 @cache
-def tried_with(backend: str) -> dict[str, Tried]:
+def tried_with(backend: str) -> dict[str, AttackResult]:
     """Every attack, once: the tests look at what was recorded."""
     return {each.attack.name: each for each in try_all(backend)}

@@ -100,7 +100,7 @@ def f():
     os._exit(0)
 """
     (outcome,) = grade(program, [TestCase(1)], function="f").outcomes
-    assert (outcome.passed, outcome.reason) == (False, "its answer is no JSON")
+    assert (outcome.passed, outcome.reason) == (False, "its answer is not JSON")
 
 
 def test_a_program_is_graded_by_what_it_prints():

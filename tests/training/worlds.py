@@ -101,7 +101,7 @@ class Crashing(Patient):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.tools = self.tools.extended([Crash()])
+        self.tools = self.tools.with_tools([Crash()])
 
     def step(self, action: Action) -> Step:
         return super().step(Action("", (ToolRequest("crash"),)) if self.task.get("crashes") else action)

@@ -42,7 +42,9 @@ def test_a_name_that_is_nothing_and_a_version_that_answers_are_refused(agent: Ag
     version(agent, "v15", "dpo", "CAUSAL_LM")
     with pytest.raises(UsageError, match="there is no reward model v9: no such folder, and support-chat has no such"):
         reward_models.find(agent, "v9")
-    with pytest.raises(UsageError, match="v15 is no reward model: 'manage.py train_reward_model --agent support-chat'"):
+    with pytest.raises(
+        UsageError, match="v15 is not a reward model: 'manage.py train_reward_model --agent support-chat'"
+    ):
         reward_models.find(agent, "v15")
 
 

@@ -156,7 +156,7 @@ def _turns(turns: Sequence[Turn]) -> list[dict[str, Any]]:
     found, called = [], 0
     for turn in turns:
         calls = list(range(called, called := called + len(turn.calls)))
-        found.append({"said": _text(turn.said), "calls": calls, "observation": _text(turn.observation)})
+        found.append({"said": _text(turn.text), "calls": calls, "observation": _text(turn.observation)})
     return found
 
 

@@ -14,7 +14,7 @@ from rl.dataset_builder.read.replay_traces import RecordedTrace, traces_with_cal
 from rl.dataset_builder.read.replay_verdicts import Verdicts
 from rl.dataset_builder.rows.tasks import TaskSource
 from rl.environments.settings import EnvironmentSettings
-from rl.environments.tools.recorded import merged, schemas_of
+from rl.environments.tools.recorded import merge_traces, schemas_of
 from rl.models import Agent, Episode
 
 MOST_PROMPTS = 10_000
@@ -58,7 +58,7 @@ def _task(words: str, traces: Sequence[RecordedTrace], verdicts: Verdicts) -> di
     verdict = verdicts.of(words, traces)
     if isinstance(verdict, str):
         return verdict
-    recorded = merged([each.tool_calls for each in traces])[-MOST_CALLS:]
+    recorded = merge_traces([each.tool_calls for each in traces])[-MOST_CALLS:]
     if not recorded:
         return NO_CALLS
     tools = verdict.pop("tools", [])

@@ -78,16 +78,16 @@ def _with_tools(document: Document, settings: EnvironmentSettings) -> Environmen
 
 
 def _data(document: Document) -> dict[str, str]:
-    found = document.section("data", ("dataset_dir", *_SPLITS))
-    splits = {key: document.text(("data", key), found.get(key, default)) for key, default in _SPLITS.items()}
-    place = ("data", "dataset_dir")
-    named = document.text(place, found.get("dataset_dir", ""))
-    folder = _beside(document, named)
-    if named and not folder.is_dir():
+    section = document.section("data", ("dataset_dir", *_SPLITS))
+    splits = {key: document.text(("data", key), section.get(key, default)) for key, default in _SPLITS.items()}
+    key_path = ("data", "dataset_dir")
+    folder_name = document.text(key_path, section.get("dataset_dir", ""))
+    folder = _beside(document, folder_name)
+    if folder_name and not folder.is_dir():
         raise document.refusal(
-            f"data.dataset_dir must be a folder with files of tasks, there is none at {folder}", place
+            f"data.dataset_dir must be a folder with files of tasks, there is none at {folder}", key_path
         )
-    return {"dataset_dir": str(folder) if named else "", **splits}
+    return {"dataset_dir": str(folder) if folder_name else "", **splits}
 
 
 def _beside(document: Document, path: str) -> Path:

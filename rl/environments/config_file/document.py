@@ -16,7 +16,7 @@ from rl.environments.config_file.loader import Loader, scalar
 
 LARGEST_FILE = 2**18
 """Bytes."""
-Place = tuple[str, ...]
+KeyPath = tuple[str, ...]
 """The keys that lead to a value."""
 
 
@@ -25,48 +25,49 @@ class Document:
     path: Path
     values: Mapping[str, Any]
     """JSON. What has no value (null) is left out of the sections, and stays further down."""
-    lines: Mapping[Place, int]
-    """Of every key."""
+    lines: Mapping[KeyPath, int]
+    """The line of every key."""
 
     def section(self, name: str, known: Collection[str] | None) -> dict[str, Any]:
-        """Empty where there is none. Raises BadFile for one that is no mapping, and for a key that is not known; None: all
-        are."""
-        found = self.values.get(name, {})
-        if not isinstance(found, dict):
-            raise self.refusal(f"{name} must be a mapping of keys and values, not {shown(found)}", (name,))
+        """Empty where there is none. Raises BadFile where it is not a mapping, and for a key that is not in ``known``
+        (None: all are)."""
+        section = self.values.get(name, {})
+        if not isinstance(section, dict):
+            raise self.refusal(f"{name} must be a mapping of keys and values, not {describe_value(section)}", (name,))
         if known is not None:
-            self.require_known(found, known, name)
-        return {key: value for key, value in found.items() if value is not None}
+            self.require_known(section, known, name)
+        return {key: value for key, value in section.items() if value is not None}
 
     def require_known(self, keys: Collection[str], known: Collection[str], section: str = "") -> None:
         """Raises BadFile."""
         for key in keys:
             if key not in known:
-                place = (section, key) if section else (key,)
-                raise self.refusal(unknown_name("key", key, known, section=section), place)
+                key_path = (section, key) if section else (key,)
+                raise self.refusal(unknown_name("key", key, known, section=section), key_path)
 
-    def text(self, place: Place, value: Any) -> str:
-        """Raises BadFile for what is none."""
+    def text(self, key_path: KeyPath, value: Any) -> str:
+        """Raises BadFile where ``value`` is not a text."""
         if not isinstance(value, str):
-            raise self.refusal(f"{'.'.join(place)} must be a text, in quotes, not {shown(value)}", place)
+            raise self.refusal(f"{'.'.join(key_path)} must be a text, in quotes, not {describe_value(value)}", key_path)
         return value
 
-    def refusal(self, what: str, place: Place = ()) -> BadFile:
-        return BadFile(self.path, what, f"line {self.lines[place]}" if place in self.lines else "")
+    def refusal(self, what: str, key_path: KeyPath = ()) -> BadFile:
+        return BadFile(self.path, what, f"line {self.lines[key_path]}" if key_path in self.lines else "")
 
-    def refusal_about(self, what: str, section: Place) -> BadFile:
+    def refusal_about(self, what: str, section: KeyPath) -> BadFile:
         """``what`` was said by somebody who knows no lines. Of the section's keys that it names, the innermost is meant, and
         of several such ones the first that it names; else the section."""
         words = re.findall(r"[\w-]+", what)
-        named = [
-            place for place in self.lines if place[: len(section)] == section and {*place[len(section) :]} <= {*words}
+        key_paths = [
+            path for path in self.lines if path[: len(section)] == section and {*path[len(section) :]} <= {*words}
         ]
-        return self.refusal(what, max(named, key=lambda place: (len(place), -_first(words, place)), default=section))
+        innermost = max(key_paths, key=lambda path: (len(path), -_first(words, path)), default=section)
+        return self.refusal(what, innermost)
 
 
 def read_document(path: Path) -> Document:
-    """Raises BadFile for what is no mapping in YAML."""
-    lines: dict[Place, int] = {}
+    """Raises BadFile for anything but a mapping in YAML."""
+    lines: dict[KeyPath, int] = {}
     try:
         node = Loader(_text(path)).get_single_node()
         if node is None or node.tag.endswith(":null"):
@@ -74,16 +75,17 @@ def read_document(path: Path) -> Document:
         values = _value(path, node, (), lines)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
-        raise BadFile(path, f"no YAML: {error.problem}", f"line {mark.line + 1}" if mark else "") from None
+        raise BadFile(path, f"is not YAML: {error.problem}", f"line {mark.line + 1}" if mark else "") from None
     except (yaml.YAMLError, RecursionError) as error:
-        raise BadFile(path, f"no YAML: {' '.join(str(error).split())[:200]}") from None
+        raise BadFile(path, f"is not YAML: {' '.join(str(error).split())[:200]}") from None
     if not isinstance(values, dict):
-        raise BadFile(path, f"must be a mapping of sections such as env and train, not {shown(values)}", "line 1")
+        what = f"must be a mapping of sections such as env and train, not {describe_value(values)}"
+        raise BadFile(path, what, "line 1")
     return Document(path, {key: value for key, value in values.items() if value is not None}, lines)
 
 
-def shown(value: Any) -> str:
-    """In a sentence, as the file would have it."""
+def describe_value(value: Any) -> str:
+    """For a sentence, as the file would have it."""
     match value:
         case dict():
             return "a mapping"
@@ -96,8 +98,8 @@ def shown(value: Any) -> str:
     return repr(value)[:100]
 
 
-def _first(words: list[str], place: Place) -> int:
-    return words.index(place[-1]) if place and place[-1] in words else 0
+def _first(words: list[str], key_path: KeyPath) -> int:
+    return words.index(key_path[-1]) if key_path and key_path[-1] in words else 0
 
 
 def _text(path: Path) -> str:
@@ -113,20 +115,20 @@ def _text(path: Path) -> str:
         raise BadFile(path, f"cannot be read: {error.strerror or error}") from error
 
 
-def _value(path: Path, node: yaml.Node, place: Place, lines: dict[Place, int]) -> Any:
+def _value(path: Path, node: yaml.Node, key_path: KeyPath, lines: dict[KeyPath, int]) -> Any:
     if isinstance(node, yaml.ScalarNode):
         return scalar(node)
     if isinstance(node, yaml.SequenceNode):
-        return [_value(path, each, (*place, str(number)), lines) for number, each in enumerate(node.value)]
-    return dict(_items(path, node, place, lines))
+        return [_value(path, child, (*key_path, str(number)), lines) for number, child in enumerate(node.value)]
+    return dict(_items(path, node, key_path, lines))
 
 
-def _items(path: Path, node: yaml.Node, place: Place, lines: dict[Place, int]) -> Iterator[tuple[str, Any]]:
+def _items(path: Path, node: yaml.Node, key_path: KeyPath, lines: dict[KeyPath, int]) -> Iterator[tuple[str, Any]]:
     for key, value in node.value:
         line = key.start_mark.line + 1
         if not isinstance(key, yaml.ScalarNode):
             raise BadFile(path, "a key must be a text", f"line {line}")
-        inner = (*place, key.value)
+        inner = (*key_path, key.value)
         if inner in lines:
             raise BadFile(path, f"the key {'.'.join(inner)} stands in line {lines[inner]} already", f"line {line}")
         lines[inner] = line

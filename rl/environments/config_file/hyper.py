@@ -8,11 +8,11 @@ from typing import Any
 
 from rl.base.errors import BadFile, UsageError
 from rl.config import AgentConfig
-from rl.environments.config_file.document import Document, Place, shown
+from rl.environments.config_file.document import Document, KeyPath, describe_value
 
 MOST_IN_A_PASS = 8
 """Episodes in one forward pass, unless the file says otherwise."""
-_OWN = {each.name: each.name for each in fields(AgentConfig) if each.name != "environment"}
+_OWN = {entry.name: entry.name for entry in fields(AgentConfig) if entry.name != "environment"}
 NAMES: dict[str, dict[str, str]] = {
     "model": {"dtype": "precision"},
     "policy": {
@@ -31,7 +31,7 @@ NAMES: dict[str, dict[str, str]] = {
 }
 """Section, then key to hyper-parameter."""
 EPISODES = "num_episodes_per_iter"
-"""Of the section rollout: the episodes of one optimiser step."""
+"""Key of the section rollout: the episodes of one optimiser step."""
 _PRECISIONS = {"auto": "auto", "float32": "fp32", "fp32": "fp32", "bfloat16": "bf16", "bf16": "bf16"}
 _LONGEST = 500
 """Characters of a sentence."""
@@ -40,75 +40,79 @@ _DEFAULTS = AgentConfig()
 
 def hyper_parameters(document: Document) -> dict[str, Any]:
     """Overrides for AgentConfig. Raises BadFile with the line of what is impossible, or said twice."""
-    found: dict[str, Any] = {}
-    said: dict[str, Place] = {}
+    overrides: dict[str, Any] = {}
+    sources: dict[str, KeyPath] = {}
     for section, names in NAMES.items():
         for key, value in document.section(section, None).items():
-            place = (section, key)
-            for name, right in _meant(document, place, value, names).items():
-                if name in said:
-                    both = f"{'.'.join(said[name])} and {'.'.join(place)} say the same: leave out one"
-                    raise document.refusal(both, place)
-                said[name], found[name] = place, right
+            key_path = (section, key)
+            for name, right in _translate(document, key_path, value, names).items():
+                if name in sources:
+                    both = f"{'.'.join(sources[name])} and {'.'.join(key_path)} say the same: leave out one"
+                    raise document.refusal(both, key_path)
+                sources[name], overrides[name] = key_path, right
     try:
-        _DEFAULTS.with_overrides(found)
+        _DEFAULTS.with_overrides(overrides)
     except UsageError as error:
-        named = [said[word] for word in re.findall(r"\w+", str(error)) if word in said]
-        raise document.refusal(str(error), *named[:1]) from None
-    return found
+        mentioned = [sources[word] for word in re.findall(r"\w+", str(error)) if word in sources]
+        raise document.refusal(str(error), *mentioned[:1]) from None
+    return overrides
 
 
-def _meant(document: Document, place: Place, value: Any, names: dict[str, str]) -> dict[str, Any]:
-    section, key = place
-    if place == ("rollout", EPISODES):
-        return _passes(document, place, value)
+def _translate(document: Document, key_path: KeyPath, value: Any, names: dict[str, str]) -> dict[str, Any]:
+    section, key = key_path
+    if key_path == ("rollout", EPISODES):
+        return _passes(document, key_path, value)
     if key not in names:
         return {}
-    if place == ("model", "dtype"):
-        return {"precision": _precision(document, place, value)}
-    return {names[key]: _checked(document, place, names[key], value)}
+    if key_path == ("model", "dtype"):
+        return {"precision": _precision(document, key_path, value)}
+    return {names[key]: _check_value(document, key_path, names[key], value)}
 
 
-def _precision(document: Document, place: Place, value: Any) -> str:
-    said = document.text(place, value)
-    if said in _PRECISIONS:
-        return _PRECISIONS[said]
-    if said in ("float16", "fp16", "half"):
+def _precision(document: Document, key_path: KeyPath, value: Any) -> str:
+    dtype = document.text(key_path, value)
+    if dtype in _PRECISIONS:
+        return _PRECISIONS[dtype]
+    if dtype in ("float16", "fp16", "half"):
         what = "model.dtype float16 overflows in training: choose bfloat16 on a GPU that has it, float32, or auto"
-        raise document.refusal(what, place)
-    raise document.refusal(f"model.dtype must be one of {', '.join(_PRECISIONS)}, not {shown(value)}", place)
+        raise document.refusal(what, key_path)
+    raise document.refusal(
+        f"model.dtype must be one of {', '.join(_PRECISIONS)}, not {describe_value(value)}", key_path
+    )
 
 
-def _passes(document: Document, place: Place, value: Any) -> dict[str, int]:
+def _passes(document: Document, key_path: KeyPath, value: Any) -> dict[str, int]:
     """Equal parts of at most MOST_IN_A_PASS."""
     most = int(AgentConfig.RANGES["gradient_accumulation"][1])
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or not 1 <= value <= most:
-        raise document.refusal(f"{'.'.join(place)} must be a whole number from 1 to {most}, not {shown(value)}", place)
+        raise document.refusal(
+            f"{'.'.join(key_path)} must be a whole number from 1 to {most}, not {describe_value(value)}", key_path
+        )
     episodes = int(value)
     together = max(size for size in range(1, MOST_IN_A_PASS + 1) if episodes % size == 0)
     return {"batch_size": together, "gradient_accumulation": episodes // together}
 
 
-def _checked(document: Document, place: Place, name: str, value: Any) -> Any:
+def _check_value(document: Document, key_path: KeyPath, name: str, value: Any) -> Any:
     default = getattr(_DEFAULTS, name)
     if name in AgentConfig.INTEGERS and isinstance(value, float) and value.is_integer():
         value = int(value)
-    said = ".".join(place)
+    key = ".".join(key_path)
     if isinstance(default, bool) and not isinstance(value, bool):
-        raise document.refusal(f"{said} must be true or false, not {shown(value)}", place)
+        raise document.refusal(f"{key} must be true or false, not {describe_value(value)}", key_path)
     if isinstance(default, int | float) and not isinstance(value, int | float):
-        raise document.refusal(f"{said} must be a number, not {shown(value)}", place)
+        raise document.refusal(f"{key} must be a number, not {describe_value(value)}", key_path)
     if isinstance(default, str):
-        document.text(place, value)
+        document.text(key_path, value)
     try:
         _DEFAULTS.with_overrides({name: value})
     except UsageError as error:
-        raise _named(document, place, name, str(error)) from None
+        raise _refusal_about(document, key_path, name, str(error)) from None
     return value
 
 
-def _named(document: Document, place: Place, name: str, what: str) -> BadFile:
+def _refusal_about(document: Document, key_path: KeyPath, name: str, what: str) -> BadFile:
     """Where the sentence begins with our name, the file's takes its place."""
     what = what[:_LONGEST]
-    said = ".".join(place)
-    return document.refusal(f"{said}{what.removeprefix(name)}" if what.startswith(name) else f"{said}: {what}", place)
+    key = ".".join(key_path)
+    return document.refusal(f"{key}{what.removeprefix(name)}" if what.startswith(name) else f"{key}: {what}", key_path)

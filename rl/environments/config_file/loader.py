@@ -61,7 +61,7 @@ for _name, (_pattern, _first) in _PLAIN.items():
 
 
 def scalar(node: ScalarNode) -> Any:
-    """Of a node of the Loader."""
+    """The value of a node of the Loader."""
     text = node.value
     match node.tag.removeprefix(_TAG):
         case "null":

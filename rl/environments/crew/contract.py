@@ -19,7 +19,7 @@ BEAT_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """Of one episode."""
+    """How one episode begins."""
 
     messages: tuple[Message, ...] = ()
     tools: tuple[Mapping[str, Any], ...] = ()
@@ -44,7 +44,7 @@ class Move:
     info: Mapping[str, Any] = field(default_factory=dict)
     """JSON, of the step."""
     reward: float | None = None
-    """Of the whole episode when it is done; None while it goes on, and where the world broke."""
+    """The reward of the whole episode when it is done; None while it goes on, and where the world broke."""
     broken: str = ""
     """Why the world, not the agent, broke, one sentence; then the episode is over."""
 
@@ -56,7 +56,7 @@ class Move:
 
 
 class Crew(ABC):
-    """Episodes side by side, each known by its place in the list that ``begin`` was given. Every episode ends with exactly
+    """Episodes side by side, each known by its index in the list that ``begin`` was given. Every episode ends with exactly
     one Opening or Move that is broken or done; one that breaks leaves the others alone."""
 
     def __init__(self, alive: Callable[[], None]) -> None:
@@ -67,7 +67,7 @@ class Crew(ABC):
         """Ends whatever went on before. Raises UsageError where no environment can be made from the settings."""
         with self._closed_if_it_raises():
             openings = self._begin(tasks)
-        self._going = {place for place, opening in enumerate(openings) if not opening.broken}
+        self._going = {index for index, opening in enumerate(openings) if not opening.broken}
         return openings
 
     def act(self, actions: Mapping[int, Action]) -> dict[int, Move]:
@@ -76,8 +76,8 @@ class Crew(ABC):
             raise UsageError(f"episode {stray[0]} is over, or never began")
         with self._closed_if_it_raises():
             moves = self._act(actions)
-        self._going -= {place for place, move in moves.items() if move.done}
-        return {place: moves[place] for place in actions}
+        self._going -= {index for index, move in moves.items() if move.done}
+        return {index: moves[index] for index in actions}
 
     @abstractmethod
     def close(self) -> None:

@@ -25,17 +25,17 @@ class Here(Crew):
         self._stage.close()
 
     def _begin(self, tasks: Sequence[Mapping[str, Any]]) -> list[Opening]:
-        tasks_by_place = dict(enumerate(tasks))
-        return [Opening.of_document(found) for _, found in self._each(self._stage.begin, tasks_by_place)]
+        tasks_by_index = dict(enumerate(tasks))
+        return [Opening.of_document(document) for _, document in self._run_in_turn(self._stage.begin, tasks_by_index)]
 
     def _act(self, actions: Mapping[int, Action]) -> dict[int, Move]:
-        documents = {place: asdict(action) for place, action in actions.items()}
-        return {place: Move.of_document(found) for place, found in self._each(self._stage.act, documents)}
+        documents = {index: asdict(action) for index, action in actions.items()}
+        return {index: Move.of_document(document) for index, document in self._run_in_turn(self._stage.act, documents)}
 
-    def _each(
-        self, asked: Callable[[int, Mapping[str, Any]], str], documents: Mapping[int, Mapping[str, Any]]
+    def _run_in_turn(
+        self, run: Callable[[int, Mapping[str, Any]], str], documents: Mapping[int, Mapping[str, Any]]
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         """Copies go in: what an environment does to its task is not done to the next episode's."""
-        for place, document in documents.items():
+        for index, document in documents.items():
             self._beat()
-            yield place, json.loads(asked(place, json.loads(json.dumps(document))))
+            yield index, json.loads(run(index, json.loads(json.dumps(document))))

@@ -31,7 +31,7 @@ class Link:
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         """Raises TrainingFailed."""
-        self._process = _started()
+        self._process = _start_worker()
         self.input, self.output = _pipe(self._process.stdin), _pipe(self._process.stdout)
         self._unsent, self._unread = bytearray(), bytearray()
         self._answers: dict[int, dict[str, Any]] = {}
@@ -68,9 +68,9 @@ class Link:
         self._unread += chunk
         if b"\n" in chunk:
             *lines, self._unread = self._unread.split(b"\n")
-            self._heed(lines)
+            self._take_answers(lines)
         if not chunk:
-            self._died()
+            self._record_death()
         return not self.broken
 
     def look_after(self, silence_seconds: float) -> None:
@@ -81,17 +81,17 @@ class Link:
             while self.read():
                 pass
             if not self.broken:
-                self._died()
+                self._record_death()
         elif self.owed and time.monotonic() - self._heard > silence_seconds:
             self._stop(f"the worker that ran it did not answer within {silence_seconds:g} seconds and was stopped")
 
     def answers(self) -> dict[int, dict[str, Any]]:
-        """Those that came since the last time."""
-        found, self._answers = self._answers, {}
+        """The answers that came since the last time."""
+        answers, self._answers = self._answers, {}
         if self.broken:
-            found |= {place: {"broken": self.broken} for place in self.owed}
+            answers |= {index: {"broken": self.broken} for index in self.owed}
             self.owed = set()
-        return found
+        return answers
 
     def begin_to_close(self) -> None:
         """It ends by itself."""
@@ -109,18 +109,18 @@ class Link:
     def _send(self, document: Any) -> None:
         self._unsent += json.dumps(document).encode() + b"\n"
 
-    def _heed(self, lines: list[bytearray]) -> None:
+    def _take_answers(self, lines: list[bytearray]) -> None:
         for line in lines:
             try:
-                place, document = json.loads(line)
-                self.owed.remove(place)
+                index, document = json.loads(line)
+                self.owed.remove(index)
             except (ValueError, TypeError, LookupError, RecursionError):
                 self._stop("the worker that ran it wrote what cannot be read and was stopped")
                 return
-            self._answers[place] = document
+            self._answers[index] = document
             self._heard = time.monotonic()
 
-    def _died(self) -> None:
+    def _record_death(self) -> None:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_DYING_SECONDS)
         self._kill()
@@ -141,7 +141,7 @@ class Link:
                 pipe.close()
 
 
-def _started() -> subprocess.Popen[bytes]:
+def _start_worker() -> subprocess.Popen[bytes]:
     command = [sys.executable, "-P", "-c", _START, str(_ROOT)]
     try:
         return subprocess.Popen(

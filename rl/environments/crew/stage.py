@@ -22,45 +22,45 @@ log = logging.getLogger(__name__)
 
 
 class Stage:
-    """One environment for each place, kept for later episodes unless it breaks."""
+    """One environment for each episode's index, kept for later episodes unless it breaks."""
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         self._settings = settings
         self._environments: dict[int, AgentEnv] = {}
 
-    def begin(self, place: int, task: Mapping[str, Any]) -> str:
+    def begin(self, index: int, task: Mapping[str, Any]) -> str:
         """An Opening as JSON. Raises UsageError where no environment can be made."""
-        environment = self._environment(place)
+        environment = self._environment(index)
         try:
             messages = tuple(environment.reset(task))
             return _json(Opening(messages, tuple(environment.tools.schemas)))
         except (Exception, SystemExit) as error:
-            return _json(Opening(broken=self._broke(place, "when it began", error)))
+            return _json(Opening(broken=self._drop_broken(index, "when it began", error)))
 
-    def act(self, place: int, action: Mapping[str, Any]) -> str:
+    def act(self, index: int, action: Mapping[str, Any]) -> str:
         """A Move as JSON. ``action``: an Action as JSON has it."""
         try:
-            return _json(_move(self._environments[place], _action(action)))
+            return _json(_move(self._environments[index], _action(action)))
         except (Exception, SystemExit) as error:
-            return _json(Move(broken=self._broke(place, "in a step", error)))
+            return _json(Move(broken=self._drop_broken(index, "in a step", error)))
 
     def close(self) -> None:
         self._environments = {}
 
-    def _environment(self, place: int) -> AgentEnv:
-        if place not in self._environments:
-            self._environments[place] = _built(self._settings)
-        return self._environments[place]
+    def _environment(self, index: int) -> AgentEnv:
+        if index not in self._environments:
+            self._environments[index] = _build_environment(self._settings)
+        return self._environments[index]
 
-    def _broke(self, place: int, when: str, error: BaseException) -> str:
-        del self._environments[place]
-        said = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_REASON]
-        told = f"the environment {self._settings.type} broke {when}: {said}"
-        log.warning(told, exc_info=error)
-        return told
+    def _drop_broken(self, index: int, when: str, error: BaseException) -> str:
+        del self._environments[index]
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_REASON]
+        message = f"the environment {self._settings.type} broke {when}: {reason}"
+        log.warning(message, exc_info=error)
+        return message
 
 
-def _built(settings: EnvironmentSettings) -> AgentEnv:
+def _build_environment(settings: EnvironmentSettings) -> AgentEnv:
     try:
         return settings.build()
     except RatchetError as error:
@@ -70,10 +70,10 @@ def _built(settings: EnvironmentSettings) -> AgentEnv:
 
 
 def _move(environment: AgentEnv, action: Action) -> Move:
-    called = len(environment.calls)
+    calls_before = len(environment.calls)
     step = environment.step(action)
     reward = _finite(environment.get_reward()) if step.done else None
-    return Move(str(step.observation), bool(step.done), tuple(environment.calls[called:]), step.info, reward)
+    return Move(str(step.observation), bool(step.done), tuple(environment.calls[calls_before:]), step.info, reward)
 
 
 def _action(document: Mapping[str, Any]) -> Action:
@@ -87,8 +87,8 @@ def _finite(reward: float) -> float:
     return float(reward)
 
 
-def _json(found: Opening | Move) -> str:
-    text = json.dumps(asdict(found))
+def _json(answer: Opening | Move) -> str:
+    text = json.dumps(asdict(answer))
     if len(text) > LARGEST_ANSWER:
         raise ValueError(f"what came of it is larger than {LARGEST_ANSWER // 2**20} MiB")
     return text

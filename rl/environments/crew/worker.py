@@ -1,8 +1,8 @@
 """A process that runs episodes: JSON lines on standard input, JSON lines on standard output.
 
-First ``{"path": sys.path, "settings": {...}, "parent": pid}``; then ``["begin", [[place, task], ...]]`` and
-``["act", [[place, action], ...]]``, which are answered by one line ``[place, {...}]`` for each place, in their order: an
-Opening, a Move, or ``{"refused": why}``.
+First ``{"path": sys.path, "settings": {...}, "parent": pid}``; then ``["begin", [[index, task], ...]]`` and
+``["act", [[index, action], ...]]``, which are answered by one line ``[index, {...}]`` for each episode, in their order:
+an Opening, a Move, or ``{"refused": why}``.
 
 Episodes run one after the other in the main thread, as they would without workers. It ends with its standard input or its
 parent, and takes along what its tools have started.
@@ -27,7 +27,7 @@ from rl.environments.crew.stage import Stage
 from rl.environments.settings import EnvironmentSettings
 
 GRACE_SECONDS = 2.0
-"""That it has to end when nobody waits for it any more."""
+"""Time that it has to end when nobody waits for it any more."""
 _PARENT_SECONDS = 1.0
 
 
@@ -38,33 +38,33 @@ def main() -> None:
         _serve(*_own_channels())
 
 
-def _serve(heard: IO[bytes], answers: IO[bytes]) -> None:
+def _serve(incoming: IO[bytes], outgoing: IO[bytes]) -> None:
     """Raises BrokenPipeError when nobody reads the answers."""
-    beginning = json.loads(heard.readline())
+    beginning = json.loads(incoming.readline())
     sys.path[:] = beginning["path"]
     requests: SimpleQueue[Any] = SimpleQueue()
-    Thread(target=_listen, args=(heard, requests), daemon=True).start()
+    Thread(target=_listen, args=(incoming, requests), daemon=True).start()
     Thread(target=_watch, args=(beginning["parent"],), daemon=True).start()
     stage = Stage(EnvironmentSettings(**beginning["settings"]))
     for verb, episodes in iter(requests.get, None):
         for line in _answers(stage.begin if verb == "begin" else stage.act, episodes):
-            answers.write(line)
-            answers.flush()
+            outgoing.write(line)
+            outgoing.flush()
     stage.close()
 
 
 def _own_channels() -> tuple[IO[bytes], IO[bytes]]:
     """Tools that read standard input find it empty, and what they print goes to standard error."""
-    heard, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
-    return heard, answers
+    return incoming, outgoing
 
 
-def _listen(heard: IO[bytes], requests: SimpleQueue[Any]) -> None:
-    for line in heard:
+def _listen(incoming: IO[bytes], requests: SimpleQueue[Any]) -> None:
+    for line in incoming:
         requests.put(json.loads(line))
     requests.put(None)
     time.sleep(GRACE_SECONDS)
@@ -79,12 +79,12 @@ def _watch(parent: int) -> None:
 
 
 def _answers(run: Callable[[int, Any], str], episodes: list[tuple[int, Any]]) -> Iterator[bytes]:
-    for place, document in episodes:
+    for index, document in episodes:
         try:
-            found = run(place, document)
+            answer = run(index, document)
         except UsageError as error:
-            found = json.dumps({"refused": str(error)})
-        yield f"[{place}, {found}]\n".encode()
+            answer = json.dumps({"refused": str(error)})
+        yield f"[{index}, {answer}]\n".encode()
 
 
 def _end() -> NoReturn:

@@ -14,12 +14,12 @@ from rl.environments.crew.link import Link
 from rl.environments.settings import EnvironmentSettings
 
 SILENCE_SECONDS = 600.0
-"""Of one episode's step: longer than all tests of a task may take."""
+"""Time for one episode's step: longer than all tests of a task may take."""
 
 
 class Workers(Crew):
-    """In processes, which are dealt the places in turn. Their episodes go on side by side; those of one worker run one after
-    the other."""
+    """In processes, which are dealt the episodes in turn. The workers run side by side; the episodes of one worker run one
+    after the other."""
 
     def __init__(
         self, settings: EnvironmentSettings, workers: int, alive: Callable[[], None], silence_seconds: float
@@ -39,23 +39,25 @@ class Workers(Crew):
 
     def _begin(self, tasks: Sequence[Mapping[str, Any]]) -> list[Opening]:
         self._fill(min(self._workers, len(tasks)))
-        found = self._answered("begin", dict(enumerate(tasks)))
-        return [Opening.of_document(found[place]) for place in range(len(tasks))]
+        answers = self._ask("begin", dict(enumerate(tasks)))
+        return [Opening.of_document(answers[index]) for index in range(len(tasks))]
 
-    def _fill(self, places: int) -> None:
+    def _fill(self, count: int) -> None:
         for link in self._links.values():
             link.look_after(self._silence_seconds)
-        for number in range(places):
+        for number in range(count):
             if number not in self._links or self._links[number].broken:
                 self._links[number] = Link(self._settings)
 
     def _act(self, actions: Mapping[int, Action]) -> dict[int, Move]:
-        found = self._answered("act", {place: asdict(action) for place, action in actions.items()})
-        return {place: Move.of_document(document) for place, document in found.items()}
+        answers = self._ask("act", {index: asdict(action) for index, action in actions.items()})
+        return {index: Move.of_document(document) for index, document in answers.items()}
 
-    def _answered(self, verb: str, documents: Mapping[int, Mapping[str, Any]]) -> dict[int, dict[str, Any]]:
+    def _ask(self, verb: str, documents: Mapping[int, Mapping[str, Any]]) -> dict[int, dict[str, Any]]:
         for number, link in self._links.items():
-            link.ask(verb, {place: each for place, each in documents.items() if place % self._workers == number})
+            link.ask(
+                verb, {index: document for index, document in documents.items() if index % self._workers == number}
+            )
         answers: dict[int, dict[str, Any]] = {}
         while busy := [link for link in self._links.values() if link.owed]:
             self._exchange([link for link in busy if not link.broken])
@@ -63,7 +65,7 @@ class Workers(Crew):
             for link in busy:
                 link.look_after(self._silence_seconds)
                 answers |= link.answers()
-            if refused := [each["refused"] for each in answers.values() if "refused" in each]:
+            if refused := [document["refused"] for document in answers.values() if "refused" in document]:
                 raise UsageError(refused[0])
         return answers
 

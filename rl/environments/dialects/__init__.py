@@ -9,7 +9,7 @@ from typing import Protocol, cast
 from rl.environments.contract import Action, ToolRequest
 
 DIALECTS = {
-    "hermes": "rl.environments.markup",
+    "hermes": "rl.environments.dialects.hermes",
     "llama": "rl.environments.dialects.llama",
     "mistral": "rl.environments.dialects.mistral",
 }

@@ -9,24 +9,24 @@ from typing import Any
 from rl.environments.contract import Action, ToolRequest
 
 MOST_CALLS = 8
-"""In one turn."""
+"""The most tool calls of one turn."""
 
 
-def action_of(said: str, found: Sequence[Any], request: Callable[[Any], ToolRequest], shape: str) -> Action:
+def action_of(prose: str, calls: Sequence[Any], request: Callable[[Any], ToolRequest], shape: str) -> Action:
     """``request`` raises ValueError; ``shape`` is what would be right."""
-    if len(found) > MOST_CALLS:
-        return Action(said, error=f"{len(found)} tool calls in one turn, at most {MOST_CALLS} are allowed")
+    if len(calls) > MOST_CALLS:
+        return Action(prose, error=f"{len(calls)} tool calls in one turn, at most {MOST_CALLS} are allowed")
     try:
-        return Action(said, tuple(request(call) for call in found))
+        return Action(prose, tuple(request(call) for call in calls))
     except ValueError as error:
-        return unreadable(said, str(error), shape)
+        return unreadable(prose, str(error), shape)
 
 
-def unreadable(said: str, reason: str, shape: str) -> Action:
-    return Action(said, error=f"the tool call cannot be read: {reason}; write it as {shape}")
+def unreadable(prose: str, reason: str, shape: str) -> Action:
+    return Action(prose, error=f"the tool call cannot be read: {reason}; write it as {shape}")
 
 
-def parsed(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """Raises ValueError."""
     try:
         return json.loads(text)
@@ -37,7 +37,7 @@ def parsed(text: str) -> Any:
 def request_of(document: Any, *keys: str) -> ToolRequest:
     """``keys``: where the arguments may stand. Raises ValueError."""
     if not isinstance(document, dict) or not isinstance(document.get("name"), str):
-        raise ValueError("it is no JSON object with a name")
+        raise ValueError("it is not a JSON object with a name")
     arguments: Any = next((document[key] for key in keys if key in document), {})
     if not isinstance(arguments, dict):
         raise ValueError(f"{keys[0]} must be a JSON object")
@@ -48,5 +48,5 @@ def document_of(call: ToolRequest, key: str) -> dict[str, Any]:
     return {"name": call.name, key: dict(call.arguments)}
 
 
-def written(document: object) -> str:
+def dump_json(document: object) -> str:
     return json.dumps(document, ensure_ascii=False)

@@ -2,7 +2,7 @@
 perhaps after ``<|python_tag|>``.
 
 Nothing but that tag tells a call from an answer that is JSON: an object with a name and parameters (or arguments) is a
-call, and so is text that begins like one and is no JSON.
+call, and so is text that begins like one and is not JSON.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rl.environments.contract import Action, ToolRequest
-from rl.environments.dialects.json_calls import action_of, document_of, request_of, unreadable, written
+from rl.environments.dialects.json_calls import action_of, document_of, dump_json, request_of, unreadable
 
 TAG = "<|python_tag|>"
 _SHAPE = '{"name": "...", "parameters": {...}}'
@@ -23,37 +23,37 @@ _BEGINS_LIKE_A_CALL = re.compile(r'\{\s*"(name|type|function|parameters)"\s*:')
 
 def read_action(text: str) -> Action:
     """Never raises: a call that is malformed is the action's ``error``, which says what would be right."""
-    said, tag, body = text.partition(TAG)
+    prose, tag, body = text.partition(TAG)
     if not tag:
-        said, body = "", text
-    said, body = said.strip(), body.strip()
+        prose, body = "", text
+    prose, body = prose.strip(), body.strip()
     try:
-        found = _objects(body)
+        calls = _objects(body)
     except ValueError as error:
         if tag or _BEGINS_LIKE_A_CALL.match(body):
-            return unreadable(said, str(error), _SHAPE)
+            return unreadable(prose, str(error), _SHAPE)
         return Action(body)
-    if tag or (found and all(_is_call(each) for each in found)):
-        return action_of(said, found, lambda call: request_of(call, *_KEYS), _SHAPE)
+    if tag or (calls and all(_is_call(call) for call in calls)):
+        return action_of(prose, calls, lambda call: request_of(call, *_KEYS), _SHAPE)
     return Action(body)
 
 
 def write_calls(calls: Sequence[ToolRequest]) -> str:
-    return "; ".join(written(document_of(call, "parameters")) for call in calls)
+    return "; ".join(dump_json(document_of(call, "parameters")) for call in calls)
 
 
 def _objects(text: str) -> list[Any]:
     """Raises ValueError where it is not JSON values with ``;`` between them."""
-    decoder, found, at = json.JSONDecoder(), [], 0
+    decoder, objects, at = json.JSONDecoder(), [], 0
     while True:
         try:
             value, at = decoder.raw_decode(text, at)
         except RecursionError:
             raise ValueError("it is nested too deeply") from None
-        found.append(value)
+        objects.append(value)
         rest = text[at:].lstrip()
         if not rest.strip("; \n"):
-            return found
+            return objects
         if not rest.startswith(";"):
             raise ValueError("there is text behind it")
         at = len(text) - len(rest[1:].lstrip())

@@ -1,4 +1,4 @@
-"""What a model says to itself before it speaks is no part of its answer, and calls no tools."""
+"""What a model says to itself before it speaks is not part of its answer, and calls no tools."""
 
 from __future__ import annotations
 

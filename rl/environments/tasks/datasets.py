@@ -15,7 +15,7 @@ T = TypeVar("T", bound=Task)
 
 
 class TaskDataset(Sequence[T], Generic[T]):
-    """The tasks of one split. It never changes: ``shuffled``, ``take`` and slices make another."""
+    """The tasks of one split. It never changes: ``shuffle``, ``take`` and slices make another."""
 
     kind: ClassVar[type[Task]]
 
@@ -27,11 +27,11 @@ class TaskDataset(Sequence[T], Generic[T]):
         """Reads ``<split>.jsonl``. Raises UsageError where there is no such split, BadFile as ``read_tasks``."""
         directory = Path(dataset_dir)
         if not directory.is_dir():
-            raise UsageError(f"{directory} is no folder; tasks are read from a folder with files like train.jsonl")
+            raise UsageError(f"{directory} is not a folder; tasks are read from a folder with files like train.jsonl")
         splits = sorted(file.stem for file in directory.glob("*.jsonl"))
         if split not in splits:
-            there = f"there are: {', '.join(splits)}" if splits else "it has no .jsonl file at all"
-            raise UsageError(f"{directory} has no split {split!r}; {there}")
+            known = f"there are: {', '.join(splits)}" if splits else "it has no .jsonl file at all"
+            raise UsageError(f"{directory} has no split {split!r}; {known}")
         return cls(read_tasks(directory / f"{split}.jsonl", cls.kind))  # type: ignore[arg-type]
 
     def __len__(self) -> int:
@@ -46,7 +46,7 @@ class TaskDataset(Sequence[T], Generic[T]):
     def __getitem__(self, index: int | slice) -> T | Self:
         return type(self)(self._tasks[index]) if isinstance(index, slice) else self._tasks[index]
 
-    def shuffled(self, seed: int) -> Self:
+    def shuffle(self, seed: int) -> Self:
         """The same seed gives the same order."""
         return type(self)(random.Random(seed).sample(self._tasks, len(self)))  # noqa: S311 - an order, no secret
 

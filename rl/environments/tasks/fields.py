@@ -25,10 +25,11 @@ def problems(row: Any, fields: Mapping[str, Field], of: str = "") -> Iterator[Pr
         return
     for name in row:
         if name not in fields:
-            yield Problem(named(name, of), f"unknown; known: {', '.join(fields)} (what is yours belongs in metadata)")
+            what = f"unknown; known: {', '.join(fields)} (what is yours belongs in metadata)"
+            yield Problem(describe_field(name, of), what)
     for name, field in fields.items():
         if what := mistake(row, name, field):
-            yield Problem(named(name, of), what)
+            yield Problem(describe_field(name, of), what)
 
 
 def mistake(row: Mapping[str, Any], name: str, field: Field) -> str:
@@ -37,7 +38,7 @@ def mistake(row: Mapping[str, Any], name: str, field: Field) -> str:
     return "" if row[name] is None and not field.required else field.check(row[name])
 
 
-def named(name: str, of: str) -> str:
+def describe_field(name: str, of: str) -> str:
     return f"field {name!r} of {of}" if of else f"field {name!r}"
 
 
@@ -61,7 +62,7 @@ def texts(value: Any) -> str:
     if not isinstance(value, list):
         return f"must be a list of texts, not {json_kind(value)}"
     wrong = next(
-        (f"number {at} is {json_kind(one)}" for at, one in enumerate(value, 1) if not isinstance(one, str)), ""
+        (f"number {at} is {json_kind(entry)}" for at, entry in enumerate(value, 1) if not isinstance(entry, str)), ""
     )
     return f"must be a list of texts, but {wrong}" if wrong else ""
 

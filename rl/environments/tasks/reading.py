@@ -20,19 +20,19 @@ T = TypeVar("T", bound=Task)
 def read_tasks(path: Path | str, kind: type[T]) -> list[T]:
     """One or more. Raises BadFile with the line and the field of the first problem."""
     tasks = []
-    for found in _found(Path(path), kind):
-        if isinstance(found, BadFile):
-            raise found
-        tasks.append(found)
+    for entry in _read_entries(Path(path), kind):
+        if isinstance(entry, BadFile):
+            raise entry
+        tasks.append(entry)
     return tasks
 
 
 def check_tasks(path: Path | str, kind: type[Task], most: int = MOST_PROBLEMS) -> list[BadFile]:
     """The first problems of a file, in its order; none when ``read_tasks`` would read it."""
-    return list(islice((found for found in _found(Path(path), kind) if isinstance(found, BadFile)), most))
+    return list(islice((entry for entry in _read_entries(Path(path), kind) if isinstance(entry, BadFile)), most))
 
 
-def _found(path: Path, kind: type[T]) -> Iterator[T | BadFile]:
+def _read_entries(path: Path, kind: type[T]) -> Iterator[T | BadFile]:
     lines: dict[str, int] = {}
     number = 0
     try:

@@ -39,11 +39,11 @@ class CodeTest:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
-        return cls(**_present(row))
+        return cls(**_drop_nulls(row))
 
     def as_mapping(self) -> dict[str, Any]:
         optional = {"description": self.description, "timeout": self.timeout}
-        return {"input": self.input, "output": self.output, **_filled(optional)}
+        return {"input": self.input, "output": self.output, **_drop_empty(optional)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class CodeTask:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
-        return cls(**{**_present(row), "tests": tuple(map(CodeTest.from_row, row["tests"]))})
+        return cls(**{**_drop_nulls(row), "tests": tuple(map(CodeTest.from_row, row["tests"]))})
 
     def as_mapping(self) -> dict[str, Any]:
         optional = {
@@ -75,7 +75,7 @@ class CodeTask:
             "metadata": dict(self.metadata),
         }
         tests = [test.as_mapping() for test in self.tests]
-        return {"task_id": self.task_id, "prompt": self.prompt, "tests": tests, **_filled(optional)}
+        return {"task_id": self.task_id, "prompt": self.prompt, "tests": tests, **_drop_empty(optional)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +93,11 @@ class SearchTask:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
-        return cls(**{**_present(row), "documents": tuple(row.get("documents") or ())})
+        return cls(**{**_drop_nulls(row), "documents": tuple(row.get("documents") or ())})
 
     def as_mapping(self) -> dict[str, Any]:
         optional = {"documents": list(self.documents), "metadata": dict(self.metadata)}
-        return {"task_id": self.task_id, "question": self.question, "answer": self.answer, **_filled(optional)}
+        return {"task_id": self.task_id, "question": self.question, "answer": self.answer, **_drop_empty(optional)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +112,11 @@ class ReplayTask:
     tools: tuple[Mapping[str, Any], ...] = ()
     """Schemas; none where they are to be made from the recorded calls."""
     environment: str = ""
-    """Where the task comes from."""
+    """The environment that the task comes from."""
     task: Mapping[str, Any] = field(default_factory=dict)
-    """As it was there."""
+    """The task as that environment had it."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Of that environment."""
+    """Options of that environment."""
     accepted: tuple[str, ...] = ()
     """Answers that people liked or wrote."""
     solution: tuple[Any, ...] = ()
@@ -129,20 +129,20 @@ class ReplayTask:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
-        present: dict[str, Any] = _present(row)
+        present: dict[str, Any] = _drop_nulls(row)
         for name, value in present.items():
             present[name] = tuple(value) if isinstance(value, list) else value
         return cls(**present)
 
     def as_mapping(self) -> dict[str, Any]:
         lists = ("prompt", "recorded", "tools", "accepted", "solution")
-        found = {each.name: getattr(self, each.name) for each in fields(self)}
-        return _filled({name: list(value) if name in lists else value for name, value in found.items()})
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return _drop_empty({name: list(value) if name in lists else value for name, value in values.items()})
 
 
 @dataclass(frozen=True, slots=True)
 class AnyTask:
-    """Of an environment that says nothing of its tasks' fields."""
+    """A task of an environment that says nothing of its tasks' fields."""
 
     task_id: str
     row: Mapping[str, Any]
@@ -159,10 +159,10 @@ class AnyTask:
         return dict(self.row)
 
 
-def _present(row: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_nulls(row: Mapping[str, Any]) -> dict[str, Any]:
     """Null says the same as nothing."""
     return {name: value for name, value in row.items() if value is not None}
 
 
-def _filled(optional: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_empty(optional: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in optional.items() if value not in (None, "", [], {})}

@@ -26,12 +26,12 @@ def replay_problems(row: Any) -> Iterator[Problem]:
 
 
 def is_schema(value: Any) -> bool:
-    """Of a tool."""
+    """Whether it is the schema of a tool."""
     return not any(problems(value, REPLAY_PARTS["tools"][1]))
 
 
 def _verdict_problems(row: Mapping[str, Any]) -> Iterator[Problem]:
-    """Of what tells how good an answer is."""
+    """Problems of the fields that tell how good an answer is."""
     name, task = row.get("environment"), row.get("task")
     if bool(name) == bool(row.get("accepted")):
         yield Problem("", "must have either an environment with its task, or accepted answers")
@@ -41,7 +41,7 @@ def _verdict_problems(row: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem("field 'task'", "is missing: what the environment judges answers by")
         return
     kind = leaf(_ENVIRONMENTS).environment_class(name).tasks
-    yield from (Problem(f"field 'task', {each.field}".rstrip(", "), each.what) for each in kind.problems(task))
+    yield from (Problem(f"field 'task', {problem.field}".rstrip(", "), problem.what) for problem in kind.problems(task))
     options = row.get("options")
     try:
         leaf(f"{_ENVIRONMENTS}.settings").EnvironmentSettings(
@@ -60,7 +60,7 @@ def _environment(value: Any) -> str:
 
 
 def _calls(value: Any) -> str:
-    """Of the list as a whole."""
+    """What is wrong with the list as a whole."""
     if not isinstance(value, list):
         return f"must be a list of calls, not {json_kind(value)}"
     return "" if value else "must have at least one call"
@@ -98,7 +98,7 @@ def _function(value: Any) -> str:
     return "" if right else "must have a name and, as an object, parameters"
 
 
-def _accepted(value: Any) -> str:
+def _answers(value: Any) -> str:
     if wrong := texts(value):
         return wrong
     return "" if all(text.strip() for text in value) else "must not have an empty answer"
@@ -109,7 +109,7 @@ def _solution(value: Any) -> str:
         return "must be a list that ends with the answer, a text"
     for number, turn in enumerate(value[:-1], start=1):
         if not (isinstance(turn, list) and turn and all(_is_call(call) for call in turn)):
-            return f"must have lists of calls before the answer, but number {number} is none"
+            return f"must have lists of calls before the answer, but number {number} is not one"
     return ""
 
 
@@ -125,7 +125,7 @@ REPLAY_FIELDS: Mapping[str, Field] = {
     "environment": Field(_environment),
     "task": Field(an_object),
     "options": Field(an_object),
-    "accepted": Field(_accepted),
+    "accepted": Field(_answers),
     "solution": Field(_solution),
     "metadata": Field(an_object),
 }

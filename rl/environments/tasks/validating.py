@@ -10,9 +10,9 @@ from rl.environments.tasks.fields import (
     Problem,
     an_object,
     anything,
+    describe_field,
     json_kind,
     mistake,
-    named,
     problems,
     text,
     texts,
@@ -20,7 +20,7 @@ from rl.environments.tasks.fields import (
 )
 
 MOST_SECONDS = 600.0
-"""That one test may take."""
+"""The most seconds that one test may take."""
 
 
 def code_problems(row: Any) -> Iterator[Problem]:
@@ -38,7 +38,7 @@ def any_problems(row: Any) -> Iterator[Problem]:
     if not isinstance(row, dict):
         yield Problem("", f"must be a JSON object, not {json_kind(row)}")
     elif what := mistake(row, "task_id", ANY_FIELDS["task_id"]):
-        yield Problem(named("task_id", ""), what)
+        yield Problem(describe_field("task_id", ""), what)
 
 
 def _seconds(value: Any) -> str:
@@ -49,7 +49,7 @@ def _seconds(value: Any) -> str:
 
 
 def _tests(value: Any) -> str:
-    """Of the list as a whole."""
+    """What is wrong with the list as a whole."""
     if not isinstance(value, list):
         return f"must be a list of tests, not {json_kind(value)}"
     if not value:

@@ -23,6 +23,6 @@ class BaseTool(ABC):
     run: Callable[..., str]
     """Raises ToolFailed."""
     schema: Mapping[str, Any] | None = None
-    """Of one that brings its own, as ``schema_of`` makes it; None: it is read from ``run``."""
+    """The schema of a tool that brings its own, as ``schema_of`` makes it; None: it is read from ``run``."""
     seconds: float = 60.0
     """After which the agent is told that the tool did not answer. What hangs is left behind in its thread."""

@@ -12,7 +12,7 @@ from rl.data_formatter.jsonl import json_lines
 from rl.environments.tools.search import DocumentIndex
 
 MOST_BYTES = 64 * 2**20
-"""Of all files together: they are kept in the memory of every process that searches them."""
+"""The most bytes of all files together: they are kept in the memory of every process that searches them."""
 MOST_DOCUMENTS = 100_000
 _TEXTS, _ROWS = (".txt", ".md"), ".jsonl"
 
@@ -28,20 +28,20 @@ def read_corpus(path: Path) -> list[str]:
     files = _files(path)
     if sum(file.stat().st_size for file in files) > MOST_BYTES:
         raise UsageError(f"tools.search.corpus {path} has more than {MOST_BYTES // 2**20} MiB of documents")
-    found: list[str] = []
+    texts: list[str] = []
     for file in files:
-        found += (text for text in _documents(file) if text.strip())
-        if len(found) > MOST_DOCUMENTS:
+        texts += (text for text in _documents(file) if text.strip())
+        if len(texts) > MOST_DOCUMENTS:
             raise UsageError(f"tools.search.corpus {path} has more than {MOST_DOCUMENTS} documents")
-    if not found:
+    if not texts:
         raise UsageError(f"tools.search.corpus {path} has no documents: {', '.join(_TEXTS)} or {_ROWS} files with text")
-    return found
+    return texts
 
 
 def _files(path: Path) -> list[Path]:
     """Hidden ones are left out, and links that lead nowhere."""
     if path.is_dir():
-        return sorted(each for each in path.rglob("*") if _is_document(each) and not _is_hidden(each, path))
+        return sorted(file for file in path.rglob("*") if _is_document(file) and not _is_hidden(file, path))
     if not path.is_file():
         raise UsageError(f"tools.search.corpus must be a folder or a file, there is no {path}")
     if not _is_document(path):

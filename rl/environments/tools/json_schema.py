@@ -11,13 +11,13 @@ from referencing import Registry
 
 
 def first_mistake(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    """One sentence; empty for arguments that fit. A schema that is none itself says nothing of them. Nothing is fetched for
+    """One sentence; empty for arguments that fit. A schema that is itself wrong says nothing of them. Nothing is fetched for
     a ``$ref`` that leads elsewhere."""
     try:
-        found = best_match(validator_for(schema)(schema, registry=Registry()).iter_errors(dict(arguments)))
+        mistake = best_match(validator_for(schema)(schema, registry=Registry()).iter_errors(dict(arguments)))
     except Exception:  # whatever a schema from outside can break
         return ""
-    if found is None:
+    if mistake is None:
         return ""
-    place = ".".join(str(each) for each in found.absolute_path)
-    return f"{f'the argument {place}' if place else 'the arguments'}: {found.message[:300]}"
+    location = ".".join(str(part) for part in mistake.absolute_path)
+    return f"{f'the argument {location}' if location else 'the arguments'}: {mistake.message[:300]}"

@@ -38,10 +38,10 @@ class Recording:
             what = f"{name}(...) with these arguments" if name.strip() in self._names else f"a call of {name}"
             raise NeverRecorded(f"{what} was never recorded")
         results = self._results[key]
-        found = results[min(self._played[key], len(results) - 1)]
+        call = results[min(self._played[key], len(results) - 1)]
         self._played[key] += 1
-        error = str(found.get("error") or "")
-        return ToolCall(name, dict(arguments), _text(found.get("result")), _succeeded(found), 0.0, error)
+        error = str(call.get("error") or "")
+        return ToolCall(name, dict(arguments), _text(call.get("result")), _is_success(call), 0.0, error)
 
 
 class RecordedTool(BaseTool):
@@ -50,10 +50,10 @@ class RecordedTool(BaseTool):
         self.name = schema["function"]["name"]
 
     def run(self, /, **arguments: Any) -> str:
-        played = self._recording.play(self.name, arguments)
-        if played.error:
-            raise ToolFailed(played.error)
-        return str(played.result or "")
+        call = self._recording.play(self.name, arguments)
+        if call.error:
+            raise ToolFailed(call.error)
+        return str(call.result or "")
 
 
 def call_key(name: str, arguments: Mapping[str, Any]) -> str:
@@ -62,33 +62,33 @@ def call_key(name: str, arguments: Mapping[str, Any]) -> str:
 
 
 def key_of(call: Recorded) -> str:
-    """As ``call_key``; empty for arguments that are no object, as those that were cut when they were recorded."""
+    """As ``call_key``; empty for arguments that are not an object, such as those that were cut when they were recorded."""
     arguments = arguments_of(call)
     return "" if arguments is None else call_key(str(call["tool_name"]), arguments)
 
 
 def arguments_of(call: Recorded) -> dict[str, Any] | None:
-    given = call.get("arguments")
-    if isinstance(given, str):
+    arguments = call.get("arguments")
+    if isinstance(arguments, str):
         try:
-            given = json.loads(given) if given.strip() else {}
+            arguments = json.loads(arguments) if arguments.strip() else {}
         except (ValueError, RecursionError):
             return None
-    if given is None:
+    if arguments is None:
         return {}
-    return dict(given) if isinstance(given, Mapping) else None
+    return dict(arguments) if isinstance(arguments, Mapping) else None
 
 
-def merged(traces: Sequence[Sequence[Recorded]]) -> list[Recorded]:
+def merge_traces(traces: Sequence[Sequence[Recorded]]) -> list[Recorded]:
     """Of several traces of one prompt, the oldest first: each call with the results that the trace has which made it most
     often, of several such traces the newest. For in each of them the world began anew."""
     best: dict[str, list[Recorded]] = {}
     for calls in traces:
-        own: dict[str, list[Recorded]] = {}
+        by_key: dict[str, list[Recorded]] = {}
         for call in calls:
             if key := key_of(call):
-                own.setdefault(key, []).append(call)
-        for key, results in own.items():
+                by_key.setdefault(key, []).append(call)
+        for key, results in by_key.items():
             if len(results) >= len(best.get(key, ())):
                 best[key] = results
     return [call for results in best.values() for call in _without_echo(results)]
@@ -98,7 +98,7 @@ def schemas_of(recorded: Iterable[Recorded]) -> list[dict[str, Any]]:
     """Of the tools that were called with success, or of all where none was: an argument has the type that it had most often,
     and is required where no call was without it."""
     calls = [call for call in recorded if key_of(call)]
-    known = [call for call in calls if _succeeded(call)] or calls
+    known = [call for call in calls if _is_success(call)] or calls
     names = dict.fromkeys(str(call["tool_name"]).strip() for call in known)
     return [
         _schema(name, [arguments_of(call) or {} for call in known if str(call["tool_name"]).strip() == name])
@@ -106,11 +106,12 @@ def schemas_of(recorded: Iterable[Recorded]) -> list[dict[str, Any]]:
     ]
 
 
-def _schema(name: str, called: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    names = dict.fromkeys(argument for arguments in called for argument in arguments)
-    values = {argument: [each[argument] for each in called if argument in each] for argument in names}
-    properties = {argument: {"type": _type(found)} for argument, found in values.items()}
-    required = [argument for argument, found in values.items() if len(found) == len(called)]
+def _schema(name: str, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """``calls``: the arguments of each."""
+    names = dict.fromkeys(argument for call in calls for argument in call)
+    values_by_name = {argument: [call[argument] for call in calls if argument in call] for argument in names}
+    properties = {argument: {"type": _type(values)} for argument, values in values_by_name.items()}
+    required = [argument for argument, values in values_by_name.items() if len(values) == len(calls)]
     shape = {"type": "object", "properties": properties, "required": required}
     return {"type": "function", "function": {"name": name, "description": "", "parameters": shape}}
 
@@ -118,8 +119,8 @@ def _schema(name: str, called: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _type(values: Iterable[Any]) -> str:
     """The commonest."""
     kinds = (next((word for kind, word in _TYPES if isinstance(value, kind)), "") for value in values)
-    counted = Counter(kind for kind in kinds if kind)
-    return counted.most_common(1)[0][0] if counted else "string"
+    counts = Counter(kind for kind in kinds if kind)
+    return counts.most_common(1)[0][0] if counts else "string"
 
 
 def _without_echo(results: Sequence[Recorded]) -> Iterator[Recorded]:
@@ -134,9 +135,9 @@ def _outcome(call: Recorded) -> tuple[Any, ...]:
     return call.get("result"), call.get("success"), call.get("error")
 
 
-def _succeeded(call: Recorded) -> bool:
-    said = call.get("success")
-    return said if isinstance(said, bool) else not call.get("error")
+def _is_success(call: Recorded) -> bool:
+    success = call.get("success")
+    return success if isinstance(success, bool) else not call.get("error")
 
 
 def _text(result: Any) -> str | None:
@@ -151,5 +152,5 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, (list, tuple)) else value
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value

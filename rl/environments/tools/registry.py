@@ -1,4 +1,4 @@
-"""By name, with checked arguments."""
+"""Tools by name, with checked arguments."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class ToolRegistry:
     def __iter__(self) -> Iterator[str]:
         return iter(self._tools)
 
-    def extended(self, tools: Sequence[BaseTool]) -> Self:
+    def with_tools(self, tools: Sequence[BaseTool]) -> Self:
         """Another registry; a tool takes the place of one with its name. Raises as ``__init__``."""
-        added = {tool.name for tool in tools}
-        return type(self)([*(tool for name, tool in self._tools.items() if name not in added), *tools])
+        new_names = {tool.name for tool in tools}
+        return type(self)([*(tool for name, tool in self._tools.items() if name not in new_names), *tools])
 
     def of_kind(self, kind: type[_Kind]) -> list[_Kind]:
         return [tool for tool in self._tools.values() if isinstance(tool, kind)]
@@ -67,25 +67,25 @@ class ToolRegistry:
             raise ToolFailed(f"{name} needs the argument {missing[0]}")
         for key, value in arguments.items():
             if not _fits(value, known[key]):
-                raise ToolFailed(f"the argument {key} of {name} must be {_said(known[key])}, not {value!r}")
+                raise ToolFailed(f"the argument {key} of {name} must be {_describe_type(known[key])}, not {value!r}")
 
 
 def _in_time(tool: BaseTool, arguments: Mapping[str, Any]) -> object:
     """What it returned or raised."""
-    found: list[object] = []
+    outcomes: list[object] = []
 
     def run() -> None:
         try:
-            found.append(tool.run(**arguments))
+            outcomes.append(tool.run(**arguments))
         except Exception as error:
-            found.append(error)
+            outcomes.append(error)
 
     thread = Thread(target=run, daemon=True)
     thread.start()
     thread.join(tool.seconds)
-    return (
-        found[0] if found else ToolFailed(f"{tool.name} did not answer within {tool.seconds:g} seconds", timed_out=True)
-    )
+    if outcomes:
+        return outcomes[0]
+    return ToolFailed(f"{tool.name} did not answer within {tool.seconds:g} seconds", timed_out=True)
 
 
 def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
@@ -98,5 +98,5 @@ def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
     return isinstance(value, _PYTHON[schema["type"]])  # type: ignore[arg-type]
 
 
-def _said(schema: Mapping[str, Any]) -> str:
+def _describe_type(schema: Mapping[str, Any]) -> str:
     return f"one of {', '.join(map(repr, schema['enum']))}" if "enum" in schema else f"of type {schema['type']}"

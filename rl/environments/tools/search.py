@@ -20,10 +20,10 @@ class DocumentIndex:
         self._connection.executemany("INSERT INTO document VALUES (?)", ((text,) for text in documents))
 
     def best(self, words: Sequence[str], most: int) -> list[str]:
-        """Of the texts that have any of the words."""
+        """The best of the texts that have any of the words."""
         best = "SELECT text FROM document WHERE document MATCH ? ORDER BY bm25(document), rowid LIMIT ?"
-        asked = " OR ".join(f'"{word}"' for word in words)
-        return [text for (text,) in self._connection.execute(best, (asked, most))]
+        expression = " OR ".join(f'"{word}"' for word in words)
+        return [text for (text,) in self._connection.execute(best, (expression, most))]
 
 
 class SearchDocuments(BaseTool):
@@ -50,6 +50,6 @@ class SearchDocuments(BaseTool):
         words = _WORD.findall(query)
         if not words:
             return "nothing found: the query has no words"
-        found = self._index.best(words, self._most)
-        passages = (f"[{number}] {text[: self._characters]}" for number, text in enumerate(found, start=1))
+        texts = self._index.best(words, self._most)
+        passages = (f"[{number}] {text[: self._characters]}" for number, text in enumerate(texts, start=1))
         return "\n".join(passages) or "nothing found"

@@ -23,9 +23,9 @@ def schema_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:
     for parameter in parameters:
         if parameter not in hints:
             raise UsageError(f"tool {name}: its parameter {parameter} has no type")
-        described = {"description": arguments[parameter]} if parameter in arguments else {}
-        properties[parameter] = {**_type(name, parameter, hints[parameter]), **described}
-    required = [each.name for each in parameters.values() if each.default is inspect.Parameter.empty]
+        description = {"description": arguments[parameter]} if parameter in arguments else {}
+        properties[parameter] = {**_type(name, parameter, hints[parameter]), **description}
+    required = [parameter.name for parameter in parameters.values() if parameter.default is inspect.Parameter.empty]
     shape = {"type": "object", "properties": properties, "required": required}
     return {"type": "function", "function": {"name": name, "description": about, "parameters": shape}}
 
@@ -33,9 +33,9 @@ def schema_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:
 def _type(tool: str, parameter: str, hint: Any) -> dict[str, Any]:
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        kept = [each for each in inner if each is not type(None)]
-        if len(kept) == 1:
-            return {**_type(tool, parameter, kept[0]), "nullable": True}
+        kinds = [kind for kind in inner if kind is not type(None)]
+        if len(kinds) == 1:
+            return {**_type(tool, parameter, kinds[0]), "nullable": True}
     elif origin is Literal:
         return {"type": _TYPES.get(type(inner[0]), "string"), "enum": list(inner)}
     elif origin is list and inner:
@@ -48,5 +48,5 @@ def _type(tool: str, parameter: str, hint: Any) -> dict[str, Any]:
 def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
     """What stands before ``Args:``, as one line, and what stands there of each parameter."""
     about, _, rest = (inspect.getdoc(function) or "").partition("Args:")
-    found = [match for line in rest.partition("\n\n")[0].splitlines() if (match := _ARGUMENT.match(line))]
-    return " ".join(about.split()), {match[1]: match[2].strip() for match in found}
+    matches = [match for line in rest.partition("\n\n")[0].splitlines() if (match := _ARGUMENT.match(line))]
+    return " ".join(about.split()), {match[1]: match[2].strip() for match in matches}

@@ -117,9 +117,9 @@ def write_hyperparameters(writer: gguf.GGUFWriter, config: Any, architecture: Ar
 def gguf_name(architecture: Architecture, config: Any, source: str) -> str:
     """``model.layers.0.mlp.up_proj.weight`` to ``blk.0.ffn_up.weight``. Raises ExportFailed for an unknown tensor."""
     names = _tensor_names(architecture.arch, config.num_hidden_layers)
-    if (found := names.get_name(source, try_suffixes=(".weight", ".bias"))) is None:
+    if (name := names.get_name(source, try_suffixes=(".weight", ".bias"))) is None:
         raise ExportFailed(f"the tensor {source} has no counterpart in a GGUF file of the kind {architecture.name}")
-    return str(found)
+    return str(name)
 
 
 @cache
@@ -127,17 +127,17 @@ def _tensor_names(arch: gguf.MODEL_ARCH, layers: int) -> gguf.TensorNameMap:
     return gguf.get_tensor_name_map(arch, layers)
 
 
-def rearranged(values: Array, source: str, architecture: Architecture, config: Any) -> Array:
+def rearrange(values: Array, source: str, architecture: Architecture, config: Any) -> Array:
     """The tensor ``source`` (or the output side of an adapter on it) as llama.cpp wants it."""
     if architecture.conv1d and source.endswith(_CONV1D_WEIGHTS):
         return np.ascontiguousarray(values.T)
     if architecture.gemma and source.endswith("norm.weight"):
         return values + np.float32(SHIFTED_NORMS)
-    return reordered_rows(values, source, architecture, config)
+    return reorder_rows(values, source, architecture, config)
 
 
-def restored(values: Array, source: str, architecture: Architecture, config: Any) -> Array:
-    """The way back from ``rearranged``: the tensor of the file as transformers has it under the name ``source``."""
+def restore(values: Array, source: str, architecture: Architecture, config: Any) -> Array:
+    """The way back from ``rearrange``: the tensor of the file as transformers has it under the name ``source``."""
     if architecture.conv1d and source.endswith(_CONV1D_WEIGHTS):
         return np.ascontiguousarray(values.T)
     if architecture.gemma and source.endswith("norm.weight"):
@@ -148,7 +148,7 @@ def restored(values: Array, source: str, architecture: Architecture, config: Any
     return np.ascontiguousarray(pairs.swapaxes(1, 2)).reshape(values.shape)
 
 
-def reordered_rows(values: Array, source: str, architecture: Architecture, config: Any) -> Array:
+def reorder_rows(values: Array, source: str, architecture: Architecture, config: Any) -> Array:
     """Query and key rows from the two halves of each head to interleaved pairs, where the architecture needs it."""
     if (heads := _interleaved_heads(source, architecture, config)) == 0:
         return values
@@ -167,23 +167,23 @@ def _interleaved_heads(source: str, architecture: Architecture, config: Any) -> 
 def plan_tensors(checkpoint: Checkpoint, architecture: Architecture, config: Any) -> list[PlannedTensor]:
     """Every tensor of the file, in the order of the layers."""
     tied = bool(config.tie_word_embeddings)
-    planned = [
-        _planned(checkpoint, source, architecture, config)
+    tensors = [
+        _plan_tensor(checkpoint, source, architecture, config)
         for source in checkpoint.shapes
         if not source.endswith(_BUFFERS) and not (tied and source == "lm_head.weight")
     ]
-    planned.sort(key=lambda tensor: _natural(tensor.name))
+    tensors.sort(key=lambda tensor: _natural(tensor.name))
     if (factors := llama3_factors(config, head_dim(config))) is not None:
-        planned.insert(0, PlannedTensor("rope_freqs.weight", factors.shape, lambda: factors))
-    return planned
+        tensors.insert(0, PlannedTensor("rope_freqs.weight", factors.shape, lambda: factors))
+    return tensors
 
 
-def _planned(checkpoint: Checkpoint, source: str, architecture: Architecture, config: Any) -> PlannedTensor:
+def _plan_tensor(checkpoint: Checkpoint, source: str, architecture: Architecture, config: Any) -> PlannedTensor:
     shape = checkpoint.shapes[source]
     if architecture.conv1d and source.endswith(_CONV1D_WEIGHTS):
         shape = shape[::-1]
     name = gguf_name(architecture, config, source)
-    return PlannedTensor(name, shape, lambda: rearranged(checkpoint.read(source), source, architecture, config))
+    return PlannedTensor(name, shape, lambda: rearrange(checkpoint.read(source), source, architecture, config))
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

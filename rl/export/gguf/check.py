@@ -79,16 +79,16 @@ def self_check(gguf_path: Path, model_dir: Path, level: str) -> dict[str, Any]:
     tokenizer = AutoTokenizer.from_pretrained(model_dir)
     probe = _probe(tokenizer, model_dir)
     with tempfile.TemporaryDirectory() as folder:
-        wanted = LogitsWanted(probe.tokens, probe.first, Path(folder) / "logits.f32")
-        answer = ask(gguf_path, texts=[PROBE_TEXT, probe.text], chat=probe.chat, logits=wanted)
-        made = numpy.fromfile(wanted.file, numpy.float32).reshape(-1, answer.vocabulary)
+        request = LogitsWanted(probe.tokens, probe.first, Path(folder) / "logits.f32")
+        answer = ask(gguf_path, texts=[PROBE_TEXT, probe.text], chat=probe.chat, logits=request)
+        logits = numpy.fromfile(request.file, numpy.float32).reshape(-1, answer.vocabulary)
     _check_tokens(answer, probe, tokenizer, gguf_path.name)
     reference = _reference(model_dir, probe)
     return {
         "tokens_equal": len(probe.probe_tokens) + len(probe.chat_tokens),
         "chat_template": "equal" if tokenizer.chat_template else "none",
-        "positions": len(made),
-        **_compare(reference, made, _MOST_LOST[level], probe.tokens[probe.first :], tokenizer, level),
+        "positions": len(logits),
+        **_compare(reference, logits, _MOST_LOST[level], probe.tokens[probe.first :], tokenizer, level),
     }
 
 
@@ -107,22 +107,22 @@ def _probe(tokenizer: Any, model_dir: Path) -> _Probe:
 
 def _check_tokens(answer: LlamaAnswer, probe: _Probe, tokenizer: Any, name: str) -> None:
     expected = [probe.probe_tokens, tokenizer(probe.text, add_special_tokens=False)["input_ids"]]
-    for made, right in zip(answer.tokens, expected, strict=True):
-        _same(made, right, tokenizer, f"llama.cpp splits text differently from the model's tokenizer in {name}")
+    for tokens, right in zip(answer.tokens, expected, strict=True):
+        _same(tokens, right, tokenizer, f"llama.cpp splits text differently from the model's tokenizer in {name}")
     if answer.rendered is None:
         raise ExportFailed(f"llama.cpp cannot render the model's chat template in {name}; export merged instead")
     what = f"llama.cpp does not turn a chat into the tokens that the model was trained on in {name}"
     _same(answer.chat_tokens, probe.chat_tokens, tokenizer, what)
 
 
-def _same(made: list[int], right: list[int], tokenizer: Any, what: str) -> None:
-    for number, (ours, theirs) in enumerate(zip_longest(made, right)):
+def _same(tokens: list[int], right: list[int], tokenizer: Any, what: str) -> None:
+    for number, (ours, theirs) in enumerate(zip_longest(tokens, right)):
         if ours != theirs:
-            told = [_told(token, tokenizer) for token in (ours, theirs)]
-            raise ExportFailed(f"{what}: token {number} is {told[0]} instead of {told[1]}; export merged instead")
+            texts = [_describe_token(token, tokenizer) for token in (ours, theirs)]
+            raise ExportFailed(f"{what}: token {number} is {texts[0]} instead of {texts[1]}; export merged instead")
 
 
-def _told(token: int | None, tokenizer: Any) -> str:
+def _describe_token(token: int | None, tokenizer: Any) -> str:
     return "missing" if token is None else f"{token} {tokenizer.decode([token])!r}"
 
 
@@ -135,17 +135,17 @@ def _reference(model_dir: Path, probe: _Probe) -> torch.Tensor:
         model = AutoModelForCausalLM.from_pretrained(
             model_dir, dtype=torch.float32, device_map="auto", max_memory={"cpu": RESIDENT}, offload_folder=folder
         ).eval()
-        kept = len(probe.tokens) - probe.first
-        logits: torch.Tensor = model(input_ids=torch.tensor([probe.tokens]), logits_to_keep=kept).logits[0]
+        count = len(probe.tokens) - probe.first
+        logits: torch.Tensor = model(input_ids=torch.tensor([probe.tokens]), logits_to_keep=count).logits[0]
     return logits
 
 
 def _compare(
-    reference: torch.Tensor, made: numpy.ndarray, most_lost: float, tokens: list[int], tokenizer: Any, level: str
+    reference: torch.Tensor, logits: numpy.ndarray, most_lost: float, tokens: list[int], tokenizer: Any, level: str
 ) -> dict[str, Any]:
-    """``reference`` and ``made``: (positions, vocabulary). Divergence is Kullback-Leibler, of the file from the model."""
+    """``reference`` and ``logits``: (positions, vocabulary). Divergence is Kullback-Leibler, of the file from the model."""
     kl, knows, same, apart = [], [], [], []
-    for right, ours in zip(reference, torch.from_numpy(made), strict=True):
+    for right, ours in zip(reference, torch.from_numpy(logits), strict=True):
         p, q = right.double().log_softmax(-1), ours.double().log_softmax(-1)
         best = p.topk(3).indices
         kl.append(float((p.exp() * (p - q)).sum()))
@@ -154,12 +154,12 @@ def _compare(
         apart.append(float((p[best] - q[best]).abs().max()))
     limit = most_lost * sum(knows) / len(knows)
     mean = sum(kl) / len(kl)
-    if not mean <= limit:  # nor for logits that are no numbers
-        place = next(number for number, one in enumerate(kl) if not one <= limit)
-        after = tokenizer.decode(tokens[: place + 1])[-40:]
+    if not mean <= limit:  # nor for logits that are not numbers
+        position = next(number for number, divergence in enumerate(kl) if not divergence <= limit)
+        after = tokenizer.decode(tokens[: position + 1])[-40:]
         raise ExportFailed(
             f"the {level} file does not behave like the model: its predictions diverge by {mean:.3g} (at most {limit:.3g} "
-            f"is rounding), first after {after!r}, where log-probabilities are up to {apart[place]:.3g} apart"
+            f"is rounding), first after {after!r}, where log-probabilities are up to {apart[position]:.3g} apart"
         )
     return {
         "mean_kl": float(f"{mean:.3g}"),

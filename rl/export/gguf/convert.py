@@ -98,7 +98,7 @@ def _write_tensors(
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_ti_data_to_file()
-    for done, tensor in enumerate(tensors, start=1):
+    for number, tensor in enumerate(tensors, start=1):
         writer.write_tensor_data(quantize(tensor.load(), kinds[tensor.name]))
-        report("step", {"step": done, "total_steps": len(tensors), "metrics": {}})
+        report("step", {"step": number, "total_steps": len(tensors), "metrics": {}})
     writer.flush()

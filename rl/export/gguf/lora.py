@@ -13,7 +13,7 @@ from rl.base.errors import ExportFailed
 from rl.base.export_records import ExportJob, ExportResult
 from rl.base.records import Report, silent
 from rl.base.slugs import check_slug
-from rl.export.gguf.architectures import Architecture, find_architecture, gguf_name, reordered_rows
+from rl.export.gguf.architectures import Architecture, find_architecture, gguf_name, reorder_rows
 from rl.export.gguf.convert import convert
 from rl.export.gguf.lora_check import check_in_llama_cpp
 from rl.export.gguf.weights import Array
@@ -64,7 +64,7 @@ def convert_adapter(adapter: Adapter, destination: Path, config: Any, architectu
         for update in adapter.updates.values():
             target = gguf_name(architecture, config, update.weight)
             for side in "AB":
-                values = _converted(adapter, update, side, architecture, config)
+                values = _convert_matrix(adapter, update, side, architecture, config)
                 writer.add_tensor(f"{target}.lora_{side.lower()}", values)
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
@@ -83,14 +83,14 @@ def _write_metadata(writer: gguf.GGUFWriter, alpha: float, name: str) -> None:
     writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
 
 
-def _converted(adapter: Adapter, update: Update, side: str, architecture: Architecture, config: Any) -> Any:
+def _convert_matrix(adapter: Adapter, update: Update, side: str, architecture: Architecture, config: Any) -> Any:
     """A stays; B takes the row order of its layer, and what the update's scale is beyond llama.cpp's own ``alpha / r``.
 
     Layers stored as (in, out) need no transposition: PEFT keeps A as (r, in) and B as (out, r) for them too.
     """
     values = adapter.weights.read(adapter.key(update, side))
     if side == "B":
-        values = reordered_rows(values, update.weight, architecture, config)
+        values = reorder_rows(values, update.weight, architecture, config)
         values = values * np.float32(update.scale / (adapter.config["lora_alpha"] / values.shape[1]))
     return _as_f16(values, adapter.key(update, side))
 

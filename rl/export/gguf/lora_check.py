@@ -37,22 +37,22 @@ def check_in_llama_cpp(adapter_file: Path, base_file: Path, base_dir: Path, adap
     """
     tokens = _tokens(base_dir)
     with tempfile.TemporaryDirectory() as folder:
-        wanted = LogitsWanted(tokens, max(0, len(tokens) - _POSITIONS), Path(folder) / "logits.f32")
-        answer = ask(base_file, adapter=adapter_file, logits=wanted)
-        made = torch.from_numpy(np.fromfile(wanted.file, np.float32).reshape(-1, answer.vocabulary))
-    right, bare = _reference(base_dir, adapter_dir, tokens, wanted.first)
-    own, theirs = _divergence(right, made), _divergence(right, bare)
-    limit = max(_ROUNDED * _divergence(right, torch.zeros_like(right)), _MOST_OF_EFFECT * theirs)
-    if not own <= limit:  # nor for logits that are no numbers
+        request = LogitsWanted(tokens, max(0, len(tokens) - _POSITIONS), Path(folder) / "logits.f32")
+        answer = ask(base_file, adapter=adapter_file, logits=request)
+        logits = torch.from_numpy(np.fromfile(request.file, np.float32).reshape(-1, answer.vocabulary))
+    right, bare = _reference(base_dir, adapter_dir, tokens, request.first)
+    divergence, effect = _divergence(right, logits), _divergence(right, bare)
+    limit = max(_ROUNDED * _divergence(right, torch.zeros_like(right)), _MOST_OF_EFFECT * effect)
+    if not divergence <= limit:  # nor for logits that are not numbers
         raise ExportFailed(
-            f"the GGUF adapter does not behave like the adapter: predictions diverge by {own:.3g} (at most {limit:.3g} is "
-            f"rounding), while the adapter itself makes {theirs:.3g} of difference"
+            f"the GGUF adapter does not behave like the adapter: predictions diverge by {divergence:.3g} (at most "
+            f"{limit:.3g} is rounding), while the adapter itself makes {effect:.3g} of difference"
         )
-    same = (right.argmax(-1) == made.argmax(-1)).double().mean()
+    same = (right.argmax(-1) == logits.argmax(-1)).double().mean()
     return {
-        "positions": len(made),
-        "mean_kl": float(f"{own:.3g}"),
-        "adapter_kl": float(f"{theirs:.3g}"),
+        "positions": len(logits),
+        "mean_kl": float(f"{divergence:.3g}"),
+        "adapter_kl": float(f"{effect:.3g}"),
         "top1_agreement": round(float(same), 4),
     }
 
@@ -60,8 +60,8 @@ def check_in_llama_cpp(adapter_file: Path, base_file: Path, base_dir: Path, adap
 def _tokens(base_dir: Path) -> list[int]:
     tokenizer = load_tokenizer(str(base_dir), None)
     text = render_chat(tokenizer, _CHAT) if tokenizer.chat_template else _CHAT[0]["content"]
-    made: list[int] = tokenizer(text, add_special_tokens=not tokenizer.chat_template)["input_ids"]
-    return made[: load_config(str(base_dir)).max_position_embeddings]
+    tokens: list[int] = tokenizer(text, add_special_tokens=not tokenizer.chat_template)["input_ids"]
+    return tokens[: load_config(str(base_dir)).max_position_embeddings]
 
 
 @torch.inference_mode()

@@ -23,7 +23,7 @@ from rl.export.llama_cpp.tools import PROGRAM, VARIABLE, convert_script, quantiz
 class Making:
     level: str
     exact_level: str
-    """Of the file in between, where one is needed: rounds nothing that the merged model holds."""
+    """Level of the file in between, where one is needed: rounds nothing that the merged model holds."""
     script: Path | None
     """None for our own converter."""
     program: str | None

@@ -35,10 +35,10 @@ def quantize(values: Array, kind: Type) -> NDArray[Any]:
     """The tensor in the bytes of ``kind``. Raises ExportFailed when a weight is beyond the range of float16."""
     if kind in _PLAIN:
         with np.errstate(over="ignore"):
-            made: NDArray[Any] = gguf.quants.quantize(values, kind)
-        if kind is Type.F16 and not np.isfinite(made).all():
+            packed: NDArray[Any] = gguf.quants.quantize(values, kind)
+        if kind is Type.F16 and not np.isfinite(packed).all():
             raise ExportFailed("a weight is beyond the range of float16: export bf16 or f32 instead")
-        return made
+        return packed
     return _quantize_rows(values, kind)
 
 
@@ -70,9 +70,9 @@ def k_quant_library() -> KQuants:
 def _find() -> tuple[str, Path]:
     """llama-cpp-python ships llama.cpp's own libraries; xllamacpp has everything in its extension."""
     for package, pattern in _LIBRARIES.items():
-        found = importlib.util.find_spec(package)
-        for place in found.submodule_search_locations or () if found else ():
-            if libraries := [path for path in sorted(Path(place).glob(pattern)) if path.suffix in _BINARY]:
+        spec = importlib.util.find_spec(package)
+        for folder in spec.submodule_search_locations or () if spec else ():
+            if libraries := [path for path in sorted(Path(folder).glob(pattern)) if path.suffix in _BINARY]:
                 return package, libraries[0]
     if importlib.util.find_spec("xllamacpp"):
         raise ExportFailed(f"the package xllamacpp has no compiled extension; re{_HOW_TO_INSTALL}")
@@ -93,19 +93,19 @@ def _quantize_rows(values: Array, kind: Type) -> NDArray[np.uint8]:
     library.ggml_quantize_init(kind)
     source = np.ascontiguousarray(values, dtype=np.float32).reshape(-1, values.shape[-1])
     rows, width = source.shape
-    made = np.empty((rows, gguf.quant_shape_to_byte_shape(source.shape, kind)[-1]), dtype=np.uint8)
+    packed = np.empty((rows, gguf.quant_shape_to_byte_shape(source.shape, kind)[-1]), dtype=np.uint8)
 
     def quantize_part(bounds: tuple[int, int]) -> int:
         first, last = bounds
         return int(
             library.ggml_quantize_chunk(
-                kind, source.ctypes.data, made.ctypes.data, first * width, last - first, width, None
+                kind, source.ctypes.data, packed.ctypes.data, first * width, last - first, width, None
             )
         )
 
     edges = np.linspace(0, rows, min(torch.get_num_threads(), rows) + 1, dtype=int).tolist()
     with ThreadPoolExecutor(len(edges) - 1) as pool:
         written = sum(pool.map(quantize_part, zip(edges[:-1], edges[1:], strict=True)))
-    if written != made.nbytes:
-        raise ExportFailed(f"quantising to {kind.name} wrote {written} bytes instead of {made.nbytes}")
-    return made.reshape(*values.shape[:-1], -1)
+    if written != packed.nbytes:
+        raise ExportFailed(f"quantising to {kind.name} wrote {written} bytes instead of {packed.nbytes}")
+    return packed.reshape(*values.shape[:-1], -1)

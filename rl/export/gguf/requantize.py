@@ -39,9 +39,9 @@ def requantize(source: Path, destination: Path, level: str, report: Report) -> d
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_ti_data_to_file()
-        for done, tensor in enumerate(reader.tensors, start=1):
+        for number, tensor in enumerate(reader.tensors, start=1):
             writer.write_tensor_data(quantize(_read(source, tensor), kinds[tensor.name]))
-            report("step", {"step": done, "total_steps": len(reader.tensors), "metrics": {}})
+            report("step", {"step": number, "total_steps": len(reader.tensors), "metrics": {}})
         writer.flush()
     finally:
         writer.close()
@@ -49,11 +49,11 @@ def requantize(source: Path, destination: Path, level: str, report: Report) -> d
 
 
 def tensor_types(path: Path) -> dict[str, int]:
-    """How many tensors of the file have which type. Raises ExportFailed for a file that is no GGUF."""
+    """How many tensors of the file have which type. Raises ExportFailed for a file that is not GGUF."""
     try:
         return dict(Counter(tensor.tensor_type.name for tensor in gguf.GGUFReader(path).tensors))
     except (ValueError, IndexError, KeyError, UnicodeDecodeError) as error:
-        raise ExportFailed(f"what was made is no GGUF file: {str(error).splitlines()[0]}") from error
+        raise ExportFailed(f"what was made is not a GGUF file: {str(error).splitlines()[0]}") from error
 
 
 def _mixture(reader: gguf.GGUFReader, level: str) -> Mixture:
@@ -91,13 +91,13 @@ def _read(source: Path, tensor: gguf.ReaderTensor) -> Array:
 
 
 def _copy_fields(reader: gguf.GGUFReader, writer: gguf.GGUFWriter, mixture: Mixture) -> None:
-    for name, found in reader.fields.items():
+    for name, field in reader.fields.items():
         if not name.startswith(_OWN):
-            writer.add_key_value(name, found.contents(), found.types[0], found.types[-1])
+            writer.add_key_value(name, field.contents(), field.types[0], field.types[-1])
     writer.add_file_type(mixture.file_type)
     writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
 
 
 def _value(reader: gguf.GGUFReader, name: str, missing: Any) -> Any:
-    found = reader.get_field(name)
-    return missing if found is None else found.contents()
+    field = reader.get_field(name)
+    return missing if field is None else field.contents()

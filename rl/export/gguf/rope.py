@@ -63,5 +63,5 @@ def _parameters(config: Any) -> dict[str, Any]:
 
     Where there are two, for windowed layers and for the others, they are the others'.
     """
-    found = getattr(config, "rope_parameters", None) or {}
-    return {"rope_type": "default", **found.get("full_attention", found)}
+    parameters = getattr(config, "rope_parameters", None) or {}
+    return {"rope_type": "default", **parameters.get("full_attention", parameters)}

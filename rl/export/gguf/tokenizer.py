@@ -105,7 +105,7 @@ def _is_whole(parts: dict[str, Any]) -> bool:
         all(isinstance(step["type"], str) for step in steps)
         and all(isinstance(text, str) and isinstance(number, int) for text, number in model["vocab"].items())
         and all(isinstance(merge, (str, list)) for merge in model["merges"])
-        and all(isinstance(one["id"], int) and isinstance(one["content"], str) for one in parts["added_tokens"])
+        and all(isinstance(token["id"], int) and isinstance(token["content"], str) for token in parts["added_tokens"])
     )
 
 
@@ -129,8 +129,9 @@ def _check_sentencepiece(parts: dict[str, Any]) -> None:
             f"no GGUF export for a BPE tokenizer with the steps {', '.join(sorted(kinds)) or 'none'}; "
             "supported: byte-level, and SentencePiece-like with byte fallback"
         )
-    replaced = [(step["pattern"], step["content"]) for step in steps if step["type"] == "Replace"]
-    if any(one != ({"String": " "}, _SPACE) for one in replaced) or not (replaced or "Metaspace" in kinds):
+    replacements = [(step["pattern"], step["content"]) for step in steps if step["type"] == "Replace"]
+    others = [replacement for replacement in replacements if replacement != ({"String": " "}, _SPACE)]
+    if others or not (replacements or "Metaspace" in kinds):
         raise ExportFailed(
             f"llama.cpp does nothing to text but write spaces as {_SPACE}; this tokenizer does otherwise"
         )

@@ -33,7 +33,7 @@ _SMALLER_BLOCK = {
     Type.Q5_K: Type.Q5_1,
     Type.Q6_K: Type.Q8_0,
 }
-"""For rows whose width is no multiple of the 256 values in a k-quant block."""
+"""For rows whose width is not a multiple of the 256 values in a k-quant block."""
 _UNQUANTISED = ("_norm.weight", "position_embd.weight")
 _SMALL = (
     "ffn_gate_inp",
@@ -72,16 +72,16 @@ class Mixture:
     def type_of(self, name: str, shape: tuple[int, ...]) -> Type:
         if len(shape) < 2 or name.endswith(_UNQUANTISED):
             return Type.F32
-        return _fitting(self._wanted(name), shape[-1])
+        return _fitting(self._choose_type(name), shape[-1])
 
-    def _wanted(self, name: str) -> Type:
+    def _choose_type(self, name: str) -> Type:
         base = _BASE[self.level]
         if "_k" not in self.level:
             return base
         if name == self.output:
             return Type.Q6_K
-        found = _LAYER.match(name)
-        layer = int(found.group(1)) if found else 0
+        match = _LAYER.match(name)
+        layer = int(match.group(1)) if match else 0
         if name.endswith(("attn_v.weight", "attn_qkv.weight")):
             return self._value(base, layer)
         if name.endswith("ffn_down.weight"):

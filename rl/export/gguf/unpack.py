@@ -18,7 +18,7 @@ from rl.base.disk_space import shortage
 from rl.base.errors import ExportFailed, UsageError
 from rl.base.files import staged_directory, write_text
 from rl.base.records import Report
-from rl.export.gguf.architectures import gguf_name, restored
+from rl.export.gguf.architectures import gguf_name, restore
 from rl.export.gguf.unpacked_config import read_architecture, read_config
 from rl.export.gguf.unpacked_tokenizer import read_tokenizer
 from rl.lm.loading import errors_as, quiet
@@ -69,7 +69,7 @@ def _read_model(reader: gguf.GGUFReader, report: Report) -> PreTrainedModel:
             tensor = tensors.pop(gguf_name(architecture, config, source))
         except (KeyError, ExportFailed) as error:
             raise ValueError(f"it has no tensor for {source}") from error
-        values = restored(gguf.quants.dequantize(tensor.data, tensor.tensor_type), source, architecture, config)
+        values = restore(gguf.quants.dequantize(tensor.data, tensor.tensor_type), source, architecture, config)
         weights[source] = torch.from_numpy(np.require(values, requirements="W")).to(torch.bfloat16)
         report("step", {"step": done, "total_steps": len(sources), "metrics": {}})
     if tensors:

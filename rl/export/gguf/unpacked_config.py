@@ -33,7 +33,7 @@ _BY_NAME: Final[Mapping[str, tuple[str, Architecture]]] = {
 
 
 class Metadata:
-    """Of one file, by the part of the key behind the architecture's name."""
+    """The metadata of one file, by the part of the key behind the architecture's name."""
 
     def __init__(self, reader: gguf.GGUFReader) -> None:
         self._reader = reader

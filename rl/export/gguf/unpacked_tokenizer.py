@@ -42,19 +42,21 @@ def _build_byte_level(metadata: Metadata, file: Path) -> PreTrainedTokenizerFast
     require_known(f"tokenizer.ggml.pre of {file.name}", rule, PRE_TOKENIZERS)
     tokens = metadata.whole("tokenizer.ggml.tokens")
     kinds = metadata.whole("tokenizer.ggml.token_type") or [TokenType.NORMAL] * len(tokens)
-    used = {token: number for number, token in enumerate(tokens) if kinds[number] != TokenType.UNUSED}
+    ids_by_token = {token: number for number, token in enumerate(tokens) if kinds[number] != TokenType.UNUSED}
     parts = {
         "version": "1.0",
         "normalizer": {"type": "NFC"} if rule in _NORMALIZED else None,
         "pre_tokenizer": PRE_TOKENIZERS[rule],
         "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
         "added_tokens": [
-            _added(token, number, kinds[number]) for token, number in used.items() if kinds[number] in _ADDED
+            _added_token(token, number, kinds[number])
+            for token, number in ids_by_token.items()
+            if kinds[number] in _ADDED
         ],
-        "model": {"type": "BPE", "vocab": used, "merges": metadata.whole("tokenizer.ggml.merges")},
+        "model": {"type": "BPE", "vocab": ids_by_token, "merges": metadata.whole("tokenizer.ggml.merges")},
     }
-    ids = {name: metadata.whole(f"tokenizer.ggml.{key}_token_id") for name, key in SPECIAL_TOKENS.items()}
-    names = {f"{name}_token": tokens[number] for name, number in ids.items() if number is not None}
+    special_ids = {name: metadata.whole(f"tokenizer.ggml.{key}_token_id") for name, key in SPECIAL_TOKENS.items()}
+    names = {f"{name}_token": tokens[number] for name, number in special_ids.items() if number is not None}
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(json.dumps(parts)), **names)
     tokenizer.chat_template = metadata.whole("tokenizer.chat_template")
     if context := metadata.get("context_length"):
@@ -62,6 +64,6 @@ def _build_byte_level(metadata: Metadata, file: Path) -> PreTrainedTokenizerFast
     return tokenizer
 
 
-def _added(token: str, number: int, kind: int) -> dict[str, Any]:
+def _added_token(token: str, number: int, kind: int) -> dict[str, Any]:
     plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     return {"id": number, "content": token, **plain, "special": _ADDED[TokenType(kind)]}

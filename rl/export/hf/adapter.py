@@ -107,14 +107,14 @@ class Adapter:
 
     def _require_fit(self, expected: dict[str, Any]) -> None:
         """PEFT passes over weights that the model has no place for, and leaves random those that the file does not have."""
-        wanted = {name: tuple(weight.shape) for name, weight in expected.items()}
-        if not wanted:
+        shapes = {name: tuple(weight.shape) for name, weight in expected.items()}
+        if not shapes:
             raise ValueError("no layer of the model is meant by it")
-        if stray := sorted(wanted.keys() ^ self.weights.shapes.keys()):
+        if stray := sorted(shapes.keys() ^ self.weights.shapes.keys()):
             raise ValueError(f"{len(stray)} weights do not match, the first is {stray[0]}")
-        if odd := [name for name, shape in wanted.items() if self.weights.shapes[name] != shape]:
-            found = list(self.weights.shapes[odd[0]])
-            raise ValueError(f"{odd[0]} has the shape {found} instead of {list(wanted[odd[0]])}")
+        if odd := [name for name, shape in shapes.items() if self.weights.shapes[name] != shape]:
+            actual = list(self.weights.shapes[odd[0]])
+            raise ValueError(f"{odd[0]} has the shape {actual} instead of {list(shapes[odd[0]])}")
 
 
 def read_adapter_config(directory: Path) -> dict[str, Any]:

@@ -34,8 +34,8 @@ class BaseWeights:
         self.dtype = stored_dtype(config)
         self.checkpoint = Checkpoint(_directory(base_model))
         parameters = self.model.state_dict()
-        self.shapes = {name: tuple(parameters[name].shape) for name in parameters if name not in self._tied()}
-        self._source = {name: found for name in self.shapes if (found := self._stored_name(name))}
+        self.shapes = {name: tuple(parameters[name].shape) for name in parameters if name not in self._aliases()}
+        self._source = {name: stored for name in self.shapes if (stored := self._stored_name(name))}
         self.obstacle = self._find_obstacle(config)
         if not self.obstacle:
             self._check_shapes()
@@ -48,7 +48,7 @@ class BaseWeights:
         """As stored. Raises ExportFailed when a value is not finite."""
         return self.checkpoint.tensor(self._source[name])
 
-    def _tied(self) -> dict[str, str]:
+    def _aliases(self) -> dict[str, str]:
         """The parameters that are another one: transformers saves them once."""
         return dict(self.model.all_tied_weights_keys)
 
@@ -64,7 +64,7 @@ class BaseWeights:
             return "transformers arranges the weights of this architecture anew"
         if self.dtype != torch.float32 and self.model._keep_in_fp32_modules_strict:
             return "this architecture keeps some weights in float32"
-        if any(not self._equal(name, other) for name, other in self._tied().items()):
+        if any(not self._equal(name, other) for name, other in self._aliases().items()):
             return "its output matrix and its embeddings are said to be one, and are not"
         missing = [name for name in self.shapes if name not in self._source]
         if missing and (unknown := self._unknown()):
@@ -82,7 +82,7 @@ class BaseWeights:
 
     def _unknown(self) -> list[str]:
         ignored = [re.compile(pattern) for pattern in self.model._keys_to_ignore_on_load_unexpected or ()]
-        known = {*self._source.values(), *(self._stored_name(name) for name in self._tied())}
+        known = {*self._source.values(), *(self._stored_name(name) for name in self._aliases())}
         return [
             name
             for name in self.checkpoint.shapes
@@ -91,9 +91,9 @@ class BaseWeights:
 
     def _check_shapes(self) -> None:
         for name, stored in self._source.items():
-            if (found := self.checkpoint.shapes[stored]) != self.shapes[name]:
+            if (shape := self.checkpoint.shapes[stored]) != self.shapes[name]:
                 raise ExportFailed(
-                    f"the weight {stored} of {describe_base(self.base_model)} has the shape {list(found)}, "
+                    f"the weight {stored} of {describe_base(self.base_model)} has the shape {list(shape)}, "
                     f"but its configuration says {list(self.shapes[name])}"
                 )
 

@@ -87,7 +87,7 @@ def _generation_config(base_model: str) -> GenerationConfig:
     source = check_model_path(base_model)
     with errors_as(ExportFailed, f"cannot read the generation config of {base_model}"):
         try:
-            found: GenerationConfig = GenerationConfig.from_pretrained(source)
+            config: GenerationConfig = GenerationConfig.from_pretrained(source)
         except OSError:
-            found = GenerationConfig.from_pretrained(source, config_file_name=MODEL_CONFIG, _from_model_config=True)
-    return found
+            config = GenerationConfig.from_pretrained(source, config_file_name=MODEL_CONFIG, _from_model_config=True)
+    return config

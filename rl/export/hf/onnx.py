@@ -108,16 +108,16 @@ class _Logits(torch.nn.Module):
 
 
 def check(model: Any, path: Path) -> dict[str, Any]:
-    """The largest difference of a logit between onnxruntime and transformers. Raises ExportFailed when it is no rounding."""
+    """The largest difference of a logit between onnxruntime and transformers. Raises ExportFailed beyond rounding."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3
-    with _told("load"):
+    with _explain_failure("load"):
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     largest = 0.0
     for shape in _SHAPES:
         difference, limit = _difference(model, session, _inputs(model.config.vocab_size, *shape))
-        if not difference <= limit:  # nor for logits that are no numbers
+        if not difference <= limit:  # nor for logits that are not numbers
             raise ExportFailed(
                 f"the ONNX model does not behave like the model: for {shape[0]} x {shape[1]} tokens a logit differs by "
                 f"{difference:.3g}, at most {limit:.3g} is rounding; export merged instead"
@@ -127,13 +127,13 @@ def check(model: Any, path: Path) -> dict[str, Any]:
 
 
 def _difference(model: Any, session: Any, inputs: dict[str, torch.Tensor]) -> tuple[float, float]:
-    """Of a logit after any token that is no padding, and what is allowed."""
+    """The largest of a logit after any token that is not padding, and what is allowed."""
     with torch.inference_mode():
         right = model(**inputs).logits.numpy()
-    with _told("run"):
-        made = session.run(["logits"], {name: values.numpy() for name, values in inputs.items()})[0]
-    there = inputs["attention_mask"].numpy() > 0
-    return float(numpy.abs(made - right)[there].max()), _ROOM * float(numpy.abs(right[there]).max())
+    with _explain_failure("run"):
+        logits = session.run(["logits"], {name: values.numpy() for name, values in inputs.items()})[0]
+    mask = inputs["attention_mask"].numpy() > 0
+    return float(numpy.abs(logits - right)[mask].max()), _ROOM * float(numpy.abs(right[mask]).max())
 
 
 def _inputs(vocabulary: int, sequences: int, tokens: int) -> dict[str, torch.Tensor]:
@@ -146,7 +146,7 @@ def _inputs(vocabulary: int, sequences: int, tokens: int) -> dict[str, torch.Ten
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
+def _explain_failure(what: str) -> Iterator[None]:
     """onnxruntime's exceptions have nothing but Exception in common."""
     try:
         yield

@@ -29,25 +29,25 @@ def write_shards(
     ``read`` is called once for each name. Raises OSError when the disk refuses.
     """
     with torch.device("meta"):
-        planned = {name: torch.empty(shape, dtype=dtype) for name, shape in shapes.items()}
-    split = split_torch_state_dict_into_shards(planned, max_shard_size=largest)
+        tensors = {name: torch.empty(shape, dtype=dtype) for name, shape in shapes.items()}
+    split = split_torch_state_dict_into_shards(tensors, max_shard_size=largest)
     for file, names in split.filename_to_tensors.items():
         with (directory / file).open("wb") as handle:
-            _write(handle, {name: planned[name] for name in names}, dtype, read)
+            _write(handle, {name: tensors[name] for name in names}, dtype, read)
     if split.is_sharded:
-        count = sum(tensor.numel() for tensor in planned.values())
+        count = sum(tensor.numel() for tensor in tensors.values())
         index = {"metadata": {"total_parameters": count, **split.metadata}, "weight_map": split.tensor_to_filename}
         text = json.dumps(index, indent=2, sort_keys=True) + "\n"
         (directory / INDEX).write_text(text, encoding="utf-8")
 
 
 def _write(
-    handle: BinaryIO, planned: dict[str, torch.Tensor], dtype: torch.dtype, read: Callable[[str], torch.Tensor]
+    handle: BinaryIO, tensors: dict[str, torch.Tensor], dtype: torch.dtype, read: Callable[[str], torch.Tensor]
 ) -> None:
-    header = _header(planned, dtype)
+    header = _header(tensors, dtype)
     handle.write(len(header).to_bytes(8, "little"))
     handle.write(header)
-    for name, plan in planned.items():
+    for name, plan in tensors.items():
         values = read(name)
         if values.dtype != dtype or values.shape != plan.shape:
             raise ValueError(
@@ -56,10 +56,10 @@ def _write(
         handle.write(values.contiguous().reshape(-1).view(torch.uint8).numpy().data)
 
 
-def _header(planned: dict[str, torch.Tensor], dtype: torch.dtype) -> bytes:
+def _header(tensors: dict[str, torch.Tensor], dtype: torch.dtype) -> bytes:
     entries: dict[str, object] = {"__metadata__": {"format": "pt"}}
     end = 0
-    for name, plan in planned.items():
+    for name, plan in tensors.items():
         start, end = end, end + plan.nbytes
         entries[name] = {"dtype": _NAMES[dtype], "shape": list(plan.shape), "data_offsets": [start, end]}
     text = json.dumps(entries, separators=(",", ":")).encode()

@@ -150,8 +150,8 @@ _SIGNATURES = ((c.c_void_p, _POINTERS), (c.c_int32, _NUMBERS), (c.c_bool, _TRUTH
 
 def open_library() -> Any:
     """Raises RuntimeError for a build of xllamacpp that keeps these functions to itself or has other structures."""
-    found = importlib.util.find_spec("xllamacpp")
-    folders = list(found.submodule_search_locations or []) if found else []
+    spec = importlib.util.find_spec("xllamacpp")
+    folders = list(spec.submodule_search_locations or []) if spec else []
     files = sorted(file for folder in folders for file in Path(folder).glob("xllamacpp*.so"))
     if not files:
         raise RuntimeError("this build of xllamacpp has no library that can be opened; measure on Linux or macOS")
@@ -179,11 +179,12 @@ def _log_errors(level: int, text: bytes, _: object) -> None:
 def _defaults(library: Any, name: str, kind: type[c.Structure], expected: dict[str, Any]) -> Any:
     function = getattr(library, name)
     function.restype, function.argtypes = kind, []
-    made = function()
-    other = [f"{field} {getattr(made, field)!r}" for field, value in expected.items() if getattr(made, field) != value]
+    defaults = function()
+    actual = {field: getattr(defaults, field) for field in expected}
+    other = [f"{field} {value!r}" for field, value in actual.items() if value != expected[field]]
     if other:
         raise RuntimeError(f"this version of xllamacpp has other defaults than known here: {', '.join(other)}")
-    return made
+    return defaults
 
 
 class Reader:
@@ -206,28 +207,28 @@ class Reader:
 
     def _model(self, path: str) -> Any:
         """Mapped into memory as it is, not rearranged for speed: the file may be larger than half of the memory."""
-        wanted = _defaults(self.library, "llama_model_default_params", _ModelParameters, _MODEL_DEFAULTS)
-        wanted.n_gpu_layers = 0
-        wanted.use_extra_bufts = False
-        self.model = self.library.llama_model_load_from_file(os.fsencode(path), wanted)
+        parameters = _defaults(self.library, "llama_model_default_params", _ModelParameters, _MODEL_DEFAULTS)
+        parameters.n_gpu_layers = 0
+        parameters.use_extra_bufts = False
+        self.model = self.library.llama_model_load_from_file(os.fsencode(path), parameters)
         if not self.model:
             raise RuntimeError("the model cannot be loaded")
         return self.model
 
     def _context(self, model: Any, tokens: int, threads: int) -> Any:
-        wanted = _defaults(self.library, "llama_context_default_params", _ContextParameters, _CONTEXT_DEFAULTS)
-        wanted.n_ctx, wanted.n_batch, wanted.n_ubatch = max(tokens, BATCH), BATCH, BATCH
-        wanted.n_outputs_max_per_seq = 0
-        wanted.n_threads = wanted.n_threads_batch = threads
-        wanted.flash_attn_type = _NO_FLASH_ATTENTION
-        wanted.type_k = wanted.type_v = _F32
-        made = self.library.llama_init_from_model(model, wanted)
-        if not made:
+        parameters = _defaults(self.library, "llama_context_default_params", _ContextParameters, _CONTEXT_DEFAULTS)
+        parameters.n_ctx, parameters.n_batch, parameters.n_ubatch = max(tokens, BATCH), BATCH, BATCH
+        parameters.n_outputs_max_per_seq = 0
+        parameters.n_threads = parameters.n_threads_batch = threads
+        parameters.flash_attn_type = _NO_FLASH_ATTENTION
+        parameters.type_k = parameters.type_v = _F32
+        context = self.library.llama_init_from_model(model, parameters)
+        if not context:
             raise RuntimeError(f"there is no room for a context of {tokens} tokens")
-        seen = (self.library.llama_n_threads(made), self.library.llama_n_threads_batch(made))
-        if self.library.llama_n_ctx(made) < tokens or seen != (threads, threads):
+        thread_counts = (self.library.llama_n_threads(context), self.library.llama_n_threads_batch(context))
+        if self.library.llama_n_ctx(context) < tokens or thread_counts != (threads, threads):
             raise RuntimeError("this version of xllamacpp reads the parameters of a context otherwise than known here")
-        return made
+        return context
 
     def _apply(self, path: str) -> None:
         adapter = self.library.llama_adapter_lora_init(self.model, os.fsencode(path))
@@ -252,28 +253,28 @@ class Reader:
 
     def _keep(self, tokens: Sequence[int]) -> int:
         """How many of the first tokens are in memory already; the others there are forgotten."""
-        kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self._known, tokens, strict=False)))
+        count = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self._known, tokens, strict=False)))
         self._known = []
-        if kept and self.library.llama_memory_seq_rm(self.memory, 0, kept, -1):
-            return kept
+        if count and self.library.llama_memory_seq_rm(self.memory, 0, count, -1):
+            return count
         self.library.llama_memory_clear(self.memory, True)
         return 0
 
     def _compute(self, tokens: Sequence[int], start: int, first: int) -> None:
         self.library.llama_batch_ext_clear(self.batch)
         for number, token in enumerate(tokens, start):
-            place = self.library.llama_batch_ext_add_token(self.batch, 0, token)
-            if place < 0 or not self.library.llama_batch_ext_set_pos(self.batch, place, c.c_int32(number)):
-                raise RuntimeError(f"llama.cpp refuses the token {token} at place {number}")
-            if number >= first and not self.library.llama_batch_ext_set_output_logits(self.batch, place, True):
-                raise RuntimeError(f"llama.cpp gives no logits at place {number}")
+            slot = self.library.llama_batch_ext_add_token(self.batch, 0, token)
+            if slot < 0 or not self.library.llama_batch_ext_set_pos(self.batch, slot, c.c_int32(number)):
+                raise RuntimeError(f"llama.cpp refuses the token {token} at position {number}")
+            if number >= first and not self.library.llama_batch_ext_set_output_logits(self.batch, slot, True):
+                raise RuntimeError(f"llama.cpp gives no logits at position {number}")
         if status := self.library.llama_process(self.context, _DECODE, self.batch):
             raise RuntimeError(f"llama.cpp could not compute {len(tokens)} tokens (status {status})")
 
-    def _row(self, place: int) -> numpy.ndarray:
-        row = self.library.llama_get_logits_ith(self.context, place)
+    def _row(self, slot: int) -> numpy.ndarray:
+        row = self.library.llama_get_logits_ith(self.context, slot)
         if not row:
-            raise RuntimeError(f"llama.cpp has no logits for place {place}")
+            raise RuntimeError(f"llama.cpp has no logits in slot {slot}")
         return numpy.ctypeslib.as_array(row, (self.vocabulary,))
 
 

@@ -48,7 +48,7 @@ def main() -> int:
                 answer_to.write(json.dumps(line) + "\n")
                 answer_to.flush()
         except (RuntimeError, MemoryError, urllib.error.HTTPError) as error:
-            sys.stderr.write(f"{_described(error)}\n")
+            sys.stderr.write(f"{_describe_error(error)}\n")
             return 1
     return 0
 
@@ -62,7 +62,7 @@ def _limit(file_bytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (room, room))
 
 
-def _described(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """The server says in the body what it did not like."""
     if not isinstance(error, urllib.error.HTTPError):
         return str(error) or type(error).__name__
@@ -103,8 +103,8 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
 
 def _write_logits(request: dict[str, Any]) -> int:
     """The width of the rows."""
-    wanted, reader = request["logits"], _reader(request)
-    reader.logits(wanted["tokens"], wanted["first"]).tofile(wanted["file"])
+    logits, reader = request["logits"], _reader(request)
+    reader.logits(logits["tokens"], logits["first"]).tofile(logits["file"])
     return reader.vocabulary
 
 
@@ -151,7 +151,7 @@ def _render(server: Any, key: str, chat: list[dict[str, str]] | str) -> str | No
     try:
         return str(_post(server, key, "/apply-template", {"messages": chat})["prompt"])
     except urllib.error.HTTPError as error:
-        sys.stderr.write(f"{_described(error)}\n")
+        sys.stderr.write(f"{_describe_error(error)}\n")
         return None
 
 

@@ -21,7 +21,7 @@ from rl.base.records import Report, silent
 _PROJECT = Path(__file__).resolve().parents[3]
 _BASE_SECONDS = 300.0
 _SLOWEST_BYTES_PER_SECOND = 5e6
-"""Of model file; far below what any usable machine reads and computes."""
+"""Bytes of the model file; far below what any usable machine reads and computes."""
 _CONTEXT_TOKENS = 512
 _LOGGED = re.compile(r"[\d.]+ [A-Z] ")
 _LOGGED_ERROR = re.compile(r"[\d.]+ E (?:\S+\s+)?\S+: (?P<text>.+)")
@@ -77,12 +77,12 @@ def token_log_probs(
         raise ExportFailed("the first token of an answer has a probability only after a prompt of at least one token")
     longest = max((len(prompt) + len(answer) for prompt, answer in sequences), default=0)
     request = {**_about(gguf, adapter), "context": longest, "scored": [list(pair) for pair in sequences]}
-    found: list[float] = []
+    log_probs: list[float] = []
     with closing(_lines(request, gguf)) as lines:
         for line in lines:
-            found.append(line)
-            report("step", {"step": len(found), "total_steps": len(sequences), "metrics": {}})
-    return found
+            log_probs.append(line)
+            report("step", {"step": len(log_probs), "total_steps": len(sequences), "metrics": {}})
+    return log_probs
 
 
 def ask(
@@ -148,10 +148,10 @@ def _lines(request: dict[str, Any], gguf_path: Path) -> Generator[Any]:
 @contextmanager
 def _child(request: dict[str, Any], log: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, "-m", "rl.export.llama_cpp.child"]
-    with tempfile.TemporaryFile() as asked:
-        asked.write(json.dumps(request).encode())
-        asked.seek(0)
-        with subprocess.Popen(command, stdin=asked, stdout=subprocess.PIPE, stderr=log, cwd=_PROJECT) as child:
+    with tempfile.TemporaryFile() as request_file:
+        request_file.write(json.dumps(request).encode())
+        request_file.seek(0)
+        with subprocess.Popen(command, stdin=request_file, stdout=subprocess.PIPE, stderr=log, cwd=_PROJECT) as child:
             try:
                 yield child
             finally:
@@ -188,6 +188,6 @@ class _Patience:
 def cause_in(log: str) -> str:
     """The first line of llama.cpp's log that is marked as an error (without time and function), else the last of others."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
-    errors = [found["text"] for line in lines if (found := _LOGGED_ERROR.match(line))]
-    chosen = errors[:1] or [line for line in lines if not _LOGGED.match(line)][-1:]
-    return f": {chosen[0][:300]}" if chosen else ""
+    errors = [match["text"] for line in lines if (match := _LOGGED_ERROR.match(line))]
+    causes = errors[:1] or [line for line in lines if not _LOGGED.match(line)][-1:]
+    return f": {causes[0][:300]}" if causes else ""

@@ -16,7 +16,7 @@ VARIABLE = "LLAMA_CPP_DIR"
 SCRIPT = "convert_hf_to_gguf.py"
 PROGRAM = "llama-quantize"
 _BINARIES = ("build/bin", "build/bin/Release", "bin")
-_KEPT = (
+_PASSED_ON = (
     "PATH",
     "HOME",
     "USERPROFILE",
@@ -37,12 +37,13 @@ _SLOWEST_BYTES_PER_SECOND = 1e6
 
 def checkout() -> Path | None:
     """Raises ExportFailed when the variable names no folder."""
-    named = os.environ.get(VARIABLE, "").strip()
-    if not named:
+    setting = os.environ.get(VARIABLE, "").strip()
+    if not setting:
         return None
-    folder = Path(named).expanduser()
+    folder = Path(setting).expanduser()
     if not folder.is_dir():
-        raise ExportFailed(f"{VARIABLE} is {named}, which is no folder: set it to a checkout of llama.cpp, or unset it")
+        what = f"{VARIABLE} is {setting}, which is not a folder"
+        raise ExportFailed(f"{what}: set it to a checkout of llama.cpp, or unset it")
     return folder.resolve()
 
 
@@ -59,8 +60,8 @@ def convert_script() -> Path | None:
 def quantize_program() -> str | None:
     """Its path: the one on PATH, else the one that was built in the checkout."""
     folder = checkout()
-    built = os.pathsep.join(str(folder / place) for place in _BINARIES) if folder else ""
-    return shutil.which(PROGRAM) or (shutil.which(PROGRAM, path=built) if built else None)
+    search_path = os.pathsep.join(str(folder / subfolder) for subfolder in _BINARIES) if folder else ""
+    return shutil.which(PROGRAM) or (shutil.which(PROGRAM, path=search_path) if search_path else None)
 
 
 def run_script(script: Path, model_dir: Path, destination: Path, level: str, name: str) -> None:
@@ -78,10 +79,10 @@ def run_program(program: str, source: Path, destination: Path, level: str, threa
 
 def _run(command: Sequence[str], what: str, destination: Path, input_bytes: int) -> None:
     seconds = _BASE_SECONDS + input_bytes / _SLOWEST_BYTES_PER_SECOND
-    environment = {name: os.environ[name] for name in _KEPT if name in os.environ} | {"HF_HUB_OFFLINE": "1"}
+    environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | {"HF_HUB_OFFLINE": "1"}
     with tempfile.TemporaryFile() as log:
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -97,6 +98,6 @@ def _run(command: Sequence[str], what: str, destination: Path, input_bytes: int)
             raise ExportFailed(f"cannot start {command[0]}: {error.strerror}") from error
         log.seek(0)
         lines = [line.strip() for line in log.read().decode("utf-8", "replace").splitlines() if line.strip()]
-    if done.returncode or not destination.is_file():
-        said = lines[-1][:300] if lines else "it said nothing"
-        raise ExportFailed(f"{what} failed ({done.returncode}): {said}")
+    if process.returncode or not destination.is_file():
+        message = lines[-1][:300] if lines else "it said nothing"
+        raise ExportFailed(f"{what} failed ({process.returncode}): {message}")

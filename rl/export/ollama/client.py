@@ -19,7 +19,7 @@ from rl.base.errors import ExportFailed
 _REMEDIES = {
     "no space left": "free space on the disk that holds Ollama's models (OLLAMA_MODELS), and try again",
     "digest mismatch": "the file changed or was damaged on its way; try again",
-    "unknown type": "the file is no GGUF model; export it again",
+    "unknown type": "the file is not a GGUF model; export it again",
 }
 _NUMBER = re.compile(r"\[Errno -?\d+\] ")
 
@@ -42,12 +42,12 @@ class Client(ollama.Client):
     def version(self) -> str:
         answer = self._client.get("/api/version")
         try:
-            found = answer.json()["version"]
+            version = answer.json()["version"]
         except (ValueError, KeyError, TypeError):
-            found = None
-        if answer.status_code != 200 or not isinstance(found, str):
+            version = None
+        if answer.status_code != 200 or not isinstance(version, str):
             raise _not_ollama(self.url, f"HTTP {answer.status_code} for /api/version")
-        return found
+        return version
 
     def has_blob(self, digest: str) -> bool:
         answer = self._client.head(f"/api/blobs/{digest}")
@@ -60,7 +60,7 @@ class Client(ollama.Client):
         self._request_raw("POST", f"/api/blobs/{digest}", content=pieces, headers=headers)
 
     @contextmanager
-    def asked(self, doing: str) -> Iterator[None]:
+    def explain_failures(self, doing: str) -> Iterator[None]:
         """Tells of all that the server and the network do as ExportFailed; ``doing``: what is refused if it is."""
         try:
             yield
@@ -68,7 +68,7 @@ class Client(ollama.Client):
             raise _refusal(doing, error) from error
         except (ConnectionError, httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise ExportFailed(
-                f"Ollama does not answer at {self.url} ({_described(error)}): start it with 'ollama serve', "
+                f"Ollama does not answer at {self.url} ({_describe_cause(error)}): start it with 'ollama serve', "
                 "or correct OLLAMA_URL"
             ) from error
         except httpx.TimeoutException:
@@ -77,9 +77,9 @@ class Client(ollama.Client):
             ) from None
         except httpx.HTTPError as error:
             raise ExportFailed(
-                f"the connection to Ollama at {self.url} broke off ({_described(error)}); see its log, and try again"
+                f"the connection to Ollama at {self.url} broke off ({_describe_cause(error)}); see its log, and try again"
             ) from error
-        except (ValueError, TypeError, AttributeError) as error:  # no JSON, or JSON of another shape
+        except (ValueError, TypeError, AttributeError) as error:  # not JSON, or JSON of another shape
             raise _not_ollama(self.url, f"it was asked {doing}") from error
 
     def _refuse_redirects(self, response: httpx.Response) -> None:
@@ -98,16 +98,16 @@ def _certificates() -> ssl.SSLContext:
 
 def _refusal(doing: str, error: ollama.ResponseError) -> ExportFailed:
     """The status is -1 for an error that came after the first line of a stream, which began with HTTP 200."""
-    said = " ".join(str(error.error).split())[:300] or f"HTTP {error.status_code}"
-    remedy = next((text for sign, text in _REMEDIES.items() if sign in said.lower()), "")
-    return ExportFailed(f"Ollama refused {doing}: {said}" + (f" ({remedy})" if remedy else ""))
+    message = " ".join(str(error.error).split())[:300] or f"HTTP {error.status_code}"
+    remedy = next((text for sign, text in _REMEDIES.items() if sign in message.lower()), "")
+    return ExportFailed(f"Ollama refused {doing}: {message}" + (f" ({remedy})" if remedy else ""))
 
 
 def _not_ollama(url: str, why: str) -> ExportFailed:
     return ExportFailed(f"what answers at {url} is not Ollama ({why}); correct OLLAMA_URL")
 
 
-def _described(error: BaseException) -> str:
+def _describe_cause(error: BaseException) -> str:
     """The official client words a refused connection in its own way, and keeps the cause in its context."""
     cause = error.__context__ if isinstance(error, ConnectionError) and error.__context__ else error
     return _NUMBER.sub("", str(cause)) or type(cause).__name__

@@ -43,7 +43,7 @@ class LoadedModel:
     name: str
     size_bytes: int
     gpu_bytes: int
-    """Of them, on the GPU."""
+    """How many of these bytes are on the GPU."""
     context_length: int
 
 
@@ -62,17 +62,17 @@ def full_name(name: str) -> str:
     return name if ":" in name else f"{name}:latest"
 
 
-def check_address(url: str, whose: str) -> str:
-    """Without a slash at its end. Raises UsageError for what is no plain http or https address, or holds a password."""
+def check_address(url: str, owner: str) -> str:
+    """Without a slash at its end. Raises UsageError for what is not a plain http or https address, or holds a password."""
     try:
         parts = urlsplit(url)
         usable = parts.port != 0 and bool(parts.hostname)
     except ValueError as error:
-        raise UsageError(f"{whose} address {url!r} is not usable: {error}") from None
+        raise UsageError(f"{owner} address {url!r} is not usable: {error}") from None
     if parts.username or parts.password:
-        raise UsageError(f"{whose} address is not usable: it holds a name or a password; write http://host:port")
+        raise UsageError(f"{owner} address is not usable: it holds a name or a password; write http://host:port")
     if parts.scheme not in ("http", "https") or not usable or parts.query or parts.fragment:
-        raise UsageError(f"{whose} address {url!r} is not usable: write http://host:port or https://host:port")
+        raise UsageError(f"{owner} address {url!r} is not usable: write http://host:port or https://host:port")
     return url.rstrip("/")
 
 
@@ -115,15 +115,15 @@ class OllamaDeployer:
                 f"{gguf} is not the file that was exported any more (its SHA-256 differs); export it again"
             )
         self._upload(gguf, f"sha256:{digest}", report)
-        wanted = {"template": template, "system": system, "parameters": dict(parameters or {})}
-        self._create(model_name, f"sha256:{digest}", {name: value for name, value in wanted.items() if value}, report)
+        settings = {"template": template, "system": system, "parameters": dict(parameters or {})}
+        self._create(model_name, f"sha256:{digest}", {name: value for name, value in settings.items() if value}, report)
 
     def running(self) -> list[LoadedModel]:
         with self._asking("to say what is in memory") as client:
             models = client.ps().models
         return [
-            LoadedModel(each.model or "", int(each.size or 0), int(each.size_vram or 0), each.context_length or 0)
-            for each in models
+            LoadedModel(model.model or "", int(model.size or 0), int(model.size_vram or 0), model.context_length or 0)
+            for model in models
         ]
 
     def list(self) -> list[StoredModel]:
@@ -131,8 +131,8 @@ class OllamaDeployer:
         with self._asking("to list its models") as client:
             models = client.list().models
         return [
-            StoredModel(each.model or "", int(each.size or 0), each.digest or "", _level(each.details))
-            for each in models
+            StoredModel(model.model or "", int(model.size or 0), model.digest or "", _level(model.details))
+            for model in models
         ]
 
     def show(self, name: str) -> dict[str, Any] | None:
@@ -167,7 +167,7 @@ class OllamaDeployer:
 
     @contextmanager
     def _asking(self, doing: str, seconds: float = 0.0) -> Iterator[Client]:
-        with leaf(CLIENT).Client(self.url, seconds or self.timeout) as client, client.asked(doing):
+        with leaf(CLIENT).Client(self.url, seconds or self.timeout) as client, client.explain_failures(doing):
             yield client
 
     def _upload(self, gguf: Path, digest: str, report: Report) -> None:
@@ -214,14 +214,14 @@ def _size(gguf: Path) -> int:
 
 def _chunks(gguf: Path, size: int, report: Report) -> Iterator[bytes]:
     """The file in pieces; steps are mebibytes. Reports each, so that a run that sends a large file still beats."""
-    done = 0
+    bytes_read = 0
     try:
         with gguf.open("rb") as handle:
             while chunk := handle.read(_CHUNK):
                 yield chunk
-                done += len(chunk)
-                report("step", {"step": -(-done // _CHUNK), "total_steps": -(-size // _CHUNK), "metrics": {}})
+                bytes_read += len(chunk)
+                report("step", {"step": -(-bytes_read // _CHUNK), "total_steps": -(-size // _CHUNK), "metrics": {}})
     except OSError as error:
         raise ExportFailed(f"{gguf} cannot be read: {error.strerror or error}") from error
-    if done != size:
+    if bytes_read != size:
         raise ExportFailed(f"{gguf} changed while it was being read; wait until nothing writes to it, and try again")

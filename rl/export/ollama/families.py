@@ -30,7 +30,7 @@ class Family:
     system: Around = ("", "")
     """Used where ``placement`` is own."""
     placement: Placement = "own"
-    """Of the system message: in a block of its own, at the head of the first or the last user message, nowhere."""
+    """Where the system message goes: in a block of its own, at the head of the first or the last user message, nowhere."""
     generation: str = ""
     """What makes the model answer."""
     default_system: str = ""
@@ -49,7 +49,7 @@ class Family:
     def without_system(self) -> Family:
         return replace(self, placement="none")
 
-    def fitted(self, plain: str, with_system: str, content: str) -> Family:
+    def fit_to(self, plain: str, with_system: str, content: str) -> Family:
         """With the texts that one template adds to system messages. Both texts are that of a one-question chat.
 
         Some put a date before the message (``content``), some bring a message for chats that have none.
@@ -121,7 +121,7 @@ def _literal(text: str) -> str:
     return _do(json.dumps(text, ensure_ascii=False)) if "{" in text else text
 
 
-def _headed(name: str, header: str, end: str) -> Family:
+def _family_with_headers(name: str, header: str, end: str) -> Family:
     """A family with the same block for every role; ``header`` has a place for the role."""
     before = {role: header.format(role=role) for role in ("system", "user", "assistant")}
     return Family(
@@ -146,8 +146,8 @@ _MISTRAL: Final[tuple[tuple[Around, Around, Placement, Around], ...]] = (
 )
 
 FAMILIES: Final[tuple[Family, ...]] = (
-    _headed("ChatML", "<|im_start|>{role}\n", "<|im_end|>\n"),
-    _headed("Llama 3", "<|start_header_id|>{role}<|end_header_id|>\n\n", "<|eot_id|>"),
+    _family_with_headers("ChatML", "<|im_start|>{role}\n", "<|im_end|>\n"),
+    _family_with_headers("Llama 3", "<|start_header_id|>{role}<|end_header_id|>\n\n", "<|eot_id|>"),
     *(
         Family(name="Mistral instruct", user=user, assistant=assistant, placement=placement, system=system)
         for user, assistant, placement, system in _MISTRAL

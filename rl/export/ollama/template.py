@@ -36,7 +36,7 @@ Render = Callable[[list[Message]], str]
 
 
 def family_of_file(gguf_file: Path) -> Family:
-    """Of the chat template that the file carries. Raises ExportFailed when it has none, or none that Ollama can have."""
+    """The family of the file's chat template. Raises ExportFailed when it has none, or none that Ollama can have."""
     try:
         reader = GGUFReader(gguf_file)
     except (OSError, ValueError, IndexError) as error:  # IndexError: the file ends too early
@@ -57,12 +57,12 @@ def find_family(jinja: str, *, bos: str, eos: str) -> Family:
     writes the date, the date that it falls back on is kept.
     """
     render = _renderer(jinja, bos, eos)
-    plain = [_rendered(render, chat) for chat in _PLAIN]
+    plain = [_render_chat(render, chat) for chat in _PLAIN]
     with_system = _with_system(render)
     for family in FAMILIES:
         candidates = [family.without_system()]
         if with_system is not None:
-            candidates.insert(0, family.fitted(plain[0], with_system[0], _SYSTEM))
+            candidates.insert(0, family.fit_to(plain[0], with_system[0], _SYSTEM))
         for candidate in candidates:
             if _writes(candidate, _PLAIN, plain) and _writes(candidate, _WITH_SYSTEM, with_system):
                 return candidate
@@ -88,7 +88,7 @@ def _with_system(render: Render) -> list[str] | None:
         return None
 
 
-def _rendered(render: Render, chat: list[Message]) -> str:
+def _render_chat(render: Render, chat: list[Message]) -> str:
     try:
         return render(chat)
     except Exception as error:  # a template is a program of its own

@@ -13,9 +13,9 @@ from rl.base.names import unknown_name
 from rl.base.records import Message
 from rl.environments.contract import Action, ToolRequest
 from rl.environments.dialects import DIALECTS, dialect
-from rl.environments.dialects.plain import guarded
+from rl.environments.dialects.hermes import read_action
+from rl.environments.dialects.plain import guard_result
 from rl.environments.dialects.thinking import without_thinking
-from rl.environments.markup import read_action
 from rl.lm.chat.library import LibraryReader, response_template
 from rl.lm.chat.styles import Native, Plain, Style
 from rl.lm.chat.template import TOOL, TOOL_NAME, ChatTemplate, TemplateRefused
@@ -97,7 +97,7 @@ class ChatFormat:
         the next turn."""
         # a turn that was cut off, or that ended as an answer does, gets the end of a call first
         is_ended = bool(last) and last[-1] in self._call_ends
-        hidden_text = self._tokens.hide(guarded(observation))
+        hidden_text = self._tokens.hide(guard_result(observation))
         return self._tokens.ids(
             self._way.turns.write_observation(hidden_text, self._called_tool(last), with_end=not is_ended)
         )

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from rl.environments.contract import ToolRequest
-from rl.environments.dialects.plain import described, observed
-from rl.environments.markup import write_calls
+from rl.environments.dialects.hermes import write_calls
+from rl.environments.dialects.plain import describe_tools, wrap_result
 from rl.lm.chat.template import Chat
 
 CALL_ID = "call00001"
@@ -47,7 +47,7 @@ class Plain:
     """The template needs to know nothing but users and assistants."""
 
     def prompt(self, chat: Chat, tools: Chat) -> tuple[Chat, Chat]:
-        about = described(tools)
+        about = describe_tools(tools)
         if not about:
             return chat, ()
         if chat and chat[0]["role"] == "system":
@@ -60,7 +60,7 @@ class Plain:
         return {"role": "assistant", "content": content}
 
     def observation(self, result: str, name: str) -> dict[str, Any]:
-        return {"role": "user", "content": observed(result)}
+        return {"role": "user", "content": wrap_result(result)}
 
 
 def _function(call: ToolRequest) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rl import sandbox
 from rl.base.errors import BadFile, SandboxUnavailable
 from rl.management.base import RatchetCommand
-from rl.sandbox.attacks import ATTACKS, Tried
+from rl.sandbox.attacks import ATTACKS, AttackResult
 from rl.sandbox.attacks.checking import try_all
 
 
@@ -51,7 +51,7 @@ class Command(RatchetCommand):
         if lost:
             raise CommandError(f"{lost} attacks were won: do not run untrusted code on this machine", returncode=1)
 
-    def _tried(self, backend: str) -> list[Tried]:
+    def _tried(self, backend: str) -> list[AttackResult]:
         self.report("stage", {"name": f"{len(ATTACKS)} attacks with {backend}"})
         return list(try_all(backend))
 
@@ -79,7 +79,7 @@ def _text(path: Path) -> str:
         raise BadFile(path, "is not UTF-8 text", f"byte {error.start}") from error
 
 
-def _table(tried: list[Tried]) -> Table:
+def _table(tried: list[AttackResult]) -> Table:
     table = Table("attack", "backend", "result", "what was seen")
     for each in tried:
         table.add_row(each.attack.name, each.backend, "held" if each.held else "LOST", each.evidence)

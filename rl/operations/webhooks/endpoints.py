@@ -17,7 +17,7 @@ from django.conf import settings
 from rl.base.errors import UsageError
 from rl.base.names import unknown_name
 from rl.base.slugs import VARIABLE, check_slug
-from rl.environments.config_file.document import Document, read_document, shown
+from rl.environments.config_file.document import Document, describe_value, read_document
 
 EVENTS: Final = ("run.finished", "version.judged", "deployment.changed", "experiment.decided")
 SECRET_BYTES: Final = (24, 64)
@@ -80,14 +80,14 @@ def _endpoint(document: Document, name: str) -> Endpoint:
 def _read(key: str, value: Any) -> Any:
     if key == "allow_private":
         if not isinstance(value, bool):
-            raise UsageError(f"allow_private must be true or false, not {shown(value)}")
+            raise UsageError(f"allow_private must be true or false, not {describe_value(value)}")
         return value
     if key in ("events", "agents"):
         if not isinstance(value, list) or not value or not all(isinstance(name, str) for name in value):
-            raise UsageError(f"{key} must be a list of names, such as [{EVENTS[0]}], not {shown(value)}")
+            raise UsageError(f"{key} must be a list of names, such as [{EVENTS[0]}], not {describe_value(value)}")
         return tuple(value)
     if not isinstance(value, str) or not value:
-        raise UsageError(f"{key} must be a text, not {shown(value)}")
+        raise UsageError(f"{key} must be a text, not {describe_value(value)}")
     return value
 
 

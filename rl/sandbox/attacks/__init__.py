@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from rl.sandbox.attacks import files, kernel, memory, network, processes, secrets
-from rl.sandbox.attacks.attack import Attack, Tried
+from rl.sandbox.attacks.attack import Attack, AttackResult
 
 AREAS: Final[dict[str, tuple[Attack, ...]]] = {
     "memory and processes": memory.ATTACKS,
@@ -20,4 +20,4 @@ AREAS: Final[dict[str, tuple[Attack, ...]]] = {
 }
 ATTACKS: Final = tuple(attack for area in AREAS.values() for attack in area)
 
-__all__ = ["AREAS", "ATTACKS", "Attack", "Tried"]
+__all__ = ["AREAS", "ATTACKS", "Attack", "AttackResult"]

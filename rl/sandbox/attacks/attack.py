@@ -59,7 +59,7 @@ class Attack:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class AttackResult:
     attack: Attack
     backend: str
     evidence: str

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from rl.base.errors import SandboxUnavailable
-from rl.sandbox.attacks import ATTACKS, Attack, Tried
+from rl.sandbox.attacks import ATTACKS, Attack, AttackResult
 from rl.sandbox.attacks.world import World
 from rl.sandbox.backends import run
 from rl.sandbox.contract import Result
@@ -17,15 +17,15 @@ _LATE_SECONDS: Final = 10.0
 """How much longer than its wall-clock limit a run may take on a busy machine."""
 
 
-def try_all(backend: str, attacks: Sequence[Attack] = ATTACKS) -> Iterator[Tried]:
+def try_all(backend: str, attacks: Sequence[Attack] = ATTACKS) -> Iterator[AttackResult]:
     """In the order given, two at a time."""
     with ThreadPoolExecutor(_THREADS) as pool:
-        yield from pool.map(lambda attack: Tried(attack, backend, "; ".join(evidence(attack, backend))), attacks)
+        yield from pool.map(lambda attack: AttackResult(attack, backend, "; ".join(evidence(attack, backend))), attacks)
 
 
 def evidence(attack: Attack, backend: str) -> list[str]:
     """What speaks against the box: what was won, seen from inside or outside, or that the program did not run."""
-    found: list[str] = []
+    findings: list[str] = []
     with World() as world:
         facts = world.facts(attack.language)
         for _ in range(attack.runs):
@@ -33,11 +33,11 @@ def evidence(attack: Attack, backend: str) -> list[str]:
                 result = run(attack.code(), attack.language, facts, attack.limits, backend=backend)
             except SandboxUnavailable as error:
                 return [f"the box broke: {error}"]
-            found += _seen(result, attack)
-        return found + world.damage()
+            findings += _inspect(result, attack)
+        return findings + world.damage()
 
 
-def _seen(result: Result, attack: Attack) -> Iterator[str]:
+def _inspect(result: Result, attack: Attack) -> Iterator[str]:
     if not result.stdout.startswith("ran"):
         yield f"the program did not run (exit {result.exit}): {result.stderr[-200:]}"
     yield from (line for line in result.stdout.splitlines() if line.startswith("WON"))

@@ -61,13 +61,13 @@ class World:
 
     def damage(self) -> list[str]:
         """What can be seen from outside, after the run."""
-        found = [f"{each.name} was changed" for each in self._files if not self._is_whole(each)]
+        findings = [f"{file.name} was changed" for file in self._files if not self._is_whole(file)]
         if self.victim.poll() is not None:
-            found.append("the victim was killed")
+            findings.append("the victim was killed")
         elif _state(self.victim.pid) in "Tt":
-            found.append("the victim was stopped or traced")
-        found += [f"{name} was reached" for name, listener in self._listeners() if _was_reached(listener)]
-        return found + [f"process {pid} is left" for pid in self._left()]
+            findings.append("the victim was stopped or traced")
+        findings += [f"{name} was reached" for name, listener in self._listeners() if _was_reached(listener)]
+        return findings + [f"process {pid} is left" for pid in self._find_leftovers()]
 
     def _make_files(self, stack: ExitStack) -> None:
         self.folder.chmod(_READABLE)
@@ -119,13 +119,13 @@ class World:
         user = str(UNPRIVILEGED_ID)
         return ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", "--", *sleep]
 
-    def _left(self) -> list[int]:
-        left = []
+    def _find_leftovers(self) -> list[int]:
+        pids = []
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 if self.cookie.encode() in (folder / "cmdline").read_bytes() and int(folder.name) != self.victim.pid:
-                    left.append(int(folder.name))
-        return left
+                    pids.append(int(folder.name))
+        return pids
 
 
 def _state(pid: int) -> str:

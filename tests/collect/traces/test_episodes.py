@@ -42,8 +42,8 @@ def test_an_episode_is_a_trace_with_its_turns(agent, run):
     assert (trace.tokens_in, trace.tokens_out, trace.llm_calls, trace.duration_ms) == (40, 27, 2, 1250)
     kept = trace.details["episode"]
     assert kept["turns"] == [
-        {"said": LOOKED.said, "calls": [0], "observation": "3\n"},
-        {"said": ANSWERED.said, "calls": [], "observation": ""},
+        {"said": LOOKED.text, "calls": [0], "observation": "3\n"},
+        {"said": ANSWERED.text, "calls": [], "observation": ""},
     ]
     assert (kept["reward"], kept["success"], kept["reason"]) == (1.0, True, "all 1 test passed")
     assert (kept["task"]["tests"], kept["info"], kept["environment"]) == (
@@ -99,8 +99,8 @@ def test_a_step_that_is_done_again_replaces_its_episodes(agent, run):
     store_episodes(agent, [trained(step=2, turns=(Turn("print(4)"),), success=False, reward=0.0)], run)
     found = run.episodes.order_by("step", "task_id").values_list("step", "task_id", "success", "trace__response")
     assert list(found) == [
-        (1, "sum", True, ANSWERED.said),
-        (2, "other", True, ANSWERED.said),
+        (1, "sum", True, ANSWERED.text),
+        (2, "other", True, ANSWERED.text),
         (2, "sum", False, "print(4)"),
     ]
     assert Trace.objects.count() == 3

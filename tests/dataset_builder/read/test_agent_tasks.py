@@ -73,5 +73,5 @@ def test_a_line_that_is_no_task_is_named(agent: Agent, folder: Path, split: str)
 
 
 def test_a_folder_that_is_not_there_is_told(agent: Agent, tmp_path: Path):
-    with pytest.raises(UsageError, match="nowhere is no folder"):
+    with pytest.raises(UsageError, match="nowhere is not a folder"):
         task_source(agent, SEARCH, str(tmp_path / "nowhere"))

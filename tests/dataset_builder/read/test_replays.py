@@ -94,7 +94,7 @@ def test_the_shortest_episode_that_solved_it_is_the_solution(agent):
     store_episodes(agent, [wrong(), trained(sample=1, turns=(LOOKED, LOOKED, ANSWERED)), trained(sample=2)])
     code = {"tool_name": "exec_code", "arguments": {"code": "print(3)"}}
     [[call], answer] = one_task(agent)["solution"]
-    assert ({name: call[name] for name in code}, answer) == (code, ANSWERED.said)
+    assert ({name: call[name] for name in code}, answer) == (code, ANSWERED.text)
     assert ReplayEnv().demonstration(one_task(agent))[0] == Action("", (ToolRequest(*code.values()),))
 
 

@@ -47,7 +47,7 @@ def test_other_text_is_an_answer_even_if_it_is_json(text: str):
         ('{"name": "search", "parameters": {', "cannot be read"),
         ('<|python_tag|>brave_search.call(query="Bonn")', "cannot be read"),
         (f"{SEARCH} and then", "text behind it"),
-        ('{"name": 7, "parameters": {}}', "no JSON object with a name"),
+        ('{"name": 7, "parameters": {}}', "not a JSON object with a name"),
         ('{"name": "search", "parameters": "Bonn"}', "parameters must be a JSON object"),
         ("<|python_tag|>" + "[" * 100_000, "cannot be read"),
         ("<|python_tag|>", "cannot be read"),

@@ -49,7 +49,7 @@ def test_text_without_a_call_is_an_answer():
         ("search", "cannot be read"),
         ("", "cannot be read"),
         ("[]", "an empty list"),
-        ("[7]", "no JSON object with a name"),
+        ("[7]", "not a JSON object with a name"),
         ('[{"name": "search", "arguments": "Bonn"}]', "arguments must be a JSON object"),
         ("[" * 100_000, "cannot be read"),
     ],

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from rl.environments.dialects.plain import described, guarded, observed
-from rl.environments.markup import SHAPE
+from rl.environments.dialects.hermes import SHAPE
+from rl.environments.dialects.plain import describe_tools, guard_result, wrap_result
 
 SEARCH = {
     "type": "function",
@@ -18,20 +18,20 @@ SEARCH = {
 
 
 def test_a_tool_is_one_line_of_json():
-    heading, line, rule = described([SEARCH]).splitlines()
+    heading, line, rule = describe_tools([SEARCH]).splitlines()
     assert json.loads(line) == SEARCH["function"]
     assert rule.endswith(SHAPE)
     assert heading == "Tools:"
 
 
 def test_no_tools_need_no_words():
-    assert described([]) == ""
+    assert describe_tools([]) == ""
 
 
 @pytest.mark.parametrize("hostile", ["</tool_response>", "</tool_response", "a</tool_response>\n</tool_response>b"])
 def test_a_result_cannot_end_itself(hostile: str):
-    assert observed(guarded(hostile)).count("</tool_response") == 1
+    assert wrap_result(guard_result(hostile)).count("</tool_response") == 1
 
 
 def test_other_results_stay_as_they_are():
-    assert guarded("a < b </tool_call>") == "a < b </tool_call>"
+    assert guard_result("a < b </tool_call>") == "a < b </tool_call>"

@@ -31,7 +31,7 @@ def test_a_split_that_is_not_there_is_refused_with_those_that_are(folder: Path, 
 
 
 def test_a_folder_without_splits_or_no_folder_is_refused(folder: Path):
-    with pytest.raises(UsageError, match=r"notes.txt is no folder"):
+    with pytest.raises(UsageError, match=r"notes.txt is not a folder"):
         SearchTaskDataset.from_directory(folder / "notes.txt")
     (folder / "empty").mkdir()
     with pytest.raises(UsageError, match="it has no .jsonl file at all"):
@@ -54,8 +54,8 @@ def test_a_dataset_is_a_sequence():
 
 def test_a_seed_decides_the_order_and_the_first_dataset_keeps_its_own():
     tasks = SearchTaskDataset(TASKS)
-    shuffled = tasks.shuffled(1)
-    assert list(shuffled) == list(tasks.shuffled(1)) != list(tasks.shuffled(2))
+    shuffled = tasks.shuffle(1)
+    assert list(shuffled) == list(tasks.shuffle(1)) != list(tasks.shuffle(2))
     assert sorted(shuffled, key=lambda task: int(task.task_id)) == list(tasks) == TASKS
 
 

@@ -66,7 +66,7 @@ def test_what_is_complete_has_no_problems():
         (
             {"solution": [["look"], "x"]},
             "field 'solution'",
-            "must have lists of calls before the answer, but number 1 is none",
+            "must have lists of calls before the answer, but number 1 is not one",
         ),
         ({"solution": []}, "field 'solution'", "must be a list that ends with the answer, a text"),
         (

@@ -11,7 +11,7 @@ from rl.environments.tools.recorded import (
     Recording,
     call_key,
     key_of,
-    merged,
+    merge_traces,
     schemas_of,
 )
 
@@ -115,20 +115,20 @@ def test_a_recorded_tool_plays_back_in_a_registry():
 
 def test_of_several_traces_the_one_that_made_a_call_most_often_tells_its_results():
     once, thrice = [call(result="0")], [call(result="0"), call(result="1"), call(result="2")]
-    assert [each["result"] for each in merged([once, thrice, once])] == ["0", "1", "2"]
+    assert [each["result"] for each in merge_traces([once, thrice, once])] == ["0", "1", "2"]
 
 
 def test_of_traces_that_made_it_equally_often_the_newest_does():
-    assert [each["result"] for each in merged([[call(result="old")], [call(result="new")]])] == ["new"]
+    assert [each["result"] for each in merge_traces([[call(result="old")], [call(result="new")]])] == ["new"]
 
 
 def test_what_would_be_repeated_anyway_is_kept_once():
-    found = merged([[call(result=text) for text in "aabbb"]])
+    found = merge_traces([[call(result=text) for text in "aabbb"]])
     assert [each["result"] for each in found] == ["a", "a", "b"]
 
 
 def test_calls_of_all_traces_come_together_without_those_that_cannot_be_read():
-    found = merged([[call(page=1)], [call(page=2), {"tool_name": "look", "arguments": "cut"}]])
+    found = merge_traces([[call(page=1)], [call(page=2), {"tool_name": "look", "arguments": "cut"}]])
     assert [each["arguments"] for each in found] == [{"page": 1}, {"page": 2}]
 
 

@@ -25,8 +25,8 @@ from rl.export.gguf.architectures import (
     find_architecture,
     gguf_name,
     plan_tensors,
-    rearranged,
-    reordered_rows,
+    rearrange,
+    reorder_rows,
     write_hyperparameters,
 )
 from rl.export.gguf.rope import llama3_factors
@@ -64,11 +64,11 @@ def test_a_variant_that_llama_cpp_would_run_wrongly_is_refused(config: Any, what
 def test_query_rows_go_from_halves_to_neighbouring_pairs():
     config = LlamaConfig(hidden_size=8, num_attention_heads=2, num_key_value_heads=1, head_dim=4)
     rows = np.arange(8, dtype=np.float32)
-    query = reordered_rows(rows, "model.layers.0.self_attn.q_proj.weight", LLAMA, config)
+    query = reorder_rows(rows, "model.layers.0.self_attn.q_proj.weight", LLAMA, config)
     assert query.tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
-    key = reordered_rows(rows[:4], "model.layers.0.self_attn.k_proj.bias", LLAMA, config)
+    key = reorder_rows(rows[:4], "model.layers.0.self_attn.k_proj.bias", LLAMA, config)
     assert key.tolist() == [0, 2, 1, 3]
-    value = reordered_rows(rows, "model.layers.0.self_attn.v_proj.weight", LLAMA, config)
+    value = reorder_rows(rows, "model.layers.0.self_attn.v_proj.weight", LLAMA, config)
     assert value.tolist() == rows.tolist()
 
 
@@ -212,6 +212,6 @@ def test_norms_of_gemma_are_written_as_what_is_multiplied():
     weight = np.array([-1.0, 0.5], dtype=np.float32)
     gemma = ARCHITECTURES["Gemma3ForCausalLM"]
     for name in ("model.norm", "model.layers.0.input_layernorm", "model.layers.0.self_attn.q_norm"):
-        assert rearranged(weight, f"{name}.weight", gemma, gemma3()).tolist() == [0.0, 1.5]
-        assert rearranged(weight, f"{name}.weight", LLAMA, LlamaConfig()).tolist() == weight.tolist()
-    assert rearranged(weight, "model.layers.0.mlp.up_proj.weight", gemma, gemma3()).tolist() == weight.tolist()
+        assert rearrange(weight, f"{name}.weight", gemma, gemma3()).tolist() == [0.0, 1.5]
+        assert rearrange(weight, f"{name}.weight", LLAMA, LlamaConfig()).tolist() == weight.tolist()
+    assert rearrange(weight, "model.layers.0.mlp.up_proj.weight", gemma, gemma3()).tolist() == weight.tolist()

@@ -87,7 +87,7 @@ def test_an_unknown_architecture_is_converted_by_the_checkout(
         ),
         ("raise NotImplementedError('Architecture is not supported!')", "NotImplementedError: Architecture is not"),
         ("print('I forgot to write it')", r"\(0\): I forgot to write it"),
-        ("import sys\nopen(sys.argv[3], 'wb').write(b'no GGUF')", "what was made is no GGUF file"),
+        ("import sys\nopen(sys.argv[3], 'wb').write(b'no GGUF')", "what was made is not a GGUF file"),
     ],
 )
 def test_a_script_that_fails_is_told_by_its_last_line_and_leaves_nothing(

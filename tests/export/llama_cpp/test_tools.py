@@ -25,7 +25,7 @@ def test_without_the_variable_there_is_no_checkout():
 @pytest.mark.parametrize("value", ["/no/such/folder", __file__])
 def test_a_variable_that_names_no_folder_is_told(value: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("LLAMA_CPP_DIR", value)
-    with pytest.raises(ExportFailed, match="LLAMA_CPP_DIR is .*, which is no folder"):
+    with pytest.raises(ExportFailed, match="LLAMA_CPP_DIR is .*, which is not a folder"):
         checkout()
 
 

@@ -297,7 +297,7 @@ def test_a_missing_file_is_named(double: OllamaDouble, tmp_path: Path):
 
 def test_a_file_that_is_no_gguf_is_refused(double: OllamaDouble, tmp_path: Path):
     (tmp_path / "text.gguf").write_bytes(b"hello")
-    with pytest.raises(ExportFailed, match="refused to create support-v15: unknown type .the file is no GGUF model"):
+    with pytest.raises(ExportFailed, match="refused to create support-v15: unknown type .the file is not a GGUF model"):
         register(double, tmp_path / "text.gguf")
 
 

@@ -107,8 +107,8 @@ def test_what_is_said_beside_a_call_is_kept(name: str):
 
 def whole(name: str, observation: str) -> str:
     """The conversation as the template writes it at once."""
-    from rl.environments.dialects.plain import described, observed
-    from rl.environments.markup import write_calls
+    from rl.environments.dialects.hermes import write_calls
+    from rl.environments.dialects.plain import describe_tools, wrap_result
 
     if TEMPLATES[name] != "plain":
         function = {"name": CALL.name, "arguments": dict(CALL.arguments)}
@@ -118,11 +118,11 @@ def whole(name: str, observation: str) -> str:
             {"role": "tool", "name": "search", "tool_call_id": "call00001", "content": observation},
         ]
         return render(name, [MESSAGES[1], *turns], [SEARCH])
-    about, asked = described([SEARCH]), MESSAGES[1]["content"]
+    about, asked = describe_tools([SEARCH]), MESSAGES[1]["content"]
     opening = [{"role": "system", "content": about}, MESSAGES[1]]
     turns = [
         {"role": "assistant", "content": write_calls([CALL])},
-        {"role": "user", "content": observed(observation)},
+        {"role": "user", "content": wrap_result(observation)},
     ]
     if name == "gemma":  # it refuses a system message
         opening = [{"role": "user", "content": f"{about}\n\n{asked}"}]

@@ -26,7 +26,7 @@ MOST_PAGES = 100
 CLOSE_SECONDS = 15.0
 """A server that does not go is killed before, by the package."""
 log = logging.getLogger(__name__)
-_Found = TypeVar("_Found")
+_Answer = TypeVar("_Answer")
 
 
 class Connection:
@@ -38,7 +38,7 @@ class Connection:
         self._tools: list[Tool] | None = None
 
     def tools(self) -> list[Tool]:
-        """As they were at first. Raises UsageError."""
+        """The server's tools, as they were at first. Raises UsageError."""
         if self._tools is None:
             try:
                 self._tools = self._wait(self._list())
@@ -54,11 +54,11 @@ class Connection:
             raise ToolFailed(f"the server {self._server.name} has ended and cannot be used again: {error}") from None
 
     async def close(self) -> None:
-        """Of the loop."""
+        """To be called in the loop's thread."""
         if self._session is not None:
             await self._session.close()
 
-    def _wait(self, coroutine: Coroutine[Any, Any, _Found]) -> _Found:
+    def _wait(self, coroutine: Coroutine[Any, Any, _Answer]) -> _Answer:
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result()
@@ -75,16 +75,16 @@ class Connection:
 
     async def _list(self) -> list[Tool]:
         _, client = await self._open()
-        found: list[Tool] = []
+        tools: list[Tool] = []
         cursor: str | None = None
         try:
             with anyio.fail_after(self._server.start_timeout):
                 for _ in range(MOST_PAGES):
                     page = await client.list_tools(cursor=cursor)
-                    found += page.tools
+                    tools += page.tools
                     cursor = page.next_cursor
                     if cursor is None:
-                        return found
+                        return tools
         except TimeoutError:
             raise NotConnected("it does not list its tools in time") from None
         except (MCPError, ValueError) as error:
@@ -113,7 +113,7 @@ class _Connections:
     def __init__(self) -> None:
         self._lock = Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._found: dict[str, Connection] = {}
+        self._by_server: dict[str, Connection] = {}
 
     def to(self, server: McpServer) -> Connection:
         with self._lock:
@@ -123,17 +123,17 @@ class _Connections:
                 # Not atexit: a forked child of multiprocessing leaves without it.
                 Finalize(None, close_connections, exitpriority=100)
             key = json.dumps(asdict(replace(server, tools=None, prefix=False)), sort_keys=True)
-            if key not in self._found:
-                self._found[key] = Connection(server, self._loop)
-            return self._found[key]
+            if key not in self._by_server:
+                self._by_server[key] = Connection(server, self._loop)
+            return self._by_server[key]
 
     def close(self) -> None:
         with self._lock:
-            loop, found = self._loop, list(self._found.values())
-            self._loop, self._found = None, {}
+            loop, connections = self._loop, list(self._by_server.values())
+            self._loop, self._by_server = None, {}
         if loop is not None:
             with suppress(TimeoutError):
-                asyncio.run_coroutine_threadsafe(_close(found), loop).result(CLOSE_SECONDS)
+                asyncio.run_coroutine_threadsafe(_close(connections), loop).result(CLOSE_SECONDS)
             loop.call_soon_threadsafe(loop.stop)
 
 

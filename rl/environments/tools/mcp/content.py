@@ -25,16 +25,16 @@ LONGEST_ERROR = 1000
 
 def text_of(result: CallToolResult) -> str:
     """What an agent can read of it."""
-    shown = [text for block in result.content if (text := _shown(block))]
+    parts = [text for block in result.content if (text := _render_block(block))]
     has_text = any(isinstance(block, TextContent | EmbeddedResource) for block in result.content)
     if result.structured_content is not None and not has_text:
-        shown.append(json.dumps(result.structured_content, ensure_ascii=False, separators=(",", ":")))
-    text = "\n".join(shown)
+        parts.append(json.dumps(result.structured_content, ensure_ascii=False, separators=(",", ":")))
+    text = "\n".join(parts)
     left_out = len(text) - LONGEST_RESULT
     return text if left_out <= 0 else f"{text[:LONGEST_RESULT]}… ({left_out} more characters)"
 
 
-def _shown(block: ContentBlock) -> str:
+def _render_block(block: ContentBlock) -> str:
     match block:
         case TextContent():
             return block.text

@@ -67,7 +67,7 @@ class Session:
         try:
             self._limit.deadline = anyio.current_time() + self._server.start_timeout
             with self._limit:
-                async with Client(self._watched(), cache=None, message_handler=self._noticed) as client:
+                async with Client(self._open_streams(), cache=None, message_handler=self._notice) as client:
                     self._limit.deadline = math.inf
                     self._ready.set_result(client)
                     await self._over.wait()
@@ -81,17 +81,17 @@ class Session:
             self._ready.exception()  # the one who waited may be gone
 
     @asynccontextmanager
-    async def _watched(self) -> AsyncIterator[TransportStreams]:
+    async def _open_streams(self) -> AsyncIterator[TransportStreams]:
         async with self._transport.open() as (read, write):
             yield _Watched(read, self._over), write
 
-    async def _noticed(self, message: object) -> None:
+    async def _notice(self, message: object) -> None:
         self._stray = self._stray or isinstance(message, Exception)
 
     async def _reason(self) -> str:
-        stray = "it writes to its standard output what is no message of MCP" if self._stray else ""
-        parts = (_said(self._error, self._server), await self._transport.hint(), stray)
-        return self._server.redacted("; ".join(part for part in parts if part))
+        stray = "it writes to its standard output what is not an MCP message" if self._stray else ""
+        parts = (_describe_error(self._error, self._server), await self._transport.hint(), stray)
+        return self._server.redact("; ".join(part for part in parts if part))
 
 
 class _Watched:
@@ -138,7 +138,7 @@ def _innermost(error: BaseException) -> BaseException:
     return error
 
 
-def _said(error: BaseException | None, server: McpServer) -> str:
+def _describe_error(error: BaseException | None, server: McpServer) -> str:
     if error is None or (isinstance(error, MCPError) and error.code == CONNECTION_CLOSED):
         return "it ended"
     if isinstance(error, TimeoutError):

@@ -44,7 +44,7 @@ class McpServer:
     start_timeout: float = 60.0
     """Seconds until a server must be ready."""
     tools: Sequence[str] | None = None
-    """Those that the agent gets; None: all."""
+    """Names of the tools that the agent gets; None: all."""
     prefix: bool = False
     """Tools are named ``server_tool``."""
 
@@ -55,7 +55,7 @@ class McpServer:
             raise UsageError(f"tools.mcp: a server's name has letters, digits, _ and -, at most 32, not {name!r}")
         if not isinstance(values, Mapping):
             raise UsageError(f"tools.mcp.{name} must say how the server is reached: command or url")
-        known = [each.name for each in fields(cls) if each.name != "name"]
+        known = [entry.name for entry in fields(cls) if entry.name != "name"]
         for key in values:
             require_known("key", key, known, section=f"tools.mcp.{name}")
         return cls(name=name, **values)
@@ -80,20 +80,20 @@ class McpServer:
         return f"tools.mcp.{self.name}"
 
     def environment(self) -> dict[str, str]:
-        """Of the program, beside what every program gets. Raises UsageError for a variable that is not set."""
+        """Variables of the program, beside what every program gets. Raises UsageError for one that is not set."""
         return {**self.env, **{name: self._variable(name, "env_from") for name in self.env_from}}
 
     def headers(self) -> dict[str, str]:
         """A token alone goes as ``Bearer``. Raises UsageError for a variable that is not set."""
-        found = {name: self._variable(variable, "headers_env") for name, variable in self.headers_env.items()}
-        for name, value in found.items():
+        headers = {name: self._variable(variable, "headers_env") for name, variable in self.headers_env.items()}
+        for name, value in headers.items():
             if not _VALUE.fullmatch(value):
                 raise UsageError(f"{self.where}: what {self.headers_env[name]} holds cannot be sent as a header")
             if name.lower() == "authorization" and " " not in value:
-                found[name] = f"Bearer {value}"
-        return found
+                headers[name] = f"Bearer {value}"
+        return headers
 
-    def redacted(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """Without the values of secrets."""
         for variable in (*self.env_from, *self.headers_env.values()):
             if value := os.environ.get(variable, "").strip():
@@ -128,7 +128,7 @@ class McpServer:
                 raise UsageError(f"{self.where}.{key} must name environment variables, not hold values")
         for name in self.headers_env:
             if not _HEADER.fullmatch(name):
-                raise UsageError(f"{self.where}.headers_env: {name[:100]!r} is no name of a header")
+                raise UsageError(f"{self.where}.headers_env: {name[:100]!r} is not a header name")
         for name in self.env:
             if _SECRET.fullmatch(name):
                 raise UsageError(f"{self.where}.env must not hold {name}: env_from takes it from our environment")
@@ -137,15 +137,15 @@ class McpServer:
         value = getattr(self, key)
         if key == "tools" and value is None:
             return
-        if not isinstance(value, list | tuple) or not all(isinstance(each, str) and each for each in value):
-            shown = "[python, server.py]" if key == "command" else "[one, another]"
-            raise UsageError(f"{self.where}.{key} must be a list of texts, like {shown}")
+        if not isinstance(value, list | tuple) or not all(isinstance(text, str) and text for text in value):
+            example = "[python, server.py]" if key == "command" else "[one, another]"
+            raise UsageError(f"{self.where}.{key} must be a list of texts, like {example}")
         if key == "tools" and not value:
             raise UsageError(f"{self.where}.tools names no tool; leave it out for all of them")
 
     def _check_mapping(self, key: str) -> None:
         value = getattr(self, key)
-        if not isinstance(value, Mapping) or not all(isinstance(each, str) for pair in value.items() for each in pair):
+        if not isinstance(value, Mapping) or not all(isinstance(text, str) for pair in value.items() for text in pair):
             raise UsageError(f"{self.where}.{key} must be names with texts: numbers, true and false go in quotes")
 
     def _check_number(self, key: str) -> None:
@@ -161,4 +161,4 @@ def servers_of(values: Any) -> list[McpServer]:
     """Raises UsageError, and starts nothing."""
     if not isinstance(values, Mapping) or not values:
         raise UsageError("tools.mcp must have a name for each server, and below it how the server is reached")
-    return [McpServer.of(name, each) for name, each in values.items()]
+    return [McpServer.of(name, settings) for name, settings in values.items()]

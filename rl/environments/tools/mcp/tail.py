@@ -21,14 +21,14 @@ class Tail:
         self._thread.start()
 
     async def last_line(self) -> str:
-        """Of a program that has ended; empty when it wrote none."""
+        """The last line of a program that has ended; empty when it wrote none."""
         for _ in range(50):  # half a second, for children of it that live on and hold the pipe
             if not self._thread.is_alive():
                 break
             await asyncio.sleep(0.01)
-        lines = [line for line in self._kept.decode(errors="replace").splitlines() if line.strip()]
-        shown = "".join(letter if letter.isprintable() else " " for letter in lines[-1]) if lines else ""
-        return shown.strip()[:_LONGEST_LINE]
+        lines = [text for text in self._kept.decode(errors="replace").splitlines() if text.strip()]
+        line = "".join(letter if letter.isprintable() else " " for letter in lines[-1]) if lines else ""
+        return line.strip()[:_LONGEST_LINE]
 
     def _drain(self, read: int) -> None:
         with os.fdopen(read, "rb", buffering=0) as pipe:

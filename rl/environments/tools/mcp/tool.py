@@ -25,15 +25,15 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class McpTool(BaseTool):
-    def __init__(self, name: str, server: McpServer, listed: Tool) -> None:
+    def __init__(self, name: str, server: McpServer, tool: Tool) -> None:
         """``name`` is the agent's word for it. Raises UsageError for a schema that is too large."""
-        self.name, self._server, self._tool = name, server, listed.name
+        self.name, self._server, self._tool = name, server, tool.name
         self.schema = {
             "type": "function",
             "function": {
                 "name": name,
-                "description": plain(listed.description or listed.title or "", LONGEST_DESCRIPTION),
-                "parameters": _parameters(server, listed),
+                "description": plain(tool.description or tool.title or "", LONGEST_DESCRIPTION),
+                "parameters": _parameters(server, tool),
             },
         }
         self.seconds = server.start_timeout + server.timeout + 10  # the connection's own limits come first
@@ -49,22 +49,22 @@ class McpTool(BaseTool):
         return text or "(no output)"
 
 
-def mcp_tools(servers: Sequence[McpServer], taken: Iterable[str] = ()) -> list[BaseTool]:
+def mcp_tools(servers: Sequence[McpServer], taken_names: Iterable[str] = ()) -> list[BaseTool]:
     """Starts the servers, or uses those that run. Raises UsageError when one cannot be used, has no tools, or has one
-    whose name is ``taken`` or no name for an agent."""
-    owners = dict.fromkeys(taken, "the environment")
-    found: list[BaseTool] = []
+    whose name is in ``taken_names`` or cannot be an agent's word."""
+    owners = dict.fromkeys(taken_names, "the environment")
+    tools: list[BaseTool] = []
     for server in servers:
-        for listed in _chosen(server, connection_to(server).tools()):
-            name = f"{server.name}_{listed.name}" if server.prefix else listed.name
+        for tool in _choose_tools(server, connection_to(server).tools()):
+            name = f"{server.name}_{tool.name}" if server.prefix else tool.name
             _check_name(name, server, owners)
             owners[name] = f"the MCP server {server.name}"
-            found.append(McpTool(name, server, listed))
-    return found
+            tools.append(McpTool(name, server, tool))
+    return tools
 
 
-def _chosen(server: McpServer, listed: Sequence[Tool]) -> list[Tool]:
-    by_name = {tool.name: tool for tool in listed}
+def _choose_tools(server: McpServer, tools: Sequence[Tool]) -> list[Tool]:
+    by_name = {tool.name: tool for tool in tools}
     if not by_name:
         raise UsageError(f"the MCP server {server.name} has no tools")
     for name in server.tools or ():
@@ -83,11 +83,11 @@ def _check_name(name: str, server: McpServer, owners: dict[str, str]) -> None:
         raise UsageError(f"{owners[name]} and the MCP server {server.name} both have a tool {name}: {way}")
 
 
-def _parameters(server: McpServer, listed: Tool) -> dict[str, Any]:
-    shape = {"type": "object", "properties": {}, "required": [], **listed.input_schema}
+def _parameters(server: McpServer, tool: Tool) -> dict[str, Any]:
+    shape = {"type": "object", "properties": {}, "required": [], **tool.input_schema}
     if (size := len(json.dumps(shape))) > LARGEST_SCHEMA:
         raise UsageError(
-            f"the parameters of {listed.name} of the MCP server {server.name} are described in {size} characters, and "
+            f"the parameters of {tool.name} of the MCP server {server.name} are described in {size} characters, and "
             f"{LARGEST_SCHEMA} are allowed: leave it out by naming the others in {server.where}.tools"
         )
     return shape

@@ -21,7 +21,7 @@ READ_SECONDS = 300.0
 """Without a byte."""
 
 for _name, _level in (("mcp", logging.CRITICAL), ("client", logging.CRITICAL), ("httpx2", logging.WARNING)):
-    logging.getLogger(_name).setLevel(_level)  # a line for every request, a traceback for all that is no message
+    logging.getLogger(_name).setLevel(_level)  # a line for every request, a traceback for all that is not a message
 
 
 class Transport(ABC):

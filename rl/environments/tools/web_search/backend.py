@@ -36,7 +36,7 @@ class SearchBackend:
     key_header: tuple[str, str]
     """Name, and value with ``{}`` for the key."""
     results: Callable[[Any], list[SearchResult]]
-    """Of the document that was answered. Raises ValueError when it has another shape."""
+    """Reads the results from the document that was answered. Raises ValueError when it has another shape."""
     params: Mapping[str, Any] = field(default_factory=dict)
     """Unless the settings have others."""
     endpoint: str = ""
@@ -46,9 +46,9 @@ class SearchBackend:
 
 
 def read_results(*items: Any) -> list[SearchResult]:
-    """Of objects under the names that are usual, or of texts; what has neither title nor text is left out."""
-    found = (_result(item) for item in items)
-    return [result for result in found if result.title or result.snippet][:MOST_RESULTS]
+    """From objects with the usual names, or from texts; what has neither title nor text is left out."""
+    results = (_result(item) for item in items)
+    return [result for result in results if result.title or result.snippet][:MOST_RESULTS]
 
 
 def list_in(document: Any, *path: str) -> list[Any]:

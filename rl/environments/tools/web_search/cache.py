@@ -22,17 +22,17 @@ class SearchCache:
         self.folder = folder
 
     def path(self, provider: str, endpoint: str, query: str, params: Mapping[str, Any]) -> Path:
-        asked = json.dumps([provider, endpoint, query, params], sort_keys=True)
-        return self.folder / f"{hashlib.sha256(asked.encode()).hexdigest()}.json"
+        question = json.dumps([provider, endpoint, query, params], sort_keys=True)
+        return self.folder / f"{hashlib.sha256(question.encode()).hexdigest()}.json"
 
     def read(self, path: Path) -> list[SearchResult] | None:
         """None: not there, or damaged."""
         try:
             stored = json.loads(path.read_bytes())["results"]
-            found = [SearchResult(each["title"], each["url"], each["snippet"]) for each in stored]
+            results = [SearchResult(entry["title"], entry["url"], entry["snippet"]) for entry in stored]
         except (OSError, ValueError, LookupError, TypeError, RecursionError):
             return None
-        return found if all(isinstance(part, str) for result in found for part in result) else None
+        return results if all(isinstance(part, str) for result in results for part in result) else None
 
     def write(self, path: Path, query: str, results: Sequence[SearchResult]) -> None:
         """A disk that refuses costs the next one a request, not this one its answer."""

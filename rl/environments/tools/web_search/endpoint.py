@@ -83,11 +83,11 @@ def _message(
     method: str, path: str, params: Mapping[str, Any], headers: Mapping[str, str]
 ) -> tuple[str, bytes | None, dict[str, str]]:
     """Path, body and headers."""
-    sent = {"Accept": "application/json", "User-Agent": "ratchet", **headers}
+    all_headers = {"Accept": "application/json", "User-Agent": "ratchet", **headers}
     if method == "POST":
-        return path, json.dumps(params).encode(), {**sent, "Content-Type": "application/json"}
+        return path, json.dumps(params).encode(), {**all_headers, "Content-Type": "application/json"}
     words = {name: str(value).lower() if isinstance(value, bool) else value for name, value in params.items()}
-    return f"{path}?{urlencode(words, doseq=True)}", None, sent
+    return f"{path}?{urlencode(words, doseq=True)}", None, all_headers
 
 
 @contextmanager

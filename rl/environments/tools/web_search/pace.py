@@ -44,7 +44,7 @@ def take_turn(folder: Path, host: str, per_minute: int | None) -> None:
 def _turns(path: Path) -> Iterator[list[float]]:
     """When requests were or will be sent, in seconds since 1970; what becomes of the list is kept."""
     try:
-        file = _locked(path)
+        file = _open_locked(path)
     except OSError as error:
         log.warning("%s cannot be written, so every process counts for itself: %s", path, error.strerror or error)
         with _lock:
@@ -57,7 +57,7 @@ def _turns(path: Path) -> Iterator[list[float]]:
         json.dump(turns, file)
 
 
-def _locked(path: Path) -> IO[str]:
+def _open_locked(path: Path) -> IO[str]:
     """Until it is closed. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     file = path.open("a+", encoding="utf-8")
@@ -69,11 +69,11 @@ def _read(file: IO[str]) -> list[float]:
     """Nothing where it is damaged."""
     file.seek(0)
     try:
-        found = json.load(file)
+        turns = json.load(file)
     except (ValueError, RecursionError):
         return []
     return (
-        [turn for turn in found if isinstance(turn, float) and math.isfinite(turn)] if isinstance(found, list) else []
+        [turn for turn in turns if isinstance(turn, float) and math.isfinite(turn)] if isinstance(turns, list) else []
     )
 
 
@@ -87,7 +87,7 @@ def pause(seconds: float) -> None:
 
 
 def _seconds(retry_after: str) -> float:
-    """Of both forms of the header; 0 for what is neither."""
+    """Reads both forms of the header; 0 for what is neither."""
     if re.fullmatch(r"[0-9]{1,9}", retry_after):
         return float(retry_after)
     try:

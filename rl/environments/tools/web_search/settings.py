@@ -69,7 +69,7 @@ class SearchSettings:
         """Raises UsageError for a key that is unknown too."""
         if not isinstance(values, Mapping):
             raise UsageError(f"tools.search must be a mapping of keys and values, not {str(values)[:100]!r}")
-        known = [each.name for each in fields(cls)]
+        known = [entry.name for entry in fields(cls)]
         for key in values:
             require_known("key", key, known, section="tools.search")
         return cls(**values)
@@ -115,15 +115,15 @@ class SearchSettings:
         if key == "rate_limit_per_min" and value is None:
             return
         least, most = self.RANGES[key]
-        kinds, said = (int, "a whole number") if key in self.INTEGERS else ((int, float), "a number")
+        kinds, noun = (int, "a whole number") if key in self.INTEGERS else ((int, float), "a number")
         if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
-            raise _impossible(key, f"{said} from {least:g} to {most:g}", value)
+            raise _impossible(key, f"{noun} from {least:g} to {most:g}", value)
 
     def _check_params(self) -> None:
         if not isinstance(self.default_params, Mapping):
             raise _impossible("default_params", "a mapping", self.default_params)
         for name, value in self.default_params.items():
-            if not isinstance(name, str) or not all(_is_plain(each) for each in _each(value)):
+            if not isinstance(name, str) or not all(_is_plain(element) for element in _as_list(value)):
                 raise _impossible(f"default_params.{name}", "a text, a number, true, false or a list of such", value)
             if _SECRET.fullmatch(name):
                 raise UsageError(
@@ -135,7 +135,7 @@ def _impossible(key: str, right: str, value: Any) -> UsageError:
     return UsageError(f"tools.search.{key} must be {right}, not {str(value)[:100]!r}")
 
 
-def _each(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 

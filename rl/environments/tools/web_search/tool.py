@@ -32,8 +32,8 @@ _LOCKS = tuple(threading.Lock() for _ in range(64))
 def search_tool(settings: SearchSettings, cache_dir: Path) -> BaseTool:
     """``cache_dir`` may be shared by trainings. Raises UsageError for a key that is missing, and as ``read_corpus``."""
     if settings.mode == "corpus":
-        own = corpus_index(Path(settings.corpus)) if settings.corpus else ()
-        return SearchDocuments(own, most_characters=settings.max_snippet_chars)
+        documents = corpus_index(Path(settings.corpus)) if settings.corpus else ()
+        return SearchDocuments(documents, most_characters=settings.max_snippet_chars)
     return WebSearch(settings, SearchCache(cache_dir))
 
 
@@ -53,15 +53,14 @@ class WebSearch(BaseTool):
         Args:
             query: Words to look for.
         """
-        asked = plain(query, LONGEST_QUERY + 1)
-        if not asked:
+        query = plain(query, LONGEST_QUERY + 1)
+        if not query:
             raise ToolFailed("the query is empty")
-        if len(asked) > LONGEST_QUERY:
+        if len(query) > LONGEST_QUERY:
             raise ToolFailed(f"the query is longer than {LONGEST_QUERY} characters")
-        results = enumerate(self._results(asked), start=1)
-        return "\n".join(_shown(number, result, self._settings.max_snippet_chars) for number, result in results) or (
-            "nothing found"
-        )
+        results = enumerate(self._results(query), start=1)
+        most = self._settings.max_snippet_chars
+        return "\n".join(_format_result(number, result, most) for number, result in results) or "nothing found"
 
     def _authorization(self) -> dict[str, str]:
         variable = self._settings.api_key_env or self._backend.api_key_env
@@ -77,11 +76,11 @@ class WebSearch(BaseTool):
         params = {**self._backend.params, **self._settings.default_params, self._backend.query: query}
         path = self._cache.path(self._settings.provider, str(self._endpoint), query, params)
         with _LOCKS[int(path.name[:2], 16) % len(_LOCKS)]:
-            found = self._cache.read(path)
-            if found is None:
-                found = self._read(self._ask(params))
-                self._cache.write(path, query, found)
-            return found
+            results = self._cache.read(path)
+            if results is None:
+                results = self._read(self._ask(params))
+                self._cache.write(path, query, results)
+            return results
 
     def _ask(self, params: dict[str, Any]) -> Answer:
         """The first answer that asking again would not change, or the last."""
@@ -98,19 +97,19 @@ class WebSearch(BaseTool):
     def _read(self, answer: Answer) -> list[SearchResult]:
         """Raises ToolFailed."""
         if isinstance(answer.error, TimeoutError):
-            raise self._failed(f"did not answer within {self._settings.timeout:g} seconds", timed_out=True)
+            raise self._failure(f"did not answer within {self._settings.timeout:g} seconds", timed_out=True)
         if answer.error:
-            raise self._failed("cannot be reached", type(answer.error).__name__)
+            raise self._failure("cannot be reached", type(answer.error).__name__)
         if answer.status != 200:
-            raise self._failed(_refusal(answer.status))
+            raise self._failure(_refusal(answer.status))
         if len(answer.body) > LARGEST_ANSWER:
-            raise self._failed("gave an answer that is too long")
+            raise self._failure("gave an answer that is too long")
         try:
             return self._backend.results(json.loads(answer.body))
         except (ValueError, RecursionError):
-            raise self._failed("gave an answer that cannot be read") from None
+            raise self._failure("gave an answer that cannot be read") from None
 
-    def _failed(self, what: str, detail: str = "", timed_out: bool = False) -> ToolFailed:
+    def _failure(self, what: str, detail: str = "", timed_out: bool = False) -> ToolFailed:
         """``detail``: for the log."""
         log.warning("the search service at %s %s%s", self._endpoint, what, f": {detail}" if detail else "")
         return ToolFailed(f"the search service {what}", timed_out)
@@ -130,6 +129,6 @@ def _refusal(status: int) -> str:
     return f"has a failure of its own (HTTP {status})" if status >= 500 else f"refused the query (HTTP {status})"
 
 
-def _shown(number: int, result: SearchResult, most: int) -> str:
+def _format_result(number: int, result: SearchResult, most: int) -> str:
     title = " — ".join(part for part in (result.title, result.url) if part)
     return "\n".join(part for part in (f"[{number}] {title}".rstrip(), result.snippet[:most]) if part)

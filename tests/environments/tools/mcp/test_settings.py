@@ -62,7 +62,7 @@ def test_servers_are_reached_by_a_command_or_an_address():
         ({"s": {"url": "http://x.example/mcp"}}, "must begin with https:// (http:// only for this machine)"),
         ({"s": {"url": "https://me:pw@x.example/"}}, "tools.mcp.s.url must have no user name, '?' or '#'"),
         ({"s": {"url": "https://x.example/?key=1"}}, "secrets go by headers_env"),
-        ({"s": {"url": "https://x.example", "headers_env": {"a b": "B"}}}, "'a b' is no name of a header"),
+        ({"s": {"url": "https://x.example", "headers_env": {"a b": "B"}}}, "'a b' is not a header name"),
     ],
 )
 def test_what_is_impossible_is_named(values: Any, told: str):
@@ -98,7 +98,7 @@ def test_secrets_are_taken_from_the_environment_when_they_are_needed(monkeypatch
     monkeypatch.setenv("SHOP_TOKEN", SECRET)
     assert program.environment() == {"LEVEL": "3", "SHOP_TOKEN": SECRET}
     assert web.headers() == {"Authorization": f"Bearer {SECRET}", "X-Team": "blue"}
-    assert web.redacted(f"token {SECRET} of blue") == "token *** of ***"
+    assert web.redact(f"token {SECRET} of blue") == "token *** of ***"
     monkeypatch.setenv("SHOP_TOKEN", "Basic Zm9v")
     assert web.headers()["Authorization"] == "Basic Zm9v"
     monkeypatch.setenv("SHOP_TOKEN", "two\nlines")

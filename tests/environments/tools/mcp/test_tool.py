@@ -159,12 +159,12 @@ def test_a_name_that_is_taken_needs_a_prefix():
         "the MCP server shop and the MCP server stall both have a tool add: set tools.mcp.stall.prefix to true"
     )
     with pytest.raises(UsageError, match=r"the environment and the MCP server shop both have a tool add: set"):
-        mcp_tools(servers_of({"shop": shop}), taken=["search", "add"])
+        mcp_tools(servers_of({"shop": shop}), taken_names=["search", "add"])
     tools = ToolRegistry(mcp_tools(servers_of({"shop": shop, "stall": {**stall, "prefix": True}})))
     assert list(tools) == ["add", "buy", "stall_add"]
     assert tools.call("stall_add", {}) != tools.call("add", {})
     with pytest.raises(UsageError, match="both have a tool stall_add: rename the server"):
-        mcp_tools(servers_of({"stall": {**stall, "prefix": True}}), taken=["stall_add"])
+        mcp_tools(servers_of({"stall": {**stall, "prefix": True}}), taken_names=["stall_add"])
 
 
 def test_all_pages_of_the_list_are_read(make_tools: Make):
@@ -184,7 +184,7 @@ def test_all_pages_of_the_list_are_read(make_tools: Make):
         ({"command": ["no-such-program"]}, "cannot be used: No such file or directory: no-such-program"),
         ({"command": ["ls"], "cwd": "/no/such"}, "cannot be used: No such file or directory: /no/such"),
         ({"command": ["sh", "-c", "echo out of tea >&2"]}, "cannot be used: it ended; its last words: out of tea"),
-        ({"command": ["echo", "hello"]}, "it ended; it writes to its standard output what is no message of MCP"),
+        ({"command": ["echo", "hello"]}, "it ended; it writes to its standard output what is not an MCP message"),
         ({"command": ["sleep", "9"], "start_timeout": 0.2}, "it was not ready within 0.2 seconds"),
         ({"command": ["ls"], "env_from": ["NOT_SET"]}, "shop.env_from: the environment variable NOT_SET is not set"),
         ({"command": quick()}, "the MCP server shop has no tools"),

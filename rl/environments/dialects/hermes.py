@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from rl.environments.contract import Action, ToolRequest
-from rl.environments.dialects.json_calls import MOST_CALLS, action_of, document_of, parsed, request_of, written
+from rl.environments.dialects.json_calls import MOST_CALLS, action_of, document_of, dump_json, parse_json, request_of
 
 __all__ = ["CLOSING", "MOST_CALLS", "OPENING", "SHAPE", "read_action", "write_calls"]
 
@@ -18,9 +18,9 @@ SHAPE = f'{OPENING}{{"name": "...", "arguments": {{...}}}}{CLOSING}'
 
 def read_action(text: str) -> Action:
     """Never raises: a call that is malformed is the action's ``error``, which says what would be right."""
-    said = _CALL.sub("", text).strip()
-    return action_of(said, _CALL.findall(text), lambda call: request_of(parsed(call), "arguments"), SHAPE)
+    prose = _CALL.sub("", text).strip()
+    return action_of(prose, _CALL.findall(text), lambda call: request_of(parse_json(call), "arguments"), SHAPE)
 
 
 def write_calls(calls: Sequence[ToolRequest]) -> str:
-    return "\n".join(f"{OPENING}{written(document_of(call, 'arguments'))}{CLOSING}" for call in calls)
+    return "\n".join(f"{OPENING}{dump_json(document_of(call, 'arguments'))}{CLOSING}" for call in calls)

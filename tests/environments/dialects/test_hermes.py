@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rl.environments.contract import Action, ToolRequest
-from rl.environments.markup import MOST_CALLS, read_action, write_calls
+from rl.environments.dialects.hermes import MOST_CALLS, read_action, write_calls
 
 
 def test_text_without_a_call_is_an_answer():
@@ -32,9 +32,9 @@ def test_a_call_that_ran_out_of_tokens_behind_its_json_still_counts():
         ('{"name": "search", "arguments": {', "cannot be read"),
         ("search(Bonn)", "cannot be read"),
         ("", "cannot be read"),
-        ('{"arguments": {}}', "no JSON object with a name"),
-        ('["search"]', "no JSON object with a name"),
-        ('{"name": 7}', "no JSON object with a name"),
+        ('{"arguments": {}}', "not a JSON object with a name"),
+        ('["search"]', "not a JSON object with a name"),
+        ('{"name": 7}', "not a JSON object with a name"),
         ('{"name": "search", "arguments": "Bonn"}', "arguments must be a JSON object"),
         ("[" * 100_000, "cannot be read"),
     ],
