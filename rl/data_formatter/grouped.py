@@ -12,7 +12,7 @@ from typing import Any
 
 from rl.base.records import JudgedAnswer
 from rl.data_formatter.labelled import completion, feedback_behind_reward
-from rl.data_formatter.pairing import DUPLICATE, OVER_LIMIT, stable_hash
+from rl.data_formatter.opinions import DUPLICATE, OVER_LIMIT, stable_hash
 from rl.data_formatter.scored import DIGITS, usable_reward
 
 ONE_ANSWER = "only one answer with a reward"

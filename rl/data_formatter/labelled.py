@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from rl.base.records import JudgedAnswer, Message
-from rl.data_formatter.pairing import EMPTY_ANSWER, LOW_CONFIDENCE
+from rl.data_formatter.opinions import EMPTY_ANSWER, LOW_CONFIDENCE
 
 NEUTRAL = "mean rating in the middle of the scale"
 NO_LABEL = "neither rated nor rewarded"

@@ -9,7 +9,7 @@ from itertools import chain, groupby
 from statistics import fmean
 
 from rl.base.records import JudgedAnswer
-from rl.data_formatter.pairing import DUPLICATE
+from rl.data_formatter.opinions import DUPLICATE
 from rl.data_formatter.scored import DIGITS
 
 

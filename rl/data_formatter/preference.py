@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rl.base.records import DirectPreference, Message, PreferencePair, RatedAnswer
-from rl.data_formatter.pairing import (
+from rl.data_formatter.opinions import (
     CONTRADICTION,
     DUPLICATE,
     EMPTY_ANSWER,

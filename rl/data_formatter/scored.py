@@ -7,7 +7,7 @@ from typing import Any
 
 from rl.base.records import JudgedAnswer
 from rl.data_formatter.labelled import completion, feedback_behind_reward
-from rl.data_formatter.pairing import EMPTY_ANSWER
+from rl.data_formatter.opinions import EMPTY_ANSWER
 
 NO_REWARD = "no reward yet"
 DIGITS = 6

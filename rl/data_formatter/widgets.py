@@ -16,7 +16,7 @@ from typing import Any
 
 from rl.base.errors import UsageError
 from rl.base.records import PreferencePair, RatedAnswer, WidgetChoice
-from rl.data_formatter.pairing import (
+from rl.data_formatter.opinions import (
     MIXED_SCENARIO,
     NO_WIDGET,
     UNKNOWN_SCENARIO,

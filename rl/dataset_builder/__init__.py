@@ -23,9 +23,9 @@ from rl.dataset_builder.pipeline import DatasetPipeline
 from rl.dataset_builder.plan.plan import training_plan
 from rl.dataset_builder.plan.stats import get_training_stats
 from rl.dataset_builder.plan.survey import Lengths, Survey, survey, survey_files, survey_tasks
-from rl.dataset_builder.preparing import prepare_training_dataset
 from rl.dataset_builder.read.agent_tasks import task_source
 from rl.dataset_builder.rows.tasks import TaskSource
+from rl.dataset_builder.training_dataset import prepare_training_dataset
 
 __all__ = [
     "PAIR_TYPES",

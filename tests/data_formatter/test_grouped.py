@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rl.data_formatter.grouped import EQUAL_REWARDS, MOST_ANSWERS, ONE_ANSWER, RewardGroup
-from rl.data_formatter.pairing import DUPLICATE, OVER_LIMIT
+from rl.data_formatter.opinions import DUPLICATE, OVER_LIMIT
 from rl.data_formatter.scored import NO_REWARD
 from tests.data_formatter.judged import judged
 

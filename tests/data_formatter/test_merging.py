@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections import Counter
 
 from rl.data_formatter.merging import merged
-from rl.data_formatter.pairing import DUPLICATE
+from rl.data_formatter.opinions import DUPLICATE
 from tests.data_formatter.judged import judged
 
 

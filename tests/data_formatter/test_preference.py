@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rl.data_formatter import build_preference_pairs
-from rl.data_formatter import pairing as reasons
+from rl.data_formatter import build_preference_pairs, opinions
 from tests.data_formatter.answers import answer, direct
 
 
@@ -39,38 +38,38 @@ def test_a_pair_tells_what_it_rests_on():
 def test_prompts_do_not_mix():
     pairs, skipped = build([answer(1, "A", up=1, key="p"), answer(2, "B", down=1, key="q")])
     assert pairs == []
-    assert skipped == {reasons.ONLY_LIKED: 1, reasons.ONLY_DISLIKED: 1}
+    assert skipped == {opinions.ONLY_LIKED: 1, opinions.ONLY_DISLIKED: 1}
 
 
 def test_a_draw_between_raters_is_no_evidence():
     pairs, skipped = build([answer(1, "A", up=2, down=2), answer(2, "B", down=1)])
     assert pairs == []
-    assert skipped == {reasons.TIE: 1, reasons.ONLY_DISLIKED: 1}
+    assert skipped == {opinions.TIE: 1, opinions.ONLY_DISLIKED: 1}
 
 
 def test_the_same_text_given_twice_is_one_answer():
     pairs, skipped = build([answer(1, "A", up=1), answer(2, "A\n", up=1), answer(3, "B", down=1)])
     assert order(pairs) == {("A", "B")}
     assert pairs[0].metadata["feedback"] == [10, 20, 30]
-    assert skipped == {reasons.DUPLICATE: 1}
+    assert skipped == {opinions.DUPLICATE: 1}
 
 
 def test_the_same_text_liked_once_and_disliked_once_is_a_draw():
     pairs, skipped = build([answer(1, "A", up=1), answer(2, "A", down=1), answer(3, "B", down=1)])
     assert pairs == []
-    assert skipped == {reasons.DUPLICATE: 1, reasons.TIE: 1, reasons.ONLY_DISLIKED: 1}
+    assert skipped == {opinions.DUPLICATE: 1, opinions.TIE: 1, opinions.ONLY_DISLIKED: 1}
 
 
 def test_empty_answers_are_left_out():
     pairs, skipped = build([answer(1, " \n", up=1), answer(2, "B", down=1)], [direct(7, "A", ""), direct(8, "", "A")])
     assert pairs == []
-    assert skipped == {reasons.EMPTY_ANSWER: 3, reasons.ONLY_DISLIKED: 1}
+    assert skipped == {opinions.EMPTY_ANSWER: 3, opinions.ONLY_DISLIKED: 1}
 
 
 def test_answers_below_the_asked_confidence_are_left_out():
     pairs, skipped = build([answer(1, "A", up=2, down=1), answer(2, "B", down=1)], min_confidence=0.7)
     assert pairs == []
-    assert skipped == {reasons.LOW_CONFIDENCE: 1, reasons.ONLY_DISLIKED: 1}
+    assert skipped == {opinions.LOW_CONFIDENCE: 1, opinions.ONLY_DISLIKED: 1}
 
 
 def test_a_stated_preference_needs_no_ratings():
@@ -83,14 +82,14 @@ def test_a_stated_preference_needs_no_ratings():
 def test_a_preference_between_equal_texts_is_left_out():
     pairs, skipped = build((), [direct(5, "same", "same ")])
     assert pairs == []
-    assert skipped == {reasons.SAME_TEXT: 1}
+    assert skipped == {opinions.SAME_TEXT: 1}
 
 
 def test_a_preference_stated_twice_is_one_pair_that_counts_two():
     (pair,), skipped = build((), [direct(5, "A", "B"), direct(6, "A", "B")])
     assert pair.metadata["count"] == 2
     assert pair.metadata["feedback"] == [5, 6]
-    assert skipped == {reasons.DUPLICATE: 1}
+    assert skipped == {opinions.DUPLICATE: 1}
 
 
 def test_the_majority_wins_when_people_state_opposite_preferences():
@@ -98,19 +97,19 @@ def test_the_majority_wins_when_people_state_opposite_preferences():
     assert (pair.chosen, pair.rejected) == ("A", "B")
     assert pair.metadata["confidence"] == pytest.approx(2 / 3, abs=1e-4)
     assert pair.metadata["feedback"] == [5, 7]
-    assert skipped == {reasons.OUTVOTED: 1, reasons.DUPLICATE: 1}
+    assert skipped == {opinions.OUTVOTED: 1, opinions.DUPLICATE: 1}
 
 
 def test_opposite_preferences_in_equal_number_teach_nothing():
     pairs, skipped = build((), [direct(5, "A", "B"), direct(6, "B", "A")])
     assert pairs == []
-    assert skipped == {reasons.CONTRADICTION: 2}
+    assert skipped == {opinions.CONTRADICTION: 2}
 
 
 def test_a_stated_preference_against_what_the_ratings_say_is_a_contradiction():
     pairs, skipped = build([answer(1, "A", up=1), answer(2, "B", down=1)], [direct(5, "B", "A")])
     assert pairs == []
-    assert skipped == {reasons.CONTRADICTION: 2}
+    assert skipped == {opinions.CONTRADICTION: 2}
 
 
 def test_a_stated_preference_and_the_ratings_that_agree_are_one_pair():
@@ -118,27 +117,27 @@ def test_a_stated_preference_and_the_ratings_that_agree_are_one_pair():
     assert pair.metadata["count"] == 2
     assert pair.metadata["confidence"] == pytest.approx((1 + 2 / 3) / 2, abs=1e-4)
     assert pair.metadata["feedback"] == [5, 10, 11, 12, 20]
-    assert skipped == {reasons.DUPLICATE: 1}
+    assert skipped == {opinions.DUPLICATE: 1}
 
 
 def test_the_limit_keeps_the_surest_pairs():
     liked = [answer(i, f"good {i}", up=i + 1, down=1) for i in range(1, 6)]
     pairs, skipped = build([*liked, answer(9, "bad", down=1)], max_pairs_per_question=2)
     assert [pair.chosen for pair in pairs] == ["good 5", "good 4"]
-    assert skipped == {reasons.OVER_LIMIT: 3}
+    assert skipped == {opinions.OVER_LIMIT: 3}
 
 
 def test_the_limit_counts_stated_preferences_too():
     stated = [direct(i, f"good {i}", "bad") for i in range(8)]
     pairs, skipped = build((), stated)
     assert len(pairs) == 5
-    assert skipped == {reasons.OVER_LIMIT: 3}
+    assert skipped == {opinions.OVER_LIMIT: 3}
 
 
 def test_every_possible_pair_is_built_or_counted():
     answers = [answer(i, f"good {i}", up=1) for i in range(20)] + [answer(i, f"bad {i}", down=1) for i in range(20, 50)]
     pairs, skipped = build(answers)
-    assert len(pairs) + skipped[reasons.OVER_LIMIT] == 20 * 30
+    assert len(pairs) + skipped[opinions.OVER_LIMIT] == 20 * 30
 
 
 texts = st.sampled_from(["A", "B", "C", "D ", "D", ""])
@@ -181,5 +180,5 @@ def test_a_prompt_with_very_many_answers_does_not_take_the_square_of_it():
     started = time.process_time()
     pairs, skipped = build(answers)
     assert len(pairs) == 5
-    assert skipped[reasons.OVER_LIMIT] == 5000 * 5000 - 5
+    assert skipped[opinions.OVER_LIMIT] == 5000 * 5000 - 5
     assert time.process_time() - started < 3

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from rl.data_formatter.pairing import EMPTY_ANSWER
+from rl.data_formatter.opinions import EMPTY_ANSWER
 from rl.data_formatter.scored import NO_REWARD, scored_row
 from tests.data_formatter.judged import judged
 

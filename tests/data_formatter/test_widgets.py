@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from rl.base.errors import UsageError
 from rl.base.records import RatedAnswer
-from rl.data_formatter import build_fixture_dpo_pairs, build_widget_dpo_pairs
-from rl.data_formatter import pairing as reasons
+from rl.data_formatter import build_fixture_dpo_pairs, build_widget_dpo_pairs, opinions
 from tests.data_formatter.answers import SCENARIOS, answer, widget
 
 
@@ -75,7 +74,7 @@ def test_a_scenario_liked_in_one_fixture_and_disliked_in_another_is_no_evidence(
         widget(3, "kpi", "live", down=1),
     )
     assert pairs == []
-    assert skipped == {reasons.MIXED_SCENARIO: 1, reasons.ONLY_DISLIKED: 1}
+    assert skipped == {opinions.MIXED_SCENARIO: 1, opinions.ONLY_DISLIKED: 1}
 
 
 def test_a_draw_about_one_fixture_leaves_the_verdict_to_the_others():
@@ -86,7 +85,7 @@ def test_a_draw_about_one_fixture_leaves_the_verdict_to_the_others():
     )
     assert pair.chosen == "comparison (normal)"
     assert pair.metadata["feedback"] == [10, 30]
-    assert skipped == {reasons.TIE: 1}
+    assert skipped == {opinions.TIE: 1}
 
 
 def test_the_majority_of_the_raters_decides_and_the_pair_knows_how_sure_it_is():
@@ -96,14 +95,14 @@ def test_the_majority_of_the_raters_decides_and_the_pair_knows_how_sure_it_is():
         widget(1, "comparison", "bars", up=3, down=1), widget(2, "kpi", "live", down=1), min_confidence=0.8
     )
     assert pairs == []
-    assert skipped == {reasons.LOW_CONFIDENCE: 1, reasons.ONLY_DISLIKED: 1}
+    assert skipped == {opinions.LOW_CONFIDENCE: 1, opinions.ONLY_DISLIKED: 1}
 
 
 def test_the_same_fixture_in_two_runs_is_judged_by_all_its_raters():
     _, skipped = widget_pairs(
         widget(1, "comparison", "bars", up=1), widget(2, "comparison", "bars", down=1), widget(3, "kpi", "live", down=1)
     )
-    assert skipped == {reasons.TIE: 1, reasons.ONLY_DISLIKED: 1}
+    assert skipped == {opinions.TIE: 1, opinions.ONLY_DISLIKED: 1}
 
 
 def test_the_size_is_the_usual_one_and_the_larger_of_two_equally_usual_ones():
@@ -122,7 +121,7 @@ def test_questions_do_not_mix():
         widget(1, "comparison", "bars", up=1, question="q1"), widget(2, "kpi", "live", down=1, question="q2")
     )
     assert pairs == []
-    assert skipped == {reasons.ONLY_LIKED: 1, reasons.ONLY_DISLIKED: 1}
+    assert skipped == {opinions.ONLY_LIKED: 1, opinions.ONLY_DISLIKED: 1}
 
 
 def test_the_limit_keeps_the_surest_pairs_and_counts_the_others():
@@ -131,7 +130,7 @@ def test_the_limit_keeps_the_surest_pairs_and_counts_the_others():
     pairs, skipped = widget_pairs(*entries, max_pairs_per_question=1)
     assert [pair.metadata["confidence"] for pair in pairs] == [0.8]
     assert "kpi" in pairs[0].rejected
-    assert skipped == {reasons.OVER_LIMIT: 3}
+    assert skipped == {opinions.OVER_LIMIT: 3}
 
 
 def test_what_cannot_be_used_is_counted():
@@ -143,10 +142,10 @@ def test_what_cannot_be_used_is_counted():
     )
     assert pairs == []
     assert skipped == {
-        reasons.NO_WIDGET: 1,
-        reasons.UNKNOWN_SCENARIO: 1,
-        reasons.NOT_RATED: 1,
-        reasons.ONLY_LIKED: 1,
+        opinions.NO_WIDGET: 1,
+        opinions.UNKNOWN_SCENARIO: 1,
+        opinions.NOT_RATED: 1,
+        opinions.ONLY_LIKED: 1,
     }
 
 
@@ -212,7 +211,7 @@ def test_fixtures_of_different_scenarios_or_questions_are_not_compared():
         widget(1, "kpi", "a", up=1), widget(2, "trend", "b", down=1), widget(3, "kpi", "c", down=1, question="q2")
     )
     assert pairs == []
-    assert skipped == {reasons.ONLY_LIKED: 1, reasons.ONLY_DISLIKED: 2}
+    assert skipped == {opinions.ONLY_LIKED: 1, opinions.ONLY_DISLIKED: 2}
 
 
 def test_the_fixture_prompt_lists_the_variants_with_their_descriptions():
@@ -230,7 +229,7 @@ def test_at_most_five_pairs_a_question_and_scenario_that_use_as_many_fixtures_as
     pairs, skipped = fixture_pairs(*entries)
     assert len(pairs) == 5
     assert len({pair.chosen for pair in pairs} | {pair.rejected for pair in pairs}) == 10
-    assert skipped == {reasons.OVER_LIMIT: 20}
+    assert skipped == {opinions.OVER_LIMIT: 20}
 
 
 votes = st.tuples(

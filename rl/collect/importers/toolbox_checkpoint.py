@@ -1,4 +1,7 @@
-"""ToolBoxV2's checkpoints: a folder of agents, the folder of one agent, or one file. See ``rl.collect.checkpoints``."""
+"""ToolBoxV2's checkpoints: a folder of agents, the folder of one agent, or one file.
+
+``rl.collect.toolbox_checkpoints`` reads them.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rl.base.errors import BadFile, UsageError
-from rl.collect.checkpoints.folders import SUFFIX, named_file
-from rl.collect.checkpoints.lenient import printable
-from rl.collect.checkpoints.loader import CheckpointLoader, read_checkpoint
-from rl.collect.checkpoints.overlap import Found, combined
 from rl.collect.importers.fields import Refused
 from rl.collect.importers.toolbox_trace import trace
+from rl.collect.toolbox_checkpoints.folders import SUFFIX, named_file
+from rl.collect.toolbox_checkpoints.lenient import printable
+from rl.collect.toolbox_checkpoints.loader import CheckpointLoader, read_checkpoint
+from rl.collect.toolbox_checkpoints.overlap import Found, combined
 from rl.collect.traces.imported import ImportedTrace, Rejected
 
 ESTIMATED = {"estimated": ["tokens_in", "tokens_out", "cost", "llm_calls"]}

@@ -13,9 +13,9 @@ from typing import Any, Literal, TypeVar
 
 from rl.base.errors import BadFile
 from rl.base.records import Message, ReasoningStep, TaskEvent, ToolCall
-from rl.collect.checkpoints.lenient import printable
 from rl.collect.importers.fields import Refused, count, identity, moment, notes, number, required, text
 from rl.collect.importers.rows import Record, records
+from rl.collect.toolbox_checkpoints.lenient import printable
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace, Rejected
 
 PERSON, PROGRAM = "user:toolbox", "system:toolbox"

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from rl.collect.feedback import events
 from rl.collect.feedback import write as feedback
-from rl.collect.feedback.contradictions import last_words
+from rl.collect.feedback.rating_conflicts import last_words
 from rl.collect.otlp import FoundAnswer, LooseSpan
 from rl.collect.otlp.attribution import Asker, asker_of, judged_by
 from rl.collect.otlp.mapping import by_span

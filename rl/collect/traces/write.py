@@ -15,8 +15,8 @@ from django.db import IntegrityError, transaction
 
 from rl.base.errors import UsageError
 from rl.base.slugs import check_slug
-from rl.collect.feedback.contradictions import RatingMemory
-from rl.collect.feedback.saying import Judged, about, count_again, say
+from rl.collect.feedback.imported_feedback import Judged, about, count_again, say
+from rl.collect.feedback.rating_conflicts import RatingMemory
 from rl.collect.importers.report import ImportReport
 from rl.collect.ingest.dry_run import Rehearsal
 from rl.collect.lookups import agents_named

@@ -12,7 +12,7 @@ from typing import Any
 from rl.base.records import JudgedAnswer
 from rl.data_formatter.labelled import LabelRule, label_of
 from rl.data_formatter.merging import merged
-from rl.data_formatter.pairing import EMPTY_ANSWER
+from rl.data_formatter.opinions import EMPTY_ANSWER
 from rl.dataset_builder.exporting.base import ExportedRow, RowFormat
 from rl.dataset_builder.read.judged import Wanted, judged_answers
 from rl.dataset_builder.rows.judged import label_rule

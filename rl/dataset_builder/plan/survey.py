@@ -11,7 +11,7 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from rl.base.records import Message
-from rl.data_formatter.pairing import CONTRADICTION, DUPLICATE, SAME_TEXT
+from rl.data_formatter.opinions import CONTRADICTION, DUPLICATE, SAME_TEXT
 from rl.dataset_builder.methods import row_builder
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.read.files import FileSource

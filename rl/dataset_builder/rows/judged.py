@@ -13,7 +13,7 @@ from rl.base.records import JudgedAnswer
 from rl.data_formatter.grouped import EQUAL_REWARDS, ONE_ANSWER, RewardGroup
 from rl.data_formatter.labelled import LabelRule, labelled_row
 from rl.data_formatter.merging import merged
-from rl.data_formatter.pairing import EMPTY_ANSWER
+from rl.data_formatter.opinions import EMPTY_ANSWER
 from rl.data_formatter.scored import NO_REWARD, scored_row
 from rl.dataset_builder.frozen.splitting import is_held_out
 from rl.dataset_builder.options import DataOptions

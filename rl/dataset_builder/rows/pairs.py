@@ -8,7 +8,7 @@ from rl.base.records import PreferencePair
 from rl.data_formatter import training_row
 from rl.dataset_builder.frozen.splitting import is_held_out
 from rl.dataset_builder.options import DataOptions
-from rl.dataset_builder.pairing import paired_groups
+from rl.dataset_builder.pair_builders import paired_groups
 from rl.dataset_builder.plan.shortage import Shortage, no_answers
 from rl.dataset_builder.read.groups import PromptGroup, PromptRows, Source, Tally
 from rl.models import Agent

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from rl.data_formatter.pairing import OVER_LIMIT, stable_hash
+from rl.data_formatter.opinions import OVER_LIMIT, stable_hash
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.plan.shortage import counted
 from rl.dataset_builder.read.groups import PromptRows, Source, Tally

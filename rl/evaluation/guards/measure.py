@@ -12,7 +12,7 @@ from rl.base.leaves import leaf
 from rl.base.records import GeneratedAnswer, Report, Scorer
 from rl.config.guard_limits import guard_limits
 from rl.data_formatter.fresh import fresh_trace
-from rl.data_formatter.pairing import stable_hash
+from rl.data_formatter.opinions import stable_hash
 from rl.evaluation.gate import Verdict
 from rl.evaluation.guards.answer_errors import KINDS, asks_for_format, kinds_of
 from rl.evaluation.guards.rails import Answers, broken_reason, rails, task_loss

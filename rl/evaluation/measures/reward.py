@@ -10,7 +10,7 @@ from typing import Any
 from rl.base.leaves import leaf
 from rl.base.records import GeneratedAnswer, Interval, Report, Scorer
 from rl.data_formatter.fresh import fresh_trace
-from rl.data_formatter.pairing import stable_hash
+from rl.data_formatter.opinions import stable_hash
 from rl.evaluation import SCORERS, evidence
 from rl.evaluation.contest import MODELS, Contest, of_each
 from rl.evaluation.gate import REWARD, Verdict, Words, decide_means

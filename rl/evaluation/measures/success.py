@@ -8,7 +8,7 @@ from typing import Any
 from rl.base.leaves import leaf
 from rl.base.records import Report
 from rl.config import AgentConfig
-from rl.data_formatter.pairing import stable_hash
+from rl.data_formatter.opinions import stable_hash
 from rl.environments.episode import Episode
 from rl.evaluation import SCORERS
 from rl.evaluation.contest import MODELS, Contest, of_each

@@ -15,7 +15,7 @@ from rl.base.errors import BadFile
 from rl.collect.importers.toolbox_checkpoint import read
 from rl.collect.traces.imported import ImportedTrace, Rejected
 from rl.models import Agent, Trace
-from tests.collect.checkpoints.make_checkpoints import write_checkpoints
+from tests.collect.toolbox_checkpoints.make_checkpoints import write_checkpoints
 
 AGENTS = ("filer", "librarian", "writer")
 

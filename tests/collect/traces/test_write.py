@@ -10,7 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from rl.base.records import Message, ReasoningStep, TaskEvent, ToolCall
-from rl.collect.feedback import saying
+from rl.collect.feedback import imported_feedback
 from rl.collect.feedback import write as feedback
 from rl.collect.traces import write as storing
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace, Rejected
@@ -112,8 +112,8 @@ def test_details_that_are_not_mentioned_stay_too(agent):
 
 def test_of_ratings_of_one_moment_that_contradict_each_other_the_last_counts(agent):
     records = [answer(feedback=(thumb(0),)), answer(feedback=(thumb(1),)), answer(feedback=(thumb(0),))]
-    assert figures(stored(agent, *records).report.feedback) == (3, 1, 0, 1, {saying.TAKEN_BACK: 1})
-    assert figures(stored(agent, *records).report.feedback) == (3, 0, 0, 2, {saying.TAKEN_BACK: 1})
+    assert figures(stored(agent, *records).report.feedback) == (3, 1, 0, 1, {imported_feedback.TAKEN_BACK: 1})
+    assert figures(stored(agent, *records).report.feedback) == (3, 0, 0, 2, {imported_feedback.TAKEN_BACK: 1})
     assert Feedback.objects.get().value == 0
 
 
@@ -123,7 +123,7 @@ def test_ratings_of_one_moment_on_different_scales_contradict_each_other(agent):
     for _ in range(3):
         skipped = stored(agent, record).report.feedback.skipped
         rows.append(Feedback.objects.count())
-    assert (rows, skipped) == ([1, 1, 1], {saying.TAKEN_BACK: 1})
+    assert (rows, skipped) == ([1, 1, 1], {imported_feedback.TAKEN_BACK: 1})
     assert Feedback.objects.get().scale == "score"
 
 
@@ -131,7 +131,7 @@ def test_of_ratings_that_contradict_each_other_in_two_parts_of_an_import_the_fir
     monkeypatch.setattr(storing, "CHUNK", 1)
     records = [answer(feedback=(thumb(value),)) for value in (1, 0, 1)]
     for imported in (1, 0):
-        again = {saying.SAID_BEFORE: 1}
+        again = {imported_feedback.SAID_BEFORE: 1}
         assert figures(stored(agent, *records).report.feedback) == (3, imported, 0, 2 - imported, again)
     assert Feedback.objects.get().value == 1
 
@@ -155,7 +155,7 @@ def test_other_words_under_the_same_id_are_refused_with_their_feedback(agent):
     stored(agent, answer())
     report = stored(agent, answer(response="Lost.", feedback=(thumb(),))).report
     assert report.traces.skipped == {OTHER_ANSWER: 1}
-    assert report.feedback.skipped == {saying.NOT_TAKEN: 1}
+    assert report.feedback.skipped == {imported_feedback.NOT_TAKEN: 1}
     assert Trace.objects.get().response == "On its way."
 
 
@@ -287,7 +287,7 @@ def test_the_other_answer_of_a_comparison_may_be_here_since_long(agent):
     picked = ImportedFeedback(kind="comparison", rater="user:anna", choice="left", other_external_id="right")
     lost = ImportedFeedback(kind="comparison", rater="user:anna", choice="left", other_external_id="nowhere")
     report = stored(agent, answer("left", feedback=(picked, lost))).report
-    assert figures(report.feedback) == (2, 1, 0, 0, {saying.NO_OTHER: 1})
+    assert figures(report.feedback) == (2, 1, 0, 0, {imported_feedback.NO_OTHER: 1})
 
 
 def test_feedback_that_cannot_be_is_refused_and_its_answer_stays(agent):
@@ -308,7 +308,7 @@ def test_feedback_that_cannot_be_is_refused_and_its_answer_stays(agent):
 def test_an_older_rating_does_not_win(agent):
     stored(agent, answer(feedback=(thumb(1, rated_at=TIME),)))
     older = stored(agent, answer(feedback=(thumb(0, rated_at=TIME.replace(year=2025)),))).report
-    assert older.feedback.skipped == {saying.OLDER: 1}
+    assert older.feedback.skipped == {imported_feedback.OLDER: 1}
     newer = stored(agent, answer(feedback=(thumb(0, rated_at=TIME.replace(month=3)),))).report
     assert newer.feedback.updated == 1
 

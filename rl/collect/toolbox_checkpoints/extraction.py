@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Any
 
-from rl.collect.checkpoints.conversations import conversations
-from rl.collect.checkpoints.lenient import excerpt, fields_of, number, printable, scalar, time_text, word
-from rl.collect.checkpoints.limits import Refused
+from rl.collect.toolbox_checkpoints.conversations import conversations
+from rl.collect.toolbox_checkpoints.lenient import excerpt, fields_of, number, printable, scalar, time_text, word
+from rl.collect.toolbox_checkpoints.limits import Refused
 
 MOST_REASONING, MOST_TASK_TEXT = 1_000, 500
 """Characters that are kept."""

@@ -14,7 +14,7 @@ from rl.base.errors import UsageError
 from rl.collect.feedback import events
 from rl.collect.feedback import write as feedback
 from rl.collect.feedback.content import say_the_same
-from rl.collect.feedback.contradictions import RatingMemory, last_words
+from rl.collect.feedback.rating_conflicts import RatingMemory, last_words
 from rl.collect.importers.report import ImportCount
 from rl.collect.lookups import agents_named
 from rl.collect.traces.checks import feedback_problem

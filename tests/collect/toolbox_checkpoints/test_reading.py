@@ -20,10 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rl.base.errors import BadFile
-from rl.collect.checkpoints import Limits, read_pickle
-from rl.collect.checkpoints.opcodes import OPCODES
-from tests.collect.checkpoints.hostile import call, dotted, name, raw, text, whole
-from tests.collect.checkpoints.make_checkpoints import write_checkpoints
+from rl.collect.toolbox_checkpoints import Limits, read_pickle
+from rl.collect.toolbox_checkpoints.opcodes import OPCODES
+from tests.collect.toolbox_checkpoints.hostile import call, dotted, name, raw, text, whole
+from tests.collect.toolbox_checkpoints.make_checkpoints import write_checkpoints
 
 PROTOCOLS = range(6)
 HERE = __name__

@@ -8,7 +8,17 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-from rl.collect.checkpoints.lenient import content, excerpt, fields_of, items_of, moment, scalar, sized, time_text, word
+from rl.collect.toolbox_checkpoints.lenient import (
+    content,
+    excerpt,
+    fields_of,
+    items_of,
+    moment,
+    scalar,
+    sized,
+    time_text,
+    word,
+)
 
 MOST_ARGUMENTS, MOST_RESULT, MOST_ERROR = 20_000, 2_000, 1_000
 """Characters that are kept of a tool call."""

@@ -8,10 +8,10 @@ import pytest
 
 from rl.base.errors import BadFile, UsageError
 from rl.collect import CheckpointLoader
-from rl.collect.checkpoints import process
-from rl.collect.checkpoints.folders import opened
-from tests.collect.checkpoints.hostile import call, dotted, name, text, whole
-from tests.collect.checkpoints.make_checkpoints import write_checkpoints
+from rl.collect.toolbox_checkpoints import process
+from rl.collect.toolbox_checkpoints.folders import opened
+from tests.collect.toolbox_checkpoints.hostile import call, dotted, name, text, whole
+from tests.collect.toolbox_checkpoints.make_checkpoints import write_checkpoints
 
 KEYS = [
     "total_traces",

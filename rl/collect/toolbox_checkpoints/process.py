@@ -21,10 +21,10 @@ _ROOT = Path(__file__).resolve().parents[3]
 _COMMAND = """
 import sys, types
 sys.path.append(sys.argv[1])
-for name in ("rl.collect", "rl.collect.checkpoints"):
+for name in ("rl.collect", "rl.collect.toolbox_checkpoints"):
     sys.modules[name] = types.ModuleType(name)
     sys.modules[name].__path__ = [sys.argv[1] + "/" + name.replace(".", "/")]
-from rl.collect.checkpoints.child import main
+from rl.collect.toolbox_checkpoints.child import main
 main()
 """
 

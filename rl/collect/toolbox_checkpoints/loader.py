@@ -9,11 +9,17 @@ from typing import Any
 
 from rl.base.errors import BadFile
 from rl.collect.capture.execution_trace import ExecutionTrace
-from rl.collect.checkpoints.folders import CheckpointFile, agent_folders, checkpoint_files, checkpoint_folder, opened
-from rl.collect.checkpoints.lenient import moment, printable
-from rl.collect.checkpoints.overlap import Checkpoint, Found, combined
-from rl.collect.checkpoints.process import told
-from rl.collect.checkpoints.statistics import training_statistics
+from rl.collect.toolbox_checkpoints.folders import (
+    CheckpointFile,
+    agent_folders,
+    checkpoint_files,
+    checkpoint_folder,
+    opened,
+)
+from rl.collect.toolbox_checkpoints.lenient import moment, printable
+from rl.collect.toolbox_checkpoints.overlap import Checkpoint, Found, combined
+from rl.collect.toolbox_checkpoints.process import told
+from rl.collect.toolbox_checkpoints.statistics import training_statistics
 from rl.collect.traces.imported import Rejected
 
 logger = logging.getLogger(__name__)

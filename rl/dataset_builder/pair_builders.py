@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from rl.base.records import PreferencePair
 from rl.data_formatter import build_fixture_dpo_pairs, build_preference_pairs, build_widget_dpo_pairs
-from rl.data_formatter.pairing import NO_WIDGET
+from rl.data_formatter.opinions import NO_WIDGET
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.read.groups import DIRECT, PromptGroup, Source, Tally
 

@@ -5,8 +5,8 @@ Imports: base.
 
 from __future__ import annotations
 
-from rl.collect.checkpoints.limits import Limits
-from rl.collect.checkpoints.loader import CheckpointLoader, read_checkpoint
-from rl.collect.checkpoints.reading import read_pickle
+from rl.collect.toolbox_checkpoints.limits import Limits
+from rl.collect.toolbox_checkpoints.loader import CheckpointLoader, read_checkpoint
+from rl.collect.toolbox_checkpoints.reading import read_pickle
 
 __all__ = ["CheckpointLoader", "Limits", "read_checkpoint", "read_pickle"]
