@@ -3,8 +3,9 @@ on purpose. Who adds one and forgets a place reads here which."""
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from django.db.models import Model
 from rest_framework.serializers import BaseSerializer
 
 from rl.base.records import FeedbackRecord, TraceRecord
+from rl.collect.feedback import imported_feedback
+from rl.collect.feedback.content import CONTENT
+from rl.collect.traces.imported import ImportedFeedback
 from rl.config import METHODS, config_class
 from rl.models import Feedback, Trace
 from rl.web.api.serializers.feedback import FEEDBACK_IN, FeedbackOut
@@ -55,8 +59,13 @@ def name_of(model: type[Model], attribute: str) -> str:
     return {field.attname: field.name for field in model._meta.concrete_fields}.get(attribute, attribute)
 
 
-def columns_of(record: type) -> Names:
-    return frozenset(field.name for field in fields(record))
+def columns_of(record: type, renamed: Mapping[str, str] | None = None) -> Names:
+    """``renamed``: the record's name to the model's."""
+    return frozenset((renamed or {}).get(field.name, field.name) for field in fields(record))
+
+
+def read_in(function: Callable[..., object], variable: str) -> Names:
+    return frozenset(re.findall(rf"\b{variable}\.(\w+)", inspect.getsource(function)))
 
 
 FEEDBACK: dict[str, Names] = {
@@ -69,6 +78,13 @@ FEEDBACK: dict[str, Names] = {
     ),
     "templates/rl/trace.html": in_template("trace.html", "event", Feedback),
     "rl/base/records.py, FeedbackRecord": columns_of(FeedbackRecord),
+    "rl/collect/feedback/content.py": frozenset(name_of(Feedback, name) for name in CONTENT),
+    "rl/collect/traces/imported.py, ImportedFeedback": columns_of(
+        ImportedFeedback, {"value": "raw_value", "other_external_id": "other_trace"}
+    ),
+}
+IMPORTED_FEEDBACK: dict[str, Names] = {
+    "rl/collect/feedback/imported_feedback.py": read_in(imported_feedback._checked_event, "feedback"),
 }
 TRACE: dict[str, Names] = {
     "rl/web/api/serializers/traces.py, in": taken_in(TraceIn()),
@@ -108,6 +124,18 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "the value is normalised": "scale",
         "rewards look at one answer": "other_trace",
     },
+    "rl/collect/feedback/content.py": {
+        "is whose it is and what it is about": "agent trace kind rater",
+        "says when and by which way it came": "created_at rated_at source api_key user",
+        "follows from scale and raw_value": "value",
+        "is what became of it": "id is_current retracts training_set",
+    },
+    "rl/collect/traces/imported.py, ImportedFeedback": {
+        "Ratchet sets it": "id created_at source value is_current training_set",
+        "is in the record around it": "agent trace",
+        "raters of a file do not sign in": "api_key user",
+        "files take nothing back": "retracts",
+    },
     "rl/web/api/serializers/traces.py, in": {
         "Ratchet sets it": "id created_at source prompt_key",
         "Ratchet finds it out": "reward rewards rewarded_at reward_pending",
@@ -132,6 +160,11 @@ LEFT_OUT: dict[str, dict[str, str]] = {
 @pytest.mark.parametrize("place", FEEDBACK)
 def test_every_field_of_feedback_is_there_or_left_out_on_purpose(place: str):
     check({field.name for field in Feedback._meta.concrete_fields}, place, FEEDBACK[place], LEFT_OUT)
+
+
+@pytest.mark.parametrize("place", IMPORTED_FEEDBACK)
+def test_every_field_of_imported_feedback_is_stored(place: str):
+    check(set(columns_of(ImportedFeedback)), place, IMPORTED_FEEDBACK[place], LEFT_OUT)
 
 
 @pytest.mark.parametrize("place", TRACE)

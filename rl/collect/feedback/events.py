@@ -40,9 +40,9 @@ def normalise(scale: str, raw: float) -> float:
 
 
 def rating(trace: Trace | UnreadTrace, *, scale: str, value: float, **common: Any) -> Feedback:
-    """``common`` as ``event`` takes it."""
+    """``common`` as ``new_event`` takes it."""
     normalised = normalise(scale, value)
-    return event(trace, Feedback.Kind.RATING, scale=scale, raw_value=float(value), value=normalised, **common)
+    return new_event(trace, Feedback.Kind.RATING, scale=scale, raw_value=float(value), value=normalised, **common)
 
 
 def comparison(left: Trace, right: Trace, *, choice: str, **common: Any) -> Feedback:
@@ -53,35 +53,35 @@ def comparison(left: Trace, right: Trace, *, choice: str, **common: Any) -> Feed
         raise UsageError("an answer cannot be compared with itself")
     if (left.agent_id, left.prompt_key) != (right.agent_id, right.prompt_key):
         raise UsageError("only answers of one agent to the same prompt can be compared")
-    return event(left, Feedback.Kind.COMPARISON, other_trace=right, choice=choice, **common)
+    return new_event(left, Feedback.Kind.COMPARISON, other_trace=right, choice=choice, **common)
 
 
 def correction(trace: Trace, *, text: str, **common: Any) -> Feedback:
     """What the answer should have been."""
     if not text.strip() or text == trace.response:
         raise UsageError("a correction must differ from the answer and must not be empty")
-    return event(trace, Feedback.Kind.CORRECTION, text=_checked(text, "the correction"), **common)
+    return new_event(trace, Feedback.Kind.CORRECTION, text=_check_text(text, "the correction"), **common)
 
 
 def observation(trace: Trace, *, metric: str, value: float, **common: Any) -> Feedback:
     """An outcome: a named number that was observed later, on a scale of its own."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise UsageError(f"an outcome is a finite number, not {value!r}")
-    name = _checked(metric.strip(), "the metric", MAX_METRIC_LENGTH)
+    name = _check_text(metric.strip(), "the metric", MAX_METRIC_LENGTH)
     if not name:
         raise UsageError("an outcome needs the name of its metric")
-    return event(trace, Feedback.Kind.OUTCOME, metric=name, raw_value=float(value), **common)
+    return new_event(trace, Feedback.Kind.OUTCOME, metric=name, raw_value=float(value), **common)
 
 
 class UnreadTrace(NamedTuple):
-    """Stands for a trace that is there or not: whoever writes the event will see."""
+    """Stands for a trace that may exist or not: whoever writes the event will see."""
 
     pk: UUID
     agent_id: int | None
     """None: any agent's will do."""
 
 
-def event(
+def new_event(
     trace: Trace | UnreadTrace,
     kind: Feedback.Kind,
     *,
@@ -93,34 +93,34 @@ def event(
     **fields: Any,
 ) -> Feedback:
     now = timezone.now()
-    of: dict[str, Any] = {"trace": trace} if isinstance(trace, Trace) else {"trace_id": trace.pk}
-    of["agent_id"] = trace.agent_id
+    target: dict[str, Any] = {"trace": trace} if isinstance(trace, Trace) else {"trace_id": trace.pk}
+    target["agent_id"] = trace.agent_id
     return Feedback(
-        **of,
+        **target,
         kind=kind,
-        rater=_checked_rater(rater),
-        source=_checked(source, "the source", 32),
-        tags=_checked_tags(tags),
-        notes=_checked(notes, "the notes", MAX_NOTES_LENGTH),
+        rater=_check_rater(rater),
+        source=_check_text(source, "the source", 32),
+        tags=_check_tags(tags),
+        notes=_check_text(notes, "the notes", MAX_NOTES_LENGTH),
         # A clock that runs ahead would make this rating win over all later ones.
         rated_at=min(rated_at, now) if rated_at else now,
         **fields,
     )
 
 
-def _checked_rater(rater: str) -> str:
+def _check_rater(rater: str) -> str:
     if not rater.strip():
         raise UsageError("the rater must be named")
-    return _checked(rater, "the rater", MAX_RATER_LENGTH)
+    return _check_text(rater, "the rater", MAX_RATER_LENGTH)
 
 
-def _checked_tags(tags: Sequence[str]) -> list[str]:
+def _check_tags(tags: Sequence[str]) -> list[str]:
     if len(tags) > MAX_TAGS:
         raise UsageError(f"at most {MAX_TAGS} tags, not {len(tags)}")
-    return [_checked(tag, "a tag", MAX_TAG_LENGTH) for tag in tags]
+    return [_check_text(tag, "a tag", MAX_TAG_LENGTH) for tag in tags]
 
 
-def _checked(text: str, what: str, longest: int | None = None) -> str:
+def _check_text(text: str, what: str, longest: int | None = None) -> str:
     if reason := unstorable(text):
         raise UsageError(f"{what} {reason}")
     if longest is not None and len(text) > longest:

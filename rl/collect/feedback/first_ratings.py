@@ -13,7 +13,7 @@ from functools import cache
 
 from django.db import connection, models, transaction
 
-from rl.collect.feedback.rating_rows import COLUMNS, fetch, is_stored, places, stored_values, target_of
+from rl.collect.feedback.rating_rows import COLUMNS, fetch, is_stored, placeholders, stored_values, target_of
 from rl.models import Feedback
 
 _SAME_IN_ALL = {
@@ -51,9 +51,9 @@ def _statement(count: int) -> str:
     are seen as they were when the statement began; the unique index stops what came meanwhile."""
     names = [str(column.column) for column in _GIVEN]
     written = ["trace.agent_id" if name == "agent_id" else f"given.{name}" for name in names]
-    rows = ", ".join([f"({places(_GIVEN)})"] * count)
+    rows = ", ".join([f"({placeholders(_GIVEN)})"] * count)
     return f"""
-        WITH given AS (SELECT {", ".join(map(_typed, _GIVEN))} FROM (VALUES {rows}) AS given ({", ".join(names)})),
+        WITH given AS (SELECT {", ".join(map(_cast, _GIVEN))} FROM (VALUES {rows}) AS given ({", ".join(names)})),
         trace AS MATERIALIZED (
             SELECT id, agent_id, reward_pending FROM rl_trace WHERE id IN (SELECT trace_id FROM given)
             ORDER BY id FOR NO KEY UPDATE
@@ -72,10 +72,10 @@ def _statement(count: int) -> str:
             UPDATE rl_trace SET reward_pending = TRUE FROM trace
             WHERE rl_trace.id = trace.id AND NOT trace.reward_pending AND trace.id IN (SELECT trace_id FROM written)
         )
-        SELECT trace_id, rater, id, agent_id FROM written"""  # noqa: S608 (names of columns, places for values)
+        SELECT trace_id, rater, id, agent_id FROM written"""  # noqa: S608 (names of columns, placeholders for values)
 
 
-def _typed(column: models.Field) -> str:
+def _cast(column: models.Field) -> str:
     """A NULL alone has no type. Texts keep theirs: a cast to varchar(16) would cut them."""
     if isinstance(column, (models.CharField, models.TextField)):
         return str(column.column)

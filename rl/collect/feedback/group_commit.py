@@ -42,31 +42,31 @@ class GroupCommit(Generic[Item, Result]):
         """Inside a transaction of the caller's it is written there and at once: nobody else could lead it."""
         if connection.in_atomic_block:
             return _result(self._commit([item])[0])
-        mine: _Waiting[Item, Result] = _Waiting(item)
+        own: _Waiting[Item, Result] = _Waiting(item)
         with self._lock:
-            self._queue.append(mine)
+            self._queue.append(own)
             leads, self._is_led = not self._is_led, True
         if not leads:
-            mine.woken.wait()
-        if not mine.outcome:
+            own.woken.wait()
+        if not own.outcome:
             self._lead()
-        return _result(mine.outcome[0])
+        return _result(own.outcome[0])
 
     def _lead(self) -> None:
         with self._lock:
             group = [self._queue.popleft() for _ in range(min(self._most, len(self._queue)))]
         outcomes: Sequence[Result | BaseException] = [RuntimeError("the group was not written")] * len(group)
         try:
-            outcomes = self._commit([one.item for one in group])
+            outcomes = self._commit([waiting.item for waiting in group])
         except Exception as error:  # each of those who wait raises it
             outcomes = [error] * len(group)
         finally:
             self._answer(group, outcomes)
 
     def _answer(self, group: Sequence[_Waiting[Item, Result]], outcomes: Sequence[Result | BaseException]) -> None:
-        for one, outcome in zip(group, outcomes, strict=True):
-            one.outcome.append(outcome)
-            one.woken.set()
+        for waiting, outcome in zip(group, outcomes, strict=True):
+            waiting.outcome.append(outcome)
+            waiting.woken.set()
         with self._lock:
             self._is_led = bool(self._queue)
             if self._queue:

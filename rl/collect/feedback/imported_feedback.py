@@ -11,10 +11,9 @@ from typing import Any
 from django.utils import timezone
 
 from rl.base.errors import UsageError
-from rl.collect.feedback import events
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback import events, write
 from rl.collect.feedback.content import say_the_same
-from rl.collect.feedback.rating_conflicts import RatingMemory, last_words
+from rl.collect.feedback.rating_conflicts import RatingMemory, agreeing_with_last
 from rl.collect.importers.report import ImportCount
 from rl.collect.lookups import agents_named
 from rl.collect.traces.checks import feedback_problem
@@ -28,38 +27,38 @@ NO_OTHER = "the other answer of the comparison is not here"
 OLDER = "older than the rating that is here"
 TAKEN_BACK = "the same rater says something else of the same moment further on"
 SAID_BEFORE = "the same rater says something else of the same moment further up"
-_Said = tuple[str, Feedback]
-"""Where it was said, and what."""
+_Located = tuple[str, Feedback]
+"""Where in the file, and the event."""
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedAnswer:
     record: ImportedTrace | ImportedRemark
     trace: Trace | None
     """None: the answer was refused or is not here, and its feedback with it."""
 
 
-def say(judged: Sequence[Judged], source: str, count: ImportCount, memory: RatingMemory) -> None:
+def store_feedback(judged: Sequence[JudgedAnswer], source: str, count: ImportCount, memory: RatingMemory) -> None:
     """Stores the feedback of some hundred answers and counts what became of it; ``memory`` has what this import said before.
     Raises RunConflict."""
-    others, now = _others(judged), timezone.now()
-    found: dict[bool, list[_Said]] = {True: [], False: []}
-    for one in judged:
-        for said in one.record.feedback:
+    others, now = _other_answers(judged), timezone.now()
+    checked: dict[bool, list[_Located]] = {True: [], False: []}
+    for answer in judged:
+        for feedback in answer.record.feedback:
             count.read += 1
             try:
-                event = _event(one, said, others, source, now)
+                event = _checked_event(answer, feedback, others, source, now)
             except UsageError as refused:
-                count.skip(one.record.where, str(refused))
+                count.skip(answer.record.where, str(refused))
             else:
-                found[event.kind == Feedback.Kind.RATING].append((one.record.where, event))
-    _store(_uncontradicted(found[True], memory, now, count), feedback.record, count)
-    _store(found[False], feedback.append, count)
+                checked[event.kind == Feedback.Kind.RATING].append((answer.record.where, event))
+    _store(_agreeing_ratings(checked[True], memory, now, count), write.record, count)
+    _store(checked[False], write.append, count)
 
 
-def about(records: Iterable[object], own: Agent | None) -> list[Judged]:
+def match_remarks(records: Iterable[object], own: Agent | None) -> list[JudgedAnswer]:
     """The remarks among the records, with the answers that are here."""
-    remarks = [one for one in records if isinstance(one, ImportedRemark)]
+    remarks = [record for record in records if isinstance(record, ImportedRemark)]
     owners = [remark.agent or (own.name if own else "") for remark in remarks]
     agents = agents_named(owners)
     keys: list[list[Key]] = []
@@ -68,7 +67,7 @@ def about(records: Iterable[object], own: Agent | None) -> list[Judged]:
         keys.append([(agent.pk, external_id) for external_id in remark.external_ids] if agent else [])
     here = stored(chain.from_iterable(keys))
     return [
-        Judged(remark, next((here[key] for key in own_keys if key in here), None))
+        JudgedAnswer(remark, next((here[key] for key in own_keys if key in here), None))
         for remark, own_keys in zip(remarks, keys, strict=True)
     ]
 
@@ -84,47 +83,51 @@ def count_again(record: ImportedTrace, verdict: str, count: ImportCount) -> None
             count.imported += verdict == "updated"
 
 
-def _others(judged: Sequence[Judged]) -> dict[Key, Trace]:
+def _other_answers(judged: Sequence[JudgedAnswer]) -> dict[Key, Trace]:
     """The right sides of the comparisons, stored now or earlier, by agent and external id."""
-    here = {(trace.agent_id, trace.external_id or ""): trace for one in judged if (trace := one.trace)}
+    here = {(trace.agent_id, trace.external_id or ""): trace for answer in judged if (trace := answer.trace)}
     wanted = {
-        (one.trace.agent_id, said.other_external_id)
-        for one in judged
-        for said in one.record.feedback
-        if one.trace and said.other_external_id
+        (answer.trace.agent_id, feedback.other_external_id)
+        for answer in judged
+        for feedback in answer.record.feedback
+        if answer.trace and feedback.other_external_id
     }
     return here | stored(wanted - here.keys())
 
 
-def _event(judged: Judged, said: ImportedFeedback, others: dict[Key, Trace], source: str, now: datetime) -> Feedback:
+def _checked_event(
+    judged: JudgedAnswer, feedback: ImportedFeedback, others: dict[Key, Trace], source: str, now: datetime
+) -> Feedback:
     """What clocks that run ahead date later than ``now`` is all of this moment."""
     trace = judged.trace
     if trace is None:
         raise UsageError(NOT_TAKEN if isinstance(judged.record, ImportedTrace) else NOT_HERE)
-    if reason := feedback_problem(said):
+    if reason := feedback_problem(feedback):
         raise UsageError(reason)
     common: dict[str, Any] = {
-        "rater": said.rater,
+        "rater": feedback.rater,
         "source": source,
-        "tags": said.tags,
-        "notes": said.notes,
-        "rated_at": min(said.rated_at or trace.occurred_at, now),
+        "tags": feedback.tags,
+        "notes": feedback.notes,
+        "rated_at": min(feedback.rated_at or trace.occurred_at, now),
     }
-    if said.kind == "rating":
-        return events.rating(trace, scale=said.scale, value=said.value, **common)  # type: ignore[arg-type]
-    if said.kind == "correction":
-        return events.correction(trace, text=said.text, **common)
-    if said.kind == "outcome":
-        return events.observation(trace, metric=said.metric, value=said.value, **common)  # type: ignore[arg-type]
-    other = others.get((trace.agent_id, said.other_external_id))
+    if feedback.kind == "rating":
+        return events.rating(trace, scale=feedback.scale, value=feedback.value, **common)  # type: ignore[arg-type]
+    if feedback.kind == "correction":
+        return events.correction(trace, text=feedback.text, **common)
+    if feedback.kind == "outcome":
+        return events.observation(trace, metric=feedback.metric, value=feedback.value, **common)  # type: ignore[arg-type]
+    other = others.get((trace.agent_id, feedback.other_external_id))
     if other is None:
         raise UsageError(NO_OTHER)
-    return events.comparison(trace, other, choice=said.choice, **common)
+    return events.comparison(trace, other, choice=feedback.choice, **common)
 
 
-def _store(found: Sequence[_Said], write: Callable[[list[Feedback]], list[feedback.Rated]], count: ImportCount) -> None:
-    recorded = write([event for _, event in found])
-    for (where, event), rated in zip(found, recorded, strict=True):
+def _store(
+    checked: Sequence[_Located], store: Callable[[list[Feedback]], list[write.Rated]], count: ImportCount
+) -> None:
+    recorded = store([event for _, event in checked])
+    for (where, event), rated in zip(checked, recorded, strict=True):
         if rated.changed:
             count.imported += rated.created
             count.updated += not rated.created
@@ -134,8 +137,10 @@ def _store(found: Sequence[_Said], write: Callable[[list[Feedback]], list[feedba
             count.skip(where, OLDER)
 
 
-def _uncontradicted(ratings: Sequence[_Said], memory: RatingMemory, now: datetime, count: ImportCount) -> list[_Said]:
-    last = last_words([event for _, event in ratings])
+def _agreeing_ratings(
+    ratings: Sequence[_Located], memory: RatingMemory, now: datetime, count: ImportCount
+) -> list[_Located]:
+    last = agreeing_with_last([event for _, event in ratings])
     agreeing = {id(event) for event in memory.agreeing(last, now)}
     reasons = {id(event): SAID_BEFORE for event in last if id(event) not in agreeing}
     for where, event in ratings:

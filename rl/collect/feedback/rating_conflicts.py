@@ -13,7 +13,7 @@ from rl.collect.feedback.content import content
 from rl.models import Feedback
 
 
-def last_words(ratings: Sequence[Feedback]) -> list[Feedback]:
+def agreeing_with_last(ratings: Sequence[Feedback]) -> list[Feedback]:
     """Those that say what the last one of their rater, trace and moment says."""
     last = {(event.trace_id, event.rater, event.rated_at): content(event) for event in ratings}
     return [event for event in ratings if content(event) == last[event.trace_id, event.rater, event.rated_at]]

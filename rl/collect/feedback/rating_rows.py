@@ -27,11 +27,11 @@ def lock_traces(ids: Collection[UUID]) -> dict[UUID, RatedTrace]:
     """Those that are there. Whoever writes what was said about them, or their rewards, waits until the transaction ends."""
     # One order for all writers: two of them with the same traces wait for each other instead of deadlocking.
     lock = " FOR NO KEY UPDATE" if connection.features.has_select_for_no_key_update else ""
-    found = fetch(
-        f"SELECT id, agent_id, reward_pending FROM rl_trace WHERE id IN ({places(ids)}) ORDER BY id{lock}",
+    rows = fetch(
+        f"SELECT id, agent_id, reward_pending FROM rl_trace WHERE id IN ({placeholders(ids)}) ORDER BY id{lock}",
         _as_stored(ids),
     )
-    return {_PK.to_python(pk): RatedTrace(agent, bool(pending)) for pk, agent, pending in found}
+    return {_PK.to_python(pk): RatedTrace(agent, bool(pending)) for pk, agent, pending in rows}
 
 
 def newest_ratings(targets: Collection[Target]) -> dict[Target, Feedback]:
@@ -39,7 +39,7 @@ def newest_ratings(targets: Collection[Target]) -> dict[Target, Feedback]:
     traces, raters = {trace for trace, _ in targets}, {rater for _, rater in targets}
     newest = fetch(
         f"SELECT {_ALL} FROM rl_feedback WHERE id IN ("
-        f"SELECT MAX(id) FROM rl_feedback WHERE trace_id IN ({places(traces)}) AND rater IN ({places(raters)}) "
+        f"SELECT MAX(id) FROM rl_feedback WHERE trace_id IN ({placeholders(traces)}) AND rater IN ({placeholders(raters)}) "
         "AND kind = 'rating' GROUP BY trace_id, rater)",
         [*_as_stored(traces), *raters],
     )
@@ -57,7 +57,7 @@ def _events(rows: Sequence[tuple[Any, ...]]) -> Iterator[Feedback]:
 
 def supersede(ids: Collection[int]) -> None:
     if ids:
-        _run(f"UPDATE rl_feedback SET is_current = FALSE WHERE id IN ({places(ids)})", [*ids])
+        _run(f"UPDATE rl_feedback SET is_current = FALSE WHERE id IN ({placeholders(ids)})", [*ids])
 
 
 def insert(events: Sequence[Feedback]) -> None:
@@ -67,7 +67,7 @@ def insert(events: Sequence[Feedback]) -> None:
     at_once = connection.ops.bulk_batch_size(COLUMNS, events)
     for start in range(0, len(events), at_once):
         batch = events[start : start + at_once]
-        row = f"({places(COLUMNS)})"
+        row = f"({placeholders(COLUMNS)})"
         numbers = fetch(f"{_INSERT} VALUES {', '.join([row] * len(batch))} RETURNING id", stored_values(batch, COLUMNS))
         for event, (number,) in zip(batch, numbers, strict=True):
             is_stored(event, number)
@@ -94,7 +94,7 @@ def stored_values(events: Sequence[Feedback], columns: Sequence[models.Field]) -
 def await_reward(ids: Collection[UUID]) -> None:
     """Their rewards do not know yet what was said."""
     if ids:
-        _run(f"UPDATE rl_trace SET reward_pending = TRUE WHERE id IN ({places(ids)})", _as_stored(ids))
+        _run(f"UPDATE rl_trace SET reward_pending = TRUE WHERE id IN ({placeholders(ids)})", _as_stored(ids))
 
 
 _PK = Trace._meta.pk
@@ -106,7 +106,7 @@ _ALL = ", ".join(str(field.column) for field in Feedback._meta.concrete_fields)
 _INSERT = f"INSERT INTO rl_feedback ({', '.join(str(field.column) for field in COLUMNS)})"
 
 
-def places(values: Collection[Any]) -> str:
+def placeholders(values: Collection[Any]) -> str:
     return ", ".join(["%s"] * len(values))
 
 

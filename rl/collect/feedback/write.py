@@ -18,8 +18,7 @@ from django.db import DataError, IntegrityError, transaction
 
 from rl.base.errors import RunConflict, UsageError
 from rl.collect.feedback.content import say_the_same, statement
-from rl.collect.feedback.events import UnreadTrace, comparison, correction, observation, rating
-from rl.collect.feedback.events import event as checked_event
+from rl.collect.feedback.events import UnreadTrace, comparison, correction, new_event, observation, rating
 from rl.collect.feedback.first_ratings import insert_first
 from rl.collect.feedback.group_commit import GroupCommit
 from rl.collect.feedback.rating_rows import (
@@ -96,7 +95,7 @@ def record(ratings: Iterable[Feedback]) -> list[Rated]:
     The latest ``rated_at`` wins, in whatever order they arrive. Raises RunConflict when others keep winning the race for
     the same rating, and UnknownTrace where a trace was deleted.
     """
-    return [known(outcome) for chunk in _chunks(ratings) for outcome in _record_chunk(chunk)]
+    return [rated_or_raise(outcome) for chunk in _chunks(ratings) for outcome in _record_chunk(chunk)]
 
 
 def record_each(ratings: Sequence[Feedback]) -> list[Rated | Exception]:
@@ -104,7 +103,7 @@ def record_each(ratings: Sequence[Feedback]) -> list[Rated | Exception]:
     return [outcome for chunk in _chunks(ratings) for outcome in _record_together(chunk)]
 
 
-def known(outcome: Rated | Exception) -> Rated:
+def rated_or_raise(outcome: Rated | Exception) -> Rated:
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
@@ -128,8 +127,8 @@ def _chunks(ratings: Iterable[Feedback]) -> Iterator[list[Feedback]]:
 
 def _record_together(ratings: Sequence[Feedback]) -> list[Rated | Exception]:
     _record_first(ratings)
-    left = [event for event in ratings if event.pk is None]
-    recorded = dict(zip(map(id, left), _record_others(left), strict=True))
+    others = [event for event in ratings if event.pk is None]
+    recorded = dict(zip(map(id, others), _record_others(others), strict=True))
     return [recorded.get(id(event)) or Rated(event, created=True, changed=True) for event in ratings]
 
 
@@ -170,9 +169,9 @@ def _record_chunk(ratings: list[Feedback]) -> list[Rated | Exception]:
 def _supersede(ratings: list[Feedback]) -> list[Rated | Exception]:
     """``ratings`` of different targets."""
     traces = lock_traces({event.trace_id for event in ratings})
-    there = [event for event in ratings if _is_there(event, traces)]
-    last = newest_ratings([target_of(event) for event in there]) if there else {}
-    decided = {target_of(event): _decide(event, last.get(target_of(event))) for event in there}
+    ratable = [event for event in ratings if _is_there(event, traces)]
+    last = newest_ratings([target_of(event) for event in ratable]) if ratable else {}
+    decided = {target_of(event): _decide(event, last.get(target_of(event))) for event in ratable}
     written = [rated for rated in decided.values() if rated.changed]
     supersede([last[target_of(rated.event)].pk for rated in written if not rated.created])
     insert([rated.event for rated in written])
@@ -182,10 +181,10 @@ def _supersede(ratings: list[Feedback]) -> list[Rated | Exception]:
 
 def _is_there(event: Feedback, traces: dict[UUID, RatedTrace]) -> bool:
     """Takes the agent from the trace where the rating leaves it open."""
-    found = traces.get(event.trace_id)
-    if found is None or event.agent_id not in (None, found.agent_id):
+    trace = traces.get(event.trace_id)
+    if trace is None or event.agent_id not in (None, trace.agent_id):
         return False
-    event.agent_id = found.agent_id
+    event.agent_id = trace.agent_id
     return True
 
 
@@ -220,7 +219,7 @@ def outcome(trace: Trace, *, metric: str, value: float, **common: Any) -> Rated:
 
 def append(events: Sequence[Feedback]) -> list[Rated]:
     """Stores comparisons, corrections and outcomes in short transactions; they stand beside each other."""
-    return [said for at in range(0, len(events), CHUNK) for said in _append_chunk(events[at : at + CHUNK])]
+    return [rated for at in range(0, len(events), CHUNK) for rated in _append_chunk(events[at : at + CHUNK])]
 
 
 def retract(
@@ -233,7 +232,7 @@ def retract(
     api_key: ApiKey | None = None,
 ) -> bool:
     """Withdraws an event and keeps both in the history; False when it was not current any more."""
-    retraction = checked_event(
+    retraction = new_event(
         event.trace,
         Feedback.Kind.RETRACTION,
         rater=rater,
@@ -255,21 +254,21 @@ def retract(
 
 
 def _append_chunk(events: Sequence[Feedback]) -> list[Rated]:
-    traces = {pk for event in events for pk in (event.trace_id, event.other_trace_id) if pk is not None}
+    trace_ids = {pk for event in events for pk in (event.trace_id, event.other_trace_id) if pk is not None}
     with transaction.atomic():
-        there = lock_traces(traces)  # so that a request and its retry cannot both find that nothing was said yet
-        if gone := traces - there.keys():
+        traces = lock_traces(trace_ids)  # so that a request and its retry cannot both find that nothing was said yet
+        if gone := trace_ids - traces.keys():
             raise UnknownTrace(gone.pop())
-        said = _said(events)
-        recorded = [_unless_said(event, said) for event in events]
-        new = [one.event for one in recorded if one.changed]
+        earlier = _earlier_events(events)
+        recorded = [_decide_event(event, earlier) for event in events]
+        new = [rated.event for rated in recorded if rated.changed]
         Feedback.objects.bulk_create(new)
-        await_reward({event.trace_id for event in new if not there[event.trace_id].reward_pending})
+        await_reward({event.trace_id for event in new if not traces[event.trace_id].reward_pending})
     return recorded
 
 
-def _said(events: Sequence[Feedback]) -> dict[tuple[Any, ...], Feedback]:
-    """What these raters said about these traces, by what it says; retracted where it does not stand any more."""
+def _earlier_events(events: Sequence[Feedback]) -> dict[tuple[Any, ...], Feedback]:
+    """What these raters said about these traces before, by its content; of equal events the one that is current."""
     history = Feedback.objects.filter(
         trace__in={event.trace_id for event in events},
         rater__in={event.rater for event in events},
@@ -278,12 +277,12 @@ def _said(events: Sequence[Feedback]) -> dict[tuple[Any, ...], Feedback]:
     return {statement(event): event for event in history.order_by("is_current", "rated_at")}
 
 
-def _unless_said(event: Feedback, said: dict[tuple[Any, ...], Feedback]) -> Rated:
-    first = said.get(statement(event))
+def _decide_event(event: Feedback, earlier: dict[tuple[Any, ...], Feedback]) -> Rated:
+    first = earlier.get(statement(event))
     # What was retracted stays so, until it is said anew: importing the file again is nothing new.
     if first is not None and (first.is_current or event.rated_at <= first.rated_at):
         return Rated(first, created=False, changed=False)
-    said[statement(event)] = event
+    earlier[statement(event)] = event
     return Rated(event, created=True, changed=True)
 
 

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from rl.collect.feedback import events
 from rl.collect.feedback import write as feedback
-from rl.collect.feedback.rating_conflicts import last_words
+from rl.collect.feedback.rating_conflicts import agreeing_with_last
 from rl.collect.otlp import FoundAnswer, LooseSpan
 from rl.collect.otlp.attribution import Asker, asker_of, judged_by
 from rl.collect.otlp.mapping import by_span
@@ -163,7 +163,7 @@ def _say_evaluations(agent: Agent, answers: Sequence[Trace], spans: Iterable[Loo
                 homeless.add((one.trace_id, one.span_id))
             else:
                 said.append(_event(trace, evaluation))
-    feedback.record(last_words([event for event in said if event.kind == Feedback.Kind.RATING]))
+    feedback.record(agreeing_with_last([event for event in said if event.kind == Feedback.Kind.RATING]))
     feedback.append([event for event in said if event.kind == Feedback.Kind.OUTCOME])
     return homeless
 

@@ -15,7 +15,7 @@ from django.db import IntegrityError, transaction
 
 from rl.base.errors import UsageError
 from rl.base.slugs import check_slug
-from rl.collect.feedback.imported_feedback import Judged, about, count_again, say
+from rl.collect.feedback.imported_feedback import JudgedAnswer, count_again, match_remarks, store_feedback
 from rl.collect.feedback.rating_conflicts import RatingMemory
 from rl.collect.importers.report import ImportReport
 from rl.collect.ingest.dry_run import Rehearsal
@@ -56,19 +56,21 @@ class TraceStore:
         taken = self._rehearse(records) if self._dry_run else self._take(records)
         return [one.trace if one else None for one in taken]
 
-    def _take(self, records: Sequence[Record]) -> list[Taken | Judged | None]:
+    def _take(self, records: Sequence[Record]) -> list[Taken | JudgedAnswer | None]:
         written = iter(self._written([one for one in records if isinstance(one, ImportedTrace) and not problem(one)]))
-        remarks = iter(about(records, self._agent))
-        taken = [self._taken(one, written, remarks) for one in records]
-        said = [one if isinstance(one, Judged) else Judged(one.record, one.trace) for one in taken if one]
-        say(said, self._source, self.report.feedback, self._ratings)
+        remarks = iter(match_remarks(records, self._agent))
+        taken = [self._next_outcome(one, written, remarks) for one in records]
+        said = [one if isinstance(one, JudgedAnswer) else JudgedAnswer(one.record, one.trace) for one in taken if one]
+        store_feedback(said, self._source, self.report.feedback, self._ratings)
         return taken
 
     @cached_property
     def _ratings(self) -> RatingMemory:
         return RatingMemory()
 
-    def _taken(self, record: Record, written: Iterator[Taken], remarks: Iterator[Judged]) -> Taken | Judged | None:
+    def _taken(
+        self, record: Record, written: Iterator[Taken], remarks: Iterator[JudgedAnswer]
+    ) -> Taken | JudgedAnswer | None:
         if isinstance(record, ImportedRemark):
             return next(remarks)
         reason = record.reason if isinstance(record, Rejected) else problem(record)
@@ -86,7 +88,7 @@ class TraceStore:
 
     # --- dry runs ----------------------------------------------------------------------------------------------------
 
-    def _rehearse(self, records: Sequence[Record]) -> list[Taken | Judged | None]:
+    def _rehearse(self, records: Sequence[Record]) -> list[Taken | JudgedAnswer | None]:
         with transaction.atomic():
             fresh = [one for one in records if not (isinstance(one, ImportedTrace) and self._seen_before(one))]
             self._stand_ins([one for one in fresh if not isinstance(one, Rejected)])
