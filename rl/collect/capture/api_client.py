@@ -66,13 +66,13 @@ def _answer(status: int, text: bytes, headers: Message) -> Answer:
         document = json.loads(text)
     except (ValueError, RecursionError):
         document = None
-    reason = said(document) or "no answer of Ratchet's"
+    reason = problem_text(document) or "no answer of Ratchet's"
     if 300 <= status < 400:
         reason = f"the address redirects to {headers.get('Location', '')[:200]!r}: use that one"
     return Answer(status, document, reason, _seconds(headers.get("Retry-After")))
 
 
-def said(problem: Any) -> str:
+def problem_text(problem: Any) -> str:
     """The text of a problem document (RFC 9457)."""
     if not isinstance(problem, dict):
         return ""

@@ -10,7 +10,7 @@ from rl.collect.capture.collector import TraceCollector
 from rl.collect.capture.observing import Call, Counters, LlmCall, Run, Task, Thought, Tool
 from rl.collect.capture.open_trace import OpenTrace
 from rl.collect.capture.reading import Parameters
-from rl.collect.capture.troubles import guarded
+from rl.collect.capture.troubles import never_raises
 
 Arguments = tuple[Any, ...]
 
@@ -22,13 +22,13 @@ class Beginning:
         self.collector, self.troubles, self.name = collector, collector.troubles, name
         self.parameters = Parameters(function)
 
-    @guarded
+    @never_raises
     def begin(self, args: Arguments, kwargs: dict[str, Any]) -> Call | None:
-        given = self.parameters.named(args, kwargs)
+        arguments = self.parameters.bind(args, kwargs)
         run = self.collector.run_of(None, self.what)
-        return self.call(run, given) if run else None
+        return self.call(run, arguments) if run else None
 
-    def call(self, run: OpenTrace, given: dict[str, Any]) -> Call | None:
+    def call(self, run: OpenTrace, arguments: dict[str, Any]) -> Call | None:
         raise NotImplementedError
 
 
@@ -43,15 +43,17 @@ class Runs(Beginning):
     def stop(self) -> None:
         self.stopped = True
 
-    @guarded
+    @never_raises
     def begin(self, args: Arguments, kwargs: dict[str, Any]) -> Call | None:
         if self.stopped:
             return None
-        given = self.parameters.named(args, kwargs)
-        session = reading.session(given)
+        arguments = self.parameters.bind(args, kwargs)
+        session = reading.session(arguments)
         if self._is_inner(session):
             return None
-        run = self.collector.open_trace(reading.query(args, given), session or "default", owner=(self.owner, session))
+        run = self.collector.open_trace(
+            reading.query(args, arguments), session or "default", owner=(self.owner, session)
+        )
         return Run(self.collector, run)
 
     def _is_inner(self, session: str) -> bool:
@@ -67,8 +69,8 @@ class DispatchedTools(Beginning):
 
     what = "a tool call"
 
-    def call(self, run: OpenTrace, given: dict[str, Any]) -> Call | None:
-        use = reading.tool_use(given, self.name)
+    def call(self, run: OpenTrace, arguments: dict[str, Any]) -> Call | None:
+        use = reading.tool_use(arguments, self.name)
         return self.tool(run, use.name, use.arguments)
 
     def tool(self, run: OpenTrace, name: str, arguments: Any) -> Call | None:
@@ -77,8 +79,8 @@ class DispatchedTools(Beginning):
 
 
 class OneTool(DispatchedTools):
-    def call(self, run: OpenTrace, given: dict[str, Any]) -> Call | None:
-        return self.tool(run, self.name, reading.parsed(given))
+    def call(self, run: OpenTrace, arguments: dict[str, Any]) -> Call | None:
+        return self.tool(run, self.name, reading.parse_arguments(arguments))
 
 
 class LlmCalls(Beginning):
@@ -88,15 +90,15 @@ class LlmCalls(Beginning):
         super().__init__(collector, function, name)
         self.counters = counters
 
-    def call(self, run: OpenTrace, given: dict[str, Any]) -> Call | None:
+    def call(self, run: OpenTrace, arguments: dict[str, Any]) -> Call | None:
         return LlmCall(self.collector, run, self.counters)
 
 
 class Thoughts(Beginning):
     what = "a reasoning step"
 
-    def call(self, run: OpenTrace, given: dict[str, Any]) -> Call | None:
-        return Thought(self.collector, run, self.name, next(iter(given.values()), ""))
+    def call(self, run: OpenTrace, arguments: dict[str, Any]) -> Call | None:
+        return Thought(self.collector, run, self.name, next(iter(arguments.values()), ""))
 
 
 class Tasks(Beginning):
@@ -106,8 +108,8 @@ class Tasks(Beginning):
         super().__init__(collector, function, name)
         self.status = status
 
-    def call(self, run: OpenTrace, given: dict[str, Any]) -> Call | None:
-        task, *more = [*given.values(), None]
+    def call(self, run: OpenTrace, arguments: dict[str, Any]) -> Call | None:
+        task, *more = [*arguments.values(), None]
         # Some agents call their wrapper of asyncio.create_task by that name.
         known = isinstance(task, (str, int, dict))
         return Task(self.collector, run, self.status, task, more[0]) if known else None

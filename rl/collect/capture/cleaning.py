@@ -41,22 +41,22 @@ class Cleaner:
         if value is None:
             return ""
         if not issubclass(type(value), str):  # isinstance asks the object, too
-            value = _dumped(self.value(value, limit, name))
+            value = _to_json(self.value(value, limit, name))
             return value[:limit]
         return self._text(cast(str, value), limit, name)
 
     def value(self, value: object, limit: int, name: str) -> Any:
-        """JSON: texts in it are cut to ``limit``; what is no JSON becomes its repr."""
+        """JSON: texts in it are cut to ``limit``; what is not JSON becomes its repr."""
         try:
             return _Walk(self, limit).json(value, name, 0)
         except Exception:  # an object that cannot even be asked what it is
-            return self._text(shown(value), limit, name)
+            return self._text(safe_repr(value), limit, name)
 
-    def sized(self, value: object, limit: int, name: str) -> Any:
+    def fit(self, value: object, limit: int, name: str) -> Any:
         """As ``value``; but what is longer than ``limit`` as JSON text becomes that text, cut."""
         cleaned = self.value(value, limit, name)
         if isinstance(cleaned, (dict, list)):
-            dumped = _dumped(cleaned)
+            dumped = _to_json(cleaned)
             return cleaned if len(dumped) <= limit else dumped[:limit]
         return cleaned
 
@@ -64,20 +64,20 @@ class Cleaner:
         """A text, number or boolean."""
         if isinstance(value, str):
             return self._text(value, limit, name)
-        return _number(value if self._redact is None else self._redacted(name, value), limit)
+        return _number(value if self._redact is None else self._redact_value(name, value), limit)
 
     def _text(self, value: str, limit: int, name: str) -> str:
         # By str's own method: a subclass may do anything in its slices.
         plain = str.__getitem__(value, slice(0, limit + MARGIN))
         if self._redact is not None:
-            plain = str(self._redacted(name, plain))
+            plain = str(self._redact_value(name, plain))
         return POISON.sub("\ufffd", plain[:limit])
 
-    def _redacted(self, name: str, value: Any) -> Any:
+    def _redact_value(self, name: str, value: Any) -> Any:
         try:
             return self._redact(name, value) if self._redact else value
         except Exception as error:
-            self._troubles.failed("redact", error)
+            self._troubles.log_failure("redact", error)
             return REDACTION_FAILED
 
 
@@ -95,11 +95,11 @@ class _Walk:
         if value is None:
             return None
         if isinstance(value, (str, bool, int, float)):
-            return self._counted(self.cleaner.scalar(value, min(self.limit, self.characters), name))
+            return self._count_characters(self.cleaner.scalar(value, min(self.limit, self.characters), name))
         if isinstance(value, (dict, list, tuple, set, frozenset)):
             with suppress(Exception):  # another thread changes it at this moment, or its class lists its items wrongly
                 return self._container(value, name, depth)
-        return self._counted(self.cleaner.text(shown(value), min(self.limit, self.characters), name))
+        return self._count_characters(self.cleaner.text(safe_repr(value), min(self.limit, self.characters), name))
 
     def _container(self, value: Any, name: str, depth: int) -> Any:
         most = max(self.items, 0) + 1  # the one too many becomes a mark that there were more
@@ -109,16 +109,16 @@ class _Walk:
         return [self.json(inner, name, depth + 1) for inner in islice(value, most)]
 
     def _key(self, key: object) -> str:
-        text = key if isinstance(key, str) else shown(key)
-        return str(self._counted(self.cleaner.text(text, NAME, "key")))
+        text = key if isinstance(key, str) else safe_repr(key)
+        return str(self._count_characters(self.cleaner.text(text, NAME, "key")))
 
-    def _counted(self, cleaned: Any) -> Any:
+    def _count_characters(self, cleaned: Any) -> Any:
         if isinstance(cleaned, str):
             self.characters -= len(cleaned)
         return cleaned
 
 
-def shown(value: object) -> str:
+def safe_repr(value: object) -> str:
     """Its repr, whatever its author wrote there."""
     try:
         return repr(value[:ARGUMENT] if isinstance(value, (bytes, bytearray)) else value)
@@ -127,7 +127,7 @@ def shown(value: object) -> str:
 
 
 def finite(value: object) -> float | None:
-    """None for what is no number that JSON has."""
+    """None for what is not a number that JSON has."""
     is_number = isinstance(value, (int, float)) and abs(value) < LARGEST  # false for NaN, too
     return float(value) if is_number else None  # type: ignore[arg-type]
 
@@ -152,5 +152,5 @@ def _number(value: Any, limit: int) -> Any:
     return POISON.sub("\ufffd", text[:limit])
 
 
-def _dumped(value: Any) -> str:
+def _to_json(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

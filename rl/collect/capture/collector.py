@@ -35,7 +35,7 @@ from rl.collect.capture.execution_trace import ExecutionTrace
 from rl.collect.capture.open_trace import MOST_EVENTS, OpenTrace, now
 from rl.collect.capture.statistics import statistics
 from rl.collect.capture.trace_files import TraceFiles
-from rl.collect.capture.troubles import Troubles, guarded
+from rl.collect.capture.troubles import Troubles, never_raises
 
 RUN = "run"
 """The task that a run which raised an error is recorded as."""
@@ -70,7 +70,7 @@ class TraceCollector:
         self.llm_at_work: ContextVar[object] = ContextVar("llm call", default=None)
         self._delivery = Delivery(data_dir, api_url, api_key, agent, self.troubles, capacity, timeout, exit_timeout)
 
-    @guarded
+    @never_raises
     def start_trace(
         self, user_query: str, session_id: str = "default", *, trace_id: str | None = None
     ) -> OpenTrace | None:
@@ -97,7 +97,7 @@ class TraceCollector:
             trace = trace.outer
         return trace
 
-    @guarded
+    @never_raises
     def record_tool_call(
         self,
         tool_name: str,
@@ -111,34 +111,34 @@ class TraceCollector:
         trace: OpenTrace | None = None,
     ) -> None:
         if run := self.run_of(trace, "a tool call"):
-            kept = self.clean.value(arguments, ARGUMENT, "arguments")
+            cleaned = self.clean.value(arguments, ARGUMENT, "arguments")
             at = self.clean.text(str(timestamp), NAME, "timestamp") if timestamp else ""
-            self.add_tool_call(run, tool_name, kept, result, success, duration_ms, error, at)
+            self.add_tool_call(run, tool_name, cleaned, result, success, duration_ms, error, at)
 
     def add_tool_call(
         self,
         run: OpenTrace,
         tool_name: str,
-        cleaned: Any,
+        arguments: Any,
         result: Any,
         success: bool,
         duration_ms: float | None,
         error: object,
         timestamp: str,
     ) -> None:
-        """``cleaned``: the arguments, which were looked at before the tool could change them."""
+        """``arguments``: cleaned before the tool could change them."""
         call = ToolCall(
             tool_name=self.clean.text(tool_name, NAME, "tool_name"),
-            arguments=cleaned,
-            result=self.clean.sized(result, TOOL_RESULT, "result"),
+            arguments=arguments,
+            result=self.clean.fit(result, TOOL_RESULT, "result"),
             success=bool(success),
             duration_ms=finite(duration_ms) or None,
-            error="" if error is None else self.clean.text(said(error), TASK, "error"),
+            error="" if error is None else self.clean.text(describe_error(error), TASK, "error"),
             timestamp=timestamp or now(),
         )
         self._add(run, run.tool_calls, call)
 
-    @guarded
+    @never_raises
     def record_reasoning_step(
         self,
         step_type: str,
@@ -159,7 +159,7 @@ class TraceCollector:
             )
             self._add(run, run.reasoning_steps, step)
 
-    @guarded
+    @never_raises
     def record_task(
         self,
         status: str,
@@ -182,10 +182,10 @@ class TraceCollector:
             if status == "completed":
                 task["result"] = self.clean.text(result, TASK, "result")
             if status == "failed":
-                task["error"] = self.clean.text(said(error), TASK, "error")
+                task["error"] = self.clean.text(describe_error(error), TASK, "error")
             self._add(run, run.tasks[status], task)
 
-    @guarded
+    @never_raises
     def record_llm_call(
         self, tokens_in: int = 0, tokens_out: int = 0, cost: float = 0.0, *, trace: OpenTrace | None = None
     ) -> None:
@@ -193,7 +193,7 @@ class TraceCollector:
         if run := self.run_of(trace, "a call of the model"):
             self._add(run, run.llm_calls, (whole(tokens_in), whole(tokens_out), max(finite(cost) or 0.0, 0.0)))
 
-    @guarded
+    @never_raises
     def finish_trace(
         self, final_response: str = "", *, error: object = None, trace: OpenTrace | None = None
     ) -> ExecutionTrace | None:
@@ -203,7 +203,7 @@ class TraceCollector:
             return None
         response = self.clean.text(final_response, TEXT, "final_response")
         if error is not None:
-            what = self.clean.text(said(error), TASK, "error")
+            what = self.clean.text(describe_error(error), TASK, "error")
             run.tasks["failed"].append(
                 {"task_id": RUN, "type": RUN, "description": run.user_query[:TASK], "timestamp": now(), "error": what}
             )
@@ -216,17 +216,17 @@ class TraceCollector:
 
     def get_unlabeled_traces(self, limit: int = 100) -> list[ExecutionTrace]:
         """Newest first."""
-        found = (trace for trace in self._stored().all() if trace.label is None)
-        return list(islice(found, limit))
+        traces = (trace for trace in self._trace_files().all() if trace.label is None)
+        return list(islice(traces, limit))
 
     def label_trace(self, trace_id: str, label: bool | None, notes: str = "") -> ExecutionTrace:
         """True good, False bad. Raises UsageError when there is no such trace."""
-        return self._stored().label(trace_id, label, self.clean.text(notes, REASONING, "review_notes"))
+        return self._trace_files().label(trace_id, label, self.clean.text(notes, REASONING, "review_notes"))
 
     def get_statistics(self) -> dict[str, Any]:
         """Under the names that ToolBoxV2 has for them."""
         agent = self.agent or ""
-        return statistics(((agent, trace) for trace in self._stored().all()), [agent] if agent else [])
+        return statistics(((agent, trace) for trace in self._trace_files().all()), [agent] if agent else [])
 
     def flush(self, timeout: float = 10.0) -> bool:
         """Waits until all is written and sent, or given up; False when the time is over first."""
@@ -239,7 +239,7 @@ class TraceCollector:
     @property
     def counts(self) -> dict[str, int]:
         """Traces that were ``written``, ``sent``, ``refused``, ``kept`` in the outbox, ``lost``, or are ``waiting``."""
-        return self._delivery.counted()
+        return self._delivery.count_traces()
 
     def run_of(self, trace: OpenTrace | None, what: str) -> OpenTrace | None:
         """``trace``, else the run of this context; None when there is none, or it is over."""
@@ -258,18 +258,18 @@ class TraceCollector:
         if not run.add(events, event):
             self.troubles.once("too many", "a run has more than %d events of a kind; the rest is left out", MOST_EVENTS)
 
-    def _texts(self, given: Iterable[str] | str | None, name: str) -> tuple[str, ...]:
-        texts = (given,) if isinstance(given, str) else given or ()
+    def _texts(self, values: Iterable[str] | str | None, name: str) -> tuple[str, ...]:
+        texts = (values,) if isinstance(values, str) else values or ()
         return tuple(self.clean.text(text, REASONING, name) for text in islice(texts, MOST_ITEMS))
 
-    def _stored(self) -> TraceFiles:
+    def _trace_files(self) -> TraceFiles:
         if self._delivery.files is None:
             raise UsageError("traces that only go to the API are looked at and labelled in the site; give data_dir too")
         self._delivery.flush_disk()
         return self._delivery.files
 
 
-def said(error: object) -> str:
+def describe_error(error: object) -> str:
     """An exception with its type; anything else as text."""
     if not isinstance(error, BaseException):
         return "" if error is None else str(error)

@@ -60,7 +60,7 @@ class Delivery:
         if self._network:
             self._network.put(Parcel(trace.trace_id, trace))
 
-    def counted(self) -> dict[str, int]:
+    def count_traces(self) -> dict[str, int]:
         waiting = sum(worker.waiting() for worker in (self._disk, self._network) if worker)
         return {**dict.fromkeys(("written", "sent", "refused", "kept", "lost"), 0), **self._counts, "waiting": waiting}
 
@@ -103,11 +103,11 @@ class Delivery:
             sender.work,
             batch=sender.batch,
             capacity=capacity,
-            overflow=partial(self._aside, sender),
+            overflow=partial(self._put_aside, sender),
             troubles=self._troubles,
         )
 
-    def _aside(self, sender: Sender, parcel: Parcel) -> None:
+    def _put_aside(self, sender: Sender, parcel: Parcel) -> None:
         """Onto the disk, by its thread: this one is the agent's."""
         if self._disk:
             self._disk.put(partial(sender.keep, parcel))
@@ -119,7 +119,7 @@ class Delivery:
             try:
                 job()
             except Exception as error:
-                self._troubles.failed("writing a trace", error)
+                self._troubles.log_failure("writing a trace", error)
                 self._lose()
         return Outcome([], 0)
 
@@ -136,4 +136,4 @@ class Delivery:
 
     def _lose(self) -> None:
         self._counts["lost"] += 1
-        self._troubles.counted("lost", "traces that could not be delivered and are lost: %d")
+        self._troubles.log_count("lost", "traces that could not be delivered and are lost: %d")

@@ -45,10 +45,10 @@ class ExecutionTrace:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> ExecutionTrace:
-        """Names that a trace does not have are left out. Raises UsageError for what is no trace."""
+        """Names that a trace does not have are left out. Raises UsageError for what is not a trace."""
         if not isinstance(stored, Mapping):
             raise UsageError("a trace is a JSON object")
-        known = {name: value for name, value in _known(cls, stored).items() if value is not None}
+        known = {name: value for name, value in _known_fields(cls, stored).items() if value is not None}
         _check_types(known)
         check_slug(known.get("trace_id", ""), "trace id")
         for name, record in (("tool_calls", ToolCall), ("reasoning_steps", ReasoningStep)):
@@ -59,24 +59,24 @@ class ExecutionTrace:
 
 
 _NAMES: dict[type, tuple[str, ...]] = {
-    cls: tuple(each.name for each in fields(cls)) for cls in (ExecutionTrace, ToolCall, ReasoningStep)
+    cls: tuple(attribute.name for attribute in fields(cls)) for cls in (ExecutionTrace, ToolCall, ReasoningStep)
 }
 
 
 def _check_types(known: Mapping[str, Any]) -> None:
-    for each in fields(ExecutionTrace):
-        value = known.get(each.name, each.default)
-        if isinstance(each.default, str) and not isinstance(value, str):
-            raise UsageError(f"{each.name} must be text")
-        if type(each.default) in (int, float) and not isinstance(value, (int, float)):
-            raise UsageError(f"{each.name} must be a number")
+    for attribute in fields(ExecutionTrace):
+        value = known.get(attribute.name, attribute.default)
+        if isinstance(attribute.default, str) and not isinstance(value, str):
+            raise UsageError(f"{attribute.name} must be text")
+        if type(attribute.default) in (int, float) and not isinstance(value, (int, float)):
+            raise UsageError(f"{attribute.name} must be a number")
 
 
 def _shallow(record: ToolCall | ReasoningStep) -> dict[str, Any]:
     return {name: getattr(record, name) for name in _NAMES[type(record)]}
 
 
-def _known(cls: type, stored: Mapping[str, Any]) -> dict[str, Any]:
+def _known_fields(cls: type, stored: Mapping[str, Any]) -> dict[str, Any]:
     return {name: stored[name] for name in _NAMES[cls] if name in stored}
 
 
@@ -90,7 +90,7 @@ def _objects(stored: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 def _record(cls: type, item: Mapping[str, Any], name: str) -> Any:
     known = {
         key: tuple(value) if isinstance(value, list) and cls is ReasoningStep else value
-        for key, value in _known(cls, item).items()
+        for key, value in _known_fields(cls, item).items()
     }
     if not isinstance(item.get(_NAMES[cls][0]), str):
         raise UsageError(f"{name}: each needs a text as its {_NAMES[cls][0]}")

@@ -2,7 +2,7 @@
 
 The wrapper is of the same kind as the function (``inspect`` cannot tell them apart), gives back what it gives back and
 raises the very exception that it raises. Generators are driven step by step, and the observer is entered for each step
-alone: between the steps the code of whoever iterates runs, which is no part of the call.
+alone: between the steps the code of whoever iterates runs, which is not part of the call.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Begin = Callable[[tuple[Any, ...], dict[str, Any]], Observer | None]
 """Called with the arguments of each call, before it; None: this call is not observed. Must not raise."""
 
 
-def observed(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
+def observe(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
     of_object = inspect.getattr_static(type(function), "__call__", None)
     for is_kind, wrap in _KINDS:
         if is_kind(function) or is_kind(of_object):
@@ -53,7 +53,7 @@ def _plain(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
         except BaseException as error:
             observer.fail(error)
             raise
-        return _followed(result, observer)
+        return _follow(result, observer)
 
     return wrapper
 
@@ -77,7 +77,7 @@ def _coroutine(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]
 
 def _generator(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        observer = begin(args, kwargs) or _Nobody()
+        observer = begin(args, kwargs) or _NoObserver()
         inner = function(*args, **kwargs)
         step: Callable[[], Any] = partial(next, inner)
         while True:
@@ -112,7 +112,7 @@ def _generator(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]
 
 def _async_generator(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
     async def wrapper(*args: Any, **kwargs: Any) -> Any:
-        observer = begin(args, kwargs) or _Nobody()
+        observer = begin(args, kwargs) or _NoObserver()
         inner = function(*args, **kwargs)
         step: Callable[[], Any] = inner.__anext__
         while True:
@@ -145,7 +145,7 @@ def _async_generator(function: Callable[..., Any], begin: Begin) -> Callable[...
     return wrapper
 
 
-def _followed(result: Any, observer: Observer) -> Any:
+def _follow(result: Any, observer: Observer) -> Any:
     """What a function that is none of the other kinds gave back may still have its work before it."""
     try:
         return _by_its_kind(result, observer)
@@ -155,26 +155,26 @@ def _followed(result: Any, observer: Observer) -> Any:
 
 
 def _by_its_kind(result: Any, observer: Observer) -> Any:
-    def same(*args: object, **kwargs: object) -> Any:
+    def same_result(*args: object, **kwargs: object) -> Any:
         return result
 
-    def begun(args: object, kwargs: object) -> Observer:
+    def same_observer(args: object, kwargs: object) -> Observer:
         return observer
 
     if inspect.iscoroutine(result):
-        return _coroutine(same, begun)()
+        return _coroutine(same_result, same_observer)()
     if inspect.isgenerator(result):
-        return _generator(same, begun)()
+        return _generator(same_result, same_observer)()
     if inspect.isasyncgen(result):
-        return _async_generator(same, begun)()
+        return _async_generator(same_result, same_observer)()
     if callable(getattr(type(result), "add_done_callback", None)):
-        result.add_done_callback(partial(_settled, observer))
+        result.add_done_callback(partial(_end_with_future, observer))
     else:
         observer.end(result)
     return result
 
 
-def _settled(observer: Observer, future: Any) -> None:
+def _end_with_future(observer: Observer, future: Any) -> None:
     if future.cancelled():
         observer.fail(CancelledError())
     elif error := future.exception():
@@ -183,7 +183,7 @@ def _settled(observer: Observer, future: Any) -> None:
         observer.end(future.result())
 
 
-class _Nobody:
+class _NoObserver:
     def __enter__(self) -> None: ...
 
     def __exit__(self, *error: object) -> None: ...

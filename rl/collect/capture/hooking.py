@@ -13,9 +13,9 @@ from typing import Any, cast
 from rl.base.errors import UsageError
 from rl.collect.capture.beginning import Beginning, DispatchedTools, LlmCalls, OneTool, Runs, Tasks, Thoughts
 from rl.collect.capture.collector import TraceCollector
-from rl.collect.capture.following import observed
+from rl.collect.capture.following import observe
 from rl.collect.capture.observing import Counters
-from rl.collect.capture.patching import InList, InMapping, Place, Release, patch_attribute, patch_item
+from rl.collect.capture.patching import InList, InMapping, Release, Slot, patch_attribute, patch_item
 from rl.collect.capture.reading import TOOL, Parameters
 
 ENTRIES = ("a_run", "a_stream", "arun", "run", "astream", "stream", "ainvoke", "invoke", "__call__")
@@ -112,7 +112,7 @@ class _Hooking:
         if names is None and (inspect.isroutine(self.agent) or isinstance(self.agent, partial)):
             runs = Runs(self.collector, self.agent, _name_of(self.agent), id(inspect.unwrap(self.agent)))
             self.releases.append(runs.stop)
-            return observed(self.agent, runs.begin)
+            return observe(self.agent, runs.begin)
         if not self.hook_methods(names, ENTRIES, self._runs):
             raise UsageError(
                 f"the {type(self.agent).__name__} has no method {', '.join(ENTRIES)}; name the one that runs it: entry="
@@ -122,23 +122,23 @@ class _Hooking:
     def hook_tools(self, tools: Tools | None) -> None:
         """Where none are named, the method that calls them, which reaches them all; else the agent's ``tools``."""
         if tools is None:
-            if not self.hook_methods(None, DISPATCHERS, self._dispatched):
-                found = vars(self.agent).get("tools") if hasattr(self.agent, "__dict__") else None
-                self._try(partial(self._hook_collection, found if _is_collection(found) else ()))
+            if not self.hook_methods(None, DISPATCHERS, self._dispatched_tools):
+                collection = vars(self.agent).get("tools") if hasattr(self.agent, "__dict__") else None
+                self._try(partial(self._hook_collection, collection if _is_collection(collection) else ()))
         elif isinstance(tools, str) or all(isinstance(tool, str) for tool in tools) and not isinstance(tools, Mapping):
-            for owner, name in self._named(cast(Names, tools)):
-                found = getattr(owner, name)
-                if _is_collection(found):
-                    self._hook_collection(found)
+            for owner, name in self._find_methods(cast(Names, tools)):
+                attribute = getattr(owner, name)
+                if _is_collection(attribute):
+                    self._hook_collection(attribute)
                 else:
-                    self._hook(owner, name, self._method_with_tools(found, name))
+                    self._hook(owner, name, self._method_with_tools(attribute, name))
         else:
             self._hook_collection(tools)
 
     def hook_methods(self, names: Names | None, known: Iterable[str], make: Callable[[Any, str], Beginning]) -> bool:
         """The methods named, which must be there; else those of the known ones that are."""
         if names is not None:
-            for owner, name in self._named(names):
+            for owner, name in self._find_methods(names):
                 self._hook(owner, name, make(getattr(owner, name), name))
             return True
         there = [name for name in known if _has(self.agent, name)]
@@ -161,13 +161,13 @@ class _Hooking:
             return False
         return True
 
-    def _named(self, names: Names) -> list[Method]:
-        return [_resolved(self.agent, path) for path in ([names] if isinstance(names, str) else names)]
+    def _find_methods(self, names: Names) -> list[Method]:
+        return [_resolve_method(self.agent, path) for path in ([names] if isinstance(names, str) else names)]
 
     def _runs(self, method: Any, name: str) -> Beginning:
         return Runs(self.collector, method, name, id(self.agent))
 
-    def _dispatched(self, method: Any, name: str) -> Beginning:
+    def _dispatched_tools(self, method: Any, name: str) -> Beginning:
         return DispatchedTools(self.collector, method, name)
 
     def _method_with_tools(self, method: Any, name: str) -> Beginning:
@@ -178,15 +178,15 @@ class _Hooking:
     def _hook_collection(self, tools: Any) -> None:
         if isinstance(tools, Mapping):
             for name, tool in list(tools.items()):
-                place = InMapping(tools, name) if isinstance(tools, MutableMapping) else None
-                self._hook_tool(tool, str(name), place)
+                slot = InMapping(tools, name) if isinstance(tools, MutableMapping) else None
+                self._hook_tool(tool, str(name), slot)
         else:
             for tool in list(tools):
                 self._hook_tool(
                     tool, _name_of(tool), InList(tools, tool) if isinstance(tools, MutableSequence) else None
                 )
 
-    def _hook_tool(self, tool: Any, name: str, place: Place | None) -> None:
+    def _hook_tool(self, tool: Any, name: str, slot: Slot | None) -> None:
         if isinstance(tool, Mapping):
             for key in TOOL_FUNCTIONS:
                 if callable(tool.get(key)):
@@ -197,15 +197,15 @@ class _Hooking:
         for method in methods:
             self._hook(tool, method, OneTool(self.collector, getattr(tool, method), name))
         if not methods and callable(tool):
-            if place is None:
+            if slot is None:
                 raise UsageError(
                     f"the tool {name} is in a collection that cannot be changed; name the method that calls it: tools="
                 )
             beginning = OneTool(self.collector, tool, name)
-            self.releases.append(patch_item(place, (self.collector, OneTool), beginning.begin))
+            self.releases.append(patch_item(slot, (self.collector, OneTool), beginning.begin))
 
 
-def _resolved(agent: Any, path: str) -> Method:
+def _resolve_method(agent: Any, path: str) -> Method:
     owner = agent
     *above, name = path.split(".")
     try:
@@ -227,12 +227,12 @@ def _methods(tool: Any) -> list[str]:
 
 def _has(agent: Any, name: str) -> bool:
     """Without asking for what a property would compute."""
-    found = inspect.getattr_static(agent, name, None)
-    return found is not None and not isinstance(found, property) and callable(getattr(agent, name, None))
+    attribute = inspect.getattr_static(agent, name, None)
+    return attribute is not None and not isinstance(attribute, property) and callable(getattr(agent, name, None))
 
 
 def _name_of(tool: Any) -> str:
     for name in ("name", "__name__"):
-        if isinstance(found := getattr(tool, name, None), str) and found:
-            return found
+        if isinstance(value := getattr(tool, name, None), str) and value:
+            return value
     return _name_of(tool.func) if isinstance(tool, partial) else type(tool).__name__

@@ -13,7 +13,7 @@ from rl.collect.capture.cleaning import ARGUMENT, TEXT
 from rl.collect.capture.collector import TraceCollector
 from rl.collect.capture.open_trace import OpenTrace, milliseconds_since, now
 from rl.collect.capture.reading import Usage
-from rl.collect.capture.troubles import guarded
+from rl.collect.capture.troubles import never_raises
 
 
 class Call:
@@ -26,12 +26,12 @@ class Call:
         self.size = 0
         self._tokens: list[tuple[ContextVar[Any], Token[Any]]] = []
 
-    def entered(self) -> list[tuple[ContextVar[Any], Any]]:
+    def context_values(self) -> list[tuple[ContextVar[Any], Any]]:
         """Context variables and what they are while the function's code runs."""
         return [(self.collector.context, self.run)]
 
     def __enter__(self) -> None:
-        self._tokens = [(variable, variable.set(value)) for variable, value in self.entered()]
+        self._tokens = [(variable, variable.set(value)) for variable, value in self.context_values()]
 
     def __exit__(self, *error: object) -> None:
         for variable, token in self._tokens:
@@ -40,17 +40,17 @@ class Call:
             except ValueError:  # whoever drives the coroutine has changed the context meanwhile: the old one is gone
                 continue
 
-    @guarded
+    @never_raises
     def item(self, value: Any) -> None:
         self.collect(value)
 
-    @guarded
+    @never_raises
     def end(self, result: Any) -> None:
-        self.ended(result)
+        self.record_result(result)
 
-    @guarded
+    @never_raises
     def fail(self, error: BaseException) -> None:
-        self.failed(error)
+        self.record_error(error)
 
     def collect(self, value: Any) -> None:
         text = reading.chunk(value)
@@ -58,13 +58,13 @@ class Call:
             self.text.append(text)
             self.size += len(text)
 
-    def ended(self, result: Any) -> None: ...
+    def record_result(self, result: Any) -> None: ...
 
-    def failed(self, error: BaseException) -> None: ...
+    def record_error(self, error: BaseException) -> None: ...
 
 
 class Run(Call):
-    """One run of the agent: a trace. The items of a stream are its answer; FlowAgent's events tell more."""
+    """One run of the agent: a trace. The items of a stream are its answer; FlowAgent's events say more."""
 
     final: Any = None
     error: Any = None
@@ -79,11 +79,11 @@ class Run(Call):
             case {"type": "reasoning", "chunk": str(thought)}:
                 self.collector.record_reasoning_step("stream", thought, trace=self.run)
 
-    def ended(self, result: Any) -> None:
+    def record_result(self, result: Any) -> None:
         final = self.final or "".join(self.text) or _answer(result)
         self.collector.finish_trace(final, error=self.error, trace=self.run)
 
-    def failed(self, error: BaseException) -> None:
+    def record_error(self, error: BaseException) -> None:
         self.collector.finish_trace("".join(self.text), error=error, trace=self.run)
 
 
@@ -101,14 +101,14 @@ class Tool(Call):
         # Before the call: the tool may change what it is given.
         self.arguments = collector.clean.value(arguments, ARGUMENT, "arguments")
 
-    def entered(self) -> list[tuple[ContextVar[Any], Any]]:
-        return [*super().entered(), (self.collector.tool_at_work, self.name)]
+    def context_values(self) -> list[tuple[ContextVar[Any], Any]]:
+        return [*super().context_values(), (self.collector.tool_at_work, self.name)]
 
-    def ended(self, result: Any) -> None:
+    def record_result(self, result: Any) -> None:
         wrong = reading.failure(result)
         self._record("".join(self.text) if self.text else result, not wrong, wrong or None)
 
-    def failed(self, error: BaseException) -> None:
+    def record_error(self, error: BaseException) -> None:
         self._record("".join(self.text) or None, False, error)
 
     def _record(self, result: Any, success: bool, error: object) -> None:
@@ -135,25 +135,25 @@ class LlmCall(Call):
             outer.count()
         counters.begin()
 
-    def entered(self) -> list[tuple[ContextVar[Any], Any]]:
-        return [*super().entered(), (self.collector.llm_at_work, self)]
+    def context_values(self) -> list[tuple[ContextVar[Any], Any]]:
+        return [*super().context_values(), (self.collector.llm_at_work, self)]
 
     def count(self) -> None:
-        self.counted = plus(self.counted, self.counters.taken())
+        self.counted = plus(self.counted, self.counters.take_growth())
 
     def collect(self, value: Any) -> None:
         self.streamed = reading.usage(value) or self.streamed
 
-    def ended(self, result: Any) -> None:
+    def record_result(self, result: Any) -> None:
         self._record(reading.usage(result) or self.streamed)
 
-    def failed(self, error: BaseException) -> None:
+    def record_error(self, error: BaseException) -> None:
         self._record(self.streamed)
 
-    def _record(self, told: Usage | None) -> None:
+    def _record(self, reported: Usage | None) -> None:
         self.count()
         self.counters.end()
-        used = self.counted if self.has_inner or told is None else told
+        used = self.counted if self.has_inner or reported is None else reported
         if any(used) or not self.has_inner:
             self.collector.record_llm_call(*used, trace=self.run)
 
@@ -182,7 +182,7 @@ class Counters:
     def end(self) -> None:
         self._calls -= 1
 
-    def taken(self) -> Usage:
+    def take_growth(self) -> Usage:
         before, self._seen = self._seen, self._read()
         tokens_in, tokens_out, cost = (max(new - old, 0) for new, old in zip(self._seen, before, strict=True))
         return Usage(int(tokens_in), int(tokens_out), cost)
@@ -192,8 +192,8 @@ class Counters:
         return Usage(int(numbers[0]), int(numbers[1]), numbers[2])
 
 
-def plus(one: Usage, other: Usage) -> Usage:
-    return Usage(one.tokens_in + other.tokens_in, one.tokens_out + other.tokens_out, one.cost + other.cost)
+def plus(first: Usage, second: Usage) -> Usage:
+    return Usage(first.tokens_in + second.tokens_in, first.tokens_out + second.tokens_out, first.cost + second.cost)
 
 
 class Thought(Call):
@@ -203,7 +203,7 @@ class Thought(Call):
         super().__init__(collector, run)
         self.name, self.thought = name, thought
 
-    def ended(self, result: Any) -> None:
+    def record_result(self, result: Any) -> None:
         content = "".join(self.text) or reading.answer(result) or self.thought
         self.collector.record_reasoning_step(self.name, content, trace=self.run)
 
@@ -215,10 +215,16 @@ class Task(Call):
         super().__init__(collector, run)
         self.status, self.task, self.more = status, task, more
 
-    def ended(self, result: Any) -> None:
-        told: Mapping[str, Any] = self.task if isinstance(self.task, Mapping) else {"description": self.task}
-        made = result if self.status == "created" and isinstance(result, (str, int)) else self.task
-        name = told.get("task_id") or told.get("id") or made
+    def record_result(self, result: Any) -> None:
+        task: Mapping[str, Any] = self.task if isinstance(self.task, Mapping) else {"description": self.task}
+        new_id = result if self.status == "created" and isinstance(result, (str, int)) else self.task
+        task_id = task.get("task_id") or task.get("id") or new_id
         self.collector.record_task(
-            self.status, name, told.get("type", ""), told.get("description", ""), self.more, self.more, trace=self.run
+            self.status,
+            task_id,
+            task.get("type", ""),
+            task.get("description", ""),
+            self.more,
+            self.more,
+            trace=self.run,
         )

@@ -15,18 +15,18 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from rl.base.errors import UsageError
-from rl.collect.capture.following import Begin, Observer, observed
+from rl.collect.capture.following import Begin, Observer, observe
 
 _MISSING = object()
 _LAYER = "_ratchet_layer"
 _lock = threading.RLock()
 
 
-class Place:
+class Slot:
     """Where a function is found."""
 
     def get(self) -> Any:
-        """What is there; ``_MISSING`` if nothing is."""
+        """The function that is there; ``_MISSING`` if there is none."""
 
     def put(self, value: Any) -> None: ...
 
@@ -34,7 +34,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class InClass(Place):
+class InClass(Slot):
     owner: type
     name: str
 
@@ -49,7 +49,7 @@ class InClass(Place):
 
 
 @dataclass(frozen=True, slots=True)
-class InMapping(Place):
+class InMapping(Slot):
     owner: MutableMapping[Any, Any]
     """Also the ``__dict__`` of an object."""
     name: Any
@@ -64,7 +64,7 @@ class InMapping(Place):
         del self.owner[self.name]
 
 
-class InList(Place):
+class InList(Slot):
     """An item, wherever it is moved to."""
 
     def __init__(self, owner: MutableSequence[Any], item: Any) -> None:
@@ -81,15 +81,15 @@ class InList(Place):
 class Layer:
     """One observed function. ``key`` says who observes: the same key is not put on top of itself."""
 
-    def __init__(self, place: Place, key: object, function: Callable[..., Any]) -> None:
-        self.place, self.key, self.before = place, key, place.get()
+    def __init__(self, slot: Slot, key: object, function: Callable[..., Any]) -> None:
+        self.slot, self.key, self.before = slot, key, slot.get()
         self.observers: dict[int, Begin] = {}
         """By the id of the object; 0 where the place belongs to one object."""
         self.users: dict[int, int] = {}
         self.owners: dict[int, object] = {}
-        self.wrapper = observed(function, self._begin_for_method if isinstance(place, InClass) else self._begin)
+        self.wrapper = observe(function, self._begin_for_method if isinstance(slot, InClass) else self._begin)
         setattr(self.wrapper, _LAYER, self)
-        place.put(self.wrapper)
+        slot.put(self.wrapper)
 
     def _begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Observer | None:
         begin = self.observers.get(0)
@@ -124,15 +124,15 @@ class Layer:
             self.owners.pop(target, None)
             layer: Layer | None = self
             # Also those below that were released earlier and could not leave from under this one.
-            while layer and not layer.observers and layer.place.get() is layer.wrapper:
+            while layer and not layer.observers and layer.slot.get() is layer.wrapper:
                 layer._restore()
                 layer = getattr(layer.before, _LAYER, None)
 
     def _restore(self) -> None:
         if self.before is _MISSING:
-            self.place.remove()
+            self.slot.remove()
         else:
-            self.place.put(self.before)
+            self.slot.put(self.before)
 
 
 Release = Callable[[], None]
@@ -145,23 +145,23 @@ def patch_attribute(owner: Any, name: str, key: object, begin: Begin) -> Release
     with _lock:
         if isinstance(own, dict) and (name in own or (name != "__call__" and not inspect.isfunction(static))):
             if hasattr(type(static), "__set__") or not callable(getattr(owner, name, None)):
-                raise UsageError(f"{name} of {_named(owner)} is not a method or function that can be replaced")
+                raise UsageError(f"{name} of {_describe_owner(owner)} is not a method or function that can be replaced")
             return _patch(InMapping(own, name), getattr(owner, name), key, begin, None)
         if not inspect.isfunction(static):
-            raise UsageError(f"{name} of {_named(owner)} is not a method or function that can be replaced")
+            raise UsageError(f"{name} of {_describe_owner(owner)} is not a method or function that can be replaced")
         try:
             return _patch(InClass(type(owner), name), static, key, begin, owner)
         except (TypeError, AttributeError) as error:
-            raise UsageError(f"{name} of {_named(owner)} cannot be replaced: {error}") from error
+            raise UsageError(f"{name} of {_describe_owner(owner)} cannot be replaced: {error}") from error
 
 
-def patch_item(place: Place, key: object, begin: Begin) -> Release:
+def patch_item(slot: Slot, key: object, begin: Begin) -> Release:
     with _lock:
-        return _patch(place, place.get(), key, begin, None)
+        return _patch(slot, slot.get(), key, begin, None)
 
 
-def _patch(place: Place, function: Callable[..., Any], key: object, begin: Begin, owner: Any) -> Release:
-    layer = _existing(place, key) or Layer(place, key, function)
+def _patch(slot: Slot, function: Callable[..., Any], key: object, begin: Begin, owner: Any) -> Release:
+    layer = _existing_layer(slot, key) or Layer(slot, key, function)
     target = id(owner) if owner is not None else 0
     layer.add(target, begin)
     if owner is not None:
@@ -169,12 +169,12 @@ def _patch(place: Place, function: Callable[..., Any], key: object, begin: Begin
     return _Once(layer, target)
 
 
-def _existing(place: Place, key: object) -> Layer | None:
-    found = place.get()
-    while layer := getattr(found, _LAYER, None):
+def _existing_layer(slot: Slot, key: object) -> Layer | None:
+    function = slot.get()
+    while layer := getattr(function, _LAYER, None):
         if layer.key == key:
             return cast(Layer, layer)
-        found = layer.before
+        function = layer.before
     return None
 
 
@@ -189,5 +189,5 @@ class _Once:
             layer.release(self.target)
 
 
-def _named(owner: object) -> str:
+def _describe_owner(owner: object) -> str:
     return f"the {type(owner).__name__}"

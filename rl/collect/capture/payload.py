@@ -21,7 +21,7 @@ _STATUSES: tuple[Literal["created", "completed", "failed"], ...] = ("created", "
 def body(trace: ExecutionTrace, agent: str) -> bytes:
     """As JSON. Of a run that is too large the arguments and results are cut: better than to lose it."""
     stored = payload(trace, agent)
-    written = _dumped(stored)
+    written = _to_json(stored)
     for longest in _SHORTER:
         if len(written) <= LARGEST:
             break
@@ -29,7 +29,7 @@ def body(trace: ExecutionTrace, agent: str) -> bytes:
             {**call, **{name: _cut(call[name], longest) for name in ("arguments", "result")}}
             for call in stored["tool_calls"]
         ]
-        written = _dumped(stored)
+        written = _to_json(stored)
     return written
 
 
@@ -66,5 +66,5 @@ def _cut(value: Any, longest: int) -> Any:
     return value if len(text) <= longest else text[:longest] + CUT
 
 
-def _dumped(stored: Any) -> bytes:
+def _to_json(stored: Any) -> bytes:
     return json.dumps(stored, ensure_ascii=False).encode("utf-8")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from rl.collect.capture.api_client import Answer, ApiClient, said
+from rl.collect.capture.api_client import Answer, ApiClient, problem_text
 from rl.collect.capture.execution_trace import ExecutionTrace
 from rl.collect.capture.outbox import Outbox
 from rl.collect.capture.payload import body
@@ -50,21 +50,21 @@ class Sender:
         self._client, self._agent, self._outbox = client, agent, outbox
         self._troubles, self._counts = troubles, counts
         self._size, self._failures = LARGEST_BATCH, 0
-        self._stored: Iterator[Parcel] = self._waiting()
+        self._old_parcels: Iterator[Parcel] = self._outbox_parcels()
 
     def batch(self) -> int:
         return self._size
 
     def work(self, parcels: list[Parcel]) -> Outcome[Parcel]:
-        batch, rest = self._fitting(parcels)
+        batch, rest = self._split_by_size(parcels)
         answer = self._client.post(b"[" + b",".join(map(self.body, batch)) + b"]")
         if answer.status == 207 and (results := _results(answer, len(batch))) is not None:
-            again = self._each(batch, results)
-            self._reached()
+            again = self._parcels_to_retry(batch, results)
+            self._note_success()
             # While the server takes what is new, it may take what is old.
-            old = islice(self._stored, self._size if any(map(_is_stored, results)) else 0)
+            old = islice(self._old_parcels, self._size if any(map(_is_stored, results)) else 0)
             return Outcome([*again, *rest, *old], self._wait(answer) if again else 0)
-        return self._not_stored(answer, batch, rest)
+        return self._retry_or_refuse(answer, batch, rest)
 
     def body(self, parcel: Parcel) -> bytes:
         if isinstance(parcel.content, ExecutionTrace):
@@ -80,14 +80,14 @@ class Sender:
                 self._counts["kept"] += 1
                 return
         except OSError as error:
-            self._troubles.failed("writing the outbox", error)
+            self._troubles.log_failure("writing the outbox", error)
         self.lose(parcel)
 
     def lose(self, parcel: Parcel) -> None:
         self._counts["lost"] += 1
-        self._troubles.counted("lost", "traces that could not be delivered and are lost: %d")
+        self._troubles.log_count("lost", "traces that could not be delivered and are lost: %d")
 
-    def _fitting(self, parcels: list[Parcel]) -> tuple[list[Parcel], list[Parcel]]:
+    def _split_by_size(self, parcels: list[Parcel]) -> tuple[list[Parcel], list[Parcel]]:
         size = 0
         for count, parcel in enumerate(parcels):
             size += len(self.body(parcel))
@@ -95,20 +95,20 @@ class Sender:
                 return parcels[:count], parcels[count:]
         return parcels, []
 
-    def _each(self, batch: list[Parcel], results: list[dict[str, Any]]) -> list[Parcel]:
+    def _parcels_to_retry(self, batch: list[Parcel], results: list[dict[str, Any]]) -> list[Parcel]:
         """The ones to try again."""
         again = []
         for parcel, result in zip(batch, results, strict=True):
             status = result["status"]
             if _is_stored(result):
-                self._stored_one(parcel)
+                self._finish(parcel)
             elif status in _LATER or status >= 500:
-                again += self._unless_hopeless(parcel, said(result.get("problem")))
+                again += self._unless_hopeless(parcel, problem_text(result.get("problem")))
             else:
-                self._refused(parcel, status, said(result.get("problem")))
+                self._refuse(parcel, status, problem_text(result.get("problem")))
         return again
 
-    def _not_stored(self, answer: Answer, batch: list[Parcel], rest: list[Parcel]) -> Outcome[Parcel]:
+    def _retry_or_refuse(self, answer: Answer, batch: list[Parcel], rest: list[Parcel]) -> Outcome[Parcel]:
         if answer.status in _AT_FAULT or answer.status == 500:
             if len(batch) > 1:
                 self._size = max(len(batch) // 2, 1)
@@ -119,18 +119,18 @@ class Sender:
             self._troubles.once("delivery", "%s answers: %s; trying again", self._client.url, _reason(answer))
             return Outcome([*batch, *rest], self._wait(answer))
         for parcel in batch:
-            self._refused(parcel, answer.status, _reason(answer))
+            self._refuse(parcel, answer.status, _reason(answer))
         return Outcome(rest, 0)
 
     def _unless_hopeless(self, parcel: Parcel, reason: str) -> list[Parcel]:
         parcel.tries += 1
         if parcel.tries < MOST_TRIES:
             return [parcel]
-        self._refused(parcel, 500, reason)
+        self._refuse(parcel, 500, reason)
         return []
 
-    def _refused(self, parcel: Parcel, status: int, reason: str) -> None:
-        """``reason`` is told once for each status and text."""
+    def _refuse(self, parcel: Parcel, status: int, reason: str) -> None:
+        """``reason`` is logged once for each status and text."""
         self._counts["refused"] += 1
         if status not in _AT_FAULT:
             self._troubles.once(f"refused:{status}:{reason}", "Ratchet does not take traces: %s", reason)
@@ -138,24 +138,24 @@ class Sender:
             parcel.in_outbox = True
             return
         self._troubles.once(f"refused:{status}:{reason}", "Ratchet refuses trace %s: %s", parcel.trace_id, reason)
-        self._out_of_box(parcel)
+        self._remove_from_outbox(parcel)
 
-    def _stored_one(self, parcel: Parcel) -> None:
+    def _finish(self, parcel: Parcel) -> None:
         self._counts["sent"] += 1
-        self._out_of_box(parcel)
+        self._remove_from_outbox(parcel)
 
-    def _out_of_box(self, parcel: Parcel) -> None:
+    def _remove_from_outbox(self, parcel: Parcel) -> None:
         if parcel.in_outbox and self._outbox is not None:
             self._outbox.remove(parcel.trace_id)
 
-    def _reached(self) -> None:
+    def _note_success(self) -> None:
         self._size = min(self._size * 2, LARGEST_BATCH)
         if self._failures:
             self._failures = 0
             self._troubles.over("delivery", f"{self._client.url} takes traces again")
-            self._stored = self._waiting()
+            self._old_parcels = self._outbox_parcels()
 
-    def _waiting(self) -> Iterator[Parcel]:
+    def _outbox_parcels(self) -> Iterator[Parcel]:
         """What earlier processes, and this one while the server was away, have put aside; looked up when asked."""
         if self._outbox is not None:
             for trace_id, body in self._outbox.waiting():

@@ -24,7 +24,7 @@ class TraceFiles:
         write_whole(self.folder / trace.timestamp[:10] / f"{trace.trace_id}.json", document(trace.to_dict()))
 
     def all(self) -> Iterator[ExecutionTrace]:
-        """Newest first. A file that is no trace is left out and told once."""
+        """Newest first. A file that is not a trace is left out and logged once."""
         for day in sorted(self.folder.glob("*/"), reverse=True):
             for path in sorted(day.glob("*.json"), key=age, reverse=True):
                 try:

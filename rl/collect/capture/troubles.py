@@ -1,4 +1,4 @@
-"""What goes wrong while recording is told once and never reaches the agent."""
+"""What goes wrong while recording is logged once and never reaches the agent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Troubles:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
 
-    def failed(self, doing: str, error: BaseException) -> None:
+    def log_failure(self, doing: str, error: BaseException) -> None:
         """Called inside an except block."""
         # Not the text of a foreign error: it may be long, or hold what ``redact`` is there to hide.
         name = type(error).__name__
@@ -35,14 +35,14 @@ class Troubles:
                 with suppress(Exception):  # a filter of the application's own log
                     logger.warning(message, *values, exc_info=exc_info and logger.isEnabledFor(logging.DEBUG))
 
-    def counted(self, kind: str, message: str) -> None:
-        """Told the 1st, 10th, 100th … time, with the count so far as its one value."""
+    def log_count(self, kind: str, message: str) -> None:
+        """Logged the 1st, 10th, 100th … time, with the count so far as its one value."""
         self.counts[kind] += 1
         if str(self.counts[kind]).strip("0") == "1":
             logger.warning(message, self.counts[kind])
 
     def over(self, kind: str, message: str) -> None:
-        """What was wrong is right again, and is told anew when it comes back."""
+        """What was wrong is right again, and is logged anew when it comes back."""
         if self.counts.pop(kind, 0):
             logger.info(message)
 
@@ -58,7 +58,7 @@ class Troubled(Protocol):
 Owner = TypeVar("Owner", bound=Troubled)
 
 
-def guarded(
+def never_raises(
     method: Callable[Concatenate[Owner, Parameters], Result | None],
 ) -> Callable[Concatenate[Owner, Parameters], Result | None]:
     """The method, which returns None where it would raise."""
@@ -68,7 +68,7 @@ def guarded(
         try:
             return method(self, *arguments, **named)
         except Exception as error:
-            self.troubles.failed(method.__name__, error)
+            self.troubles.log_failure(method.__name__, error)
             return None
 
     return calm

@@ -96,13 +96,13 @@ class Worker(Generic[Item]):
         try:
             thread.start()
         except RuntimeError as error:  # no threads left, or the interpreter is going down
-            self._troubles.failed("starting the thread that delivers traces", error)
+            self._troubles.log_failure("starting the thread that delivers traces", error)
         else:
             self._thread = thread
 
     def _run(self) -> None:
         while self._take():
-            outcome = self._done()
+            outcome = self._work_batch()
             with self._changed:
                 self._at_work = []
                 self._queue.extendleft(reversed(outcome.again))
@@ -118,11 +118,11 @@ class Worker(Generic[Item]):
             self._at_work = [self._queue.popleft() for _ in range(min(self._batch(), len(self._queue)))]
             return bool(self._at_work)
 
-    def _done(self) -> Outcome[Item]:
+    def _work_batch(self) -> Outcome[Item]:
         try:
             return self._work(self._at_work)
         except Exception as error:
-            self._troubles.failed("delivering traces", error)
+            self._troubles.log_failure("delivering traces", error)
             for item in self._at_work:
                 self._overflow(item)
             return Outcome([], 0)

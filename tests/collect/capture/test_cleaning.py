@@ -100,6 +100,6 @@ json_values = st.recursive(
 @settings(max_examples=50)
 @given(json_values, st.integers(0, 50))
 def test_whatever_comes_can_be_written_and_stored(value: object, limit: int):
-    for cleaned in (clean.value(value, limit, "x"), clean.sized(value, limit, "x"), clean.text(value, limit, "x")):
+    for cleaned in (clean.value(value, limit, "x"), clean.fit(value, limit, "x"), clean.text(value, limit, "x")):
         assert unstorable(json.loads(json.dumps(cleaned, allow_nan=False))) == ""
     assert len(clean.text(value, limit, "x")) <= limit
