@@ -14,7 +14,7 @@ from rl.collect.importers.toolbox_trace import trace
 from rl.collect.toolbox_checkpoints.folders import SUFFIX, named_file
 from rl.collect.toolbox_checkpoints.lenient import printable
 from rl.collect.toolbox_checkpoints.loader import CheckpointLoader, read_checkpoint
-from rl.collect.toolbox_checkpoints.overlap import Found, combined
+from rl.collect.toolbox_checkpoints.overlap import Conversation, merge_checkpoints
 from rl.collect.traces.imported import ImportedTrace, Rejected
 
 ESTIMATED = {"estimated": ["tokens_in", "tokens_out", "cost", "llm_calls"]}
@@ -24,7 +24,7 @@ ESTIMATED = {"estimated": ["tokens_in", "tokens_out", "cost", "llm_calls"]}
 def read(path: Path) -> Iterator[ImportedTrace | Rejected]:
     """Each conversation once. Records of a folder name the agent by the name of its folder; those of one file name none."""
     if not path.is_dir():
-        yield from _records(combined([read_checkpoint(named_file(path))]), "")
+        yield from _records(merge_checkpoints([read_checkpoint(named_file(path))]), "")
         return
     folder = path.resolve()
     if any(folder.glob(f"*{SUFFIX}")):
@@ -40,20 +40,20 @@ def _agents(loader: CheckpointLoader, agents: list[str], path: Path) -> Iterator
         raise BadFile(path, f"holds no checkpoints; they are files like Agents/checkpoint/my-agent/checkpoint{SUFFIX}")
     for agent in agents:
         try:
-            yield from _records(loader.found(agent), agent)
+            yield from _records(loader.find_conversations(agent), agent)
         except UsageError as error:
             yield Rejected(agent, str(error))
     yield from loader.rejected
 
 
-def _records(found: list[Found], agent: str) -> Iterator[ImportedTrace | Rejected]:
-    for place, one in enumerate(found, start=1):
+def _records(conversations: list[Conversation], agent: str) -> Iterator[ImportedTrace | Rejected]:
+    for place, one in enumerate(conversations, start=1):
         where = f"{agent}/{one.filename}" if agent else one.filename
         yield _record(one, f"{printable(where)}, conversation {place}", agent)
 
 
-def _record(found: Found, where: str, agent: str) -> ImportedTrace | Rejected:
+def _record(conversation: Conversation, where: str, agent: str) -> ImportedTrace | Rejected:
     try:
-        return trace(found.trace.to_dict(), where, agent=agent, details=ESTIMATED)
+        return trace(conversation.trace.to_dict(), where, agent=agent, details=ESTIMATED)
     except Refused as refused:
         return Rejected(where, str(refused))

@@ -1,7 +1,7 @@
 """One checkpoint in a process of its own: the pickle on standard input, JSON lines on standard output.
 
-The first line tells about the checkpoint, one line follows for each conversation, and the last one is ``{"end": true}``, or
-``{"refused": what, "where": place}``. The limits of the process are a second line of defence: the reader keeps its own.
+The first line describes the checkpoint, one line follows for each conversation, and the last one is ``{"end": true}``, or
+``{"refused": what, "where": location}``. The limits of the process are a second line of defence: the reader keeps its own.
 """
 
 from __future__ import annotations

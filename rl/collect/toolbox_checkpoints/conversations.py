@@ -12,10 +12,10 @@ from rl.collect.toolbox_checkpoints.lenient import (
     content,
     excerpt,
     fields_of,
+    fit,
     items_of,
     moment,
     scalar,
-    sized,
     time_text,
     word,
 )
@@ -44,9 +44,9 @@ def conversations(session_id: str, history: Any) -> Iterator[dict[str, Any]]:
 
 
 def trace_id(session_id: str, query: str, timestamp: str, response: str) -> str:
-    """The same conversation has the same id in every checkpoint. Without a time, the answer tells two questions apart."""
-    told = [session_id, query, timestamp or response]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
+    """The same conversation has the same id in every checkpoint. Without a time, the answer distinguishes two questions."""
+    parts = [session_id, query, timestamp or response]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
 def _trace(
@@ -68,7 +68,7 @@ def _tool_call(message: dict[str, Any]) -> dict[str, Any]:
     error = scalar(message.get("error"))
     return {
         "tool_name": excerpt(message.get("name"), 200) or "unknown",
-        "arguments": sized(message.get("arguments"), MOST_ARGUMENTS),
+        "arguments": fit(message.get("arguments"), MOST_ARGUMENTS),
         "result": content(message.get("content"))[:MOST_RESULT] or excerpt(message.get("content"), MOST_RESULT),
         "success": not error,
         "error": excerpt(error, MOST_ERROR) if error else "",

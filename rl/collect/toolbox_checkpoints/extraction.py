@@ -1,4 +1,4 @@
-"""What a FlowAgent's checkpoint tells: its conversations, and what it says of the agent as a whole."""
+"""What a FlowAgent's checkpoint holds: its conversations, and what it says of the agent as a whole."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _PARTS = ("session_data", "conversation_history", "agent_state", "task_state", "
 
 def extract(root: Any) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
     """From plain data to ``{agent, timestamp, totals, tasks, reasoning_steps}`` and the conversations, in the shape of trace
-    files. Raises Refused for what is no checkpoint."""
+    files. Raises Refused for what is not a checkpoint."""
     checkpoint = fields_of(root)
     if not any(part in checkpoint for part in _PARTS):
         kind = checkpoint.get("$class") or type(root).__name__
-        raise Refused(f"holds {printable(excerpt(kind, 200))}, no checkpoint of an agent")
+        raise Refused(f"holds {printable(excerpt(kind, 200))}, not a checkpoint of an agent")
     state = fields_of(checkpoint.get("agent_state"))
     about = {
         "agent": excerpt(fields_of(state.get("amd_data")).get("name"), 200),
@@ -74,12 +74,12 @@ def _tasks(states: Any) -> Iterator[dict[str, Any]]:
 
 def _reasoning(scopes: Any) -> Iterator[dict[str, Any]]:
     """Scopes are nested (``{"delegation": {"loop_1": …}}``) or flat (``{"delegation.loop_1": …}``)."""
-    found = dict(_flat(fields_of(scopes)))
-    loops = (name for name in found if name.startswith("delegation.loop_") and found[name])
+    variables = dict(_flat(fields_of(scopes)))
+    loops = (name for name in variables if name.startswith("delegation.loop_") and variables[name])
     for name in islice(loops, MOST_STEPS):
-        yield _step("delegation", found[name])
-    if result := found.get("reasoning.final_result"):
-        complete = scalar(found.get("reasoning.session_complete"))
+        yield _step("delegation", variables[name])
+    if result := variables.get("reasoning.final_result"):
+        complete = scalar(variables.get("reasoning.session_complete"))
         yield _step("final_result", result, confidence=1.0 if complete is True else None)
 
 

@@ -33,17 +33,17 @@ class CheckpointFile:
 
 
 def checkpoint_folder(base: Path) -> Path:
-    """ToolBoxV2's data folder, or the folder of agents in it. Raises UsageError for what is no folder."""
+    """ToolBoxV2's data folder, or the folder of agents in it. Raises UsageError for what is not a folder."""
     inner = base / "Agents" / "checkpoint"
     folder = inner if inner.is_dir() else base
     if not folder.is_dir():
-        raise UsageError(f"{base} is no folder; name ToolBoxV2's data folder, or its Agents/checkpoint")
+        raise UsageError(f"{base} is not a folder; name ToolBoxV2's data folder, or its Agents/checkpoint")
     return folder
 
 
 def agent_folders(base: Path) -> tuple[list[str], list[str]]:
     """Names of agents with checkpoints, and of folders whose name no agent can have; both sorted."""
-    names = sorted(each.name for each in os.scandir(base) if each.is_dir(follow_symlinks=False))
+    names = sorted(entry.name for entry in os.scandir(base) if entry.is_dir(follow_symlinks=False))
     with_files = [name for name in names if _files_of(base / name)]
     good = [name for name in with_files if _is_slug(name)]
     return good, [name for name in with_files if name not in good]
@@ -57,14 +57,14 @@ def checkpoint_files(base: Path, agent: str) -> list[CheckpointFile]:
 def named_file(path: Path) -> CheckpointFile:
     """One that a person named, links and all. Raises BadFile."""
     try:
-        found = path.resolve(strict=True)
-        return _file(found.parent, found.name, found.stat())
+        target = path.resolve(strict=True)
+        return _file(target.parent, target.name, target.stat())
     except (OSError, RuntimeError) as error:  # a loop of links
         raise BadFile(path, f"cannot be read: {getattr(error, 'strerror', '') or error}") from error
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
+def open_checkpoint(path: Path) -> Iterator[IO[bytes]]:
     """Neither the file nor its folder may be a link. Raises BadFile."""
     try:
         folder = os.open(path.parent, _FOLDER | os.O_NOFOLLOW)
@@ -76,7 +76,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         raise BadFile(path, f"cannot be read: {error.strerror or error}") from error
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise BadFile(path, "is no regular file")
+            raise BadFile(path, "is not a regular file")
         yield file
 
 
@@ -87,15 +87,15 @@ def _files_of(folder: Path) -> list[CheckpointFile]:
         return []
     try:
         with os.scandir(descriptor) as entries:
-            files = [each for each in entries if each.name.endswith(SUFFIX) and each.is_file(follow_symlinks=False)]
-            found = [_file(folder, each.name, each.stat(follow_symlinks=False)) for each in files]
-        return sorted(found, key=lambda each: (each.modified, each.filename), reverse=True)
+            files = [entry for entry in entries if entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False)]
+            checkpoints = [_file(folder, entry.name, entry.stat(follow_symlinks=False)) for entry in files]
+        return sorted(checkpoints, key=lambda file: (file.modified, file.filename), reverse=True)
     finally:
         os.close(descriptor)
 
 
-def _file(folder: Path, name: str, found: os.stat_result) -> CheckpointFile:
-    return CheckpointFile(folder / name, name, found.st_size / 2**20, datetime.fromtimestamp(found.st_mtime, UTC))
+def _file(folder: Path, name: str, status: os.stat_result) -> CheckpointFile:
+    return CheckpointFile(folder / name, name, status.st_size / 2**20, datetime.fromtimestamp(status.st_mtime, UTC))
 
 
 def _is_slug(name: str) -> bool:

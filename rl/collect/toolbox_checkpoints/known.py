@@ -31,15 +31,15 @@ def call(callee: Any, arguments: tuple[Any, ...], charge: Charge) -> Any:
                 return rebuild(arguments, charge)
         except (_Unfit, ValueError, OverflowError):
             pass
-        return made(callee, arguments, charge)
+        return new_object(callee, arguments, charge)
     charge(len(arguments))
     return Record("a call of something that was computed", [callee, *arguments])
 
 
-def made(of: Any, arguments: tuple[Any, ...], charge: Charge) -> Record:
+def new_object(of: Any, arguments: tuple[Any, ...], charge: Charge) -> Record:
     """What is put in the place of ``of.__new__(of, *arguments)``."""
     if not isinstance(of, Global):
-        raise Refused("makes an object of something that is no class")
+        raise Refused("makes an object of something that is not a class")
     charge(len(arguments))
     return Record(str(of), list(arguments))
 
@@ -133,22 +133,22 @@ def _path(arguments: tuple[Any, ...], charge: Charge) -> str:
 
 
 def _datetime(arguments: tuple[Any, ...], charge: Charge) -> datetime:
-    packed, zone = _packed(arguments, 10)
+    packed, zone = _unpack(arguments, 10)
     year, month, day, clock, fold = 256 * packed[0] + packed[1], packed[2] & 127, packed[3], packed[4:], packed[2] >> 7
     return datetime(year, month, day, *_clock(clock), tzinfo=zone, fold=fold)
 
 
 def _time(arguments: tuple[Any, ...], charge: Charge) -> time:
-    packed, zone = _packed(arguments, 6)
+    packed, zone = _unpack(arguments, 6)
     return time(*_clock(bytes([packed[0] & 127]) + packed[1:]), tzinfo=zone, fold=packed[0] >> 7)
 
 
 def _date(arguments: tuple[Any, ...], charge: Charge) -> date:
-    packed, _ = _packed(arguments, 4)
+    packed, _ = _unpack(arguments, 4)
     return date(256 * packed[0] + packed[1], packed[2], packed[3])
 
 
-def _packed(arguments: tuple[Any, ...], size: int) -> tuple[bytes, timezone | None]:
+def _unpack(arguments: tuple[Any, ...], size: int) -> tuple[bytes, timezone | None]:
     """A zone that has a name but no fixed offset is left out: what it means depends on a database of zones."""
     if not 1 <= len(arguments) <= 2:
         raise _Unfit
@@ -165,7 +165,7 @@ def _clock(packed: bytes) -> tuple[int, int, int, int]:
 
 def _timedelta(arguments: tuple[Any, ...], charge: Charge) -> timedelta:
     """Days, seconds, microseconds."""
-    if not _at_most(3, arguments) or not all(type(each) is int and abs(each) < 10**9 for each in arguments):
+    if not _at_most(3, arguments) or not all(type(argument) is int and abs(argument) < 10**9 for argument in arguments):
         raise _Unfit
     return timedelta(*arguments)
 
@@ -201,10 +201,10 @@ def _getattr(arguments: tuple[Any, ...], charge: Charge) -> Global:
 
 def _reconstructor(arguments: tuple[Any, ...], charge: Charge) -> Record:
     """Protocols 0 and 1: the class, the built-in type that it extends, and its value as one of those."""
-    if len(arguments) != 3 or not all(isinstance(each, Global) for each in arguments[:2]):
+    if len(arguments) != 3 or not all(isinstance(argument, Global) for argument in arguments[:2]):
         raise _Unfit
     of, base, value = arguments
-    record = made(of, (), charge)
+    record = new_object(of, (), charge)
     if str(base) == "builtins.dict":
         record.pairs = _mapping((value,), charge)
     elif str(base) == "builtins.list":
@@ -217,7 +217,7 @@ def _reconstructor(arguments: tuple[Any, ...], charge: Charge) -> Record:
 def _newobj(arguments: tuple[Any, ...], charge: Charge) -> Record:
     if not arguments:
         raise _Unfit
-    return made(arguments[0], arguments[1:], charge)
+    return new_object(arguments[0], arguments[1:], charge)
 
 
 _KNOWN: dict[str, _Rebuild] = {

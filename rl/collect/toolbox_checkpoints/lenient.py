@@ -36,35 +36,35 @@ def scalar(value: Any) -> Any:
     if isinstance(value, dict):
         if "$value" in value:
             return value["$value"]
-        if isinstance(named := value.get("$type"), str):
-            return named.rpartition(".")[2]
+        if isinstance(type_name := value.get("$type"), str):
+            return type_name.rpartition(".")[2]
     return value
 
 
 def word(value: Any) -> str:
     """A role or a status, in small letters."""
-    found = scalar(value)
-    return found.strip().lower() if isinstance(found, str) else ""
+    text = scalar(value)
+    return text.strip().lower() if isinstance(text, str) else ""
 
 
 def content(value: Any) -> str:
     """Of a message: text, or a list of parts of which some are text."""
-    found = scalar(value)
-    if isinstance(found, str):
-        return found
-    parts = (fields_of(part).get("text") if isinstance(part, dict) else part for part in items_of(found)[:1000])
+    plain = scalar(value)
+    if isinstance(plain, str):
+        return plain
+    parts = (fields_of(part).get("text") if isinstance(part, dict) else part for part in items_of(plain)[:1000])
     return "\n".join(part for part in parts if isinstance(part, str))
 
 
 def excerpt(value: Any, limit: int) -> str:
     """At most that many characters: of a text itself, of anything else as JSON, of which no more is written."""
-    found = scalar(value)
-    if found is None:
+    plain = scalar(value)
+    if plain is None:
         return ""
-    if isinstance(found, str):
-        return found[:limit]
+    if isinstance(plain, str):
+        return plain[:limit]
     pieces, length = [], 0
-    for piece in json.JSONEncoder(ensure_ascii=False).iterencode(found):
+    for piece in json.JSONEncoder(ensure_ascii=False).iterencode(plain):
         pieces.append(piece)
         length += len(piece)
         if length > limit:
@@ -73,11 +73,11 @@ def excerpt(value: Any, limit: int) -> str:
 
 
 def printable(name: str) -> str:
-    """For a terminal: names of files and classes may hold escape sequences, and bytes that are no text."""
-    return "".join(each if each.isprintable() else "\ufffd" for each in name)
+    """For a terminal: names of files and classes may hold escape sequences, and bytes that are not text."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in name)
 
 
-def sized(value: Any, limit: int) -> Any:
+def fit(value: Any, limit: int) -> Any:
     """The value where its JSON text has at most that many characters, else the beginning of that text."""
     text = excerpt(value, limit + 1)
     return value if len(text) <= limit else text[:limit]
@@ -85,27 +85,27 @@ def sized(value: Any, limit: int) -> Any:
 
 def number(value: Any) -> float:
     """A count or a sum; 0 for what is none."""
-    found = scalar(value)
-    if isinstance(found, bool) or not isinstance(found, (int, float)) or not isfinite(found):
+    count = scalar(value)
+    if isinstance(count, bool) or not isinstance(count, (int, float)) or not isfinite(count):
         return 0
-    return found if 0 <= found <= _LARGEST else 0
+    return count if 0 <= count <= _LARGEST else 0
 
 
 def time_text(value: Any) -> str:
     """As the file has it: ISO 8601 text, a date (which is such text here), or seconds since 1970."""
-    found = scalar(value)
-    if isinstance(found, (int, float)) and number(found):
+    time = scalar(value)
+    if isinstance(time, (int, float)) and number(time):
         try:
-            return datetime.fromtimestamp(found, UTC).isoformat()
+            return datetime.fromtimestamp(time, UTC).isoformat()
         except (ValueError, OverflowError, OSError):
             return ""
-    return found[:64] if isinstance(found, str) else ""
+    return time[:64] if isinstance(time, str) else ""
 
 
 def moment(text: str) -> datetime | None:
     """In UTC; a time without a zone is taken as UTC."""
     try:
-        found = datetime.fromisoformat(text.strip())
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+        time = datetime.fromisoformat(text.strip())
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         return None

@@ -14,11 +14,11 @@ from rl.collect.toolbox_checkpoints.folders import (
     agent_folders,
     checkpoint_files,
     checkpoint_folder,
-    opened,
+    open_checkpoint,
 )
 from rl.collect.toolbox_checkpoints.lenient import moment, printable
-from rl.collect.toolbox_checkpoints.overlap import Checkpoint, Found, combined
-from rl.collect.toolbox_checkpoints.process import told
+from rl.collect.toolbox_checkpoints.overlap import Checkpoint, Conversation, merge_checkpoints
+from rl.collect.toolbox_checkpoints.process import read_lines
 from rl.collect.toolbox_checkpoints.statistics import training_statistics
 from rl.collect.traces.imported import Rejected
 
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 class CheckpointLoader:
     """``base_dir`` is ToolBoxV2's data folder, or the folder ``Agents/checkpoint`` in it, with one folder for each agent.
 
-    What cannot be read is left out; ``rejected`` tells which, and why. Raises UsageError for what is no folder, and for a
+    What cannot be read is left out; ``rejected`` says which, and why. Raises UsageError for what is not a folder, and for a
     name that no agent can have.
     """
 
@@ -52,11 +52,12 @@ class CheckpointLoader:
         return checkpoint_files(self.base_dir, agent)
 
     def load_all_traces(self, agent: str) -> list[ExecutionTrace]:
-        """Each conversation once, however many checkpoints tell it, the oldest first."""
-        found = self.found(agent)
-        for one in (one for one in self.rejected if one.where.startswith(f"{agent}/")):
-            logger.warning("%s: %s", one.where, one.reason)
-        return [one.trace for one in found]
+        """Each conversation once, however many checkpoints hold it, the oldest first."""
+        conversations = self.find_conversations(agent)
+        for rejected in self.rejected:
+            if rejected.where.startswith(f"{agent}/"):
+                logger.warning("%s: %s", rejected.where, rejected.reason)
+        return [conversation.trace for conversation in conversations]
 
     def load_all_agents_traces(self) -> dict[str, list[ExecutionTrace]]:
         return {agent: self.load_all_traces(agent) for agent in self.discover_all_agents()}
@@ -64,13 +65,13 @@ class CheckpointLoader:
     def get_training_statistics(self, agent: str | None = None) -> dict[str, Any]:
         """Of one agent, or of all."""
         agents = self.discover_all_agents()
-        chosen = agents if agent is None else [agent]
-        by_agent = {name: self.load_all_traces(name) for name in chosen}
-        return training_statistics(by_agent, agents, sum(len(self.list_checkpoints(name)) for name in chosen))
+        names = agents if agent is None else [agent]
+        by_agent = {name: self.load_all_traces(name) for name in names}
+        return training_statistics(by_agent, agents, sum(len(self.list_checkpoints(name)) for name in names))
 
-    def found(self, agent: str) -> list[Found]:
-        """As ``load_all_traces``, with the file that tells each."""
-        return combined(self._checkpoints(agent))
+    def find_conversations(self, agent: str) -> list[Conversation]:
+        """As ``load_all_traces``, with the file that holds each."""
+        return merge_checkpoints(self._checkpoints(agent))
 
     def _checkpoints(self, agent: str) -> Iterator[Checkpoint]:
         for file in reversed(self.list_checkpoints(agent)):
@@ -85,8 +86,8 @@ class CheckpointLoader:
 
 def read_checkpoint(file: CheckpointFile) -> Checkpoint:
     """Raises BadFile."""
-    with opened(file.path) as handle:
-        lines = told(handle, file.path)
+    with open_checkpoint(file.path) as handle:
+        lines = read_lines(handle, file.path)
         about = next(lines)
         traces = tuple(ExecutionTrace.from_dict(line) for line in lines)
     return Checkpoint(file.filename, moment(about["timestamp"]) or file.modified, about, traces)

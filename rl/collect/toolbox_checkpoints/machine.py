@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rl.collect.toolbox_checkpoints.known import call, made
+from rl.collect.toolbox_checkpoints.known import call, new_object
 from rl.collect.toolbox_checkpoints.limits import Limits, Refused
-from rl.collect.toolbox_checkpoints.opcodes import Operations, named
+from rl.collect.toolbox_checkpoints.opcodes import Operations, global_name
 from rl.collect.toolbox_checkpoints.values import Global, Members, Pairs, Record
 
 _PUSHED = frozenset(
@@ -52,7 +52,7 @@ class Machine:
         self._copied = 0
 
     def run(self, operations: Operations) -> Any:
-        """The value that the pickle leaves. Raises Refused; ``operations`` tells where."""
+        """The value that the pickle leaves. Raises Refused; ``operations`` says where."""
         stack, allowed, deepest = self._stack, self._limits.opcodes, self._limits.stack
         for count, (name, argument) in enumerate(operations):
             if name in _PUSHED:
@@ -84,7 +84,7 @@ class Machine:
         if len(self._stack) - (self._marks[-1] if self._marks else 0) < count:
             raise Refused("needs a value that is not there")
 
-    def _popped(self, count: int) -> list[Any]:
+    def _pop_many(self, count: int) -> list[Any]:
         self._need(count)
         values = self._stack[len(self._stack) - count :]
         del self._stack[len(self._stack) - count :]
@@ -155,7 +155,7 @@ class Machine:
         if not isinstance(target, (Record, Pairs)):
             raise Refused(f"sets an item of {_kind(target)}")
         pairs = target.pairs if isinstance(target, Record) else target
-        pairs.items.extend(_paired(values).items)
+        pairs.items.extend(_pairs(values).items)
 
     def _add(self, values: list[Any]) -> None:
         self._need(1)
@@ -167,13 +167,13 @@ class Machine:
     # --- classes -----------------------------------------------------------------------------------------------------
 
     def _stack_global(self, _: None) -> None:
-        module, name = self._popped(2)
+        module, name = self._pop_many(2)
         if not (isinstance(module, str) and isinstance(name, str)):
-            raise Refused("names a class by something that is no text")
-        self._push(named(module, name))
+            raise Refused("names a class by something that is not text")
+        self._push(global_name(module, name))
 
     def _reduce(self, _: None) -> None:
-        callee, arguments = self._popped(2)
+        callee, arguments = self._pop_many(2)
         self._push(call(callee, _tuple(arguments), self.charge))
 
     def _instance(self, of: Global) -> None:
@@ -182,18 +182,18 @@ class Machine:
     def _object(self, _: None) -> None:
         values = self._since_mark()
         if not values:
-            raise Refused("names no class")
+            raise Refused("does not name a class")
         self._push(call(values[0], tuple(values[1:]), self.charge))
 
     def _new(self, _: None) -> None:
-        of, arguments = self._popped(2)
-        self._push(made(of, _tuple(arguments), self.charge))
+        of, arguments = self._pop_many(2)
+        self._push(new_object(of, _tuple(arguments), self.charge))
 
     def _new_with_keywords(self, _: None) -> None:
-        of, arguments, keywords = self._popped(3)
+        of, arguments, keywords = self._pop_many(3)
         if not isinstance(keywords, Pairs):
-            raise Refused("its keyword arguments are no dict")
-        record = made(of, _tuple(arguments), self.charge)
+            raise Refused("its keyword arguments are not a dict")
+        record = new_object(of, _tuple(arguments), self.charge)
         self.charge(len(keywords.items))
         record.pairs.items.extend(keywords.items)
         self._push(record)
@@ -212,7 +212,7 @@ def _tuple(value: Any) -> tuple[Any, ...]:
     return value
 
 
-def _paired(values: list[Any]) -> Pairs:
+def _pairs(values: list[Any]) -> Pairs:
     if len(values) % 2:
         raise Refused("a key has no value")
     return Pairs(list(zip(values[::2], values[1::2], strict=True)))
@@ -233,12 +233,12 @@ _ACTIONS: dict[str, Callable[[Machine, Any], None]] = {
     "APPENDS": lambda machine, _: machine._append(machine._since_mark()),
     "EMPTY_TUPLE": lambda machine, _: machine._push(()),
     "TUPLE": lambda machine, _: machine._push(tuple(machine._since_mark())),
-    "TUPLE1": lambda machine, _: machine._push(tuple(machine._popped(1))),
-    "TUPLE2": lambda machine, _: machine._push(tuple(machine._popped(2))),
-    "TUPLE3": lambda machine, _: machine._push(tuple(machine._popped(3))),
+    "TUPLE1": lambda machine, _: machine._push(tuple(machine._pop_many(1))),
+    "TUPLE2": lambda machine, _: machine._push(tuple(machine._pop_many(2))),
+    "TUPLE3": lambda machine, _: machine._push(tuple(machine._pop_many(3))),
     "EMPTY_DICT": lambda machine, _: machine._push(Pairs()),
-    "DICT": lambda machine, _: machine._push(_paired(machine._since_mark())),
-    "SETITEM": lambda machine, _: machine._set(machine._popped(2)),
+    "DICT": lambda machine, _: machine._push(_pairs(machine._since_mark())),
+    "SETITEM": lambda machine, _: machine._set(machine._pop_many(2)),
     "SETITEMS": lambda machine, _: machine._set(machine._since_mark()),
     "EMPTY_SET": lambda machine, _: machine._push(Members()),
     "ADDITEMS": lambda machine, _: machine._add(machine._since_mark()),

@@ -37,7 +37,7 @@ _ESCAPES = {
 
 
 class Operations:
-    """Iterates over (opcode's name, argument). ``offset`` and ``name`` tell where it is, for whoever reports an error."""
+    """Iterates over (opcode's name, argument). ``offset`` and ``name`` say where it is, for whoever reports an error."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.offset, self.name = data, 0, "the beginning"
@@ -71,22 +71,22 @@ def _number(data: bytes, at: int, *, width: int, signed: bool = False) -> tuple[
     return int.from_bytes(raw, "little", signed=signed), at
 
 
-def _counted(data: bytes, at: int, *, width: int) -> tuple[bytes, int]:
+def _sized_bytes(data: bytes, at: int, *, width: int) -> tuple[bytes, int]:
     count, at = _number(data, at, width=width)
     return _take(data, at, count)
 
 
-def _counted_text(data: bytes, at: int, *, width: int) -> tuple[str, int]:
-    raw, at = _counted(data, at, width=width)
+def _sized_text(data: bytes, at: int, *, width: int) -> tuple[str, int]:
+    raw, at = _sized_bytes(data, at, width=width)
     return _text(raw), at
 
 
-def _counted_old_text(data: bytes, at: int, *, width: int) -> tuple[str, int]:
-    raw, at = _counted(data, at, width=width)
+def _sized_old_text(data: bytes, at: int, *, width: int) -> tuple[str, int]:
+    raw, at = _sized_bytes(data, at, width=width)
     return raw.decode("latin-1"), at
 
 
-def _counted_integer(data: bytes, at: int, *, width: int) -> tuple[int, int]:
+def _sized_integer(data: bytes, at: int, *, width: int) -> tuple[int, int]:
     count, at = _number(data, at, width=width)
     if count > LONGEST_INTEGER:
         raise Refused(f"a whole number of more than {LONGEST_INTEGER} bytes")
@@ -147,22 +147,22 @@ def _line_quoted(data: bytes, at: int) -> tuple[str, int]:
     quoted = line.strip()
     if len(quoted) < 2 or quoted[0] not in b"'\"" or quoted[-1] != quoted[0]:
         raise Refused("its quotes do not match")
-    return _ESCAPE.sub(_unescaped, quoted[1:-1]).decode("latin-1"), at
+    return _ESCAPE.sub(_unescape, quoted[1:-1]).decode("latin-1"), at
 
 
-def _unescaped(found: re.Match[bytes]) -> bytes:
-    code = found[1]
+def _unescape(match: re.Match[bytes]) -> bytes:
+    code = match[1]
     if code[:1] == b"x" and len(code) == 3:
         return bytes([int(code[1:], 16)])
     if code[:1].isdigit() and code < b"8":
         return bytes([int(code, 8) % 256])
-    return _ESCAPES.get(code, found[0])
+    return _ESCAPES.get(code, match[0])
 
 
 def _line_global(data: bytes, at: int) -> tuple[Global, int]:
     module, at = _line(data, at)
     name, at = _line(data, at)
-    return named(_text(module), _text(name)), at
+    return global_name(_text(module), _text(name)), at
 
 
 def _protocol(data: bytes, at: int) -> tuple[int, int]:
@@ -191,7 +191,7 @@ def _text(raw: bytes) -> str:
         raise Refused(f"not UTF-8: {error.reason}") from None
 
 
-def named(module: str, name: str) -> Global:
+def global_name(module: str, name: str) -> Global:
     """Python 2's names for its own modules are today's."""
     if not name or len(module) > LONGEST_NAME or len(name) > LONGEST_NAME:
         raise Refused(f"a name must have 1 to {LONGEST_NAME} characters")
@@ -211,21 +211,21 @@ OPCODES: dict[int, tuple[str, Reader | None]] = {
     ord("K"): ("BININT1", partial(_number, width=1)),
     ord("M"): ("BININT2", partial(_number, width=2)),
     ord("L"): ("LONG", _line_integer),
-    0x8A: ("LONG1", partial(_counted_integer, width=1)),
-    0x8B: ("LONG4", partial(_counted_integer, width=4)),
+    0x8A: ("LONG1", partial(_sized_integer, width=1)),
+    0x8B: ("LONG4", partial(_sized_integer, width=4)),
     ord("F"): ("FLOAT", _line_float),
     ord("G"): ("BINFLOAT", _float),
     ord("S"): ("STRING", _line_quoted),
-    ord("T"): ("BINSTRING", partial(_counted_old_text, width=4)),
-    ord("U"): ("SHORT_BINSTRING", partial(_counted_old_text, width=1)),
+    ord("T"): ("BINSTRING", partial(_sized_old_text, width=4)),
+    ord("U"): ("SHORT_BINSTRING", partial(_sized_old_text, width=1)),
     ord("V"): ("UNICODE", _line_text),
-    0x8C: ("SHORT_BINUNICODE", partial(_counted_text, width=1)),
-    ord("X"): ("BINUNICODE", partial(_counted_text, width=4)),
-    0x8D: ("BINUNICODE8", partial(_counted_text, width=8)),
-    ord("C"): ("SHORT_BINBYTES", partial(_counted, width=1)),
-    ord("B"): ("BINBYTES", partial(_counted, width=4)),
-    0x8E: ("BINBYTES8", partial(_counted, width=8)),
-    0x96: ("BYTEARRAY8", partial(_counted, width=8)),
+    0x8C: ("SHORT_BINUNICODE", partial(_sized_text, width=1)),
+    ord("X"): ("BINUNICODE", partial(_sized_text, width=4)),
+    0x8D: ("BINUNICODE8", partial(_sized_text, width=8)),
+    ord("C"): ("SHORT_BINBYTES", partial(_sized_bytes, width=1)),
+    ord("B"): ("BINBYTES", partial(_sized_bytes, width=4)),
+    0x8E: ("BINBYTES8", partial(_sized_bytes, width=8)),
+    0x96: ("BYTEARRAY8", partial(_sized_bytes, width=8)),
     ord("N"): ("NONE", None),
     0x88: ("NEWTRUE", None),
     0x89: ("NEWFALSE", None),

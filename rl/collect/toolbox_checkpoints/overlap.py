@@ -1,4 +1,4 @@
-"""The checkpoints of one agent tell the same conversations again and again, each time a few more. Here they become one."""
+"""The checkpoints of one agent hold the same conversations again and again, each time a few more. Here they become one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What one file tells."""
+    """What one file holds."""
 
     filename: str
     at: datetime
@@ -27,33 +27,33 @@ class Checkpoint:
 
 
 @dataclass(slots=True)
-class Found:
+class Conversation:
     trace: ExecutionTrace
     filename: str
-    """The newest checkpoint that tells it."""
+    """The newest checkpoint that holds it."""
     at: datetime
 
 
 @dataclass(slots=True)
-class _Said:
+class _Part:
     """A task or a step of reasoning: its newest words, and the conversation it belongs to."""
 
     what: Any
-    owner: Found
+    owner: Conversation
     first: datetime
     newest: datetime
 
 
 @dataclass(slots=True)
 class _Agent:
-    found: dict[str, Found] = field(default_factory=dict)
-    tasks: dict[str, _Said] = field(default_factory=dict)
-    steps: dict[tuple[str, str], _Said] = field(default_factory=dict)
+    conversations: dict[str, Conversation] = field(default_factory=dict)
+    tasks: dict[str, _Part] = field(default_factory=dict)
+    steps: dict[tuple[str, str], _Part] = field(default_factory=dict)
     totals: Mapping[str, float] = field(default_factory=dict)
     totals_at: datetime = _LONG_AGO
 
 
-def combined(checkpoints: Iterable[Checkpoint]) -> list[Found]:
+def merge_checkpoints(checkpoints: Iterable[Checkpoint]) -> list[Conversation]:
     """Each conversation once, in the order of time. Checkpoints may come in any order, and one is looked at at a time.
 
     The newest checkpoint's words count. A list of tool calls that an older one has more of stays as it was there, because
@@ -64,16 +64,16 @@ def combined(checkpoints: Iterable[Checkpoint]) -> list[Found]:
     agent = _Agent()
     for checkpoint in checkpoints:
         for trace in checkpoint.traces:
-            _take(agent.found, Found(trace, checkpoint.filename, checkpoint.at))
+            _take(agent.conversations, Conversation(trace, checkpoint.filename, checkpoint.at))
         _take_about(agent, checkpoint)
     _attach(agent)
-    found = sorted(agent.found.values(), key=_time)
-    _spread(agent.totals, [one.trace for one in found])
-    return found
+    conversations = sorted(agent.conversations.values(), key=_time)
+    _spread(agent.totals, [conversation.trace for conversation in conversations])
+    return conversations
 
 
-def _take(found: dict[str, Found], newcomer: Found) -> None:
-    here = found.setdefault(newcomer.trace.trace_id, newcomer)
+def _take(conversations: dict[str, Conversation], newcomer: Conversation) -> None:
+    here = conversations.setdefault(newcomer.trace.trace_id, newcomer)
     if here is newcomer:
         return
     calls = max(here.trace.tool_calls, newcomer.trace.tool_calls, key=len)
@@ -85,36 +85,36 @@ def _take(found: dict[str, Found], newcomer: Found) -> None:
 def _take_about(agent: _Agent, checkpoint: Checkpoint) -> None:
     if checkpoint.at >= agent.totals_at:
         agent.totals, agent.totals_at = checkpoint.about["totals"], checkpoint.at
-    here = sorted((agent.found[trace.trace_id] for trace in checkpoint.traces), key=_time)
+    here = sorted((agent.conversations[trace.trace_id] for trace in checkpoint.traces), key=_time)
     if not here:
         return
     for task in checkpoint.about["tasks"]:
         owner = _during(here, moment(task["created_at"]))
-        _say(agent.tasks, task["task_id"], _Said(task, owner, checkpoint.at, checkpoint.at))
+        _merge_part(agent.tasks, task["task_id"], _Part(task, owner, checkpoint.at, checkpoint.at))
     for step in checkpoint.about["reasoning_steps"]:
         key = (step["step_type"], step["content"])
-        _say(agent.steps, key, _Said(ReasoningStep(**step), here[-1], checkpoint.at, checkpoint.at))
+        _merge_part(agent.steps, key, _Part(ReasoningStep(**step), here[-1], checkpoint.at, checkpoint.at))
 
 
-def _say(said: dict[Any, _Said], key: Any, newcomer: _Said) -> None:
-    here = said.setdefault(key, newcomer)
+def _merge_part(parts: dict[Any, _Part], key: Any, newcomer: _Part) -> None:
+    here = parts.setdefault(key, newcomer)
     if newcomer.first < here.first:
         here.owner, here.first = newcomer.owner, newcomer.first
     if newcomer.newest >= here.newest:
         here.what, here.newest = newcomer.what, newcomer.newest
 
 
-def _during(found: list[Found], created: datetime | None) -> Found:
+def _during(conversations: list[Conversation], created: datetime | None) -> Conversation:
     """The last one that had begun by then."""
-    begun = [one for one in found if created and _LONG_AGO < _time(one) <= created]
-    return (begun or found)[-1]
+    earlier = [conversation for conversation in conversations if created and _LONG_AGO < _time(conversation) <= created]
+    return (earlier or conversations)[-1]
 
 
 def _attach(agent: _Agent) -> None:
-    for said in agent.tasks.values():
-        _attach_task(said.owner.trace, said.what)
-    for said in agent.steps.values():
-        said.owner.trace.reasoning_steps.append(said.what)
+    for part in agent.tasks.values():
+        _attach_task(part.owner.trace, part.what)
+    for part in agent.steps.values():
+        part.owner.trace.reasoning_steps.append(part.what)
 
 
 def _attach_task(trace: ExecutionTrace, task: Mapping[str, Any]) -> None:
@@ -130,11 +130,11 @@ def _spread(totals: Mapping[str, float], traces: list[ExecutionTrace]) -> None:
     """Whole numbers stay whole and add up to the total: the first ones have one more."""
     for name in _COUNTS:
         share, rest = divmod(int(totals.get(name, 0)), len(traces) or 1)
-        for place, trace in enumerate(traces):
-            setattr(trace, name, share + (place < rest))
+        for index, trace in enumerate(traces):
+            setattr(trace, name, share + (index < rest))
     for trace in traces:
         trace.total_cost = totals.get("total_cost", 0) / len(traces)
 
 
-def _time(found: Found) -> datetime:
-    return moment(found.trace.timestamp) or _LONG_AGO
+def _time(conversation: Conversation) -> datetime:
+    return moment(conversation.trace.timestamp) or _LONG_AGO

@@ -4,7 +4,7 @@
 in the pickle       as plain data
 ==================  ====================================================================================================
 list, tuple, set    a list
-dict                an object; ``{"$pairs": [[key, value], …]}`` where keys are no text or number
+dict                an object; ``{"$pairs": [[key, value], …]}`` where keys are not a text or number
 object              ``{"$class": "module.Name", field: value, …}``, and where it has them ``$value`` (made from one text
                     or number, as members of an enum are) or ``$arguments``, ``$state`` (no dict), ``$elements`` (of a
                     list), ``$mapping`` (of a dict, or keyword arguments)
@@ -49,16 +49,16 @@ class Plain:
         if key in self._open:
             return {"$cycle": True}
         if key not in self._done:
-            self._done[key] = self._converted(node, key, depth)
+            self._done[key] = self._convert(node, key, depth)
         plain, height = self._done[key]
         self._note(depth + height)
         return plain
 
-    def _converted(self, node: Any, key: int, depth: int) -> tuple[Any, int]:
+    def _convert(self, node: Any, key: int, depth: int) -> tuple[Any, int]:
         self._note(depth)
         outside, self._seen = self._seen, depth
         self._open.add(key)
-        plain = self._made(node, depth + 1)
+        plain = self._build(node, depth + 1)
         self._open.remove(key)
         height = self._seen - depth
         self._seen = max(outside, self._seen)
@@ -69,7 +69,7 @@ class Plain:
             raise Refused(f"nested deeper than {self._limit} levels")
         self._seen = max(self._seen, depth)
 
-    def _made(self, node: Any, depth: int) -> Any:
+    def _build(self, node: Any, depth: int) -> Any:
         match node:
             case list() | tuple():
                 return [self.value(item, depth) for item in node]
@@ -90,24 +90,24 @@ class Plain:
         return str(node)
 
     def _object(self, pairs: Pairs, depth: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         types: dict[str, type] = {}
         for key, value in pairs.items:
             plain = self.value(key, depth)
             text = _key(plain)
             if text is None or types.setdefault(text, type(plain)) is not type(plain):
-                return {"$pairs": [[self.value(one, depth), self.value(other, depth)] for one, other in pairs.items]}
-            found[text] = self.value(value, depth)
-        return found
+                return {"$pairs": [[self.value(key, depth), self.value(value, depth)] for key, value in pairs.items]}
+            fields[text] = self.value(value, depth)
+        return fields
 
     def _record(self, record: Record, depth: int) -> Any:
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for state in record.states:
-            found.update(self._fields(state, depth))
-        if record.class_name == "uuid.UUID" and isinstance(found.get("int"), int):
-            return _uuid(found["int"])
-        found.update(self._parts(record, depth))
-        return found
+            fields.update(self._fields(state, depth))
+        if record.class_name == "uuid.UUID" and isinstance(fields.get("int"), int):
+            return _uuid(fields["int"])
+        fields.update(self._parts(record, depth))
+        return fields
 
     def _parts(self, record: Record, depth: int) -> Iterator[tuple[str, Any]]:
         yield "$class", record.class_name
@@ -123,8 +123,8 @@ class Plain:
 
     def _fields(self, state: Any, depth: int) -> dict[str, Any]:
         """A dict; a pair of dicts (the second are slots); a dict that has the fields in its ``__dict__``, as pydantic's."""
-        if isinstance(state, tuple) and len(state) == 2 and all(each is None or _is_fields(each) for each in state):
-            return {name: value for each in state if each for name, value in self._fields(each, depth).items()}
+        if isinstance(state, tuple) and len(state) == 2 and all(part is None or _is_fields(part) for part in state):
+            return {name: value for part in state if part for name, value in self._fields(part, depth).items()}
         if not _is_fields(state):
             return {"$state": self.value(state, depth)}
         fields = self._object(state, depth)

@@ -1,4 +1,4 @@
-"""Starts the process that reads one checkpoint, and takes what it tells."""
+"""Starts the process that reads one checkpoint, and reads what it writes."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ main()
 """
 
 
-def told(checkpoint: IO[bytes], name: object) -> Iterator[dict[str, Any]]:
+def read_lines(checkpoint: IO[bytes], name: object) -> Iterator[dict[str, Any]]:
     """About the checkpoint, then each conversation. Raises BadFile, which calls the file ``name``, before the first one."""
     with TemporaryFile() as output, TemporaryFile() as errors:
         code = _run(checkpoint, output, errors, name)
         if code:
-            raise BadFile(name, _explained(code, errors))
+            raise BadFile(name, _explain_exit(code, errors))
         yield from _lines(output, name)
 
 
@@ -68,9 +68,9 @@ def _last_line(output: IO[bytes]) -> bytes:
     return (output.read().splitlines() or [b""])[-1]
 
 
-def _explained(code: int, errors: IO[bytes]) -> str:
+def _explain_exit(code: int, errors: IO[bytes]) -> str:
     if code == -signal.SIGXCPU or code == -signal.SIGKILL:
         return "needs more time or memory than a checkpoint may take"
     errors.seek(max(0, errors.seek(0, 2) - 4096))
-    said = errors.read().decode(errors="replace").strip().splitlines()
-    return f"the process that read it ended with code {code}: {said[-1] if said else 'it said nothing'}"
+    lines = errors.read().decode(errors="replace").strip().splitlines()
+    return f"the process that read it ended with code {code}: {lines[-1] if lines else 'it said nothing'}"

@@ -23,4 +23,4 @@ def read_pickle(data: bytes, name: object = "pickle", limits: Limits | None = No
         what = str(refused)
     except MemoryError:
         what = "needs more memory than it may have"
-    raise BadFile(name, f"is no checkpoint that can be read: {what}", f"byte {operations.offset}, {operations.name}")
+    raise BadFile(name, f"is not a checkpoint that can be read: {what}", f"byte {operations.offset}, {operations.name}")

@@ -13,12 +13,14 @@ def training_statistics(
     by_agent: Mapping[str, Sequence[ExecutionTrace]], agents_discovered: Sequence[str], checkpoints_available: int
 ) -> dict[str, Any]:
     """Lengths are in characters. Two agents' sessions of one name are two."""
-    traces = [trace for each in by_agent.values() for trace in each]
+    traces = [trace for agent_traces in by_agent.values() for trace in agent_traces]
     tools = sorted({call.tool_name for trace in traces for call in trace.tool_calls})
     labeled = sum(trace.label is not None for trace in traces)
     return {
         "total_traces": len(traces),
-        "unique_sessions": len({(agent, trace.session_id) for agent, each in by_agent.items() for trace in each}),
+        "unique_sessions": len(
+            {(agent, trace.session_id) for agent, agent_traces in by_agent.items() for trace in agent_traces}
+        ),
         "labeled_traces": labeled,
         "unlabeled_traces": len(traces) - labeled,
         "traces_with_tool_calls": sum(bool(trace.tool_calls) for trace in traces),

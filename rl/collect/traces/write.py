@@ -68,7 +68,7 @@ class TraceStore:
     def _ratings(self) -> RatingMemory:
         return RatingMemory()
 
-    def _taken(
+    def _next_outcome(
         self, record: Record, written: Iterator[Taken], remarks: Iterator[JudgedAnswer]
     ) -> Taken | JudgedAnswer | None:
         if isinstance(record, ImportedRemark):

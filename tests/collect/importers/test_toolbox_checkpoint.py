@@ -123,7 +123,7 @@ def test_what_holds_no_checkpoint_is_an_error(tmp_path: Path):
     with pytest.raises(BadFile, match="holds no checkpoints"):
         list(read(tmp_path))
     (tmp_path / "a.pkl").write_bytes(b"N.")
-    with pytest.raises(BadFile, match="no checkpoint of an agent"):
+    with pytest.raises(BadFile, match="not a checkpoint of an agent"):
         list(read(tmp_path / "a.pkl"))
     with pytest.raises(BadFile, match="cannot be read"):
         list(read(tmp_path / "b.pkl"))

@@ -143,7 +143,7 @@ def test_delegation_loops_and_the_final_result_are_reasoning(scopes: dict[str, A
 
 @pytest.mark.parametrize("root", [None, [1], "text", {"weights": 1}, {"$class": "torch.Tensor"}])
 def test_what_is_no_checkpoint_is_refused(root: Any):
-    with pytest.raises(Refused, match="no checkpoint of an agent"):
+    with pytest.raises(Refused, match="not a checkpoint of an agent"):
         extract(root)
 
 

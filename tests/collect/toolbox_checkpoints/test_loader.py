@@ -9,7 +9,7 @@ import pytest
 from rl.base.errors import BadFile, UsageError
 from rl.collect import CheckpointLoader
 from rl.collect.toolbox_checkpoints import process
-from rl.collect.toolbox_checkpoints.folders import opened
+from rl.collect.toolbox_checkpoints.folders import open_checkpoint
 from tests.collect.toolbox_checkpoints.hostile import call, dotted, name, text, whole
 from tests.collect.toolbox_checkpoints.make_checkpoints import write_checkpoints
 
@@ -61,7 +61,7 @@ def test_it_finds_agents_checkpoints_and_each_conversation_once(data: Path):
 
 def test_the_folder_of_agents_will_do_and_anything_else_is_an_error(data: Path):
     assert CheckpointLoader(data / "Agents" / "checkpoint").discover_all_agents() == ["filer", "writer"]
-    with pytest.raises(UsageError, match="is no folder"):
+    with pytest.raises(UsageError, match="is not a folder"):
         CheckpointLoader(data / "nowhere")
 
 
@@ -93,7 +93,7 @@ def test_a_damaged_checkpoint_is_reported_and_the_others_are_loaded(data: Path):
     reasons = {one.where: one.reason for one in loader.rejected}
     assert set(reasons) == {"filer/cut.pkl", "filer/other.pkl", "filer/empty.pkl"}
     assert "byte " in reasons["filer/cut.pkl"]
-    assert "no checkpoint of an agent" in reasons["filer/other.pkl"]
+    assert "not a checkpoint of an agent" in reasons["filer/other.pkl"]
 
 
 def test_a_checkpoint_that_runs_a_command_runs_none(data: Path, tmp_path: Path):
@@ -149,7 +149,7 @@ def test_a_file_that_becomes_a_link_after_it_was_listed_is_not_followed(data: Pa
     (file,) = loader.list_checkpoints("writer")
     file.path.rename(data / "moved.pkl")
     file.path.symlink_to(data / "moved.pkl")
-    with pytest.raises(BadFile, match="cannot be read"), opened(file.path):
+    with pytest.raises(BadFile, match="cannot be read"), open_checkpoint(file.path):
         pass
 
 

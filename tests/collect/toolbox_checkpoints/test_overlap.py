@@ -7,7 +7,7 @@ import pytest
 
 from rl.base.records import ToolCall
 from rl.collect.capture.execution_trace import ExecutionTrace
-from rl.collect.toolbox_checkpoints.overlap import Checkpoint, combined
+from rl.collect.toolbox_checkpoints.overlap import Checkpoint, merge_checkpoints
 
 BEGIN = datetime(2026, 1, 5, 9, tzinfo=UTC)
 
@@ -50,7 +50,7 @@ def checkpoint(hour: int, *traces: ExecutionTrace, totals: dict[str, float] | No
 def test_each_conversation_is_there_once_in_the_newest_words(order: int):
     older = checkpoint(1, trace(0, "draft"), trace(1))
     newer = checkpoint(2, trace(0, "final"), trace(2))
-    found = combined([older, newer][::order])
+    found = merge_checkpoints([older, newer][::order])
     assert [(one.trace.trace_id, one.trace.final_response, one.filename) for one in found] == [
         ("t0", "final", "2.pkl"),
         ("t1", "1", "1.pkl"),
@@ -60,21 +60,23 @@ def test_each_conversation_is_there_once_in_the_newest_words(order: int):
 
 @pytest.mark.parametrize("order", [1, -1], ids=["oldest first", "newest first"])
 def test_tool_calls_that_a_newer_history_has_lost_stay(order: int):
-    found = combined([checkpoint(1, trace(0, "draft", tools=3)), checkpoint(2, trace(0, "final", tools=1))][::order])
+    found = merge_checkpoints(
+        [checkpoint(1, trace(0, "draft", tools=3)), checkpoint(2, trace(0, "final", tools=1))][::order]
+    )
     assert (found[0].trace.final_response, len(found[0].trace.tool_calls)) == ("final", 3)
 
 
 def test_the_newest_totals_are_spread_so_that_they_add_up():
     older = checkpoint(1, trace(0), totals={"total_tokens_in": 1000, "total_cost": 9.0})
     newer = checkpoint(2, trace(1), trace(2), totals={"total_tokens_in": 101, "total_tokens_out": 2, "total_cost": 3.0})
-    traces = [one.trace for one in combined([newer, older])]
+    traces = [one.trace for one in merge_checkpoints([newer, older])]
     assert [each.total_tokens_in for each in traces] == [34, 34, 33]
     assert [each.total_tokens_out for each in traces] == [1, 1, 0]
     assert [each.total_cost for each in traces] == [1.0, 1.0, 1.0]
 
 
 def test_a_task_belongs_to_the_conversation_during_which_it_was_made():
-    (first, second) = combined(
+    (first, second) = merge_checkpoints(
         [checkpoint(1, trace(0), trace(10), tasks=[task("a", minute=1), task("b", "failed", minute=11)])]
     )
     assert [each["task_id"] for each in first.trace.tasks_completed] == ["a"]
@@ -86,7 +88,7 @@ def test_a_task_belongs_to_the_conversation_during_which_it_was_made():
 def test_a_task_without_a_time_belongs_where_it_was_first_seen_and_has_its_newest_status(order: int):
     older = checkpoint(1, trace(0), tasks=[task("a", "running")], reasoning_steps=[step("x")])
     newer = checkpoint(2, trace(0), trace(1), tasks=[task("a"), task("b")], reasoning_steps=[step("x"), step("y")])
-    first, second = (one.trace for one in combined([older, newer][::order]))
+    first, second = (one.trace for one in merge_checkpoints([older, newer][::order]))
     assert [each["task_id"] for each in first.tasks_completed] == ["a"]
     assert [each["task_id"] for each in second.tasks_completed] == ["b"]
     assert [each.content for each in first.reasoning_steps] == ["x"]
@@ -94,10 +96,10 @@ def test_a_task_without_a_time_belongs_where_it_was_first_seen_and_has_its_newes
 
 
 def test_conversations_without_a_time_come_first_and_do_no_harm():
-    found = combined([checkpoint(1, trace(1), trace(0, timestamp=""), tasks=[task("a", minute=0)])])
+    found = merge_checkpoints([checkpoint(1, trace(1), trace(0, timestamp=""), tasks=[task("a", minute=0)])])
     assert [one.trace.trace_id for one in found] == ["t0", "t1"]
 
 
 def test_nothing_gives_nothing():
-    assert combined([]) == []
-    assert combined([checkpoint(1, tasks=[task("a")], totals={"total_tokens_in": 5})]) == []
+    assert merge_checkpoints([]) == []
+    assert merge_checkpoints([checkpoint(1, tasks=[task("a")], totals={"total_tokens_in": 5})]) == []
