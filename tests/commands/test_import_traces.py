@@ -105,7 +105,7 @@ def chats(tmp_path):
 def test_it_imports_paths_of_a_format_and_names_bad_lines(chats):
     text = run("--format", "openai_chat", "--agent", "bot", chats)
     assert "openai_chat: imported" in text
-    assert "skipped 1: is no JSON: expecting value (line 2)" in text
+    assert "skipped 1: is not JSON: expecting value (line 2)" in text
     assert Agent.objects.get().pair_type == "preference"
     again = json.loads(run("--format", "openai_chat", "--agent", "bot", chats.parent, "--json"))
     assert (again["traces"]["imported"], again["traces"]["unchanged"]) == (0, 1)

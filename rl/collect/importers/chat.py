@@ -15,7 +15,7 @@ from rl.collect.importers.fields import Refused, content_hash, from_text
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
 
 RATER = "import"
-"""Of what a file says without saying who said it."""
+"""Of feedback whose file does not name a rater."""
 _ROLES = {"developer": "system", "function": "tool", **{name: name for name in ("system", "user", "assistant", "tool")}}
 _DONE = frozenset({"role", "content", "tool_calls", "function_call", "tool_call_id", "name", "reasoning_content"})
 """What the messages after the prompt may say without a loss."""
@@ -35,22 +35,22 @@ class Talk:
 class _Turn:
     role: str
     content: str
-    given: Mapping[str, Any]
+    message: Mapping[str, Any]
 
     def says_only(self, names: Iterable[str]) -> bool:
-        said = {name for name, value in self.given.items() if value not in (None, [], "")}
-        as_text = not isinstance(self.given.get("content"), list)
-        return as_text and said <= frozenset(names) and self.given["role"] == self.role
+        fields = {name for name, value in self.message.items() if value not in (None, [], "")}
+        as_text = not isinstance(self.message.get("content"), list)
+        return as_text and fields <= frozenset(names) and self.message["role"] == self.role
 
 
 def talk(messages: object, field: str = "messages") -> Talk:
     """Raises Refused."""
     turns = _turns(messages, field)
-    answers = [place for place, turn in enumerate(turns) if turn.role == "assistant"]
+    answers = [index for index, turn in enumerate(turns) if turn.role == "assistant"]
     if not answers:
         raise Refused(f"{field} has no message of the assistant")
-    asked = [place for place, turn in enumerate(turns[: answers[-1]]) if turn.role == "user"]
-    start = asked[-1] + 1 if asked else _leading_system(turns)
+    questions = [index for index, turn in enumerate(turns[: answers[-1]]) if turn.role == "user"]
+    start = questions[-1] + 1 if questions else _leading_system(turns)
     if start == 0:
         raise Refused(f"{field} has nothing before the answer")
     prompt, work = turns[:start], [turn for turn in turns[start:] if turn.role in ("assistant", "tool")]
@@ -70,22 +70,22 @@ def talk(messages: object, field: str = "messages") -> Talk:
 
 def trace(
     where: str,
-    said: Talk,
+    talk: Talk,
     details: Mapping[str, Any] | None = None,
     feedback: tuple[ImportedFeedback, ...] = (),
     external_id: str = "",
 ) -> ImportedTrace:
     """Without an id of its own a record is known by its content, so that the order of the file does not matter."""
-    known = {**(details or {}), **({"messages": said.original} if said.original else {})}
-    did = [[asdict(call) for call in said.tool_calls], [asdict(step) for step in said.reasoning_steps]]
+    all_details = {**(details or {}), **({"messages": talk.original} if talk.original else {})}
+    work = [[asdict(call) for call in talk.tool_calls], [asdict(step) for step in talk.reasoning_steps]]
     return ImportedTrace(
         where=where,
-        external_id=external_id or content_hash(said.prompt, said.response, did, known),
-        prompt=said.prompt,
-        response=said.response,
-        tool_calls=said.tool_calls,
-        reasoning_steps=said.reasoning_steps,
-        details=known,
+        external_id=external_id or content_hash(talk.prompt, talk.response, work, all_details),
+        prompt=talk.prompt,
+        response=talk.response,
+        tool_calls=talk.tool_calls,
+        reasoning_steps=talk.reasoning_steps,
+        details=all_details,
         feedback=feedback,
     )
 
@@ -111,12 +111,12 @@ def pair(
 def _turns(messages: object, field: str) -> list[_Turn]:
     if not isinstance(messages, list) or not messages:
         raise Refused(f"{field} must be a list of messages" if messages is not None else f"{field} is missing")
-    return [_turn(message, f"{field}[{place}]") for place, message in enumerate(messages)]
+    return [_turn(message, f"{field}[{index}]") for index, message in enumerate(messages)]
 
 
 def _turn(message: object, field: str) -> _Turn:
     if not isinstance(message, dict):
-        raise Refused(f"{field} is no object")
+        raise Refused(f"{field} is not an object")
     role = message.get("role")
     if not isinstance(role, str) or role not in _ROLES:
         raise Refused(f"{field}.role must be one of {', '.join(_ROLES)}, not {role!r:.50}")
@@ -136,7 +136,7 @@ def _content(value: object, field: str) -> str:
 
 
 def _leading_system(turns: Sequence[_Turn]) -> int:
-    return next((place for place, turn in enumerate(turns) if turn.role != "system"), len(turns))
+    return next((index for index, turn in enumerate(turns) if turn.role != "system"), len(turns))
 
 
 # --- what the model did ------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def _leading_system(turns: Sequence[_Turn]) -> int:
 def _steps(work: Iterable[_Turn], answer: _Turn) -> Iterator[ReasoningStep]:
     for turn in work:
         if turn.role == "assistant":
-            if isinstance(thought := turn.given.get("reasoning_content"), str) and thought:
+            if isinstance(thought := turn.message.get("reasoning_content"), str) and thought:
                 yield ReasoningStep(thought, step_type="reasoning")
             if turn is not answer and turn.content:
                 yield ReasoningStep(turn.content, step_type="message")
@@ -157,26 +157,26 @@ def _calls(work: Iterable[_Turn]) -> list[ToolCall]:
     waiting: list[int] = []
     for turn in work:
         if turn.role == "assistant":
-            for call in _asked(turn):
+            for call in _requested_calls(turn):
                 waiting.append(len(calls))
                 calls.append(call)
             continue
-        wanted = turn.given.get("tool_call_id")
-        place = next((one for one in waiting if wanted is not None and calls[one][0] == wanted), None)
-        place = waiting[0] if place is None and waiting else place
-        if place is None:
-            name = turn.given.get("name")
+        wanted = turn.message.get("tool_call_id")
+        index = next((index for index in waiting if wanted is not None and calls[index][0] == wanted), None)
+        index = waiting[0] if index is None and waiting else index
+        if index is None:
+            name = turn.message.get("name")
             calls.append((wanted, ToolCall(name if isinstance(name, str) and name else "tool", result=turn.content)))
         else:
-            waiting.remove(place)
-            calls[place] = (calls[place][0], replace(calls[place][1], result=turn.content))
+            waiting.remove(index)
+            calls[index] = (calls[index][0], replace(calls[index][1], result=turn.content))
     return [call for _, call in calls]
 
 
-def _asked(turn: _Turn) -> Iterator[tuple[object, ToolCall]]:
-    given = turn.given.get("tool_calls") or []
-    old = turn.given.get("function_call")
-    for call in [*given, *([{"function": old}] if old else [])] if isinstance(given, list) else [given]:
+def _requested_calls(turn: _Turn) -> Iterator[tuple[object, ToolCall]]:
+    listed = turn.message.get("tool_calls") or []
+    old = turn.message.get("function_call")
+    for call in [*listed, *([{"function": old}] if old else [])] if isinstance(listed, list) else [listed]:
         function = call.get("function", call) if isinstance(call, dict) else None
         if not isinstance(function, dict) or not isinstance(name := function.get("name"), str) or not name:
             raise Refused(f"a tool call must name its function, not {call!r:.80}")

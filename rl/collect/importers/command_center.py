@@ -32,8 +32,7 @@ from rl.collect.command_center import (
     read_ratings,
     read_run,
 )
-from rl.collect.feedback import events as checked
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback import events, write
 from rl.collect.feedback.content import say_the_same
 from rl.collect.importers.report import ImportCount, ImportReport
 from rl.collect.json_stream import reading
@@ -97,21 +96,21 @@ def _read_through(data: Path, ratings: Path | None) -> tuple[int, frozenset[str]
     entries = sum(1 for _ in read_entries(data))
     if ratings is None:
         return entries, frozenset()
-    found = [one.entry_id if isinstance(one, Rating) else None for one in read_ratings(ratings)]
-    return entries + len(found), frozenset(entry_id for entry_id in found if entry_id is not None)
+    rated_ids = [rating.entry_id if isinstance(rating, Rating) else None for rating in read_ratings(ratings)]
+    return entries + len(rated_ids), frozenset(entry_id for entry_id in rated_ids if entry_id is not None)
 
 
 def _device(ratings: Path) -> str:
     """The ``device_id`` that a bulk export of ratings carries; empty where there is none."""
-    found = ""
+    device = ""
     with reading(ratings) as reader:
         for key in reader.members():
             if key == "ratings" and reader.peek() == "{":
                 for _ in reader.members():
                     reader.value()
             elif isinstance(value := reader.value(), str) and key == "device_id":
-                found = value
-    return found
+                device = value
+    return device
 
 
 def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
@@ -156,8 +155,8 @@ class _Import:
 
     def _learn_questions(self, entries: Sequence[Entry]) -> None:
         unknown = {entry.question_id for entry in entries} - self._questions.keys()
-        asked = Trace.objects.filter(agent_id=self._agent.pk, prompt_key__in=unknown).order_by()
-        for key, prompt in asked.values_list("prompt_key", "prompt").distinct():
+        known_prompts = Trace.objects.filter(agent_id=self._agent.pk, prompt_key__in=unknown).order_by()
+        for key, prompt in known_prompts.values_list("prompt_key", "prompt").distinct():
             self._questions[key] = prompt[-1]["content"] if prompt else ""
         for entry in entries:
             self._questions.setdefault(entry.question_id, entry.question)
@@ -205,14 +204,14 @@ class _Import:
         ratings = _whole(records, self.report.feedback)
         keys = self._keys(ratings)
         here = stored(keys, Trace.objects.only(*_NAMED))
-        events = [
+        feedback = [
             event for rating, key in zip(ratings, keys, strict=True) if (event := self._event(rating, here.get(key)))
         ]
         if not self._dry_run:
-            self._account(events, feedback.record(events))
+            self._account(feedback, write.record(feedback))
             return
         with transaction.atomic():  # what record would do, without it staying done
-            self._account(events, feedback.record(events))
+            self._account(feedback, write.record(feedback))
             transaction.set_rollback(True)
 
     def _event(self, rating: Rating, trace: Trace | None) -> Feedback | None:
@@ -233,7 +232,7 @@ class _Import:
 
     def _rating_of(self, trace: Trace, rating: Rating) -> Feedback:
         """A rating without a time is as old as its answer, whenever it is imported."""
-        return checked.rating(
+        return events.rating(
             trace,
             scale=Feedback.Scale.THUMB,
             value=int(rating.up),
@@ -244,9 +243,9 @@ class _Import:
             rated_at=rating.rated_at or trace.occurred_at,
         )
 
-    def _account(self, events: list[Feedback], recorded: list[feedback.Rated]) -> None:
+    def _account(self, feedback: list[Feedback], recorded: list[write.Rated]) -> None:
         count = self.report.feedback
-        for event, rated in zip(events, recorded, strict=True):
+        for event, rated in zip(feedback, recorded, strict=True):
             if rated.changed:
                 count.imported += rated.created
                 count.updated += not rated.created

@@ -54,19 +54,19 @@ def text(row: Mapping[str, Any], name: str) -> str:
     return str(value)
 
 
-def required(row: Mapping[str, Any], name: str) -> str:
-    found = text(row, name)
-    if not found.strip():
+def required_text(row: Mapping[str, Any], name: str) -> str:
+    value = text(row, name)
+    if not value.strip():
         raise Refused(f"{name} is missing or empty")
-    return found
+    return value
 
 
 def identity(row: Mapping[str, Any], name: str) -> str:
     """A name that fits the columns of ids; empty where there is none."""
-    found = text(row, name)
-    if len(found) > MAX_ID_LENGTH:
+    value = text(row, name)
+    if len(value) > MAX_ID_LENGTH:
         raise Refused(f"{name} is longer than {MAX_ID_LENGTH} characters")
-    return found
+    return value
 
 
 def number(row: Mapping[str, Any], name: str) -> float | None:
@@ -75,16 +75,16 @@ def number(row: Mapping[str, Any], name: str) -> float | None:
     if value is None or value == "":
         return None
     try:
-        found = float(value) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else float("nan")
+        parsed = float(value) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else float("nan")
     except (ValueError, OverflowError):
-        found = float("nan")
-    if not isfinite(found):
+        parsed = float("nan")
+    if not isfinite(parsed):
         raise Refused(f"{name} must be a number, not {value!r:.50}")
-    return found
+    return parsed
 
 
 def count(row: Mapping[str, Any], name: str) -> int | None:
-    """A whole number from 0; anything else is not known: figures beside an answer are no reason to lose it."""
+    """A whole number from 0; anything else is not known: figures beside an answer are not a reason to lose it."""
     value = row.get(name)
     if isinstance(value, str) and re.fullmatch("[0-9]{1,10}", value):
         value = int(value)
@@ -107,16 +107,16 @@ def moment(row: Mapping[str, Any], name: str) -> datetime | None:
 
 
 def notes(*parts: str) -> str:
-    """Longer ones are cut: a judge's endless reasoning is no reason to lose the rating."""
+    """Longer ones are cut: a judge's endless reasoning is not a reason to lose the rating."""
     joined = "\n".join(filter(None, parts))
     return joined if len(joined) <= MAX_NOTES_LENGTH else joined[: MAX_NOTES_LENGTH - 1] + "…"
 
 
 def tags(*values: object) -> tuple[str, ...]:
     """Texts, and texts in lists: each once, the first of them, cut to what a tag may be."""
-    flat = (one for value in values for one in (value if isinstance(value, list) else [value]))
-    found = {one.strip()[:MAX_TAG_LENGTH]: None for one in flat if isinstance(one, str) and one.strip()}
-    return tuple(found)[:MAX_TAGS]
+    flat = (tag for value in values for tag in (value if isinstance(value, list) else [value]))
+    texts = {tag.strip()[:MAX_TAG_LENGTH]: None for tag in flat if isinstance(tag, str) and tag.strip()}
+    return tuple(texts)[:MAX_TAGS]
 
 
 def content_hash(*parts: object) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from rl.collect.importers import chat
-from rl.collect.importers.fields import Refused, count, identity, moment, number, others, required, text
+from rl.collect.importers.fields import Refused, count, identity, moment, number, others, required_text, text
 from rl.collect.importers.langfuse_values import is_scores
 from rl.collect.limits import MAX_WHOLE_NUMBER
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
@@ -41,12 +41,12 @@ _KNOWN = (
 
 def answer(row: dict[str, Any], where: str, feedback: tuple[ImportedFeedback, ...]) -> ImportedTrace:
     """``row`` has the names of Langfuse's API. Raises Refused."""
-    said = _talk(_parsed(row.get("input")), _parsed(row.get("output")))
+    talk = _talk(_parse_json(row.get("input")), _parse_json(row.get("output")))
     rest = {name: value for name, value in others(row, _KNOWN).items() if not is_scores(name, value)}
     usage = row.get("usageDetails") or row.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     return replace(
-        chat.trace(where, said, rest, feedback, external_id=_id(row)),
+        chat.trace(where, talk, rest, feedback, external_id=_id(row)),
         session_id=identity(row, "sessionId"),
         model_version=(text(row, "providedModelName") or text(row, "model"))[:200],
         tokens_in=count(usage, "input") or count(row, "inputTokens") or None,
@@ -58,7 +58,7 @@ def answer(row: dict[str, Any], where: str, feedback: tuple[ImportedFeedback, ..
 
 
 def _id(row: dict[str, Any]) -> str:
-    required(row, "id")
+    required_text(row, "id")
     return identity(row, "id")
 
 
@@ -73,7 +73,7 @@ def _duration(row: dict[str, Any]) -> int | None:
     return round(seconds * 1000) if 0 < seconds * 1000 < MAX_WHOLE_NUMBER else None
 
 
-def _parsed(value: Any) -> Any:
+def _parse_json(value: Any) -> Any:
     """Exports write JSON as text."""
     if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
         return value
@@ -83,22 +83,24 @@ def _parsed(value: Any) -> Any:
         return value
 
 
-def _talk(given: Any, made: Any) -> chat.Talk:
+def _talk(prompt_input: Any, output: Any) -> chat.Talk:
     """Messages where they are messages, else the JSON itself as the text of one."""
-    asked = given.get("messages") if isinstance(given, dict) else given
-    answered = made.get("messages") if isinstance(made, dict) and "messages" in made else made
-    answered = [answered] if isinstance(answered, dict) else answered
-    if isinstance(answered, list):
-        answered = [{"role": "assistant", **one} if isinstance(one, dict) else one for one in answered]
-    for prompt in (asked, [{"role": "user", "content": _text(given)}]):
-        for response in (answered, [{"role": "assistant", "content": _text(made)}]):
+    prompt_messages = prompt_input.get("messages") if isinstance(prompt_input, dict) else prompt_input
+    answer_messages = output.get("messages") if isinstance(output, dict) and "messages" in output else output
+    answer_messages = [answer_messages] if isinstance(answer_messages, dict) else answer_messages
+    if isinstance(answer_messages, list):
+        answer_messages = [
+            {"role": "assistant", **message} if isinstance(message, dict) else message for message in answer_messages
+        ]
+    for prompt in (prompt_messages, [{"role": "user", "content": _text(prompt_input)}]):
+        for response in (answer_messages, [{"role": "assistant", "content": _text(output)}]):
             if isinstance(prompt, list) and isinstance(response, list):
                 try:
-                    found = chat.talk([*prompt, *response], "input and output")
+                    talk = chat.talk([*prompt, *response], "input and output")
                 except Refused:
                     continue
-                if found.response or found.tool_calls:
-                    return found
+                if talk.response or talk.tool_calls:
+                    return talk
     raise Refused("has no output")
 
 

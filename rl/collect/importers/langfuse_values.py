@@ -1,8 +1,8 @@
 """Which of Langfuse's scores are opinions, and which are figures.
 
-A score that a judge model gave (source EVAL) is no opinion of a person. Others are where their name says so (RATINGS) and
+A score that a judge model gave (source EVAL) is not a person's opinion. Others are where their name says so (RATINGS) and
 their values look like it: truth values, 0 … 1, -1 … 1, or 1 … 5 over the whole file. All the rest become outcomes under
-their own name: a latency of 0.4 is no bad mark.
+their own name: a latency of 0.4 is not a bad mark.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-from rl.collect.importers.fields import NotForUs, Refused, moment, notes, number, required, tags, text
+from rl.collect.importers.fields import NotForUs, Refused, moment, notes, number, required_text, tags, text
 from rl.collect.limits import MAX_METRIC_LENGTH, MAX_RATER_LENGTH
 from rl.collect.traces.imported import ImportedFeedback
 
@@ -52,36 +52,36 @@ def is_scores(name: str, value: object) -> bool:
     """Is this a column of scores in an exported table of answers? It has the name of the score and a list of its values."""
     if name in _NO_SCORES:
         return False
-    return isinstance(value, list) and bool(value) and all(isinstance(one, (int, float, str)) for one in value)
+    return isinstance(value, list) and bool(value) and all(isinstance(entry, (int, float, str)) for entry in value)
 
 
-def flattened(columns: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
+def column_scores(columns: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
     """Such columns as scores."""
     for name, values in columns.items():
-        for place, value in enumerate(values):
+        for index, value in enumerate(values):
             kind = {"stringValue": value, "dataType": "CATEGORICAL"} if isinstance(value, str) else {"value": value}
-            yield {"name": name, **kind, "place": place}
+            yield {"name": name, **kind, "place": index}
 
 
 def ranges(scores: Iterable[Mapping[str, Any]]) -> dict[str, Range]:
     """The smallest and the largest value of each score that may be a rating."""
-    found: dict[str, Range] = {}
+    value_ranges: dict[str, Range] = {}
     for score in scores:
         name, value = _plain(score.get("name")), score.get("value")
         if name in RATINGS and isinstance(value, (int, float, str)):
             try:
-                given = number(score, "value")
+                amount = number(score, "value")
             except Refused:
                 continue
-            if given is not None:
-                low, high = found.get(name, (given, given))
-                found[name] = min(low, given), max(high, given)
-    return found
+            if amount is not None:
+                low, high = value_ranges.get(name, (amount, amount))
+                value_ranges[name] = min(low, amount), max(high, amount)
+    return value_ranges
 
 
-def feedback(score: Mapping[str, Any], found: Mapping[str, Range]) -> ImportedFeedback:
+def feedback(score: Mapping[str, Any], value_ranges: Mapping[str, Range]) -> ImportedFeedback:
     """``score`` has the names of Langfuse's API. Raises Refused."""
-    name = required(score, "name")
+    name = required_text(score, "name")
     kind = text(score, "dataType").upper()
     label, value = text(score, "stringValue"), number(score, "value")
     common: dict[str, Any] = {
@@ -90,7 +90,7 @@ def feedback(score: Mapping[str, Any], found: Mapping[str, Range]) -> ImportedFe
         "rated_at": moment(score, "timestamp") or moment(score, "createdAt"),
     }
     if text(score, "source").upper() != "EVAL" and _plain(name) in RATINGS:
-        scale, rating = _rating(kind, _plain(label), value, found.get(_plain(name)))
+        scale, rating = _rating(kind, _plain(label), value, value_ranges.get(_plain(name)))
         if rating is not None:
             return ImportedFeedback(kind="rating", rater=_rater(score, name), scale=scale, value=rating, **common)
     if value is None or kind == "TEXT":
@@ -100,7 +100,7 @@ def feedback(score: Mapping[str, Any], found: Mapping[str, Range]) -> ImportedFe
 
 
 def _rating(
-    kind: str, label: str, value: float | None, found: Range | None
+    kind: str, label: str, value: float | None, value_range: Range | None
 ) -> tuple[Literal["thumb", "stars", "score", ""], float | None]:
     if label in _GOOD or label in _BAD:
         return "thumb", float(label in _GOOD)
@@ -108,7 +108,7 @@ def _rating(
         return "", None
     if kind == "BOOLEAN" and value in (0, 1):
         return "thumb", value
-    low, high = found or (value, value)
+    low, high = value_range or (value, value)
     if low >= 0 and high <= 1:
         return "score", value
     if low >= -1 and high <= 1:
@@ -121,8 +121,8 @@ def _rating(
 def _rater(score: Mapping[str, Any], name: str) -> str:
     """One for each person and name: who finds an answer correct and useless has said two things."""
     who = text(score, "authorUserName") or text(score, "authorUserId")
-    place = score.get("place") or ""
-    return ":".join(filter(None, ("langfuse", who, name, str(place))))[:MAX_RATER_LENGTH]
+    index = score.get("place") or ""
+    return ":".join(filter(None, ("langfuse", who, name, str(index))))[:MAX_RATER_LENGTH]
 
 
 def _plain(name: object) -> str:

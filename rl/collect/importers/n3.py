@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rl.base.records import Message
-from rl.collect.importers.fields import Refused, content_hash, identity, moment, notes, number, required, text
+from rl.collect.importers.fields import Refused, content_hash, identity, moment, notes, number, required_text, text
 from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
 
@@ -24,15 +24,15 @@ def read(path: Path) -> Iterator[Record | Rejected]:
 
 
 def _feedback(row: dict[str, Any], where: str) -> list[ImportedTrace]:
-    prompt, response, run = required(row, "prompt"), required(row, "response"), identity(row, "runId")
+    prompt, response, run = required_text(row, "prompt"), required_text(row, "response"), identity(row, "runId")
     score = number(row, "score")
     if score is None or not 0 <= score <= 1:
         raise Refused(f"score must be a number from 0 to 1, not {row.get('score')!r:.50}")
     at = moment(row, "createdAt")
-    said = ImportedFeedback(
+    rating = ImportedFeedback(
         kind="rating", rater=RATER, scale="score", value=score, notes=notes(text(row, "notes")), rated_at=at
     )
-    return [replace(scored_answer(prompt, response, run, at), where=where, feedback=(said,))]
+    return [replace(scored_answer(prompt, response, run, at), where=where, feedback=(rating,))]
 
 
 def scored_answer(prompt: str, response: str, run: str, at: datetime | None) -> ImportedTrace:

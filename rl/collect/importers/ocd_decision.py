@@ -14,7 +14,7 @@ from typing import Any
 
 from rl.base.records import Message
 from rl.collect.decisions import read_decision
-from rl.collect.importers.fields import Refused, obj, others, required
+from rl.collect.importers.fields import Refused, obj, others, required_text
 from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
 from rl.collect.traces.imported import ImportedTrace
 
@@ -29,22 +29,22 @@ def read(path: Path) -> Iterator[Record | Rejected]:
 
 def _decision(row: dict[str, Any], where: str) -> list[ImportedTrace]:
     if "completion" in row and "state" not in row:
-        return [_exported(row, where)]
+        return [_read_exported_row(row, where)]
     return [_read(row, where)]
 
 
 def _read(mapping: Mapping[str, Any], where: str) -> ImportedTrace:
-    found = read_decision(mapping, where)
-    if isinstance(found, Rejected):
-        raise Refused(found.reason)
-    return found
+    decision = read_decision(mapping, where)
+    if isinstance(decision, Rejected):
+        raise Refused(decision.reason)
+    return decision
 
 
-def _exported(row: dict[str, Any], where: str) -> ImportedTrace:
-    prompt, completion = required(row, "prompt"), required(row, "completion")
+def _read_exported_row(row: dict[str, Any], where: str) -> ImportedTrace:
+    prompt, completion = required_text(row, "prompt"), required_text(row, "completion")
     try:
         action = json.loads(completion)
     except (ValueError, RecursionError):
         raise Refused("completion must be the JSON text of the action") from None
-    found = _read({**others(row, _ROW), **obj(row, "metadata"), "state": prompt, "action": action}, where)
-    return replace(found, prompt=(Message(role="user", content=prompt),), response=completion, state=None)
+    decision = _read({**others(row, _ROW), **obj(row, "metadata"), "state": prompt, "action": action}, where)
+    return replace(decision, prompt=(Message(role="user", content=prompt),), response=completion, state=None)

@@ -27,15 +27,17 @@ def _preference(row: dict[str, Any], where: str) -> list[ImportedTrace]:
     for name in ("input", _BETTER, _WORSE):
         if name not in row:
             raise Refused(f"has no {name}")
-    given = obj(row, "input")
-    details = {**others(given, ("messages",)), **others(row, ("input", _BETTER, _WORSE))}
-    better, worse = (chat.talk(_whole(given.get("messages"), row[name], name), name) for name in (_BETTER, _WORSE))
+    prompt_input = obj(row, "input")
+    details = {**others(prompt_input, ("messages",)), **others(row, ("input", _BETTER, _WORSE))}
+    better, worse = (
+        chat.talk(_whole(prompt_input.get("messages"), row[name], name), name) for name in (_BETTER, _WORSE)
+    )
     return chat.pair(where, better, worse, details)
 
 
-def _whole(asked: object, answered: object, name: str) -> list[Any]:
-    if not isinstance(asked, list) or not asked:
+def _whole(prompt: object, answer: object, name: str) -> list[Any]:
+    if not isinstance(prompt, list) or not prompt:
         raise Refused("input.messages must be a list of messages")
-    if not isinstance(answered, list) or not answered:
+    if not isinstance(answer, list) or not answer:
         raise Refused(f"{name} must be a list of messages")
-    return [*asked, *answered]
+    return [*prompt, *answer]

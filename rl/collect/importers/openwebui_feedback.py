@@ -29,7 +29,7 @@ def read(path: Path) -> Iterator[Record | Rejected]:
 def _feedback(row: dict[str, Any], where: str) -> list[ImportedTrace]:
     data, meta = obj(row, "data"), obj(row, "meta")
     if row.get("type") != "rating" or "rating" not in data:
-        raise NotForUs("is no rating") if "snapshot" in row else Refused("is no feedback of the type rating")
+        raise NotForUs("is not a rating") if "snapshot" in row else Refused("is not feedback of the type rating")
     thumb = _THUMBS.get(text(data, "rating"))
     if thumb is None:
         raise Refused(f"data.rating must be 1 or -1, not {data['rating']!r:.50}")
@@ -38,31 +38,39 @@ def _feedback(row: dict[str, Any], where: str) -> list[ImportedTrace]:
     if message_id not in messages:
         raise Refused("the snapshot does not hold the rated message")
     rivals = _rivals(messages, message_id, data)
-    said = (_rating(row, data, thumb), *(_comparison(row, rival, thumb) for rival in rivals))
+    feedback = (_rating(row, data, thumb), *(_comparison(row, rival, thumb) for rival in rivals))
     others = [_trace(where, row, messages, rival, ()) for rival in rivals]
-    return [*others, _trace(where, row, messages, message_id, said)]
+    return [*others, _trace(where, row, messages, message_id, feedback)]
 
 
 def _messages(row: Mapping[str, Any]) -> dict[str, Any]:
     """By id. Versions of Open WebUI put the history at different depths."""
-    place = obj(row, "snapshot")
+    chat = obj(row, "snapshot")
     for _ in range(3):
-        history = place.get("history")
+        history = chat.get("history")
         if isinstance(history, dict):
-            found = history.get("messages")
-            if isinstance(found, list):
-                return {one["id"]: one for one in found if isinstance(one, dict) and isinstance(one.get("id"), str)}
-            return found if isinstance(found, dict) else {}
-        place = obj(place, "chat")
+            messages = history.get("messages")
+            if isinstance(messages, list):
+                return {
+                    message["id"]: message
+                    for message in messages
+                    if isinstance(message, dict) and isinstance(message.get("id"), str)
+                }
+            return messages if isinstance(messages, dict) else {}
+        chat = obj(chat, "chat")
     raise Refused("the snapshot holds no history of messages")
 
 
 def _trace(
-    where: str, row: Mapping[str, Any], messages: Mapping[str, Any], message_id: str, said: tuple[ImportedFeedback, ...]
+    where: str,
+    row: Mapping[str, Any],
+    messages: Mapping[str, Any],
+    message_id: str,
+    feedback: tuple[ImportedFeedback, ...],
 ) -> ImportedTrace:
     meta, message = obj(row, "meta"), obj(messages, message_id)
     if message.get("role") != "assistant" or not text(message, "content"):
-        raise Refused("the rated message is no answer of the assistant")
+        raise Refused("the rated message is not an answer of the assistant")
     usage = obj(message, "usage")
     return ImportedTrace(
         where=where,
@@ -74,25 +82,25 @@ def _trace(
         tokens_in=count(usage, "prompt_tokens"),
         tokens_out=count(usage, "completion_tokens"),
         occurred_at=moment(message, "timestamp"),
-        feedback=said,
+        feedback=feedback,
     )
 
 
 def _prompt(row: Mapping[str, Any], messages: Mapping[str, Any], answer: Mapping[str, Any]) -> tuple[Message, ...]:
     """From the first message to the one before the answer."""
-    found: list[Message] = []
+    messages_before: list[Message] = []
     parent = answer.get("parentId")
     while parent is not None:
         message = messages.get(parent) if isinstance(parent, str) else None
         if not isinstance(message, dict) or message.get("role") not in ("system", "user", "assistant"):
             raise Refused("the messages before the rated one are not all in the snapshot")
-        if len(found) == LONGEST_CHAT:
+        if len(messages_before) == LONGEST_CHAT:
             raise Refused(f"the chat has more than {LONGEST_CHAT} messages, or runs in a circle")
-        found.append(Message(role=message["role"], content=text(message, "content")))
+        messages_before.append(Message(role=message["role"], content=text(message, "content")))
         parent = message.get("parentId")
     system = text(obj(_chat(row), "params"), "system")
     start = [Message(role="system", content=system)] if system else []
-    return (*start, *reversed(found))
+    return (*start, *reversed(messages_before))
 
 
 def _chat(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,7 +108,7 @@ def _chat(row: Mapping[str, Any]) -> dict[str, Any]:
     return obj(chat, "chat") or chat
 
 
-# --- what was said -----------------------------------------------------------------------------------------------------
+# --- feedback ---------------------------------------------------------------------------------------------------------
 
 
 def _rating(row: Mapping[str, Any], data: Mapping[str, Any], thumb: float) -> ImportedFeedback:

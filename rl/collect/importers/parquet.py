@@ -1,4 +1,4 @@
-"""Rows of a Parquet file, batch by batch; imported only when there is one, because pyarrow is no package of the site."""
+"""Rows of a Parquet file, batch by batch; imported only when there is one, because pyarrow is not a package of the site."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def rows(path: Path) -> Iterator[tuple[str, Any]]:
     """Values as JSON has them: times and exact decimals become text. Raises BadFile."""
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
-            place = 0
+            number = 0
             for batch in file.iter_batches(BATCH):
                 for row in batch.to_pylist():
-                    place += 1
-                    yield f"row {place}", json.loads(json.dumps(row, default=str))
+                    number += 1
+                    yield f"row {number}", json.loads(json.dumps(row, default=str))
     except (OSError, pyarrow.ArrowException) as error:
         raise BadFile(path, f"not a readable Parquet file: {str(error).splitlines()[0]:.200}") from error

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 EXAMPLES = 5
-"""Places kept for each reason."""
+"""Locations kept for each reason."""
 REASONS = 50
 """Different reasons kept; a reason may quote the file, and a file may be wrong in endless ways."""
 OTHER = "other reasons"
@@ -25,15 +25,15 @@ class ImportCount:
     skipped: Counter[str] = field(default_factory=Counter)
     """Reason to how often."""
     examples: dict[str, list[str]] = field(default_factory=dict)
-    """Reason to the first places, named as a person finds them: ``entry e00001``."""
+    """Reason to the first locations, named as a person finds them: ``entry e00001``."""
 
     def skip(self, where: str, reason: str) -> None:
         if reason not in self.skipped and len(self.skipped) >= REASONS:
             reason = OTHER
         self.skipped[reason] += 1
-        places = self.examples.setdefault(reason, [])
-        if len(places) < EXAMPLES:
-            places.append(where)
+        locations = self.examples.setdefault(reason, [])
+        if len(locations) < EXAMPLES:
+            locations.append(where)
 
     def as_dict(self) -> dict[str, Any]:
         skipped = [

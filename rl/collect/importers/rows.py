@@ -34,7 +34,7 @@ BUFFER = 2**18
 """Bytes that are looked at to see what a file is."""
 Record = ImportedTrace | ImportedRemark
 Parser = Callable[[dict[str, Any], str], Iterable[Record]]
-"""A record and its place to what it says. Raises Refused."""
+"""From a record and its location to what it says. Raises Refused."""
 _Row = tuple[str, Any]
 
 
@@ -43,30 +43,30 @@ def records(path: Path, parse: Parser, *, lists: tuple[str, ...] = ()) -> Iterat
 
     Raises BadFile, also where none of the first records could be read.
     """
-    found = (_parsed(row, where, parse) for where, row in rows(path, lists))
+    outcomes = (_parse(row, where, parse) for where, row in rows(path, lists))
     wrong: list[Rejected] = []
-    for one in found:
-        if not isinstance(one, Rejected):
+    for outcome in outcomes:
+        if not isinstance(outcome, Rejected):
             yield from wrong
-            yield from one
+            yield from outcome
             break
-        wrong.append(one)
+        wrong.append(outcome)
         if len(wrong) == FIRST:
             raise _unreadable(path, wrong)
     else:
         if wrong:
             raise _unreadable(path, wrong)
-    for one in found:
-        yield from [one] if isinstance(one, Rejected) else one
+    for outcome in outcomes:
+        yield from [outcome] if isinstance(outcome, Rejected) else outcome
 
 
-def _parsed(row: Any, where: str, parse: Parser) -> list[Record | Rejected] | Rejected:
+def _parse(row: Any, where: str, parse: Parser) -> list[Record | Rejected] | Rejected:
     """All that a record says; Rejected where it is none of this format."""
     try:
         if isinstance(row, Rejected):
             return row
         if not isinstance(row, dict):
-            raise Refused("is no JSON object")
+            raise Refused("is not a JSON object")
         if reason := unstorable(row):
             raise Refused(f"{place_of_unstorable(row)} {reason}".strip())
         return list(parse(row, where))
@@ -81,12 +81,12 @@ def _unreadable(path: Path, wrong: list[Rejected]) -> BadFile:
 
 
 def rows(path: Path, lists: tuple[str, ...] = ()) -> Iterator[_Row]:
-    """The place and the parsed value of each record; the value of a damaged line is a Rejected."""
+    """The location and the parsed value of each record; the value of a damaged line is a Rejected."""
     name = path.name.lower().removesuffix(PACKED)
     if name.endswith(".parquet"):
         yield from leaf("rl.collect.importers.parquet").rows(path)
         return
-    with opened(path) as file:
+    with open_unpacked(path) as file:
         start = file.peek(4)[:4]
         if start.startswith((b"\xff\xfe", b"\xfe\xff")):
             raise BadFile(path, "not UTF-8 (it begins as UTF-16 does); save it as UTF-8")
@@ -97,7 +97,7 @@ def rows(path: Path, lists: tuple[str, ...] = ()) -> Iterator[_Row]:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BufferedReader]:
+def open_unpacked(path: Path) -> Iterator[BufferedReader]:
     """Unpacked where it is packed. Raises BadFile, from within the block too."""
     try:
         with path.open("rb", BUFFER) as raw:
@@ -149,30 +149,30 @@ def _is_lines(path: Path, file: BufferedReader) -> bool:
 
 def _elements(reader: JsonReader) -> Iterator[_Row]:
     reader.place = "at the first record"
-    for place, value in enumerate(reader.elements(), start=1):
-        reader.place = f"after record {place}"
-        yield f"record {place}", value
+    for number, value in enumerate(reader.elements(), start=1):
+        reader.place = f"after record {number}"
+        yield f"record {number}", value
 
 
 def _document(reader: JsonReader, lists: tuple[str, ...]) -> Iterator[_Row]:
     beside: dict[str, Any] = {}
-    found = False
+    has_list = False
     for key in reader.members():
         if key in lists and reader.peek() == "[":
-            found = True
+            has_list = True
             yield from _elements(reader)
         else:
             beside[key] = reader.value()
-    if not found:
+    if not has_list:
         yield "record 1", beside
 
 
 def _lines(file: BufferedReader) -> Iterator[_Row]:
-    for place, line in enumerate(_cut(file), start=1):
+    for number, line in enumerate(_cut(file), start=1):
         if line is None:
-            yield f"line {place}", Rejected(f"line {place}", f"is longer than {LONGEST // 2**20} MiB")
+            yield f"line {number}", Rejected(f"line {number}", f"is longer than {LONGEST // 2**20} MiB")
         elif line.strip():
-            yield f"line {place}", _value(line, f"line {place}", first=place == 1)
+            yield f"line {number}", _value(line, f"line {number}", first=number == 1)
 
 
 def _cut(file: BufferedReader) -> Iterator[bytes | None]:
@@ -192,7 +192,7 @@ def _value(line: bytes, where: str, *, first: bool) -> Any:
     except UnicodeDecodeError:
         return Rejected(where, "is not UTF-8")
     except json.JSONDecodeError as error:
-        return Rejected(where, f"is no JSON: {error.msg[0].lower()}{error.msg[1:]}")
+        return Rejected(where, f"is not JSON: {error.msg[0].lower()}{error.msg[1:]}")
     except RecursionError:
         return Rejected(where, "is nested too deeply")
     except ValueError:
@@ -205,7 +205,7 @@ def _value(line: bytes, where: str, *, first: bool) -> Any:
 def _table(path: Path, file: BufferedReader) -> Iterator[_Row]:
     """Rows of a CSV file with a head; JSON in a cell is read as such."""
     csv.field_size_limit(LONGEST)
-    lines = csv.DictReader(_bounded(path, TextIOWrapper(file, encoding="utf-8-sig", newline="")), strict=True)
+    lines = csv.DictReader(_bounded_lines(path, TextIOWrapper(file, encoding="utf-8-sig", newline="")), strict=True)
     try:
         for row in lines:
             where = f"line {lines.line_num}"
@@ -217,7 +217,7 @@ def _table(path: Path, file: BufferedReader) -> Iterator[_Row]:
         raise BadFile(path, f"not valid CSV in UTF-8: {error}", f"line {lines.line_num}") from error
 
 
-def _bounded(path: Path, text: TextIOWrapper) -> Iterator[str]:
+def _bounded_lines(path: Path, text: TextIOWrapper) -> Iterator[str]:
     while line := text.readline(LONGEST + 1):
         if len(line) > LONGEST:
             raise BadFile(path, f"not valid CSV: a line is longer than {LONGEST // 2**20} million characters")

@@ -45,7 +45,7 @@ def _conversation(row: dict[str, Any], where: str) -> list[ImportedTrace]:
     turns = row.get("conversations", row.get("conversation"))
     if not isinstance(turns, list) or not turns:
         raise Refused("conversations must be a list of {from, value}")
-    messages = [_message(turn, f"conversations[{place}]") for place, turn in enumerate(turns)]
+    messages = [_message(turn, f"conversations[{index}]") for index, turn in enumerate(turns)]
     if system := text(row, "system"):
         messages.insert(0, {"role": "system", "content": system})
     details = others(row, ("id", "conversations", "conversation", "system", "chosen", "rejected"))
@@ -60,7 +60,7 @@ def _conversation(row: dict[str, Any], where: str) -> list[ImportedTrace]:
 
 def _message(turn: object, field: str) -> dict[str, Any]:
     if not isinstance(turn, dict):
-        raise Refused(f"{field} is no object")
+        raise Refused(f"{field} is not an object")
     speaker, value = turn.get("from", turn.get("role")), turn.get("value", turn.get("content"))
     if not isinstance(speaker, str) or speaker.lower() not in _ROLES:
         raise Refused(f"{field}.from must be one of {', '.join(_ROLES)}, not {speaker!r:.50}")

@@ -47,9 +47,9 @@ def _agents(loader: CheckpointLoader, agents: list[str], path: Path) -> Iterator
 
 
 def _records(conversations: list[Conversation], agent: str) -> Iterator[ImportedTrace | Rejected]:
-    for place, one in enumerate(conversations, start=1):
-        where = f"{agent}/{one.filename}" if agent else one.filename
-        yield _record(one, f"{printable(where)}, conversation {place}", agent)
+    for number, conversation in enumerate(conversations, start=1):
+        where = f"{agent}/{conversation.filename}" if agent else conversation.filename
+        yield _record(conversation, f"{printable(where)}, conversation {number}", agent)
 
 
 def _record(conversation: Conversation, where: str, agent: str) -> ImportedTrace | Rejected:

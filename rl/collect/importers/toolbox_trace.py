@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 
 from rl.base.errors import BadFile
 from rl.base.records import Message, ReasoningStep, TaskEvent, ToolCall
-from rl.collect.importers.fields import Refused, count, identity, moment, notes, number, required, text
+from rl.collect.importers.fields import Refused, count, identity, moment, notes, number, required_text, text
 from rl.collect.importers.rows import Record, records
 from rl.collect.toolbox_checkpoints.lenient import printable
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace, Rejected
@@ -28,11 +28,11 @@ def read(path: Path) -> Iterator[Record | Rejected]:
     if not path.is_dir():
         yield from records(path, _trace)
         return
-    found = False
+    has_files = False
     for file in _files(path):
-        found = True
+        has_files = True
         yield from _records_of(file, printable(str(file.relative_to(path))))
-    if not found:
+    if not has_files:
         raise BadFile(path, "holds no trace files: *.json, in folders named by their date")
 
 
@@ -43,17 +43,17 @@ def trace(row: _Row, where: str, *, agent: str = "", details: _Row | None = None
     score = number(row, "reward_score")
     return ImportedTrace(
         where=where,
-        external_id=identity(row, "trace_id") or required(row, "trace_id"),
+        external_id=identity(row, "trace_id") or required_text(row, "trace_id"),
         agent=agent,
         session_id=identity(row, "session_id"),
-        prompt=(Message(role="user", content=required(row, "user_query")),),
+        prompt=(Message(role="user", content=required_text(row, "user_query")),),
         response=text(row, "final_response"),
-        tool_calls=tuple(_each(row, "tool_calls", _call)),
-        reasoning_steps=tuple(_each(row, "reasoning_steps", _step)),
+        tool_calls=tuple(_parse_items(row, "tool_calls", _call)),
+        reasoning_steps=tuple(_parse_items(row, "reasoning_steps", _step)),
         tasks=tuple(_tasks(row)),
-        tokens_in=_counted(row, "total_tokens_in"),
-        tokens_out=_counted(row, "total_tokens_out"),
-        llm_calls=_counted(row, "llm_calls_count"),
+        tokens_in=_count(row, "total_tokens_in"),
+        tokens_out=_count(row, "total_tokens_out"),
+        llm_calls=_count(row, "llm_calls_count"),
         cost=number(row, "total_cost") or None,
         duration_ms=round(number(row, "execution_duration_ms") or 0) or None,
         details={**(details or {}), **({} if score is None else {"reward_score": score})},
@@ -81,25 +81,25 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from (path for path in paths if path.is_file() and not path.is_symlink())
 
 
-def _each(row: _Row, name: str, read_one: Callable[[_Row], _Item]) -> Iterator[_Item]:
-    """Raises Refused with the place of the item."""
+def _parse_items(row: _Row, name: str, read_one: Callable[[_Row], _Item]) -> Iterator[_Item]:
+    """Raises Refused with the position of the item."""
     items = row.get(name) or []
     if not isinstance(items, list):
         raise Refused(f"{name} must be a list, not {items!r:.50}")
-    for place, item in enumerate(items, start=1):
+    for position, item in enumerate(items, start=1):
         try:
             if not isinstance(item, Mapping):
-                raise Refused("is no object")
+                raise Refused("is not an object")
             yield read_one(item)
         except Refused as refused:
-            raise Refused(f"{name} {place}: {refused}") from None
+            raise Refused(f"{name} {position}: {refused}") from None
 
 
 def _call(row: _Row) -> ToolCall:
     error = text(row, "error")
     success = row.get("success")
     return ToolCall(
-        tool_name=required(row, "tool_name"),
+        tool_name=required_text(row, "tool_name"),
         arguments=row.get("arguments"),
         result=row.get("result"),
         success=success if isinstance(success, bool) else not error,
@@ -129,9 +129,9 @@ def _texts(row: _Row, name: str) -> tuple[str, ...]:
 def _tasks(row: _Row) -> list[TaskEvent]:
     """In the order in which they happened, where all say when that was."""
     events = [
-        *_each(row, "tasks_created", lambda task: _event(task, "created")),
-        *_each(row, "tasks_completed", lambda task: _event(task, "completed")),
-        *_each(row, "tasks_failed", lambda task: _event(task, "failed")),
+        *_parse_items(row, "tasks_created", lambda task: _event(task, "created")),
+        *_parse_items(row, "tasks_completed", lambda task: _event(task, "completed")),
+        *_parse_items(row, "tasks_failed", lambda task: _event(task, "failed")),
     ]
     return sorted(events, key=lambda event: event.timestamp) if all(event.timestamp for event in events) else events
 
@@ -142,7 +142,7 @@ def _event(task: _Row, status: Literal["created", "completed", "failed"]) -> Tas
     return TaskEvent(status=status, result=task.get("result"), **{name: text(task, name) for name in names})
 
 
-def _counted(row: _Row, name: str) -> int | None:
+def _count(row: _Row, name: str) -> int | None:
     """ToolBoxV2 writes 0 for what it did not count."""
     return count(row, name) or None
 

@@ -34,32 +34,32 @@ def read(path: Path) -> Iterator[Record | Rejected]:
 
 
 def _row(row: dict[str, Any], where: str) -> list[ImportedTrace]:
-    given = {name for name in _COLUMNS if row.get(name) is not None}
+    columns = {name for name in _COLUMNS if row.get(name) is not None}
     details = others(row, _COLUMNS)
-    if {"chosen", "rejected"} <= given:
+    if {"chosen", "rejected"} <= columns:
         prompt, better, worse = (
-            _implicit(row) if "prompt" not in given else (row["prompt"], row["chosen"], row["rejected"])
+            _implicit(row) if "prompt" not in columns else (row["prompt"], row["chosen"], row["rejected"])
         )
         return chat.pair(where, _talk(prompt, better, "chosen"), _talk(prompt, worse, "rejected"), details)
-    if {"prompt", "completions"} <= given:
+    if {"prompt", "completions"} <= columns:
         return list(_completions(row, where, details))
-    if {"prompt", "completion"} <= given:
-        feedback = (_thumb(row["label"]),) if "label" in given else ()
+    if {"prompt", "completion"} <= columns:
+        feedback = (_thumb(row["label"]),) if "label" in columns else ()
         return [chat.trace(where, _talk(row["prompt"], row["completion"], "completion"), details, feedback)]
-    if "messages" in given:
+    if "messages" in columns:
         return [chat.trace(where, chat.talk(row["messages"]), details)]
     raise Refused("has no answer; wanted are messages, completion, completions, or chosen and rejected")
 
 
 def _talk(prompt: object, answer: object, field: str) -> Talk:
     """Text on either side stands for one message."""
-    asked = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-    answered = [{"role": "assistant", "content": answer}] if isinstance(answer, str) else answer
-    if not isinstance(asked, list) or not asked:
+    prompt_messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    answer_messages = [{"role": "assistant", "content": answer}] if isinstance(answer, str) else answer
+    if not isinstance(prompt_messages, list) or not prompt_messages:
         raise Refused("prompt must be text or a list of messages")
-    if not isinstance(answered, list) or not answered:
+    if not isinstance(answer_messages, list) or not answer_messages:
         raise Refused(f"{field} must be text or a list of messages")
-    return chat.talk([*asked, *answered], field)
+    return chat.talk([*prompt_messages, *answer_messages], field)
 
 
 def _thumb(label: object) -> ImportedFeedback:
@@ -75,7 +75,9 @@ def _implicit(row: dict[str, Any]) -> tuple[Any, Any, Any]:
         same = commonprefix([chosen, rejected])
         shared: Any = same[: max(same.rfind(" "), same.rfind("\n"), 0)]
     elif isinstance(chosen, list) and isinstance(rejected, list):
-        shared = [one for one, _ in takewhile(lambda both: both[0] == both[1], zip(chosen, rejected, strict=False))]
+        shared = [
+            message for message, _ in takewhile(lambda both: both[0] == both[1], zip(chosen, rejected, strict=False))
+        ]
     else:
         raise Refused("chosen and rejected must both be text, or both lists of messages")
     if not shared:
@@ -94,20 +96,20 @@ def _completions(row: dict[str, Any], where: str, details: dict[str, Any]) -> It
         yield _stepwise(row, where, details)
         return
     rewards = _beside(row, "rewards")
-    for place, completion in enumerate(completions):
-        value = None if rewards is None else number({"rewards": rewards[place]}, "rewards")
+    for index, completion in enumerate(completions):
+        value = None if rewards is None else number({"rewards": rewards[index]}, "rewards")
         outcome = ImportedFeedback(kind="outcome", rater=_SYSTEM, metric="reward", value=value)
-        said = _talk(row["prompt"], completion, f"completions[{place}]")
-        yield chat.trace(where, said, details, (outcome,) if value is not None else ())
+        talk = _talk(row["prompt"], completion, f"completions[{index}]")
+        yield chat.trace(where, talk, details, (outcome,) if value is not None else ())
 
 
 def _stepwise(row: dict[str, Any], where: str, details: dict[str, Any]) -> ImportedTrace:
     steps, labels = row["completions"], _beside(row, "labels")
     if not all(isinstance(step, str) for step in steps):
         raise Refused("completions with labels are the steps of one answer, and must be texts")
-    said = _talk(row["prompt"], "\n".join(steps), "completions")
+    talk = _talk(row["prompt"], "\n".join(steps), "completions")
     thoughts = tuple(ReasoningStep(step, step_type="step") for step in steps)
-    whole = Talk(said.prompt, said.response, reasoning_steps=thoughts)
+    whole = Talk(talk.prompt, talk.response, reasoning_steps=thoughts)
     return chat.trace(where, whole, {**details, "labels": labels})
 
 

@@ -19,7 +19,7 @@ class Rehearsal:
         self._file.execute("CREATE TABLE seen (id BLOB PRIMARY KEY, words BLOB, whole BLOB) WITHOUT ROWID")
 
     def knows(self, agent: str, external_id: str) -> bool:
-        return self._seen(agent, external_id) is not None
+        return self._look_up(agent, external_id) is not None
 
     def remember(self, agent: str, record: ImportedTrace) -> None:
         row = (_hash(agent, record.external_id), _words(record), _whole(record))
@@ -27,7 +27,7 @@ class Rehearsal:
 
     def verdict(self, agent: str, record: ImportedTrace) -> str:
         """``unchanged``, ``updated``, or ``other`` for other words; empty for an answer that was not seen yet."""
-        seen = self._seen(agent, record.external_id)
+        seen = self._look_up(agent, record.external_id)
         if seen is None:
             return ""
         words, whole = seen
@@ -35,9 +35,9 @@ class Rehearsal:
             return "other"
         return "unchanged" if whole == _whole(record) else "updated"
 
-    def _seen(self, agent: str, external_id: str) -> tuple[bytes, bytes] | None:
-        found = self._file.execute("SELECT words, whole FROM seen WHERE id = ?", [_hash(agent, external_id)])
-        row: tuple[bytes, bytes] | None = found.fetchone()
+    def _look_up(self, agent: str, external_id: str) -> tuple[bytes, bytes] | None:
+        cursor = self._file.execute("SELECT words, whole FROM seen WHERE id = ?", [_hash(agent, external_id)])
+        row: tuple[bytes, bytes] | None = cursor.fetchone()
         return row
 
 

@@ -50,8 +50,8 @@ def import_files(
             reset_queries()  # with DEBUG=1 Django remembers every statement, and each holds hundreds of answers
             report("step", {"step": done, "total_steps": total})
     except KeyboardInterrupt:
-        kept = "" if dry_run else "; what was stored stays, and the same command goes on from there"
-        raise Interrupted(f"interrupted after {done:,} of {total:,} records{kept}") from None
+        stored = "" if dry_run else "; what was stored stays, and the same command goes on from there"
+        raise Interrupted(f"interrupted after {done:,} of {total:,} records{stored}") from None
     return store.report
 
 
@@ -88,9 +88,9 @@ def _files(module: ModuleType, path: Path) -> list[Path]:
     refuse_pipe(path)
     if suffixes is None or not path.is_dir():
         return [path]
-    if not (found := list(_below(path, tuple(suffixes)))):
+    if not (files := list(_below(path, tuple(suffixes)))):
         raise BadFile(path, f"the folder holds no file that ends in {', '.join(suffixes)}")
-    return found
+    return files
 
 
 def _below(folder: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:

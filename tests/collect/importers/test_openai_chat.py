@@ -102,7 +102,7 @@ def test_the_id_depends_on_the_content_and_not_on_the_place(tmp_path):
         (None, "messages is missing"),
         ([], "messages must be a list of messages"),
         ("hi", "messages must be a list of messages"),
-        ([1], "messages[0] is no object"),
+        ([1], "messages[0] is not an object"),
         ([said("king", "x")], "messages[0].role must be one of"),
         ([said(["user"], "x")], "messages[0].role must be one of"),
         ([said("user", 7), said("assistant", "x")], "messages[0].content must be text"),

@@ -105,15 +105,15 @@ def changed(row: dict[str, Any], message_id: str, **fields: Any) -> dict[str, An
 @pytest.mark.parametrize(
     ("row", "why"),
     [
-        ({**feedback(), "type": "note"}, "is no rating"),
+        ({**feedback(), "type": "note"}, "is not a rating"),
         (feedback(rating=0), "data.rating must be 1 or -1"),
         (feedback("nowhere"), "the snapshot does not hold the rated message"),
-        (feedback("m1"), "the rated message is no answer"),
+        (feedback("m1"), "the rated message is not an answer"),
         ({**feedback(), "snapshot": None}, "the snapshot holds no history"),
         ({**feedback(), "data": 7}, "data must be an object"),
         (changed(feedback(), "m2", parentId="gone"), "the messages before the rated one"),
         (changed(feedback("m5"), "m4", parentId="m5"), "the chat has more than"),
-        (changed(feedback(), "m2", content=""), "the rated message is no answer"),
+        (changed(feedback(), "m2", content=""), "the rated message is not an answer"),
     ],
 )
 def test_a_wrong_record_is_rejected_with_the_field(tmp_path, row, why):

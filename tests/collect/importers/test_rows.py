@@ -55,7 +55,7 @@ def test_an_empty_file_holds_nothing(tmp_path, name):
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b"{", "is no JSON: expecting property name"),
+        (b"{", "is not JSON: expecting property name"),
         (b'"\xff"', "is not UTF-8"),
         (b"[" * 100_000, "is nested too deeply"),
         (b"1" * 5000, "contains a number of thousands of digits"),

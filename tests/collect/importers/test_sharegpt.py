@@ -59,7 +59,7 @@ def test_chosen_and_rejected_are_a_comparison(tmp_path):
     ("row", "why"),
     [
         ({"conversations": []}, "conversations must be a list"),
-        ({"conversations": [7]}, "conversations[0] is no object"),
+        ({"conversations": [7]}, "conversations[0] is not an object"),
         ({"conversations": turns(("king", "x"))}, "conversations[0].from must be one of"),
         ({"conversations": [{"from": "human", "value": None}]}, "conversations[0].value must be text"),
         ({"conversations": turns(("human", "x"))}, "conversations has no message of the assistant"),

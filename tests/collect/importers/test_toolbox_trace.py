@@ -130,7 +130,7 @@ def test_what_toolbox_did_not_count_is_not_known(tmp_path: Path):
         ({"label": "good"}, "label must be true, false or null"),
         ({"tool_calls": "none"}, "tool_calls must be a list"),
         ({"tool_calls": [{"tool_name": "a"}, {}]}, "tool_calls 2: tool_name is missing"),
-        ({"tasks_failed": [1]}, "tasks_failed 1: is no object"),
+        ({"tasks_failed": [1]}, "tasks_failed 1: is not an object"),
         ({"timestamp": "yesterday"}, "timestamp must be a time"),
         ({"reward_score": "high"}, "reward_score must be a number"),
     ],

@@ -73,9 +73,9 @@ def test_an_answer_is_stored_with_all_that_is_known_about_it(agent):
 
 def test_it_gives_back_the_trace_of_each_record(agent):
     store = TraceStore("test", agent=agent)
-    first, refused, last = store.take([answer("a1"), Rejected("line 2", "is no JSON"), answer("a3")])
+    first, refused, last = store.take([answer("a1"), Rejected("line 2", "is not JSON"), answer("a3")])
     assert (first.external_id, refused, last.external_id) == ("a1", None, "a3")
-    assert store.report.traces.examples == {"is no JSON": ["line 2"]}
+    assert store.report.traces.examples == {"is not JSON": ["line 2"]}
 
 
 def test_the_same_again_changes_nothing(agent):
@@ -236,7 +236,7 @@ def test_an_impossible_name_is_refused_with_the_reason(db):
 def test_a_new_agent_is_saved_with_its_first_answer(db):
     new = Agent(name="fresh", pair_type="both")
     store = TraceStore("test", agent=new)
-    store.take([Rejected("line 1", "is no JSON")])
+    store.take([Rejected("line 1", "is not JSON")])
     assert not Agent.objects.exists()
     store.take([answer(), answer("named", agent="Fresh")])
     assert (Agent.objects.get().pair_type, Trace.objects.count()) == ("both", 2)
@@ -335,7 +335,7 @@ def test_a_dry_run_counts_the_same_and_writes_nothing(agent):
         answer("new", feedback=(thumb(), thumb(0))),
         answer("old", response="Lost."),
         answer("named", agent="other"),
-        Rejected("line 6", "is no JSON"),
+        Rejected("line 6", "is not JSON"),
     ]
     before = list(Trace.objects.order_by("pk").values())
     rehearsed = stored(agent, *records, dry_run=True).report.as_dict()
