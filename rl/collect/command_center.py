@@ -1,6 +1,6 @@
 """Command Center's files: the entries of an exhaustive simulation, and people's ratings of them.
 
-A damaged file raises BadFile; a damaged record is yielded as Rejected, with its place and the reason, and reading goes on.
+A damaged file raises BadFile; a damaged record is yielded as Rejected, with location and reason, and reading goes on.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from rl.base.errors import BadFile
 from rl.base.records import Message, RatedAnswer, WidgetChoice
-from rl.collect.json_stream import JsonReader, reading
+from rl.collect.json_stream import JsonReader, open_json
 from rl.collect.storable import unstorable
 from rl.collect.traces.imported import Rejected
 from rl.data_formatter.widgets import SIZES
@@ -65,35 +65,35 @@ class Run:
 
 def read_run(path: Path | str) -> Run:
     """Raises BadFile for a file that is damaged before its entries."""
-    found: dict[str, str] = {}
-    with reading(Path(path)) as reader:
+    values: dict[str, str] = {}
+    with open_json(Path(path)) as reader:
         for key in reader.members():
             if key == "entries":
                 break  # what describes the run stands in front of them
             value = reader.value()
             if key in Run.__slots__ and isinstance(value, str) and not unstorable(value):
-                found[key] = value[:LONGEST_NAME]
-    return Run(**found)
+                values[key] = value[:LONGEST_NAME]
+    return Run(**values)
 
 
 def read_entries(path: Path | str) -> Iterator[Entry | Rejected]:
     """In the order of the file, one at a time."""
-    with reading(Path(path)) as reader:
-        found = False
+    with open_json(Path(path)) as reader:
+        has_entries = False
         for key in reader.members():
-            if key == "entries" and not found and reader.peek() == "[":
-                found = True
+            if key == "entries" and not has_entries and reader.peek() == "[":
+                has_entries = True
                 yield from _entries(reader)
             else:
                 reader.value()
         reader.end()
-    if not found:
+    if not has_entries:
         raise BadFile(path, "has no list 'entries'; is this a file of exhaustive simulation data?")
 
 
 def read_ratings(path: Path | str) -> Iterator[Rating | Rejected]:
     """``{"ratings": {id: rating}}`` or the inner object alone."""
-    with reading(Path(path)) as reader:
+    with open_json(Path(path)) as reader:
         yield from _ratings(reader)
         reader.end()
 
@@ -176,10 +176,10 @@ class _Refused(ValueError):
 
 def _entries(reader: JsonReader) -> Iterator[Entry | Rejected]:
     seen: set[str] = set()
-    reader.place = "at the first entry"
+    reader.location = "at the first entry"
     for number, row in enumerate(reader.elements(), 1):
         where = _name_of(row, number)
-        reader.place = f"after {where}"
+        reader.location = f"after {where}"
         try:
             entry = _entry(row)
             if entry.entry_id in seen:
@@ -188,7 +188,7 @@ def _entries(reader: JsonReader) -> Iterator[Entry | Rejected]:
             yield entry
         except _Refused as refused:
             yield Rejected(where, str(refused))
-    reader.place = "after the entries"
+    reader.location = "after the entries"
 
 
 def _name_of(row: object, number: int) -> str:
@@ -199,7 +199,7 @@ def _name_of(row: object, number: int) -> str:
 
 def _entry(row: object) -> Entry:
     if not isinstance(row, dict):
-        raise _Refused("is no JSON object")
+        raise _Refused("is not a JSON object")
     if problem := unstorable(row):
         raise _Refused(problem)
     values = {name: _field(row, name, kind) for name, kind in _REQUIRED.items()}
@@ -238,11 +238,11 @@ def _ratings(reader: JsonReader) -> Iterator[Rating | Rejected]:
             for entry_id in reader.members():
                 yield _rating_or_rejected(entry_id, reader)
             continue
-        found = _rating_or_rejected(key, reader)
-        if isinstance(found, Rating):
-            yield found
+        rating = _rating_or_rejected(key, reader)
+        if isinstance(rating, Rating):
+            yield rating
         else:
-            beside.append(found)
+            beside.append(rating)
     if not wrapped:  # beside "ratings" other keys may stand, such as the device's
         yield from beside
 
@@ -250,10 +250,10 @@ def _ratings(reader: JsonReader) -> Iterator[Rating | Rejected]:
 def _rating_or_rejected(entry_id: str, reader: JsonReader) -> Rating | Rejected:
     row = reader.value()
     where = _name_of({"entry_id": entry_id}, 0) if not unstorable(entry_id) else "an entry"
-    reader.place = f"after the rating of {where}"
+    reader.location = f"after the rating of {where}"
     try:
         if not isinstance(row, dict):
-            raise _Refused("the rating is no JSON object")
+            raise _Refused("the rating is not a JSON object")
         if problem := unstorable([entry_id, row]):
             raise _Refused(problem)
         return _rating(_field({"entry_id": entry_id}, "entry_id", "name"), row)

@@ -46,9 +46,9 @@ def user_feedback(mapping: Mapping[str, Any], action: object) -> tuple[ImportedF
     """The rating of ``userFeedback`` and the correction of ``userCorrection``; a correction that is the action itself
     corrects nothing. Raises UsageError."""
     rater, rated_at = rater_of(mapping.get("userId")), _moment(mapping, "feedbackAt")
-    found = []
+    feedback = []
     if word := _feedback_word(mapping.get("userFeedback")):
-        found.append(
+        feedback.append(
             ImportedFeedback(
                 kind="rating", rater=rater, scale="score", value=SCORES[word], tags=(word,), rated_at=rated_at
             )
@@ -56,8 +56,8 @@ def user_feedback(mapping: Mapping[str, Any], action: object) -> tuple[ImportedF
     correction = mapping.get("userCorrection")
     if correction is not None and canonical(correction) != canonical(action):
         text = canonical(correction)
-        found.append(ImportedFeedback(kind="correction", rater=rater, text=text, rated_at=rated_at))
-    return tuple(found)
+        feedback.append(ImportedFeedback(kind="correction", rater=rater, text=text, rated_at=rated_at))
+    return tuple(feedback)
 
 
 def outcomes(mapping: Mapping[str, Any]) -> tuple[ImportedFeedback, ...]:
@@ -65,12 +65,12 @@ def outcomes(mapping: Mapping[str, Any]) -> tuple[ImportedFeedback, ...]:
     observed_at = _moment(mapping, "outcomeObservedAt")
     return tuple(
         ImportedFeedback(kind="outcome", rater=OUTCOME_RATER, metric=name, value=value, rated_at=observed_at)
-        for name, value in _measured(mapping)
+        for name, value in _measured_metrics(mapping)
     )
 
 
-def unmeasured(mapping: Mapping[str, Any]) -> dict[str, Any]:
-    """What ``outcomeMetrics`` holds beside numbers and truth values: kept, but no outcome."""
+def other_metrics(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``outcomeMetrics`` holds beside numbers and truth values: kept, but not an outcome."""
     return {name: value for name, value in _metrics(mapping).items() if not isinstance(value, (bool, int, float))}
 
 
@@ -83,23 +83,23 @@ def rater_of(user: object) -> str:
     return f"{RATER}:{user}"
 
 
-def _decision(given: Mapping[str, Any], where: str) -> ImportedTrace:
-    state, action = _required(given, "state"), _required(given, "action")
-    _check_numbers(given)
-    _check_texts(given)
-    agent = given.get("agentType") or ""
+def _decision(record: Mapping[str, Any], where: str) -> ImportedTrace:
+    state, action = _required_field(record, "state"), _required_field(record, "action")
+    _check_numbers(record)
+    _check_texts(record)
+    agent = record.get("agentType") or ""
     return ImportedTrace(
         where=where,
-        external_id=_external_id(given),
+        external_id=_external_id(record),
         prompt=(Message(role="user", content=canonical(state)),),
         response=canonical(action),
         agent=check_slug(agent, "agentType") if agent else "",
-        model_version=given.get("modelVersion") or "",
+        model_version=record.get("modelVersion") or "",
         state=state,
         action=action,
-        details={"decision": _rest(given)},
-        occurred_at=_moment(given, "createdAt"),
-        feedback=(*user_feedback(given, action), *outcomes(given)),
+        details={"decision": _rest(record)},
+        occurred_at=_moment(record, "createdAt"),
+        feedback=(*user_feedback(record, action), *outcomes(record)),
     )
 
 
@@ -111,42 +111,42 @@ def _object(value: object) -> Mapping[str, Any]:
     return value
 
 
-def _required(given: Mapping[str, Any], name: str) -> Any:
-    if (value := given.get(name)) is None:
+def _required_field(record: Mapping[str, Any], name: str) -> Any:
+    if (value := record.get(name)) is None:
         raise UsageError(f"{name} is missing")
     return value
 
 
-def _check_numbers(given: Mapping[str, Any]) -> None:
+def _check_numbers(record: Mapping[str, Any]) -> None:
     for name in ("reward", "confidence"):
-        if (value := given.get(name)) is not None and not _is_number(value):
+        if (value := record.get(name)) is not None and not _is_number(value):
             raise UsageError(f"{name} must be a number")
-    if not 0 <= (given.get("confidence") or 0) <= 1:
+    if not 0 <= (record.get("confidence") or 0) <= 1:
         raise UsageError("confidence must be between 0 and 1")
-    components = given.get("rewardComponents")
+    components = record.get("rewardComponents")
     if components is not None and not isinstance(components, Mapping):
         raise UsageError("rewardComponents must be an object")
 
 
-def _check_texts(given: Mapping[str, Any]) -> None:
+def _check_texts(record: Mapping[str, Any]) -> None:
     for name in _TEXTS:
-        if not isinstance(given.get(name) or "", str):
+        if not isinstance(record.get(name) or "", str):
             raise UsageError(f"{name} must be text")
 
 
-def _external_id(given: Mapping[str, Any]) -> str:
-    named = given.get("id") or given.get("decisionId")
-    if named:
-        if not isinstance(named, str) or len(named) > LONGEST_ID:
+def _external_id(record: Mapping[str, Any]) -> str:
+    own_id = record.get("id") or record.get("decisionId")
+    if own_id:
+        if not isinstance(own_id, str) or len(own_id) > LONGEST_ID:
             raise UsageError(f"id must be text of at most {LONGEST_ID} characters")
-        return named
-    identity = canonical([given.get(name) for name in _IDENTITY])
+        return own_id
+    identity = canonical([record.get(name) for name in _IDENTITY])
     return "decision-" + hashlib.sha256(identity.encode()).hexdigest()
 
 
-def _rest(given: Mapping[str, Any]) -> dict[str, Any]:
-    rest = {name: value for name, value in given.items() if name not in _READ and value is not None}
-    if metrics := unmeasured(given):
+def _rest(record: Mapping[str, Any]) -> dict[str, Any]:
+    rest = {name: value for name, value in record.items() if name not in _READ and value is not None}
+    if metrics := other_metrics(record):
         return {**rest, "outcomeMetrics": metrics}
     rest.pop("outcomeMetrics", None)
     return rest
@@ -168,7 +168,7 @@ def _metrics(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
     return metrics or {}
 
 
-def _measured(mapping: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+def _measured_metrics(mapping: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     for name, value in _metrics(mapping).items():
         if isinstance(value, (bool, int, float)):
             if not name.strip() or len(name) > LONGEST_METRIC:
@@ -176,9 +176,9 @@ def _measured(mapping: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
             yield name.strip(), float(value)
 
 
-def _moment(given: Mapping[str, Any], name: str) -> datetime | None:
+def _moment(record: Mapping[str, Any], name: str) -> datetime | None:
     """In UTC; a time without a zone is taken as UTC."""
-    value = given.get(name)
+    value = record.get(name)
     if value is None or value == "":
         return None
     try:

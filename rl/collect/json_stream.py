@@ -26,8 +26,8 @@ _SETTLED = 4
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[JsonReader]:
-    """Raises BadFile, from within the block too, for what cannot be read, is no UTF-8, or is no JSON."""
+def open_json(path: Path) -> Iterator[JsonReader]:
+    """Raises BadFile, from within the block too, for what cannot be read, is not UTF-8, or is not JSON."""
     refuse_pipe(path)
     try:
         with path.open("rb") as file:
@@ -39,14 +39,16 @@ def reading(path: Path) -> Iterator[JsonReader]:
 def refuse_pipe(path: Path) -> None:
     """Raises BadFile: whoever imports reads everything twice."""
     if path.exists() and not path.is_file() and not path.is_dir():
-        raise BadFile(path, "is no file but a pipe or a device, which cannot be read twice; write it to a file first")
+        raise BadFile(
+            path, "is not a file but a pipe or a device, which cannot be read twice; write it to a file first"
+        )
 
 
 class JsonReader:
-    """A cursor. ``place`` is what an error calls the element at hand, beside the position."""
+    """A cursor. ``location`` is what an error calls the element at hand, beside the position."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
-        self.path, self.place = path, ""
+        self.path, self.location = path, ""
         self._file = file
         self._characters = getincrementaldecoder("utf-8-sig")()
         self._decoder = json.JSONDecoder()
@@ -54,16 +56,16 @@ class JsonReader:
 
     def members(self) -> Iterator[str]:
         """The keys of the object that comes next; the caller takes each value before it asks for the next key."""
-        for _ in self._separated("{", "}"):
+        for _ in self._walk_items("{", "}"):
             key = self.value() if self.peek() == '"' else None
             if not isinstance(key, str):
-                raise self.broken("a key in quotes was expected")
+                raise self.bad_file("a key in quotes was expected")
             self._expect(":")
             yield key
 
     def elements(self) -> Iterator[Any]:
         """The elements of the list that comes next."""
-        for _ in self._separated("[", "]"):
+        for _ in self._walk_items("[", "]"):
             yield self.value()
 
     def value(self) -> Any:
@@ -78,16 +80,16 @@ class JsonReader:
                     self._at = end
                     return value
             except RecursionError:
-                raise self.broken("nested too deeply") from None
+                raise self.bad_file("nested too deeply") from None
             except ValueError as problem:
                 error = problem
             if self._ended or len(self._text) - self._at > LONGEST:
-                raise self.broken(_explained(error, self._ended), getattr(error, "pos", None)) from None
+                raise self.bad_file(_explain(error, self._ended), getattr(error, "pos", None)) from None
             self._read(wanted)
             wanted *= 2
 
     def peek(self) -> str:
-        """The next character that is no white space; empty at the end of the file."""
+        """The next character that is not white space; empty at the end of the file."""
         while True:
             while self._at < len(self._text):
                 if self._text[self._at] not in _SPACE:
@@ -100,13 +102,13 @@ class JsonReader:
     def end(self) -> None:
         """Nothing may follow."""
         if self.peek():
-            raise self.broken("something follows the end of the JSON value")
+            raise self.bad_file("something follows the end of the JSON value")
 
-    def broken(self, what: str, at: int | None = None) -> BadFile:
+    def bad_file(self, what: str, at: int | None = None) -> BadFile:
         position = f"character {self._before + (self._at if at is None else at) + 1}"
-        return BadFile(self.path, f"not valid JSON: {what}", ", ".join(filter(None, (self.place, position))))
+        return BadFile(self.path, f"not valid JSON: {what}", ", ".join(filter(None, (self.location, position))))
 
-    def _separated(self, opening: str, closing: str) -> Iterator[None]:
+    def _walk_items(self, opening: str, closing: str) -> Iterator[None]:
         self._expect(opening)
         if self.peek() == closing:
             self._at += 1
@@ -119,8 +121,8 @@ class JsonReader:
             self._expect(",")
 
     def _expect(self, character: str) -> None:
-        if (found := self.peek()) != character:
-            raise self.broken(f"{character!r} was expected, {f'{found!r} was found' if found else 'the file ends'}")
+        if (actual := self.peek()) != character:
+            raise self.bad_file(f"{character!r} was expected, {f'{actual!r} was found' if actual else 'the file ends'}")
         self._at += 1
 
     def _read(self, count: int) -> None:
@@ -130,12 +132,12 @@ class JsonReader:
             more = self._characters.decode(chunk, final=self._ended)
         except UnicodeDecodeError as error:
             good = len(error.object[: error.start].decode(errors="ignore"))
-            raise self.broken(f"not UTF-8 ({error.reason})", len(self._text) + good) from None
+            raise self.bad_file(f"not UTF-8 ({error.reason})", len(self._text) + good) from None
         self._before += self._at
         self._text, self._at = self._text[self._at :] + more, 0
 
 
-def _explained(error: Exception | None, ended: bool) -> str:
+def _explain(error: Exception | None, ended: bool) -> str:
     if not ended and str(error).startswith("Unterminated string"):
         error = None
     if isinstance(error, json.JSONDecodeError):

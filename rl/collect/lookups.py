@@ -14,8 +14,8 @@ def agents_named(names: Iterable[str]) -> dict[str, Agent]:
     wanted = {name.lower() for name in names}
     if not wanted:
         return {}
-    found = Agent.objects.annotate(lower_name=Lower("name")).filter(lower_name__in=wanted)
-    return {agent.name.lower(): agent for agent in found}
+    agents = Agent.objects.annotate(lower_name=Lower("name")).filter(lower_name__in=wanted)
+    return {agent.name.lower(): agent for agent in agents}
 
 
 def versions_named(names: Iterable[str], agents: Iterable[Agent]) -> dict[tuple[int, str], ModelVersion]:
@@ -23,7 +23,7 @@ def versions_named(names: Iterable[str], agents: Iterable[Agent]) -> dict[tuple[
     wanted = {name.lower() for name in names}
     if not wanted:
         return {}
-    found = ModelVersion.objects.annotate(lower_name=Lower("name")).filter(
+    versions = ModelVersion.objects.annotate(lower_name=Lower("name")).filter(
         agent__in=list(agents), lower_name__in=wanted
     )
-    return {(version.agent_id, version.name.lower()): version for version in found}
+    return {(version.agent_id, version.name.lower()): version for version in versions}

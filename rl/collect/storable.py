@@ -22,14 +22,14 @@ def unstorable(value: object) -> str:
     for _ in range(DEEPEST + 1):
         if problem := next(filter(None, map(_problem, level)), ""):
             return problem
-        containers = [one for one in level if isinstance(one, (list, tuple, dict))]
+        containers = [element for element in level if isinstance(element, (list, tuple, dict))]
         if not containers:
             return ""
         level = list(chain.from_iterable(map(_contents, containers)))
     return f"is nested deeper than {DEEPEST} levels"
 
 
-def place_of_unstorable(value: object) -> str:
+def pointer_to_unstorable(value: object) -> str:
     """The JSON pointer of what ``unstorable`` complains of; for a key, that of its object. Empty for the whole value."""
     level: list[tuple[str, object]] = [("", value)]
     for _ in range(DEEPEST + 1):
@@ -37,7 +37,7 @@ def place_of_unstorable(value: object) -> str:
         for pointer, container in level:
             if isinstance(container, dict) and any(map(_problem, container)):
                 return pointer
-            for name, inner in _named(container):
+            for name, inner in _children(container):
                 if _problem(inner):
                     return f"{pointer}/{name}"
                 if isinstance(inner, (list, dict)):
@@ -50,7 +50,7 @@ def _contents(value: Sequence[object] | dict[str, object]) -> Sequence[object]:
     return [*value, *value.values()] if isinstance(value, dict) else value
 
 
-def _named(value: object) -> Iterable[tuple[object, object]]:
+def _children(value: object) -> Iterable[tuple[object, object]]:
     if isinstance(value, dict):
         return value.items()
     return enumerate(value) if isinstance(value, list) else ()
@@ -58,8 +58,8 @@ def _named(value: object) -> Iterable[tuple[object, object]]:
 
 def _problem(value: object) -> str:
     if isinstance(value, str):
-        if found := POISON.search(value):
-            return "contains a NUL character" if found[0] == "\x00" else "contains half of a surrogate pair"
+        if match := POISON.search(value):
+            return "contains a NUL character" if match[0] == "\x00" else "contains half of a surrogate pair"
     elif isinstance(value, float):
         if not isfinite(value):
             return "contains a number that is not finite"

@@ -165,7 +165,7 @@ def test_an_entry_id_counts_once(write):
 
 def test_an_entry_that_is_no_object_is_refused(write):
     found = list(read_entries(write(run_of(7, None, [ROW]))))
-    assert found == [Rejected(f"entry number {i}", "is no JSON object") for i in (1, 2, 3)]
+    assert found == [Rejected(f"entry number {i}", "is not a JSON object") for i in (1, 2, 3)]
 
 
 def test_an_entry_nested_too_deeply_is_refused(write):
@@ -305,7 +305,7 @@ def test_times_are_in_utc(write, text, time):
         ({"rating": None}, "the rating must be up or down"),
         ({"rating": "UP"}, "the rating must be up or down, not 'UP'"),
         ({"rating": True}, "the rating must be up or down, not True"),
-        ("up", "the rating is no JSON object"),
+        ("up", "the rating is not a JSON object"),
         (UP | {"tags": [1]}, "tags must be a list of texts"),
         (UP | {"notes": ["x"]}, "notes must be text"),
         (UP | {"notes": "a\x00"}, "contains a NUL character"),

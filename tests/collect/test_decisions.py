@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rl.collect.decisions import canonical, outcomes, read_decision, unmeasured, user_feedback
+from rl.collect.decisions import canonical, other_metrics, outcomes, read_decision, user_feedback
 from rl.collect.traces.checks import problem
 from rl.collect.traces.imported import ImportedTrace, Rejected
 
@@ -189,4 +189,4 @@ def test_json_is_written_one_way():
 def test_the_parts_are_read_alone_too():
     assert user_feedback({"userFeedback": "ignored"}, None)[0].value == 0.5
     assert outcomes({}) == ()
-    assert unmeasured({"outcomeMetrics": {"a": "x", "b": 1}}) == {"a": "x"}
+    assert other_metrics({"outcomeMetrics": {"a": "x", "b": 1}}) == {"a": "x"}

@@ -18,7 +18,7 @@ from rl.collect.importers.report import ImportCount
 from rl.collect.lookups import agents_named
 from rl.collect.traces.checks import feedback_problem
 from rl.collect.traces.imported import ImportedFeedback, ImportedRemark, ImportedTrace
-from rl.collect.traces.rows import Key, stored
+from rl.collect.traces.rows import Key, find_traces
 from rl.models import Agent, Feedback, Trace
 
 NOT_TAKEN = "its answer was not taken"
@@ -65,7 +65,7 @@ def match_remarks(records: Iterable[object], own: Agent | None) -> list[JudgedAn
     for remark, owner in zip(remarks, owners, strict=True):
         agent = agents.get(owner.lower())
         keys.append([(agent.pk, external_id) for external_id in remark.external_ids] if agent else [])
-    here = stored(chain.from_iterable(keys))
+    here = find_traces(chain.from_iterable(keys))
     return [
         JudgedAnswer(remark, next((here[key] for key in own_keys if key in here), None))
         for remark, own_keys in zip(remarks, keys, strict=True)
@@ -92,7 +92,7 @@ def _other_answers(judged: Sequence[JudgedAnswer]) -> dict[Key, Trace]:
         for feedback in answer.record.feedback
         if answer.trace and feedback.other_external_id
     }
-    return here | stored(wanted - here.keys())
+    return here | find_traces(wanted - here.keys())
 
 
 def _checked_event(

@@ -35,8 +35,8 @@ from rl.collect.command_center import (
 from rl.collect.feedback import events, write
 from rl.collect.feedback.content import say_the_same
 from rl.collect.importers.report import ImportCount, ImportReport
-from rl.collect.json_stream import reading
-from rl.collect.traces.rows import STORED_BY_OTHERS, Key, TraceRows, look_again, same_words, stored, take_turns
+from rl.collect.json_stream import open_json
+from rl.collect.traces.rows import STORED_BY_OTHERS, Key, TraceRows, find_traces, look_again, same_words, take_turns
 from rl.models import Agent, Feedback, Trace
 
 CHUNK = 500
@@ -103,7 +103,7 @@ def _read_through(data: Path, ratings: Path | None) -> tuple[int, frozenset[str]
 def _device(ratings: Path) -> str:
     """The ``device_id`` that a bulk export of ratings carries; empty where there is none."""
     device = ""
-    with reading(ratings) as reader:
+    with open_json(ratings) as reader:
         for key in reader.members():
             if key == "ratings" and reader.peek() == "{":
                 for _ in reader.members():
@@ -203,7 +203,7 @@ class _Import:
     def take_ratings(self, records: Sequence[Rating | Rejected]) -> None:
         ratings = _whole(records, self.report.feedback)
         keys = self._keys(ratings)
-        here = stored(keys, Trace.objects.only(*_NAMED))
+        here = find_traces(keys, Trace.objects.only(*_NAMED))
         feedback = [
             event for rating, key in zip(ratings, keys, strict=True) if (event := self._event(rating, here.get(key)))
         ]

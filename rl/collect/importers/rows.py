@@ -21,7 +21,7 @@ from rl.base.leaves import leaf
 from rl.collect.importers.fields import NotForUs, Refused
 from rl.collect.importers.inflating import Inflated
 from rl.collect.json_stream import LONGEST, JsonReader
-from rl.collect.storable import place_of_unstorable, unstorable
+from rl.collect.storable import pointer_to_unstorable, unstorable
 from rl.collect.traces.imported import ImportedRemark, ImportedTrace, Rejected
 
 PACKED = ".gz"
@@ -68,7 +68,7 @@ def _parse(row: Any, where: str, parse: Parser) -> list[Record | Rejected] | Rej
         if not isinstance(row, dict):
             raise Refused("is not a JSON object")
         if reason := unstorable(row):
-            raise Refused(f"{place_of_unstorable(row)} {reason}".strip())
+            raise Refused(f"{pointer_to_unstorable(row)} {reason}".strip())
         return list(parse(row, where))
     except NotForUs as refused:
         return [Rejected(where, str(refused))]
@@ -148,9 +148,9 @@ def _is_lines(path: Path, file: BufferedReader) -> bool:
 
 
 def _elements(reader: JsonReader) -> Iterator[_Row]:
-    reader.place = "at the first record"
+    reader.location = "at the first record"
     for number, value in enumerate(reader.elements(), start=1):
-        reader.place = f"after record {number}"
+        reader.location = f"after record {number}"
         yield f"record {number}", value
 
 

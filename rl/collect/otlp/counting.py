@@ -11,23 +11,23 @@ _PATH = (1, 2, 2)
 """Field numbers from the request to its spans: resource_spans, scope_spans, spans."""
 _SIZES = {1: 8, 5: 4}
 """Bytes of the wire types of a fixed size."""
-Place = tuple[int, int]
+Extent = tuple[int, int]
 """Where a message begins and ends."""
 
 
 def has_more_spans(body: bytes, most: int) -> bool:
     """Or more resources or scopes. Raises DecodeError for what no exporter writes."""
-    level: list[Place] = [(0, len(body))]
+    level: list[Extent] = [(0, len(body))]
     for field in _PATH:
-        inner = chain.from_iterable(_messages(body, place, field) for place in level)
+        inner = chain.from_iterable(_messages(body, extent, field) for extent in level)
         level = list(islice(inner, most + 1))
         if len(level) > most:
             return True
     return False
 
 
-def _messages(body: bytes, place: Place, field: int) -> Iterator[Place]:
-    at, end = place
+def _messages(body: bytes, extent: Extent, field: int) -> Iterator[Extent]:
+    at, end = extent
     while at < end:
         tag, at = _number(body, at, end)
         kind = tag & 7
@@ -44,7 +44,7 @@ def _messages(body: bytes, place: Place, field: int) -> Iterator[Place]:
             raise DecodeError(f"wire type {kind} at byte {at}")
 
 
-def _number(body: bytes, at: int, end: int) -> Place:
+def _number(body: bytes, at: int, end: int) -> Extent:
     """A variable-length integer, and where it ends."""
     number = 0
     for shift in range(0, 70, 7):

@@ -26,7 +26,7 @@ VERDICTS: Mapping[str, float] = {
 }
 """Labels that say which way a score points."""
 LESS_IS_BETTER = ("toxic", "hallucinat", "bias", "harm", "violen", "injection", "jailbreak")
-"""Parts of the names of evaluators whose high scores are no praise."""
+"""Parts of the names of evaluators whose high scores are not praise."""
 
 
 def evaluations(span: Span) -> Iterator[tuple[str, ImportedFeedback]]:
@@ -38,26 +38,26 @@ def evaluations(span: Span) -> Iterator[tuple[str, ImportedFeedback]]:
             yield from _read(event.attributes, event.time)
 
 
-def _read(given: Mapping[str, Any], time: int) -> Iterator[tuple[str, ImportedFeedback]]:
-    name = text(given, "gen_ai.evaluation.name") or "evaluation"
-    label, score = text(given, "gen_ai.evaluation.score.label"), _score(given)
+def _read(attributes: Mapping[str, Any], time: int) -> Iterator[tuple[str, ImportedFeedback]]:
+    name = text(attributes, "gen_ai.evaluation.name") or "evaluation"
+    label, score = text(attributes, "gen_ai.evaluation.score.label"), _score(attributes)
     common: dict[str, Any] = {
         "rater": f"system:{name}"[:MAX_RATER_LENGTH],
-        "notes": text(given, "gen_ai.evaluation.explanation")[:MAX_NOTES_LENGTH],
+        "notes": text(attributes, "gen_ai.evaluation.explanation")[:MAX_NOTES_LENGTH],
         "tags": (label[:MAX_TAG_LENGTH],) if label else (),
         "rated_at": moment(time),
     }
     verdict = VERDICTS.get(label.lower().replace(" ", "_"))
     rating = verdict if verdict is not None else _as_rating(name, score)
-    response_id = text(given, "gen_ai.response.id")
+    response_id = text(attributes, "gen_ai.response.id")
     if rating is not None:
         yield response_id, ImportedFeedback(kind="rating", scale="score", value=rating, **common)
     elif score is not None:
         yield response_id, ImportedFeedback(kind="outcome", metric=name[:MAX_METRIC_LENGTH], value=score, **common)
 
 
-def _score(given: Mapping[str, Any]) -> float | None:
-    value = given.get("gen_ai.evaluation.score.value")
+def _score(attributes: Mapping[str, Any]) -> float | None:
+    value = attributes.get("gen_ai.evaluation.score.value")
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 

@@ -23,7 +23,7 @@ _TEXT_PARTS = ("content", "text")
 
 def read(span: Span) -> Answer | ToolRun | None:
     """None: a span of another dialect, or one that says nothing to learn from. Raises UsageError for messages that are
-    none."""
+    not messages."""
     operation = span.attributes.get("gen_ai.operation.name")
     if operation in MODEL_CALLS:
         return _answer(span, "model")
@@ -33,57 +33,60 @@ def read(span: Span) -> Answer | ToolRun | None:
 
 
 def _answer(span: Span, kind: Any) -> Answer:
-    given = span.attributes
-    said = _messages(given, "gen_ai.output.messages")
-    first = said[0] if said else {}  # the others are alternatives
-    requested = tuple(_requested(first))
+    attributes = span.attributes
+    messages = _messages(attributes, "gen_ai.output.messages")
+    first = messages[0] if messages else {}  # the others are alternatives
+    requested = tuple(_requested_calls(first))
     return Answer(
         kind=kind,
-        prompt=_prompt(given),
+        prompt=_prompt(attributes),
         response=with_calls(_content(first), requested),
         requested=requested,
         reasoning=tuple(_reasoning(first)),
-        model=text(given, "gen_ai.response.model", "gen_ai.request.model"),
-        response_id=text(given, "gen_ai.response.id"),
-        session_id=text(given, "gen_ai.conversation.id", "session.id"),
-        agent_name=text(given, "gen_ai.agent.name"),
-        tokens_in=count(given, "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
-        tokens_out=count(given, "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
-        cost=number(given, "gen_ai.usage.cost"),
+        model=text(attributes, "gen_ai.response.model", "gen_ai.request.model"),
+        response_id=text(attributes, "gen_ai.response.id"),
+        session_id=text(attributes, "gen_ai.conversation.id", "session.id"),
+        agent_name=text(attributes, "gen_ai.agent.name"),
+        tokens_in=count(attributes, "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
+        tokens_out=count(attributes, "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+        cost=number(attributes, "gen_ai.usage.cost"),
     )
 
 
-def _prompt(given: Mapping[str, Any]) -> tuple[Message, ...]:
-    rules = _content({"parts": _list(given, "gen_ai.system_instructions")})
-    asked = [message(one.get("role"), _content(one), _requested(one)) for one in _messages(given, CONTENT[0])]
-    return (*([message("system", rules)] if rules else []), *asked)
+def _prompt(attributes: Mapping[str, Any]) -> tuple[Message, ...]:
+    rules = _content({"parts": _list(attributes, "gen_ai.system_instructions")})
+    messages = [
+        message(entry.get("role"), _content(entry), _requested_calls(entry))
+        for entry in _messages(attributes, CONTENT[0])
+    ]
+    return (*([message("system", rules)] if rules else []), *messages)
 
 
-def _messages(given: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    return [one for one in _list(given, name) if isinstance(one, dict)]
+def _messages(attributes: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    return [entry for entry in _list(attributes, name) if isinstance(entry, dict)]
 
 
-def _list(given: Mapping[str, Any], name: str) -> list[Any]:
+def _list(attributes: Mapping[str, Any], name: str) -> list[Any]:
     """Structured, or JSON text where the client's attributes cannot be structured."""
-    value = given.get(name)
+    value = attributes.get(name)
     if isinstance(value, str):
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
             raise UsageError(
-                f"{name} is no JSON; was it cut off? OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT must not be set"
+                f"{name} is not JSON; was it cut off? OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT must not be set"
             ) from None
     return value if isinstance(value, list) else [value] if isinstance(value, dict) else []
 
 
-def _parts(one: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    parts = one.get("parts")
+def _parts(entry: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    parts = entry.get("parts")
     yield from (part for part in (parts if isinstance(parts, list) else ()) if isinstance(part, dict))
 
 
-def _content(one: Mapping[str, Any]) -> str:
-    """The text of all parts; what is no text is named in brackets."""
-    return "\n".join(filter(None, map(_part, _parts(one))))
+def _content(entry: Mapping[str, Any]) -> str:
+    """The text of all parts; what is not text is named in brackets."""
+    return "\n".join(filter(None, map(_part, _parts(entry))))
 
 
 def _part(part: Mapping[str, Any]) -> str:
@@ -97,24 +100,24 @@ def _part(part: Mapping[str, Any]) -> str:
     return f"[{as_text(part.get('modality')) or as_text(kind)}]"
 
 
-def _requested(one: Mapping[str, Any]) -> Iterator[Requested]:
-    for part in _parts(one):
+def _requested_calls(entry: Mapping[str, Any]) -> Iterator[Requested]:
+    for part in _parts(entry):
         if part.get("type") == "tool_call":
             yield Requested(as_text(part.get("name")), as_value(part.get("arguments")), as_text(part.get("id")))
 
 
-def _reasoning(one: Mapping[str, Any]) -> Iterator[str]:
-    yield from (as_text(part.get("content")) for part in _parts(one) if part.get("type") == "reasoning")
+def _reasoning(entry: Mapping[str, Any]) -> Iterator[str]:
+    yield from (as_text(part.get("content")) for part in _parts(entry) if part.get("type") == "reasoning")
 
 
 def _tool_run(span: Span) -> ToolRun:
-    given = span.attributes
-    error = text(given, "error.type")
+    attributes = span.attributes
+    error = text(attributes, "error.type")
     return ToolRun(
-        name=text(given, "gen_ai.tool.name") or span.name.removeprefix("execute_tool "),
-        call_id=text(given, "gen_ai.tool.call.id"),
-        arguments=as_value(given.get("gen_ai.tool.call.arguments")),
-        result=as_value(given.get("gen_ai.tool.call.result")),
+        name=text(attributes, "gen_ai.tool.name") or span.name.removeprefix("execute_tool "),
+        call_id=text(attributes, "gen_ai.tool.call.id"),
+        arguments=as_value(attributes.get("gen_ai.tool.call.arguments")),
+        result=as_value(attributes.get("gen_ai.tool.call.result")),
         failed=span.failed or bool(error),
         error=span.status_message or error,
     )

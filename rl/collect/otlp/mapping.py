@@ -14,7 +14,7 @@ from rl.collect.limits import MAX_ID_LENGTH
 from rl.collect.otlp import gen_ai, openinference
 from rl.collect.otlp.evaluations import evaluations
 from rl.collect.otlp.spans import Answer, Span, ToolRun, moment
-from rl.collect.otlp.values import bounded, kept, text
+from rl.collect.otlp.values import fit, remaining_attributes, text
 from rl.collect.storable import unstorable
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace, Rejected
 
@@ -93,38 +93,38 @@ def slug(name: str) -> str:
 
 
 def _take(span: Span, agent: str, mapped: Mapped) -> None:
-    found = gen_ai.read(span) or openinference.read(span)
-    judged = list(evaluations(span))
-    empty = isinstance(found, Answer) and not (found.prompt and found.response)
-    if isinstance(found, Answer) and found.kind == "model" and empty:
+    content = gen_ai.read(span) or openinference.read(span)
+    judgements = list(evaluations(span))
+    empty = isinstance(content, Answer) and not (content.prompt and content.response)
+    if isinstance(content, Answer) and content.kind == "model" and empty:
         mapped.without_content += 1
-    if not judged and (found is None or empty):
+    if not judgements and (content is None or empty):
         return
     owner = agent or agent_name(span)
     if not owner:
         raise UsageError(NO_AGENT)
-    if isinstance(found, Answer) and not empty:
-        mapped.answers.append(FoundAnswer(owner, span.trace_id, span.span_id, found.kind, _record(span, found)))
-    if isinstance(found, ToolRun) or judged:
-        mapped.loose.append(_checked(_loose(span, owner, found, judged)))
+    if isinstance(content, Answer) and not empty:
+        mapped.answers.append(FoundAnswer(owner, span.trace_id, span.span_id, content.kind, _record(span, content)))
+    if isinstance(content, ToolRun) or judgements:
+        mapped.loose.append(_check_storable(_loose(span, owner, content, judgements)))
 
 
-def _record(span: Span, found: Answer) -> ImportedTrace:
-    response_id = found.response_id if len(found.response_id) <= MAX_ID_LENGTH else ""
+def _record(span: Span, answer: Answer) -> ImportedTrace:
+    response_id = answer.response_id if len(answer.response_id) <= MAX_ID_LENGTH else ""
     return ImportedTrace(
         where=span.where,
         external_id=response_id or span.span_id,
-        prompt=found.prompt,
-        response=found.response,
-        session_id=(found.session_id or span.trace_id)[:MAX_ID_LENGTH],
-        model_version=found.model[:MAX_ID_LENGTH],
-        reasoning_steps=tuple(ReasoningStep(words, "reasoning") for words in found.reasoning if words),
-        tokens_in=found.tokens_in,
-        tokens_out=found.tokens_out,
-        llm_calls=1 if found.kind == "model" else None,
-        cost=found.cost,
+        prompt=answer.prompt,
+        response=answer.response,
+        session_id=(answer.session_id or span.trace_id)[:MAX_ID_LENGTH],
+        model_version=answer.model[:MAX_ID_LENGTH],
+        reasoning_steps=tuple(ReasoningStep(words, "reasoning") for words in answer.reasoning if words),
+        tokens_in=answer.tokens_in,
+        tokens_out=answer.tokens_out,
+        llm_calls=1 if answer.kind == "model" else None,
+        cost=answer.cost,
         duration_ms=span.duration_ms,
-        details={"otel": _details(span, found)},
+        details={"otel": _details(span, answer)},
         occurred_at=moment(span.start),
     )
 
@@ -134,31 +134,31 @@ def by_span(record: ImportedTrace, span_id: str) -> ImportedTrace:
     return replace(record, external_id=span_id)
 
 
-def _details(span: Span, found: Answer) -> dict[str, Any]:
-    known = {
-        "kind": found.kind,
+def _details(span: Span, answer: Answer) -> dict[str, Any]:
+    details = {
+        "kind": answer.kind,
         "trace_id": span.trace_id,
         "span_id": span.span_id,
         "parent_span_id": span.parent_id,
         "scope": span.scope[:200],
-        "agent_name": found.agent_name[:200],
-        "requested": [{**asdict(call), "arguments": bounded(call.arguments)} for call in found.requested],
+        "agent_name": answer.agent_name[:200],
+        "requested": [{**asdict(call), "arguments": fit(call.arguments)} for call in answer.requested],
         "error": span.status_message[:1000] if span.failed else "",
-        "attributes": kept(span.attributes, _STORED_ELSEWHERE),
+        "attributes": remaining_attributes(span.attributes, _STORED_ELSEWHERE),
     }
-    return {name: value for name, value in known.items() if value not in ("", [], {})}
+    return {name: value for name, value in details.items() if value not in ("", [], {})}
 
 
 def _loose(
-    span: Span, agent: str, found: Answer | ToolRun | None, judged: list[tuple[str, ImportedFeedback]]
+    span: Span, agent: str, content: Answer | ToolRun | None, judgements: list[tuple[str, ImportedFeedback]]
 ) -> LooseSpan:
     separate = span.attributes.get("gen_ai.operation.name") is None and "openinference.span.kind" not in span.attributes
     return LooseSpan(
         agent=agent,
         trace_id=span.trace_id,
         span_id=span.span_id,
-        tool_call=_tool_call(span, found) if isinstance(found, ToolRun) else None,
-        evaluations=[_stored(response_id, said) for response_id, said in judged],
+        tool_call=_tool_call(span, content) if isinstance(content, ToolRun) else None,
+        evaluations=[_evaluation_to_json(response_id, feedback) for response_id, feedback in judgements],
         judges=span.parent_id if separate else span.span_id,
         of_agent=span.attributes.get("gen_ai.operation.name") == "invoke_agent"
         or span.attributes.get("openinference.span.kind") == "AGENT",
@@ -169,8 +169,8 @@ def _tool_call(span: Span, run: ToolRun) -> dict[str, Any]:
     started = moment(span.start)
     call = ToolCall(
         tool_name=run.name,
-        arguments=bounded(run.arguments),
-        result=bounded(run.result),
+        arguments=fit(run.arguments),
+        result=fit(run.result),
         success=not run.failed,
         duration_ms=span.duration_ms,
         error=run.error[:2000],
@@ -179,22 +179,22 @@ def _tool_call(span: Span, run: ToolRun) -> dict[str, Any]:
     return {**asdict(call), "call_id": run.call_id, "span_id": span.span_id}
 
 
-def _stored(response_id: str, said: ImportedFeedback) -> dict[str, Any]:
-    at = said.rated_at.isoformat() if said.rated_at else None
+def _evaluation_to_json(response_id: str, feedback: ImportedFeedback) -> dict[str, Any]:
+    at = feedback.rated_at.isoformat() if feedback.rated_at else None
     return {
         "response_id": response_id,
-        "kind": said.kind,
-        "rater": said.rater,
-        "scale": said.scale,
-        "value": said.value,
-        "metric": said.metric,
-        "tags": list(said.tags),
-        "notes": said.notes,
+        "kind": feedback.kind,
+        "rater": feedback.rater,
+        "scale": feedback.scale,
+        "value": feedback.value,
+        "metric": feedback.metric,
+        "tags": list(feedback.tags),
+        "notes": feedback.notes,
         "rated_at": at,
     }
 
 
-def _checked(loose: LooseSpan) -> LooseSpan:
+def _check_storable(loose: LooseSpan) -> LooseSpan:
     if reason := unstorable([loose.tool_call, loose.evaluations]):
         raise UsageError(reason)
     return loose

@@ -45,14 +45,14 @@ def as_text(value: object) -> str:
     return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def as_value(given: object) -> Any:
+def as_value(value: object) -> Any:
     """The object or list that is written as JSON text; other text stays text: a tool may well answer "42"."""
-    if not isinstance(given, str) or not given.startswith(("{", "[")):
-        return given
+    if not isinstance(value, str) or not value.startswith(("{", "[")):
+        return value
     try:
-        return json.loads(given, parse_constant=lambda name: None)  # NaN and Infinity are no JSON
+        return json.loads(value, parse_constant=lambda name: None)  # NaN and Infinity are not JSON
     except (ValueError, RecursionError):
-        return given
+        return value
 
 
 def _markup(call: Requested) -> str:

@@ -34,46 +34,46 @@ def _answer(span: Span) -> Answer:
             f"the client left out {span.dropped_attributes} attributes, so that messages may be missing: "
             "set OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT=10000"
         )
-    given = span.attributes
-    prompt = tuple(message(*parts) for parts in _messages(given, "llm.input_messages."))
-    said = list(_messages(given, "llm.output_messages."))
-    requested = tuple(call for _, _, calls in said for call in calls)
-    words = next((words for _, words, _ in said if words), "")  # others are alternatives
+    attributes = span.attributes
+    prompt = tuple(message(*parts) for parts in _messages(attributes, "llm.input_messages."))
+    messages = list(_messages(attributes, "llm.output_messages."))
+    requested = tuple(call for _, _, calls in messages for call in calls)
+    words = next((words for _, words, _ in messages if words), "")  # others are alternatives
     return Answer(
-        prompt=prompt or _plain_prompt(given),
-        response=with_calls(words, requested) or _plain(given, "output"),
+        prompt=prompt or _plain_prompt(attributes),
+        response=with_calls(words, requested) or _plain(attributes, "output"),
         requested=requested,
-        model=text(given, "llm.model_name"),
-        session_id=text(given, "session.id"),
-        agent_name=text(given, "agent.name"),
-        tokens_in=count(given, "llm.token_count.prompt"),
-        tokens_out=count(given, "llm.token_count.completion"),
-        cost=number(given, "llm.cost.total"),
+        model=text(attributes, "llm.model_name"),
+        session_id=text(attributes, "session.id"),
+        agent_name=text(attributes, "agent.name"),
+        tokens_in=count(attributes, "llm.token_count.prompt"),
+        tokens_out=count(attributes, "llm.token_count.completion"),
+        cost=number(attributes, "llm.cost.total"),
     )
 
 
-def _plain_prompt(given: Mapping[str, Any]) -> tuple[Message, ...]:
-    words = _plain(given, "input")
+def _plain_prompt(attributes: Mapping[str, Any]) -> tuple[Message, ...]:
+    words = _plain(attributes, "input")
     return (message("user", words),) if words else ()
 
 
-def _plain(given: Mapping[str, Any], side: str) -> str:
+def _plain(attributes: Mapping[str, Any], side: str) -> str:
     """Of spans that were made by hand. JSON there is the provider's own request, not a text."""
-    return "" if given.get(f"{side}.mime_type") == "application/json" else text(given, f"{side}.value")
+    return "" if attributes.get(f"{side}.mime_type") == "application/json" else text(attributes, f"{side}.value")
 
 
-def _messages(given: Mapping[str, Any], prefix: str) -> Iterator[tuple[object, str, list[Requested]]]:
+def _messages(attributes: Mapping[str, Any], prefix: str) -> Iterator[tuple[object, str, list[Requested]]]:
     """Role, text and tool calls of each."""
-    for one in _items(_tree(given, prefix)):
-        found = one.get("message")
-        if isinstance(found, dict):
-            yield found.get("role"), _content(found), [_request(call) for call in _items(found.get("tool_calls"))]
+    for entry in _items(_tree(attributes, prefix)):
+        fields = entry.get("message")
+        if isinstance(fields, dict):
+            yield fields.get("role"), _content(fields), [_request(call) for call in _items(fields.get("tool_calls"))]
 
 
-def _content(found: Tree) -> str:
-    if isinstance(found.get("content"), str):
-        return str(found["content"])
-    parts = (one.get("message_content") for one in _items(found.get("contents")))
+def _content(fields: Tree) -> str:
+    if isinstance(fields.get("content"), str):
+        return str(fields["content"])
+    parts = (part.get("message_content") for part in _items(fields.get("contents")))
     return "\n".join(_part(part) for part in parts if isinstance(part, dict))
 
 
@@ -82,25 +82,25 @@ def _part(part: Tree) -> str:
 
 
 def _request(call: Tree) -> Requested:
-    found = call.get("tool_call")
-    found = found if isinstance(found, dict) else {}
-    function = found.get("function")
+    inner = call.get("tool_call")
+    inner = inner if isinstance(inner, dict) else {}
+    function = inner.get("function")
     function = function if isinstance(function, dict) else {}
-    return Requested(as_text(function.get("name")), as_value(function.get("arguments")), as_text(found.get("id")))
+    return Requested(as_text(function.get("name")), as_value(function.get("arguments")), as_text(inner.get("id")))
 
 
-def _tree(given: Mapping[str, Any], prefix: str) -> Tree:
+def _tree(attributes: Mapping[str, Any], prefix: str) -> Tree:
     """``0.message.role`` and its like as nested objects."""
     root: Tree = {}
-    for name, value in given.items():
+    for name, value in attributes.items():
         if not name.startswith(prefix):
             continue
         *path, leaf = name.removeprefix(prefix).split(".")[:10]
-        place: Any = root
+        node: Any = root
         for part in path:
-            place = place.setdefault(part, {}) if isinstance(place, dict) else None
-        if isinstance(place, dict):
-            place.setdefault(leaf, value)
+            node = node.setdefault(part, {}) if isinstance(node, dict) else None
+        if isinstance(node, dict):
+            node.setdefault(leaf, value)
     return root
 
 
@@ -113,13 +113,13 @@ def _items(tree: Any) -> list[Tree]:
 
 
 def _tool_run(span: Span) -> ToolRun:
-    given = span.attributes
-    output = as_value(given.get("output.value"))
+    attributes = span.attributes
+    output = as_value(attributes.get("output.value"))
     wrapped = _langchain_message(output)
     return ToolRun(
-        name=text(given, "tool.name") or span.name,
-        call_id=text(given, "tool_call.id", "tool.id") or text(wrapped, "tool_call_id"),
-        arguments=_arguments(as_value(given.get("tool_call.function.arguments", given.get("input.value")))),
+        name=text(attributes, "tool.name") or span.name,
+        call_id=text(attributes, "tool_call.id", "tool.id") or text(wrapped, "tool_call_id"),
+        arguments=_arguments(as_value(attributes.get("tool_call.function.arguments", attributes.get("input.value")))),
         result=wrapped.get("content") if wrapped else output,
         failed=span.failed or wrapped.get("status") == "error",
         error=span.status_message or _exception(span),
@@ -132,11 +132,15 @@ def _langchain_message(output: Any) -> Tree:
     return data if isinstance(data, dict) and "content" in data else {}
 
 
-def _arguments(given: Any) -> Any:
+def _arguments(arguments: Any) -> Any:
     """Smolagents records how its tool objects were called: ``{"args": [], "kwargs": {…}, …}``."""
-    if isinstance(given, dict) and isinstance(given.get("kwargs"), dict) and isinstance(given.get("args"), list):
-        return {**given["kwargs"], **({"args": given["args"]} if given["args"] else {})}
-    return given
+    if (
+        isinstance(arguments, dict)
+        and isinstance(arguments.get("kwargs"), dict)
+        and isinstance(arguments.get("args"), list)
+    ):
+        return {**arguments["kwargs"], **({"args": arguments["args"]} if arguments["args"] else {})}
+    return arguments
 
 
 def _exception(span: Span) -> str:

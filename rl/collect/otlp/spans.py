@@ -61,7 +61,7 @@ class Requested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a model (or an agent as a whole) was told and what it said. Without messages the content was not captured."""
+    """What a model (or an agent as a whole) was given and what it said. Without messages the content was not captured."""
 
     kind: Literal["model", "agent"] = "model"
     prompt: tuple[Message, ...] = ()
@@ -81,7 +81,7 @@ class Answer:
 class ToolRun:
     name: str
     call_id: str = ""
-    """The id that the model gave its request; empty where the client does not tell."""
+    """The id that the model gave its request; empty where the client does not say."""
     arguments: Any = None
     result: Any = None
     failed: bool = False

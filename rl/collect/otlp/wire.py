@@ -38,7 +38,7 @@ _HEXADECIMAL = re.compile(r"(?:[0-9a-fA-F]{16}){1,2}")
 
 
 def decode(body: bytes, media_type: str) -> list[Span | Rejected]:
-    """Raises UsageError for a body that is no ExportTraceServiceRequest, or has more than MOST_SPANS."""
+    """Raises UsageError for a body that is not an ExportTraceServiceRequest, or has more than MOST_SPANS."""
     request = _from_json(body) if media_type == JSON else _from_protobuf(body)
     if sum(len(scope.spans) for resource in request.resource_spans for scope in resource.scope_spans) > MOST_SPANS:
         raise UsageError(TOO_MANY)
@@ -51,7 +51,7 @@ def _from_protobuf(body: bytes) -> ExportTraceServiceRequest:
             raise UsageError(TOO_MANY)
         return ExportTraceServiceRequest.FromString(body)
     except DecodeError as error:
-        raise UsageError(f"the body is no protobuf ExportTraceServiceRequest: {error}") from None
+        raise UsageError(f"the body is not a protobuf ExportTraceServiceRequest: {error}") from None
 
 
 def _from_json(body: bytes) -> ExportTraceServiceRequest:
@@ -60,7 +60,7 @@ def _from_json(body: bytes) -> ExportTraceServiceRequest:
     try:
         document = json.loads(body)
         if not isinstance(document, dict):
-            raise ValueError("it is no object")
+            raise ValueError("it is not an object")
         for span in _span_objects(document):
             _ids_to_base64(span)
         return ParseDict(document, ExportTraceServiceRequest(), ignore_unknown_fields=True)
@@ -68,22 +68,22 @@ def _from_json(body: bytes) -> ExportTraceServiceRequest:
         raise UsageError("the body is nested too deeply") from None
     except (ParseError, ValueError, TypeError, AttributeError) as error:  # the parser raises them all for odd shapes
         reason = str(error).rsplit("field: ", 1)[-1]  # the parser names each field on the way to the wrong one
-        raise UsageError(f"the body is no JSON ExportTraceServiceRequest: {reason[:300]}") from None
+        raise UsageError(f"the body is not a JSON ExportTraceServiceRequest: {reason[:300]}") from None
 
 
 def _span_objects(document: Any) -> Iterator[dict[str, Any]]:
     """The spans and links of a JSON document, which may have any shape."""
     level = [document]
     for names in (("resourceSpans", "resource_spans"), ("scopeSpans", "scope_spans"), ("spans",)):
-        level = [inner for one in level for inner in _members(one, names)]
+        level = [inner for parent in level for inner in _members(parent, names)]
     yield from level
     yield from (link for span in level for link in _members(span, ("links",)))
 
 
 def _members(value: Any, names: Iterable[str]) -> Iterator[dict[str, Any]]:
     for name in names:
-        found = value.get(name) if isinstance(value, dict) else None
-        yield from (one for one in (found if isinstance(found, list) else ()) if isinstance(one, dict))
+        items = value.get(name) if isinstance(value, dict) else None
+        yield from (item for item in (items if isinstance(items, list) else ()) if isinstance(item, dict))
 
 
 def _ids_to_base64(span: dict[str, Any]) -> None:
@@ -120,7 +120,9 @@ def _span(span: WireSpan, resource: dict[str, Any], scope: str) -> Span:
         name=span.name,
         attributes=_attributes(span.attributes),
         resource=resource,
-        events=tuple(SpanEvent(one.name, _attributes(one.attributes), one.time_unix_nano) for one in span.events),
+        events=tuple(
+            SpanEvent(event.name, _attributes(event.attributes), event.time_unix_nano) for event in span.events
+        ),
         scope=scope,
         start=span.start_time_unix_nano,
         end=span.end_time_unix_nano,
@@ -140,7 +142,7 @@ def _value(value: AnyValue, depth: int = 0) -> Any:
     if depth > DEEPEST_VALUE or kind is None or kind == "bytes_value":
         return None
     if kind == "array_value":
-        return [_value(one, depth + 1) for one in value.array_value.values]
+        return [_value(element, depth + 1) for element in value.array_value.values]
     if kind == "kvlist_value":
         return {pair.key: _value(pair.value, depth + 1) for pair in value.kvlist_value.values}
     plain = getattr(value, kind)

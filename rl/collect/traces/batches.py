@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from rl.collect.lookups import versions_named
 from rl.collect.traces.imported import ImportedTrace
-from rl.collect.traces.records import stored
+from rl.collect.traces.records import as_json_items
 from rl.collect.traces.rows import TraceRows, same_words
 from rl.models import Agent, Trace, prompt_key
 
@@ -95,7 +95,7 @@ class Batch:
             **{name: getattr(record, name) for name in _UPDATABLE if hasattr(record, name)},
             "details": details,
             "model_version_id": version.pk if version else None,
-            **{name: stored(getattr(record, name)) for name in ("tool_calls", "reasoning_steps", "tasks")},
+            **{name: as_json_items(getattr(record, name)) for name in ("tool_calls", "reasoning_steps", "tasks")},
         }
         return {name: value for name, value in values.items() if value not in _SILENT.get(name, _EMPTY)}
 
@@ -103,8 +103,8 @@ class Batch:
 def _with(details: Any, news: dict[str, Any]) -> dict[str, Any]:
     """What the newcomer does not mention stays, also within an object such as ``decision``; deeper values are whole."""
     known = details if isinstance(details, dict) else {}
-    return {**known, **{name: _added(known.get(name), value) for name, value in news.items()}}
+    return {**known, **{name: _merge(known.get(name), value) for name, value in news.items()}}
 
 
-def _added(known: Any, news: Any) -> Any:
+def _merge(known: Any, news: Any) -> Any:
     return {**known, **news} if isinstance(known, dict) and isinstance(news, dict) else news

@@ -25,15 +25,15 @@ def problem(record: ImportedTrace) -> str:
     return next(chain(_texts(record), _prompt(record.prompt), _answer(record), _figures(record), _contents(record)), "")
 
 
-def feedback_problem(said: ImportedFeedback) -> str:
+def feedback_problem(feedback: ImportedFeedback) -> str:
     """What the writer of feedback does not look at itself."""
-    if said.value is not None and not _is_number(said.value):
-        return f"the value is no number: {said.value!r:.50}"
-    return next(_time("rated_at", said.rated_at), "")
+    if feedback.value is not None and not _is_number(feedback.value):
+        return f"the value is not a number: {feedback.value!r:.50}"
+    return next(_time("rated_at", feedback.rated_at), "")
 
 
 def _texts(record: ImportedTrace) -> Iterator[str]:
-    yield from (f"{name} is no text" for name in _TEXTS if not isinstance(getattr(record, name), str))
+    yield from (f"{name} is not text" for name in _TEXTS if not isinstance(getattr(record, name), str))
     if not record.external_id:
         yield "external_id is empty"
     for name in _SHORT:

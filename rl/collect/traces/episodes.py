@@ -22,7 +22,7 @@ from rl.collect.capture.troubles import Troubles
 from rl.collect.traces.batches import Batch
 from rl.collect.traces.imported import ImportedTrace
 from rl.collect.traces.rows import take_turns
-from rl.environments.episode import Episode as Record
+from rl.environments.episode import Episode as PlayedEpisode
 from rl.environments.episode import Turn
 from rl.models import Agent, Episode, ModelVersion, Trace, TrainingRun
 
@@ -35,7 +35,7 @@ _RECORDED = ("recorded", "solution", "tools")
 _CLEANER = Cleaner(None, Troubles())
 
 
-class _Place(NamedTuple):
+class _Position(NamedTuple):
     """Of an episode in its run."""
 
     split: str
@@ -45,24 +45,29 @@ class _Place(NamedTuple):
 
 
 def store_episodes(
-    agent: Agent, episodes: Iterable[Record], run: TrainingRun | None = None, model_version: ModelVersion | None = None
+    agent: Agent,
+    episodes: Iterable[PlayedEpisode],
+    run: TrainingRun | None = None,
+    model_version: ModelVersion | None = None,
 ) -> int:
     """How many were stored. The same episode again changes nothing; another one in its place in the run replaces it."""
     stored = 0
-    coming = iter(episodes)
-    while some := list(islice(coming, CHUNK)):
+    remaining = iter(episodes)
+    while chunk := list(islice(remaining, CHUNK)):
         with transaction.atomic():
-            stored += _store(agent, some, run, model_version)
+            stored += _store(agent, chunk, run, model_version)
     return stored
 
 
-def _store(agent: Agent, episodes: Sequence[Record], run: TrainingRun | None, version: ModelVersion | None) -> int:
+def _store(
+    agent: Agent, episodes: Sequence[PlayedEpisode], run: TrainingRun | None, version: ModelVersion | None
+) -> int:
     take_turns([agent.pk])
     pairs: dict[object, tuple[Episode, ImportedTrace]] = {}
-    for each in episodes:
-        row = _row(each, agent, run)
-        answer = _answer(each, row, version)
-        pairs[_place(row) if run else answer.external_id] = row, answer  # of two in one place the later one
+    for episode in episodes:
+        row = _row(episode, agent, run)
+        answer = _answer(episode, row, version)
+        pairs[_position(row) if run else answer.external_id] = row, answer  # of two in one position the later one
     batch = Batch([(answer, agent) for _, answer in pairs.values()], SOURCE)
     for row, answer in pairs.values():
         taken = batch.decide(answer, agent)
@@ -83,9 +88,9 @@ def _make_room(rows: Sequence[Episode], run: TrainingRun | None) -> None:
     Episode.objects.filter(trace__in=[row.trace_id for row in rows]).delete()
     if run is None:
         return
-    places = {_place(row) for row in rows}
+    positions = {_position(row) for row in rows}
     here = run.episodes.filter(step__in={row.step for row in rows}, task_id__in={row.task_id for row in rows})
-    replaced = [row for row in here.only("trace", *_Place._fields) if _place(row) in places]
+    replaced = [row for row in here.only("trace", *_Position._fields) if _position(row) in positions]
     Episode.objects.filter(pk__in=[row.pk for row in replaced]).delete()
     # People's words outlive what they are about, also those that are being written now.
     old = Trace.objects.filter(pk__in=[row.trace_id for row in replaced])
@@ -93,14 +98,14 @@ def _make_room(rows: Sequence[Episode], run: TrainingRun | None) -> None:
     old.filter(feedback=None, compared=None, memberships=None).delete()
 
 
-def _place(row: Episode) -> _Place:
-    return _Place(*(getattr(row, name) for name in _Place._fields))
+def _position(row: Episode) -> _Position:
+    return _Position(*(getattr(row, name) for name in _Position._fields))
 
 
 # --- rows --------------------------------------------------------------------------------------------------------------
 
 
-def _row(episode: Record, agent: Agent, run: TrainingRun | None) -> Episode:
+def _row(episode: PlayedEpisode, agent: Agent, run: TrainingRun | None) -> Episode:
     return Episode(
         agent=agent,
         run=run,
@@ -116,8 +121,8 @@ def _row(episode: Record, agent: Agent, run: TrainingRun | None) -> Episode:
     )
 
 
-def _answer(episode: Record, row: Episode, version: ModelVersion | None) -> ImportedTrace:
-    prompt = tuple(Message(role=each["role"], content=_text(each["content"])) for each in episode.prompt)
+def _answer(episode: PlayedEpisode, row: Episode, version: ModelVersion | None) -> ImportedTrace:
+    prompt = tuple(Message(role=message["role"], content=_text(message["content"])) for message in episode.prompt)
     turns = _turns(episode.turns)
     tokens = [turn.tokens for turn in episode.turns if turn.tokens is not None]
     return ImportedTrace(
@@ -140,12 +145,12 @@ def _external_id(
     row: Episode, version: ModelVersion | None, prompt: Sequence[Message], turns: Sequence[dict[str, Any]]
 ) -> str:
     """The same words in the same place have the same one; other words are another answer, which people judge anew."""
-    said = [[turn["said"], turn["observation"]] for turn in turns]
-    identity = [row.run_id, version and version.pk, _place(row), prompt, said]
+    words = [[turn["said"], turn["observation"]] for turn in turns]
+    identity = [row.run_id, version and version.pk, _position(row), prompt, words]
     return "episode-" + hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
 
 
-def _details(episode: Record, row: Episode, turns: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _details(episode: PlayedEpisode, row: Episode, turns: Sequence[dict[str, Any]]) -> dict[str, Any]:
     columns = {name: getattr(row, name) for name in ("task_id", "environment", "reward", "success", "reason")}
     task = {name: part for name, part in episode.task.items() if episode.environment != REPLAY or name not in _RECORDED}
     return {**columns, "task": _json(task), "turns": turns, "info": _json(episode.info)}
@@ -153,11 +158,11 @@ def _details(episode: Record, row: Episode, turns: Sequence[dict[str, Any]]) -> 
 
 def _turns(turns: Sequence[Turn]) -> list[dict[str, Any]]:
     """``calls``: where the turn's calls are in the trace's ``tool_calls``."""
-    found, called = [], 0
+    rows, called = [], 0
     for turn in turns:
         calls = list(range(called, called := called + len(turn.calls)))
-        found.append({"said": _text(turn.text), "calls": calls, "observation": _text(turn.observation)})
-    return found
+        rows.append({"said": _text(turn.text), "calls": calls, "observation": _text(turn.observation)})
+    return rows
 
 
 def _tool_call(call: ToolCall) -> ToolCall:
@@ -173,7 +178,7 @@ def _tool_call(call: ToolCall) -> ToolCall:
 
 
 def stored_task_id(task_id: str) -> str:
-    """One that is too long keeps its beginning, and is still told from others."""
+    """One that is too long keeps its beginning, and is still distinct from others."""
     task_id = _text(task_id)
     if len(task_id) <= NAME:
         return task_id

@@ -1,6 +1,6 @@
 """Stored traces as the records that rewards and datasets read, and records as a trace stores them.
 
-What other systems stored is read leniently: an item that is no object, or lacks its name, is left out.
+What other systems stored is read leniently: an item that is not an object, or lacks its name, is left out.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def trace_record(trace: Trace) -> TraceRecord:
 
 
 def feedback_record(event: Feedback) -> FeedbackRecord:
-    names = [each.name for each in fields(FeedbackRecord) if each.name != "tags"]
+    names = [column.name for column in fields(FeedbackRecord) if column.name != "tags"]
     return FeedbackRecord(tags=tuple(event.tags), **{name: getattr(event, name) for name in names})
 
 
@@ -100,7 +100,7 @@ def task_events(stored: object) -> Iterator[TaskEvent]:
             )
 
 
-def stored(records: Iterable[ToolCall | ReasoningStep | TaskEvent]) -> list[dict[str, Any]]:
+def as_json_items(records: Iterable[ToolCall | ReasoningStep | TaskEvent]) -> list[dict[str, Any]]:
     """As the JSON columns of a trace keep them."""
     return [asdict(record) for record in records]
 

@@ -26,7 +26,7 @@ Key = tuple[int, str]
 Result = TypeVar("Result")
 
 
-def stored(keys: Iterable[Key], traces: QuerySet[Trace] | None = None) -> dict[Key, Trace]:
+def find_traces(keys: Iterable[Key], traces: QuerySet[Trace] | None = None) -> dict[Key, Trace]:
     """Those that are here, in one query; of ``traces``, which also says what is read of them."""
     wanted: dict[int, set[str]] = {}
     for agent_id, external_id in keys:
@@ -52,7 +52,7 @@ class TraceRows:
     is here, then ``save`` all at once."""
 
     def __init__(self, keys: Iterable[Key], traces: QuerySet[Trace] | None = None) -> None:
-        self._here = stored(keys, traces)
+        self._here = find_traces(keys, traces)
         self._new: list[Trace] = []
         self._changed: dict[UUID, Trace] = {}
         self._columns: set[str] = set()
@@ -104,9 +104,9 @@ def take_turns(agent_ids: Iterable[int]) -> None:
     list(Agent.objects.select_for_update(no_key=True).filter(pk__in=agent_ids).order_by("pk").values_list("pk"))
 
 
-def same_json(one: object, other: object) -> bool:
+def same_json(first: object, second: object) -> bool:
     """PostgreSQL gives 1e23 back as a whole number, which is not quite the same one; tuples come back as lists."""
-    return one == other or _floats(one) == _floats(other)
+    return first == second or _floats(first) == _floats(second)
 
 
 def _floats(value: object) -> object:

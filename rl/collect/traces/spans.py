@@ -14,14 +14,13 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from rl.collect.feedback import events
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback import events, write
 from rl.collect.feedback.rating_conflicts import agreeing_with_last
 from rl.collect.otlp import FoundAnswer, LooseSpan
 from rl.collect.otlp.attribution import Asker, asker_of, judged_by
 from rl.collect.otlp.mapping import by_span
 from rl.collect.traces.imported import Rejected
-from rl.collect.traces.rows import stored, take_turns
+from rl.collect.traces.rows import find_traces, take_turns
 from rl.collect.traces.write import TraceStore
 from rl.models import Agent, Feedback, PendingSpan, Trace
 
@@ -38,15 +37,15 @@ def store(agent: Agent, answers: Sequence[FoundAnswer], loose: Sequence[LooseSpa
     """What could not be stored. Raises RunConflict when others keep storing the same."""
     refused: list[Rejected] = []
     for kind in ("model", "agent"):  # an agent's span counts only where the calls of its model are not known
-        for chunk in _chunks([one for one in answers if one.kind == kind]):
+        for chunk in _chunks([answer for answer in answers if answer.kind == kind]):
             with transaction.atomic():
                 take_turns([agent.pk])  # an answer and its tool call may come at once: the later one sees the earlier
                 refused += _store_answers(agent, chunk if kind == "model" else _without_model_calls(agent, chunk))
-                _settle(agent, {one.trace_id for one in chunk}, [])
+                _settle(agent, {answer.trace_id for answer in chunk}, [])
     for chunk in _chunks(loose):
         with transaction.atomic():
             take_turns([agent.pk])
-            _settle(agent, {one.trace_id for one in chunk}, chunk)
+            _settle(agent, {answer.trace_id for answer in chunk}, chunk)
     return refused
 
 
@@ -63,36 +62,36 @@ def _chunks(spans: Sequence[Any]) -> Iterable[Sequence[Any]]:
 # --- answers -----------------------------------------------------------------------------------------------------------
 
 
-def _store_answers(agent: Agent, found: Sequence[FoundAnswer]) -> list[Rejected]:
-    traces, _ = _taken(agent, [one.record for one in found])
+def _store_answers(agent: Agent, answers: Sequence[FoundAnswer]) -> list[Rejected]:
+    traces, _ = _store_records(agent, [answer.record for answer in answers])
     again = [at for at, trace in enumerate(traces) if trace is None]
-    second, refused = _taken(agent, [by_span(found[at].record, found[at].span_id) for at in again])
+    second, refused = _store_records(agent, [by_span(answers[at].record, answers[at].span_id) for at in again])
     for at, trace in zip(again, second, strict=True):
         traces[at] = trace
     unmarked = []
-    for one, trace in zip(found, traces, strict=True):
+    for answer, trace in zip(answers, traces, strict=True):
         if trace is not None and trace.otel_trace_id is None:
-            trace.otel_trace_id = one.trace_id
+            trace.otel_trace_id = answer.trace_id
             unmarked.append(trace)
     Trace.objects.bulk_update(unmarked, ["otel_trace_id"], batch_size=100)
     return refused
 
 
-def _taken(agent: Agent, records: Sequence[Any]) -> tuple[list[Trace | None], list[Rejected]]:
-    taker = TraceStore(SOURCE, agent=agent)
-    traces = taker.take(records) if records else []
-    skipped = taker.report.traces
+def _store_records(agent: Agent, records: Sequence[Any]) -> tuple[list[Trace | None], list[Rejected]]:
+    trace_store = TraceStore(SOURCE, agent=agent)
+    traces = trace_store.take(records) if records else []
+    skipped = trace_store.report.traces
     refused = [
         Rejected(skipped.examples[reason][0], reason) for reason, count in skipped.skipped.items() for _ in range(count)
     ]
     return traces, refused
 
 
-def _without_model_calls(agent: Agent, found: Sequence[FoundAnswer]) -> list[FoundAnswer]:
-    trace_ids = {one.trace_id for one in found}
+def _without_model_calls(agent: Agent, answers: Sequence[FoundAnswer]) -> list[FoundAnswer]:
+    trace_ids = {answer.trace_id for answer in answers}
     here = Trace.objects.filter(agent=agent, otel_trace_id__in=trace_ids, details__otel__kind="model").order_by()
     known = set(here.values_list("otel_trace_id", flat=True).distinct())
-    return [one for one in found if one.trace_id not in known]
+    return [answer for answer in answers if answer.trace_id not in known]
 
 
 # --- tool calls and evaluations ----------------------------------------------------------------------------------------
@@ -101,16 +100,16 @@ def _without_model_calls(agent: Agent, found: Sequence[FoundAnswer]) -> list[Fou
 def _settle(agent: Agent, trace_ids: set[str], arrived: Sequence[LooseSpan]) -> None:
     """Puts everything that is known of these OpenTelemetry traces where it belongs; the rest waits."""
     waiting = list(PendingSpan.objects.filter(agent=agent, otel_trace_id__in=trace_ids))
-    spans = {(one.otel_trace_id, one.span_id): _loose(agent, one) for one in waiting}
-    spans |= {(one.trace_id, one.span_id): one for one in arrived}
+    spans = {(span.otel_trace_id, span.span_id): _loose(agent, span) for span in waiting}
+    spans |= {(span.trace_id, span.span_id): span for span in arrived}
     answers = _answers(agent, trace_ids)
-    if not spans and not any(map(_dealt, answers)):
+    if not spans and not any(map(_dealt_calls, answers)):
         return
-    homeless = _deal_tool_calls(answers, spans.values()) | _say_evaluations(agent, answers, spans.values())
+    homeless = _deal_tool_calls(answers, spans.values()) | _store_evaluations(agent, answers, spans.values())
     PendingSpan.objects.filter(
-        pk__in=[one.pk for one in waiting if (one.otel_trace_id, one.span_id) not in homeless]
+        pk__in=[span.pk for span in waiting if (span.otel_trace_id, span.span_id) not in homeless]
     ).delete()
-    here = {(one.otel_trace_id, one.span_id) for one in waiting}
+    here = {(span.otel_trace_id, span.span_id) for span in waiting}
     new = [_pending(agent, spans[key]) for key in homeless if key not in here]
     PendingSpan.objects.bulk_create(new, ignore_conflicts=True)
 
@@ -125,8 +124,8 @@ def _answers(agent: Agent, trace_ids: set[str]) -> list[Trace]:
 
 def _deal_tool_calls(answers: Sequence[Trace], spans: Iterable[LooseSpan]) -> set[tuple[str, str]]:
     """Trace and span ids of the calls that nobody asked for."""
-    calls = {(trace.otel_trace_id or "", item["span_id"]): item for trace in answers for item in _dealt(trace)}
-    calls |= {(one.trace_id, one.span_id): one.tool_call for one in spans if one.tool_call}
+    calls = {(trace.otel_trace_id or "", item["span_id"]): item for trace in answers for item in _dealt_calls(trace)}
+    calls |= {(span.trace_id, span.span_id): span.tool_call for span in spans if span.tool_call}
     askers = _askers(answers)
     dealt: defaultdict[Any, list[Item]] = defaultdict(list)
     homeless = set()
@@ -150,27 +149,27 @@ def _write_tool_calls(answers: Sequence[Trace], dealt: dict[Any, list[Item]]) ->
     Trace.objects.bulk_update(changed, ["tool_calls", "reward_pending"], batch_size=100)
 
 
-def _say_evaluations(agent: Agent, answers: Sequence[Trace], spans: Iterable[LooseSpan]) -> set[tuple[str, str]]:
+def _store_evaluations(agent: Agent, answers: Sequence[Trace], spans: Iterable[LooseSpan]) -> set[tuple[str, str]]:
     """Trace and span ids of the spans with evaluations of answers that are not here."""
     askers, traces = _askers(answers), {trace.pk: trace for trace in answers}
     homeless: set[tuple[str, str]] = set()
-    said: list[Feedback] = []
-    for one in spans:
-        for evaluation in one.evaluations:
-            judged = judged_by(one.judges, one.of_agent, askers[one.trace_id])
+    evaluation_events: list[Feedback] = []
+    for span in spans:
+        for evaluation in span.evaluations:
+            judged = judged_by(span.judges, span.of_agent, askers[span.trace_id])
             trace = traces[judged.key] if judged else _by_response(agent, evaluation["response_id"])
             if trace is None:
-                homeless.add((one.trace_id, one.span_id))
+                homeless.add((span.trace_id, span.span_id))
             else:
-                said.append(_event(trace, evaluation))
-    feedback.record(agreeing_with_last([event for event in said if event.kind == Feedback.Kind.RATING]))
-    feedback.append([event for event in said if event.kind == Feedback.Kind.OUTCOME])
+                evaluation_events.append(_event(trace, evaluation))
+    write.record(agreeing_with_last([event for event in evaluation_events if event.kind == Feedback.Kind.RATING]))
+    write.append([event for event in evaluation_events if event.kind == Feedback.Kind.OUTCOME])
     return homeless
 
 
 def _by_response(agent: Agent, response_id: str) -> Trace | None:
     key = (agent.pk, response_id)
-    return stored([key]).get(key) if response_id else None
+    return find_traces([key]).get(key) if response_id else None
 
 
 def _event(trace: Trace, evaluation: Item) -> Feedback:
@@ -187,21 +186,21 @@ def _event(trace: Trace, evaluation: Item) -> Feedback:
 
 def _askers(answers: Iterable[Trace]) -> defaultdict[str, list[Asker[Any]]]:
     """By OpenTelemetry trace."""
-    found: defaultdict[str, list[Asker[Any]]] = defaultdict(list)
+    askers: defaultdict[str, list[Asker[Any]]] = defaultdict(list)
     for trace in answers:
-        about = trace.details.get("otel")
-        about = about if isinstance(about, dict) else {}
-        requested = tuple(one for one in about.get("requested", ()) if isinstance(one, dict))
-        asker = Asker(trace.pk, str(about.get("span_id", "")), trace.occurred_at, requested)
-        found[trace.otel_trace_id or ""].append(asker)
-    return found
+        otel = trace.details.get("otel")
+        otel = otel if isinstance(otel, dict) else {}
+        requested = tuple(call for call in otel.get("requested", ()) if isinstance(call, dict))
+        asker = Asker(trace.pk, str(otel.get("span_id", "")), trace.occurred_at, requested)
+        askers[trace.otel_trace_id or ""].append(asker)
+    return askers
 
 
 def _items(trace: Trace) -> list[Item]:
     return [item for item in trace.tool_calls if isinstance(item, dict)]
 
 
-def _dealt(trace: Trace) -> list[Item]:
+def _dealt_calls(trace: Trace) -> list[Item]:
     """The tool calls that came as spans; others were stored with the answer."""
     return [item for item in _items(trace) if "span_id" in item]
 

@@ -53,16 +53,21 @@ class TraceStore:
         return [trace for at in range(0, len(records), CHUNK) for trace in self._chunk(records[at : at + CHUNK])]
 
     def _chunk(self, records: Sequence[Record]) -> list[Trace | None]:
-        taken = self._rehearse(records) if self._dry_run else self._take(records)
-        return [one.trace if one else None for one in taken]
+        outcomes = self._rehearse(records) if self._dry_run else self._take(records)
+        return [outcome.trace if outcome else None for outcome in outcomes]
 
     def _take(self, records: Sequence[Record]) -> list[Taken | JudgedAnswer | None]:
-        written = iter(self._written([one for one in records if isinstance(one, ImportedTrace) and not problem(one)]))
+        answers = [record for record in records if isinstance(record, ImportedTrace) and not problem(record)]
+        written = iter(self._write_with_retries(answers))
         remarks = iter(match_remarks(records, self._agent))
-        taken = [self._next_outcome(one, written, remarks) for one in records]
-        said = [one if isinstance(one, JudgedAnswer) else JudgedAnswer(one.record, one.trace) for one in taken if one]
-        store_feedback(said, self._source, self.report.feedback, self._ratings)
-        return taken
+        outcomes = [self._next_outcome(record, written, remarks) for record in records]
+        judged = [
+            outcome if isinstance(outcome, JudgedAnswer) else JudgedAnswer(outcome.record, outcome.trace)
+            for outcome in outcomes
+            if outcome
+        ]
+        store_feedback(judged, self._source, self.report.feedback, self._ratings)
+        return outcomes
 
     @cached_property
     def _ratings(self) -> RatingMemory:
@@ -74,9 +79,9 @@ class TraceStore:
         if isinstance(record, ImportedRemark):
             return next(remarks)
         reason = record.reason if isinstance(record, Rejected) else problem(record)
-        taken = None if reason else next(written)
-        self._count(record.where, taken.how if taken else reason)
-        return taken
+        outcome = None if reason else next(written)
+        self._count(record.where, outcome.how if outcome else reason)
+        return outcome
 
     def _count(self, where: str, how: str) -> None:
         count = self.report.traces
@@ -90,15 +95,17 @@ class TraceStore:
 
     def _rehearse(self, records: Sequence[Record]) -> list[Taken | JudgedAnswer | None]:
         with transaction.atomic():
-            fresh = [one for one in records if not (isinstance(one, ImportedTrace) and self._seen_before(one))]
-            self._stand_ins([one for one in fresh if not isinstance(one, Rejected)])
-            taken = self._take(fresh)
+            fresh = [
+                record for record in records if not (isinstance(record, ImportedTrace) and self._seen_before(record))
+            ]
+            self._stand_ins([record for record in fresh if not isinstance(record, Rejected)])
+            outcomes = self._take(fresh)
             transaction.set_rollback(True)
-        for one in taken:
-            if isinstance(one, Taken) and one.how in ("imported", "updated"):
-                self._rehearsal.remember(self._owner(one.record), one.record)
-        found = {id(one.record): one for one in taken if one}
-        return [found.get(id(record)) for record in records]
+        for outcome in outcomes:
+            if isinstance(outcome, Taken) and outcome.how in ("imported", "updated"):
+                self._rehearsal.remember(self._owner(outcome.record), outcome.record)
+        by_record = {id(outcome.record): outcome for outcome in outcomes if outcome}
+        return [by_record.get(id(record)) for record in records]
 
     def _seen_before(self, record: ImportedTrace) -> bool:
         """Counts a record whose answer an earlier chunk would have stored."""
@@ -113,7 +120,7 @@ class TraceStore:
         seen = {
             (record.agent, external_id): key
             for record in records
-            for external_id, key in _mentioned(record)
+            for external_id, key in _mentioned_answers(record)
             if self._rehearsal.knows(self._owner(record), external_id)
         }
         agents = self._agents({name for name, _ in seen})
@@ -136,9 +143,9 @@ class TraceStore:
     def _agents(self, names: Collection[str]) -> dict[str, Agent | str]:
         """By the name in the records: the agent, or the reason why there is none."""
         here = agents_named(names)
-        return {name: here.get(name.lower()) or self._made(name) for name in sorted(names)}
+        return {name: here.get(name.lower()) or self._make_agent(name) for name in sorted(names)}
 
-    def _made(self, name: str) -> Agent | str:
+    def _make_agent(self, name: str) -> Agent | str:
         if not name or (self._agent and self._agent.name.lower() == name.lower()):
             return self._own() or NO_AGENT
         try:
@@ -148,27 +155,27 @@ class TraceStore:
         if name.lower() not in self._made_names and len(self._made_names) >= MOST_NEW_AGENTS:
             return TOO_MANY_AGENTS
         self._made_names.add(name.lower())
-        return _saved(Agent(name=name))
+        return _save_agent(Agent(name=name))
 
     def _own(self) -> Agent | None:
         if self._agent is None or self._agent.pk is not None:
             return self._agent
-        saved = _saved(copy(self._agent))
+        saved = _save_agent(copy(self._agent))
         if not self._dry_run:  # else its row is about to be taken back
             self._agent = saved
         return saved
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
-    def _written(self, records: Sequence[ImportedTrace]) -> list[Taken]:
+    def _write_with_retries(self, records: Sequence[ImportedTrace]) -> list[Taken]:
         return look_again(partial(self._write, records), STORED_BY_OTHERS)
 
     def _write(self, records: Sequence[ImportedTrace]) -> list[Taken]:
         agents = self._agents({record.agent for record in records})
         with transaction.atomic():
-            return self._decided(records, agents)
+            return self._decide_all(records, agents)
 
-    def _decided(self, records: Sequence[ImportedTrace], agents: dict[str, Agent | str]) -> list[Taken]:
+    def _decide_all(self, records: Sequence[ImportedTrace], agents: dict[str, Agent | str]) -> list[Taken]:
         owned = [(record, agent) for record in records if isinstance(agent := agents[record.agent], Agent)]
         take_turns({agent.pk for _, agent in owned})
         batch = Batch(owned, self._source)
@@ -180,16 +187,16 @@ class TraceStore:
         return taken
 
 
-def _mentioned(record: ImportedTrace | ImportedRemark) -> Iterator[tuple[str, str]]:
+def _mentioned_answers(record: ImportedTrace | ImportedRemark) -> Iterator[tuple[str, str]]:
     """Other answers, and the key of their prompt as far as it matters."""
     if isinstance(record, ImportedRemark):
         yield from ((external_id, "") for external_id in record.external_ids)
         return
     key = record.prompt_key or prompt_key(record.prompt)
-    yield from ((said.other_external_id, key) for said in record.feedback if said.other_external_id)
+    yield from ((feedback.other_external_id, key) for feedback in record.feedback if feedback.other_external_id)
 
 
-def _saved(agent: Agent) -> Agent:
+def _save_agent(agent: Agent) -> Agent:
     """The agent of this name, which somebody else may have made at this moment."""
     agent.full_clean(validate_unique=False, validate_constraints=False)
     try:

@@ -13,7 +13,7 @@ from rl.base.records import Message
 from rl.collect.limits import MAX_ID_LENGTH
 from rl.collect.otlp.messages import as_value, message
 from rl.collect.otlp.spans import Requested
-from rl.collect.storable import place_of_unstorable, unstorable
+from rl.collect.storable import pointer_to_unstorable, unstorable
 from rl.serving.gateway.refusals import Refusal
 from rl.serving.gateway.routing import KnownKey, Route
 
@@ -77,7 +77,7 @@ def _parse_json(body: bytes) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise Refusal(400, "the body must be a JSON object", code="invalid_json")
     if problem := unstorable(document):
-        field = place_of_unstorable(document)
+        field = pointer_to_unstorable(document)
         raise Refusal(400, f"{field or 'the body'} {problem}", code="invalid_json")
     return document
 

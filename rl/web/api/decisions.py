@@ -152,7 +152,7 @@ class DecisionOutcomes(_FollowUp):
     )
     def post(self, request: Request, pk: str) -> Response:
         data = _as_sent(self.check_body(DecisionOutcomesIn))
-        ignored = [f"{name}: neither a number nor true or false" for name in decisions.unmeasured(data)]
+        ignored = [f"{name}: neither a number nor true or false" for name in decisions.other_metrics(data)]
         return self.record(self.find(pk, data.get("agentType")), decisions.outcomes(data), ignored)
 
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from rest_framework.exceptions import ParseError
 from rest_framework.parsers import JSONParser
 
-from rl.collect.storable import DEEPEST, place_of_unstorable, unstorable
+from rl.collect.storable import DEEPEST, pointer_to_unstorable, unstorable
 
 
 class StrictJSONParser(JSONParser):
@@ -23,7 +23,7 @@ def parse_json(body: bytes) -> Any:
     """Raises ParseError with the position."""
     document = _decode(body)
     if problem := unstorable(document):
-        raise ParseError(f"{place_of_unstorable(document) or 'the document'} {problem}")
+        raise ParseError(f"{pointer_to_unstorable(document) or 'the document'} {problem}")
     return document
 
 

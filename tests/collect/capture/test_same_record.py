@@ -14,7 +14,7 @@ from rl.collect.capture.payload import body, payload
 from rl.collect.capture.trace_files import document
 from rl.collect.importers.toolbox_trace import trace
 from rl.collect.ingest.importing import import_files
-from rl.collect.traces.records import stored
+from rl.collect.traces.records import as_json_items
 from rl.models import Agent, Trace
 from tests.collect.capture.conftest import only
 from tests.collect.importers.test_any_record import anything, texts
@@ -69,7 +69,7 @@ def test_a_trace_file_says_what_the_api_is_sent(collector: TraceCollector, query
     sent = json.loads(body(found, "support-chat"))
     read = trace(json.loads(document(found.to_dict())), "")
     for name in ("tool_calls", "reasoning_steps", "tasks"):
-        assert json.loads(json.dumps(stored(getattr(read, name)))) == sent[name]
+        assert json.loads(json.dumps(as_json_items(getattr(read, name)))) == sent[name]
     for name in ("external_id", "session_id", "response", "tokens_in", "tokens_out", "llm_calls", "cost"):
         assert getattr(read, name) == sent[name]
     assert list(read.prompt) == sent["prompt"]

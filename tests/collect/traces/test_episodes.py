@@ -11,7 +11,7 @@ from rl.collect.feedback import write as feedback
 from rl.collect.traces.episodes import CHUNK, store_episodes
 from rl.demo.agent_tasks import CODE_TASKS
 from rl.environments.code_exec import CodeExecEnv
-from rl.environments.episode import Episode as Record
+from rl.environments.episode import Episode as PlayedEpisode
 from rl.environments.episode import Turn
 from rl.environments.rollout import run_episodes
 from rl.environments.tasks import CodeTaskDataset
@@ -80,7 +80,7 @@ def test_an_agent_that_says_nothing_has_an_episode_too(agent, run):
 def test_what_the_environments_make_can_be_stored(agent, run, split):
     tasks = CodeTaskDataset.from_directory(CODE_TASKS, split)
     [made] = run_episodes(CodeExecEnv(), [tasks[0].as_mapping()], lambda chat, tools: "```python\nprint(1)\n```")
-    store_episodes(agent, [Record.of_document(replace(made, split=split).as_document())], run)
+    store_episodes(agent, [PlayedEpisode.of_document(replace(made, split=split).as_document())], run)
     assert Trace.objects.get().details["episode"]["reason"] == made.reason
 
 

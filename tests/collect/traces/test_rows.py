@@ -7,7 +7,7 @@ from django.db import IntegrityError, transaction
 
 from rl.base.errors import RunConflict
 from rl.base.records import Message
-from rl.collect.traces.rows import ATTEMPTS, TraceRows, look_again, same_words, stored
+from rl.collect.traces.rows import ATTEMPTS, TraceRows, find_traces, look_again, same_words
 from rl.models import Agent, Trace, prompt_key
 from tests.conftest import make_trace
 
@@ -24,9 +24,9 @@ def test_answers_are_found_by_agent_and_external_id_in_one_query(agent, django_a
     here = [make_trace(owner, external_id=name) for owner, name in ((agent, "a1"), (agent, "a2"), (other, "a1"))]
     keys = [(trace.agent_id, trace.external_id or "") for trace in here]
     with django_assert_num_queries(1):
-        assert stored([*keys, (other.pk, "a2")]) == dict(zip(keys, here, strict=True))
+        assert find_traces([*keys, (other.pk, "a2")]) == dict(zip(keys, here, strict=True))
     with django_assert_num_queries(0):
-        assert stored([]) == {}
+        assert find_traces([]) == {}
 
 
 @pytest.mark.parametrize(
