@@ -1,6 +1,6 @@
 """Labels that a small model proposes, after it has learned from people's.
 
-A proposal is no feedback. It is stored apart, marked wherever it is shown, gives way to every person's label, and is
+A proposal is not feedback. It is stored apart, marked wherever it is shown, gives way to every person's label, and is
 trained on only from the confidence on that a person chose for the agent.
 
 - ``learn``: a LabelModel from people's labels, measured on held-out prompts

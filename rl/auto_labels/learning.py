@@ -42,9 +42,10 @@ def learn(agent: Agent, *, dry_run: bool = False, report: Report = silent) -> Le
     labels = _labels(agent)
     _check_variety(labels)
     report("stage", {"name": f"learning from {len(labels):,} labels"})
-    weights = classifier.fit(one for one in _examples(agent, labels) if not _held_out(agent, one[0]))
+    weights = classifier.fit(example for example in _examples(agent, labels) if not _held_out(agent, example[0]))
     report("stage", {"name": "measuring on held-out prompts"})
-    measured = list(classifier.measure(weights, (one for one in _examples(agent, labels) if _held_out(agent, one[0]))))
+    held_out = (example for example in _examples(agent, labels) if _held_out(agent, example[0]))
+    measured = list(classifier.measure(weights, held_out))
     if len(measured) < FEWEST_HELD_OUT:
         raise NotEnoughData(
             f"only {len(measured)} labelled answers of {agent} belong to held-out prompts, and {FEWEST_HELD_OUT} are "

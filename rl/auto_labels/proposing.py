@@ -40,7 +40,7 @@ class Proposed:
 def propose(learned: Learned, *, limit: int | None = None, dry_run: bool = False, report: Report = silent) -> Proposed:
     """For the traces that nobody has labelled and this model has not judged yet, the newest first; a later call goes on.
 
-    Raises NotEnoughData for a model that is no better than always saying the commoner label.
+    Raises NotEnoughData for a model that is not better than always saying the commoner label.
     """
     model, weights = learned.model, learned.weights
     if not model.is_informative:
@@ -52,10 +52,10 @@ def propose(learned: Learned, *, limit: int | None = None, dry_run: bool = False
     proposed = Proposed()
     done = 0
     for traces in _chunks(_waiting(model), limit):
-        found = classifier.probabilities(weights, [trace_record(trace) for trace in traces])
-        proposals = [_proposal(model, trace, float(p)) for trace, p in zip(traces, found, strict=True)]
-        for one in proposals:
-            proposed.count(one.good, one.confidence)
+        probabilities = classifier.probabilities(weights, [trace_record(trace) for trace in traces])
+        proposals = [_proposal(model, trace, float(p)) for trace, p in zip(traces, probabilities, strict=True)]
+        for proposal in proposals:
+            proposed.count(proposal.good, proposal.confidence)
         if not dry_run:
             _store(proposals)
         done += len(traces)

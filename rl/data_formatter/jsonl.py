@@ -15,7 +15,7 @@ from rl.base.names import unknown_name
 from rl.base.records import Message, PreferencePair
 
 LONGEST_LINE = 16 * 2**20
-"""Bytes; a longer line is no pair, and reading on would only fill the memory."""
+"""Bytes; a longer line is not a pair, and reading on would only fill the memory."""
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _TEXTS = ("chosen", "rejected", "question_id")
 _OPTIONAL = ("scenario", "metadata")
@@ -41,7 +41,7 @@ def pairs_to_jsonl(pairs: Iterable[PreferencePair], path: Path | str) -> int:
     try:
         with replacing(target, "wb") as file:
             for count, pair in enumerate(pairs, 1):
-                file.write(_encoded(pair, count))
+                file.write(_encode(pair, count))
     except OSError as error:
         raise UsageError(f"{target} cannot be written: {error.strerror or error}") from error
     return count
@@ -50,10 +50,10 @@ def pairs_to_jsonl(pairs: Iterable[PreferencePair], path: Path | str) -> int:
 def load_pairs_from_jsonl(path: Path | str) -> list[PreferencePair]:
     """Blank lines are skipped. Raises BadFile with the line number and the field that is wrong."""
     source = Path(path)
-    return [_decoded(source, number, value) for number, value in json_lines(source)]
+    return [_decode(source, number, value) for number, value in json_lines(source)]
 
 
-def _encoded(pair: PreferencePair, number: int) -> bytes:
+def _encode(pair: PreferencePair, number: int) -> bytes:
     row = {name: getattr(pair, name) for name in _NAMES if name not in _OPTIONAL or getattr(pair, name) is not None}
     try:
         return json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n"
@@ -98,7 +98,7 @@ def json_value(path: Path, number: int, line: bytes) -> Any:
     return value
 
 
-def _decoded(path: Path, number: int, row: Any) -> PreferencePair:
+def _decode(path: Path, number: int, row: Any) -> PreferencePair:
     if problem := _problem(row):
         raise BadFile(path, problem, f"line {number}")
     return PreferencePair(**row)

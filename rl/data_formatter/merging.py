@@ -41,28 +41,28 @@ class _Same:
             outcomes=tuple(self.outcomes),
             preferences=tuple(self.preferences),
             corrections=tuple(dict.fromkeys(self.corrections)),
-            proposed=max(self.proposed, key=lambda one: one[1], default=None),
+            proposed=max(self.proposed, key=lambda label: label[1], default=None),
             reward=round(fmean(self.rewards), DIGITS) if self.rewards else None,
         )
 
 
-def merged(answers: Iterable[JudgedAnswer], skipped: Counter[str]) -> Iterator[JudgedAnswer]:
+def merge_same_texts(answers: Iterable[JudgedAnswer], skipped: Counter[str]) -> Iterator[JudgedAnswer]:
     """``answers`` come with equal texts to one prompt key side by side. The reward is the mean, the proposed label the
     surest. Answers without text are not compared."""
-    for (_, text), near in groupby(answers, key=lambda answer: (answer.prompt_key, answer.response.strip())):
-        answers_left = iter(near)
+    for (_, text), group in groupby(answers, key=lambda answer: (answer.prompt_key, answer.response.strip())):
+        answers_left = iter(group)
         first, second = next(answers_left), next(answers_left, None)
         if second is None:  # nearly always
             yield first
         else:
-            found = chain((first, second), answers_left)
-            yield from _merged(found, skipped) if text else found
+            same_texts = chain((first, second), answers_left)
+            yield from _merge(same_texts, skipped) if text else same_texts
 
 
-def _merged(answers: Iterable[JudgedAnswer], skipped: Counter[str]) -> Iterator[JudgedAnswer]:
+def _merge(answers: Iterable[JudgedAnswer], skipped: Counter[str]) -> Iterator[JudgedAnswer]:
     same: dict[str, _Same] = {}  # an importer's own key may stand for prompts in other words
     for answer in answers:
         if answer.split_key in same:
             skipped[DUPLICATE] += 1
         same.setdefault(answer.split_key, _Same(answer)).add(answer)
-    yield from (one.answer() for one in same.values())
+    yield from (group.answer() for group in same.values())

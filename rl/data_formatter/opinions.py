@@ -88,7 +88,9 @@ class Opinion:
 AnOpinion = TypeVar("AnOpinion", bound=Opinion)
 
 
-def grouped(answers: Iterable[RatedAnswer], key: Callable[[RatedAnswer], Any]) -> list[tuple[Any, list[RatedAnswer]]]:
+def group_answers(
+    answers: Iterable[RatedAnswer], key: Callable[[RatedAnswer], Any]
+) -> list[tuple[Any, list[RatedAnswer]]]:
     """Groups in the order of their keys, answers in the order of their ids."""
     groups: defaultdict[Any, list[RatedAnswer]] = defaultdict(list)
     for answer in answers:
@@ -101,8 +103,8 @@ def grouped(answers: Iterable[RatedAnswer], key: Callable[[RatedAnswer], Any]) -
 def opinions(
     answers: Iterable[RatedAnswer], key: Callable[[RatedAnswer], str], options: Options, skipped: Counter[str]
 ) -> list[Opinion]:
-    """One for each key, all its raters' votes added up; what is no evidence either way is counted and left out."""
-    merged = (Opinion(name, tuple(group)) for name, group in grouped(answers, key))
+    """One for each key, all its raters' votes added up; what is not evidence either way is counted and left out."""
+    merged = (Opinion(name, tuple(group)) for name, group in group_answers(answers, key))
     return [opinion for opinion in merged if _is_evidence(opinion, options, skipped)]
 
 
@@ -118,9 +120,9 @@ def _is_evidence(opinion: Opinion, options: Options, skipped: Counter[str]) -> b
     return False
 
 
-def split(found: Iterable[AnOpinion]) -> tuple[list[AnOpinion], list[AnOpinion]]:
+def split(opinions: Iterable[AnOpinion]) -> tuple[list[AnOpinion], list[AnOpinion]]:
     """Liked and disliked, the surest first."""
-    ranked = sorted(found, key=lambda opinion: opinion.rank)
+    ranked = sorted(opinions, key=lambda opinion: opinion.rank)
     return [o for o in ranked if o.verdict == "up"], [o for o in ranked if o.verdict == "down"]
 
 
@@ -147,10 +149,10 @@ def best_pairs(liked: list[AnOpinion], disliked: list[AnOpinion], limit: int) ->
 
 
 def chosen_pairs(
-    found: Iterable[AnOpinion], options: Options, skipped: Counter[str]
+    opinions: Iterable[AnOpinion], options: Options, skipped: Counter[str]
 ) -> list[tuple[AnOpinion, AnOpinion]]:
     """Liked against disliked under the limit; counts the rest."""
-    liked, disliked = split(found)
+    liked, disliked = split(opinions)
     count_one_sided(liked, disliked, skipped)
     pairs = best_pairs(liked, disliked, options.max_pairs_per_question)
     if over := len(liked) * len(disliked) - len(pairs):

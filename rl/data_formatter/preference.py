@@ -24,7 +24,7 @@ from rl.data_formatter.opinions import (
     Options,
     best_pairs,
     count_one_sided,
-    grouped,
+    group_answers,
     metadata,
     opinions,
     split,
@@ -73,7 +73,7 @@ def build_preference_pairs(
     """Sorted by prompt key; the same pairs whatever the order in which answers and preferences come."""
     options = Options(max_pairs_per_question, min_confidence)
     skipped = Counter() if skipped is None else skipped
-    rated = dict(grouped(answers, lambda answer: answer.prompt_key))
+    rated = dict(group_answers(answers, lambda answer: answer.prompt_key))
     stated: defaultdict[str, list[DirectPreference]] = defaultdict(list)
     for preference in direct:
         stated[preference.prompt_key].append(preference)
@@ -97,11 +97,11 @@ def _pairs_of_prompt(
     agreed: list[_Agreed] = []
     rated, left_over = _rated_statements(liked, disliked, statements, options.max_pairs_per_question)
     for about_two_texts in _by_texts([*statements, *rated]):
-        agreed += _weighed(about_two_texts, options, skipped)
-    agreed.sort(key=lambda one: one.rank)
+        agreed += _weigh(about_two_texts, options, skipped)
+    agreed.sort(key=lambda statement: statement.rank)
     if over := left_over + max(0, len(agreed) - options.max_pairs_per_question):
         skipped[OVER_LIMIT] += over
-    return (_pair(key, one) for one in agreed[: options.max_pairs_per_question])
+    return (_pair(key, statement) for statement in agreed[: options.max_pairs_per_question])
 
 
 def _not_empty(answers: Iterable[RatedAnswer], skipped: Counter[str]) -> Iterator[RatedAnswer]:
@@ -121,14 +121,15 @@ def _text(answer: RatedAnswer) -> str:
 
 
 def _direct_statements(direct: Iterable[DirectPreference], skipped: Counter[str]) -> Iterator[_Statement]:
-    for one in direct:
-        chosen, rejected = one.chosen.strip(), one.rejected.strip()
+    for preference in direct:
+        chosen, rejected = preference.chosen.strip(), preference.rejected.strip()
         if not chosen or not rejected:
             skipped[EMPTY_ANSWER] += 1
         elif chosen == rejected:
             skipped[SAME_TEXT] += 1
         else:
-            yield _Statement(one.prompt, one.chosen, one.rejected, 1.0, frozenset((one.feedback_id,)))
+            feedback_ids = frozenset((preference.feedback_id,))
+            yield _Statement(preference.prompt, preference.chosen, preference.rejected, 1.0, feedback_ids)
 
 
 def _rated_statements(
@@ -136,11 +137,11 @@ def _rated_statements(
 ) -> tuple[list[_Statement], int]:
     """The surest of liked against disliked, and those that have a say about texts compared directly; how many are left."""
     up, down = ({opinion.key: opinion for opinion in side} for side in (liked, disliked))
-    pairs = {(one.key, other.key): (one, other) for one, other in best_pairs(liked, disliked, limit)}
+    pairs = {(first.key, second.key): (first, second) for first, second in best_pairs(liked, disliked, limit)}
     for statement in direct:
-        for one, other in (statement.order, statement.order[::-1]):
-            if one in up and other in down:
-                pairs[one, other] = (up[one], down[other])
+        for first, second in (statement.order, statement.order[::-1]):
+            if first in up and second in down:
+                pairs[first, second] = (up[first], down[second])
     return [_rated_statement(*pair) for pair in pairs.values()], len(liked) * len(disliked) - len(pairs)
 
 
@@ -158,7 +159,7 @@ def _by_texts(statements: Iterable[_Statement]) -> Iterable[list[_Statement]]:
     return groups.values()
 
 
-def _weighed(statements: list[_Statement], options: Options, skipped: Counter[str]) -> Iterator[_Agreed]:
+def _weigh(statements: list[_Statement], options: Options, skipped: Counter[str]) -> Iterator[_Agreed]:
     """At most one. Its confidence is the mean over all statements of what each says of the winner."""
     statements.sort(key=_canonical)
     one_way = [statement for statement in statements if statement.order == statements[0].order]
@@ -167,7 +168,7 @@ def _weighed(statements: list[_Statement], options: Options, skipped: Counter[st
         skipped[CONTRADICTION] += len(statements)
         return
     winners, losers = sorted((one_way, other_way), key=len, reverse=True)
-    support = sum(one.confidence for one in winners) + sum(1 - one.confidence for one in losers)
+    support = sum(statement.confidence for statement in winners) + sum(1 - statement.confidence for statement in losers)
     confidence = support / len(statements)
     if losers:
         skipped[OUTVOTED] += len(losers)
@@ -186,5 +187,5 @@ def _canonical(statement: _Statement) -> tuple[str, str, list[int]]:
 
 def _pair(key: str, agreed: _Agreed) -> PreferencePair:
     statement = agreed.statement
-    about = metadata("preference", agreed.confidence, agreed.feedback_ids, count=agreed.count)
-    return PreferencePair(list(statement.prompt), statement.chosen, statement.rejected, key, None, about)
+    details = metadata("preference", agreed.confidence, agreed.feedback_ids, count=agreed.count)
+    return PreferencePair(list(statement.prompt), statement.chosen, statement.rejected, key, None, details)

@@ -23,7 +23,7 @@ from rl.data_formatter.opinions import (
     Opinion,
     Options,
     chosen_pairs,
-    grouped,
+    group_answers,
     metadata,
     opinions,
 )
@@ -50,13 +50,13 @@ def build_widget_dpo_pairs(
     if not known:
         raise UsageError("no scenarios to choose from: all_scenarios must name what the model may select")
     pairs: list[PreferencePair] = []
-    for question_id, answers in grouped(_with_widget(entries, known, skipped), _question):
-        found = list(_scenario_opinions(answers, options, skipped))
-        chosen = chosen_pairs(found, options, skipped)
-        if chosen:
-            liked = sorted((o for o in found if o.verdict == "up"), key=_page_order)
+    for question_id, answers in group_answers(_with_widget(entries, known, skipped), _question):
+        scenarios = list(_scenario_opinions(answers, options, skipped))
+        best = chosen_pairs(scenarios, options, skipped)
+        if best:
+            liked = sorted((o for o in scenarios if o.verdict == "up"), key=_page_order)
             prompt = widget_prompt(all_scenarios, _widget(answers[0]), _data(answers))
-            pairs += (_selection_pair(question_id, prompt, liked, up, down) for up, down in chosen)
+            pairs += (_selection_pair(question_id, prompt, liked, up, down) for up, down in best)
     return pairs
 
 
@@ -75,12 +75,12 @@ def build_fixture_dpo_pairs(
     options = Options(max_pairs_per_question, min_confidence)
     skipped = Counter() if skipped is None else skipped
     pairs: list[PreferencePair] = []
-    for (question_id, scenario), answers in grouped(_with_widget(entries, None, skipped), _question_and_scenario):
-        chosen = chosen_pairs(opinions(answers, _fixture, options, skipped), options, skipped)
-        if chosen:
-            described = {fixture: fixture_descriptions.get(fixture, "") for fixture in map(_fixture, answers)}
-            prompt = fixture_prompt(described, _widget(answers[0]), _data(answers))
-            pairs += (_fixture_pair(question_id, scenario, prompt, up, down) for up, down in chosen)
+    for (question_id, scenario), answers in group_answers(_with_widget(entries, None, skipped), _question_and_scenario):
+        best = chosen_pairs(opinions(answers, _fixture, options, skipped), options, skipped)
+        if best:
+            descriptions = {fixture: fixture_descriptions.get(fixture, "") for fixture in map(_fixture, answers)}
+            prompt = fixture_prompt(descriptions, _widget(answers[0]), _data(answers))
+            pairs += (_fixture_pair(question_id, scenario, prompt, up, down) for up, down in best)
     return pairs
 
 
@@ -133,10 +133,10 @@ def _names(value: object) -> str:
 
 
 def _data_lines(data: Sequence[Mapping[str, Any]]) -> list[str]:
-    return sorted({_shortened(_described(one)) for one in data if one})[:DATA_LINES]
+    return sorted({_shorten(_describe(widget_data)) for widget_data in data if widget_data})[:DATA_LINES]
 
 
-def _described(data: Mapping[str, Any]) -> str:
+def _describe(data: Mapping[str, Any]) -> str:
     """Label, unit and the values' names where there is a label, else JSON. The values differ from widget to widget."""
     values = data.get("demoData", data)  # what Command Center's gallery shows is wrapped in "demoData"
     if not isinstance(values, Mapping) or not isinstance(values.get("label"), str):
@@ -145,7 +145,7 @@ def _described(data: Mapping[str, Any]) -> str:
     return ", ".join([values["label"] + unit, *sorted(values.keys() - {"label", "unit"})])
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= DATA_CHARACTERS else text[: DATA_CHARACTERS - 1] + "…"
 
 
@@ -164,8 +164,8 @@ class _Scenario(Opinion):
 
 
 def _scenario_opinions(answers: Sequence[RatedAnswer], options: Options, skipped: Counter[str]) -> Iterator[_Scenario]:
-    for scenario, of_one in grouped(answers, _scenario_name):
-        fixtures = opinions(of_one, _fixture, options, skipped)
+    for scenario, scenario_answers in group_answers(answers, _scenario_name):
+        fixtures = opinions(scenario_answers, _fixture, options, skipped)
         if len({fixture.verdict for fixture in fixtures}) > 1:
             skipped[MIXED_SCENARIO] += 1  # raters judged how it was drawn, not whether it suits the question
         elif fixtures:

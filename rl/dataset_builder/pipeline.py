@@ -22,23 +22,23 @@ class DatasetPipeline:
 
     def build_dpo_dataset(self, **options: Any) -> TrainingSet:
         """Rows ``{prompt, chosen, rejected}``."""
-        return self._frozen("dpo", options)
+        return self._freeze("dpo", options)
 
     def build_kto_dataset(self, **options: Any) -> TrainingSet:
         """Rows ``{prompt, completion, label}``."""
-        return self._frozen("kto", options)
+        return self._freeze("kto", options)
 
     def build_grpo_dataset(self, **options: Any) -> TrainingSet:
         """Rows ``{prompt, completions, rewards}``."""
-        return self._frozen("grpo", options)
+        return self._freeze("grpo", options)
 
     def build_reward_dataset(self, **options: Any) -> TrainingSet:
         """Rows ``{prompt, completion, reward}``."""
-        return self._frozen("reward", options)
+        return self._freeze("reward", options)
 
     def plan(self) -> TrainingPlan:
         """How many rows each method could use now."""
         return training_plan(self.agent)
 
-    def _frozen(self, method: str, options: dict[str, Any]) -> TrainingSet:
+    def _freeze(self, method: str, options: dict[str, Any]) -> TrainingSet:
         return freeze(self.agent, DataOptions(**{"pair_type": self.agent.pair_type, **options}), method=method)

@@ -33,14 +33,12 @@ def prepare_training_dataset(
     options = DataOptions(pair_type=pair_type, min_samples=min_samples, val_split=val_split)
     if source not in SOURCES:
         raise UsageError(f"source must be one of {', '.join(SOURCES)}, not {source!r}")
-    found = Agent.objects.filter(name__iexact=agent).first()
     if source == "db":
-        if found is None:
-            raise UsageError(f"no agent is named {agent!r}")
-        return freeze(found, options)
+        return freeze(Agent.named(agent), options)
     if data_path is None:
         raise UsageError("source 'file' needs data_path, the exhaustive_data.json of Command Center")
-    return freeze_files(found or _new_agent(agent), data_path, ratings_path, options)
+    known_agent = Agent.objects.filter(name__iexact=agent).first()
+    return freeze_files(known_agent or _new_agent(agent), data_path, ratings_path, options)
 
 
 def _new_agent(name: str) -> Agent:

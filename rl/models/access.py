@@ -23,7 +23,7 @@ def validate_origins(value: object) -> None:
     for origin in value:
         parts = urlsplit(origin)
         if parts.scheme not in ("http", "https") or not parts.netloc or origin != f"{parts.scheme}://{parts.netloc}":
-            raise ValidationError(f"{origin!r} is no origin; write it like https://app.example.com, without a path")
+            raise ValidationError(f"{origin!r} is not an origin; write it like https://app.example.com, without a path")
 
 
 def validate_scopes(value: object) -> None:

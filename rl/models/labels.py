@@ -43,7 +43,7 @@ class LabelModel(models.Model):
 
 
 class LabelProposal(models.Model):
-    """A label that a model proposes for a trace. It is no feedback: a person's label always goes before it."""
+    """A label that a model proposes for a trace. It is not feedback: a person's label always goes before it."""
 
     trace = models.OneToOneField(Trace, on_delete=models.CASCADE, related_name="label_proposal")
     label_model = models.ForeignKey(LabelModel, on_delete=models.CASCADE, related_name="proposals")

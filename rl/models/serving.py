@@ -14,7 +14,7 @@ class Deployment(models.Model):
     """A version, or an agent's base model, under a name on a target.
 
     The alias ``champion`` marks the version in use of an agent, ``previous`` the one before it, for one-step rollback. An
-    agent whose champion is no row uses its base model.
+    agent whose champion is not a row uses its base model.
     """
 
     class Target(models.TextChoices):

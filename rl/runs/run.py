@@ -180,7 +180,7 @@ def _frozen(run: TrainingRun, options: RunOptions, report: Report) -> TrainingSe
     kind = rollouts.row_kind(run.method, config)
     if find_rows(kind).of_tasks:
         source = tasks_of(agent, config, options)
-        for text in source.told:
+        for text in source.remarks:
             report("log", {"text": text})
         return dataset_builder.freeze_tasks(agent, source, options.data, method=kind)
     if options.source == "file":

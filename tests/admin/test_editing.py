@@ -119,7 +119,7 @@ def test_a_new_key_is_shown_once(staff: Client) -> None:
 
 @pytest.mark.parametrize(
     ("origins", "problem"),
-    [("", "at least one origin"), ("shop.example", "is no origin"), ("https://a.example/x", "path")],
+    [("", "at least one origin"), ("shop.example", "is not an origin"), ("https://a.example/x", "path")],
 )
 def test_origins_are_checked(staff: Client, origins: str, problem: str) -> None:
     fields = {"name": "shop", "kind": "publishable", "agent": "", "allowed_origins": origins}

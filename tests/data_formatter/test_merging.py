@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from rl.data_formatter.merging import merged
+from rl.data_formatter.merging import merge_same_texts
 from rl.data_formatter.opinions import DUPLICATE
 from tests.data_formatter.judged import judged
 
@@ -15,7 +15,7 @@ def test_equal_texts_to_one_prompt_are_one_answer_and_all_votes_count():
         judged(3, "Yes.", corrections=("Yes, today.",), preferences=(6,)),
         judged(4, "Yes.", corrections=("Yes, today.",)),
     ]
-    [answer] = merged(answers, skipped)
+    [answer] = merge_same_texts(answers, skipped)
     assert answer.trace_ids == ("t1", "t2", "t3", "t4")
     assert [value for _, value in answer.ratings] == [1.0, 0.0, 0.0]
     assert (answer.reward, answer.proposed, answer.outcomes) == (0.75, (False, 0.8), (5,))
@@ -32,5 +32,5 @@ def test_other_texts_other_prompts_and_empty_answers_stay_apart():
         judged(4, "", key="q"),
         judged(5, "", key="q"),
     ]
-    assert len(list(merged(answers, skipped))) == 5
+    assert len(list(merge_same_texts(answers, skipped))) == 5
     assert not skipped

@@ -24,5 +24,5 @@ FORMATS: dict[str, str] = {
 def row_format(name: str) -> type[RowFormat]:
     """Raises UsageError that lists the known formats."""
     require_known("format", name, FORMATS)
-    found: type[RowFormat] = imported(FORMATS[name])
-    return found
+    format_class: type[RowFormat] = imported(FORMATS[name])
+    return format_class

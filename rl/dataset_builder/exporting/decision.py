@@ -17,11 +17,11 @@ from rl.models import Trace, prompt_key
 from rl.rewards.decision import feedback_word
 
 CHUNK = 500
-_SAID = ("rating", "comparison", "correction")
+_OPINIONS = ("rating", "comparison", "correction")
 
 
 class Decision(RowFormat):
-    """Only answers with an action; others are no decisions and are not read."""
+    """Only answers with an action; others are not decisions and are not read."""
 
     columns: ClassVar[dict[str, Column]] = {
         "prompt": "text",
@@ -43,9 +43,9 @@ class Decision(RowFormat):
                 yield self._row(prompt_key(record.prompt), _values(trace, record, reward))
 
     def _wants(self, trace: Trace, record: TraceRecord) -> bool:
-        said = any(event.kind in _SAID for event in record.feedback)
+        has_opinion = any(event.kind in _OPINIONS for event in record.feedback)
         least = self._filters.min_reward
-        if self._filters.require_feedback and not said:
+        if self._filters.require_feedback and not has_opinion:
             self._tally.skipped[SILENT] += 1
         elif least is not None and (trace.reward is None or trace.reward < least):
             self._tally.skipped[BELOW] += 1

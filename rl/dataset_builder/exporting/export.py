@@ -15,7 +15,7 @@ from rl.base.records import Report
 from rl.dataset_builder.exporting import row_format
 from rl.dataset_builder.exporting.base import Filters, RowFormat
 from rl.dataset_builder.exporting.writers import write
-from rl.dataset_builder.plan.shortage import counted, listed
+from rl.dataset_builder.plan.shortage import format_reasons, plural
 from rl.dataset_builder.read.groups import Tally
 from rl.models import Agent
 
@@ -61,27 +61,28 @@ def export(agent: Agent, request: ExportRequest, path: Path | None, file_format:
     The file appears whole or not at all. Raises NotEnoughData when there is no row, and UsageError.
     """
     tally, done = Tally(), ExportReport()
-    chosen = row_format(request.format)(agent, request.filters, tally)
+    source = row_format(request.format)(agent, request.filters, tally)
     report("stage", {"name": f"reading what {agent.name} answered"})
-    told = _told(_chosen(chosen, request, done), done, request.limit, report)
-    with closing(_not_empty(told, agent, request, done, tally)) as rows:  # an interruption closes the cursor at once
+    counted_rows = _count_rows(_rows_of_split(source, request, done), done, request.limit, report)
+    # An interruption closes the cursor at once.
+    with closing(_not_empty(counted_rows, agent, request, done, tally)) as rows:
         if path is None:
             deque(rows, maxlen=0)
         else:
-            write(path, file_format, chosen.columns, rows)
+            write(path, file_format, source.columns, rows)
     done.skipped = tally.skipped
     return done
 
 
-def _chosen(chosen: RowFormat, request: ExportRequest, done: ExportReport) -> Iterator[dict[str, Any]]:
-    for row in chosen.rows():
+def _rows_of_split(source: RowFormat, request: ExportRequest, done: ExportReport) -> Iterator[dict[str, Any]]:
+    for row in source.rows():
         if request.split == "all" or row.held_out == (request.split == "heldout"):
             yield row.values
         else:
             done.other_side += 1
 
 
-def _told(
+def _count_rows(
     rows: Iterator[dict[str, Any]], done: ExportReport, limit: int | None, report: Report
 ) -> Iterator[dict[str, Any]]:
     for row in islice(rows, limit):
@@ -101,7 +102,7 @@ def _not_empty(
         return
     sentences = [f"no answer of {agent.name} gives a row of format {request.format}"]
     if done.other_side:
-        sentences[0] += f" for --split {request.split}, {counted(done.other_side, 'row')} for the other side"
+        sentences[0] += f" for --split {request.split}, {plural(done.other_side, 'row')} for the other side"
     if tally.skipped:
-        sentences.append(f"left out: {listed(tally.skipped.most_common(5))}")
+        sentences.append(f"left out: {format_reasons(tally.skipped.most_common(5))}")
     raise NotEnoughData(". ".join(sentences))

@@ -11,7 +11,7 @@ from typing import Any
 
 from rl.base.records import JudgedAnswer
 from rl.data_formatter.labelled import LabelRule, label_of
-from rl.data_formatter.merging import merged
+from rl.data_formatter.merging import merge_same_texts
 from rl.data_formatter.opinions import EMPTY_ANSWER
 from rl.dataset_builder.exporting.base import ExportedRow, RowFormat
 from rl.dataset_builder.read.judged import Wanted, judged_answers
@@ -26,7 +26,7 @@ class ImitatedRows(RowFormat):
         wanted = Wanted(everything=True, proposals=proposals, tool_calls=True)
         rule = label_rule(self._agent)
         stored = judged_answers(self._agent, self._tally, wanted)
-        for answer in filter(self._keeps, merged(stored, self._tally.skipped)):
+        for answer in filter(self._keeps, merge_same_texts(stored, self._tally.skipped)):
             for text in answer.corrections or self._own_text(answer, rule):
                 yield self._row(answer.split_key, self._values(answer, text))
 

@@ -15,9 +15,9 @@ from rl.dataset_builder.rows.pairs import PairRows
 
 class _MethodRows(RowFormat):
     def rows(self) -> Iterator[ExportedRow]:
-        for found in self._prompts():
-            for row in found.rows:
-                yield ExportedRow(found.held_out, {name: row[name] for name in self.columns})
+        for prompt_rows in self._prompts():
+            for row in prompt_rows.rows:
+                yield ExportedRow(prompt_rows.held_out, {name: row[name] for name in self.columns})
 
     def _prompts(self) -> Iterator[PromptRows]:
         raise NotImplementedError

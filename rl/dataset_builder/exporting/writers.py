@@ -33,7 +33,7 @@ def write(path: Path, format_name: str, columns: Mapping[str, Column], rows: Ite
         raise UsageError(f"{path} is a folder; name a file in it")
     if path.exists() and not path.is_file():
         raise UsageError(
-            f"{path} is no file: rows are written to a file of their own, which is then moved to its place"
+            f"{path} is not a file: rows are written to a file of their own, which is then moved to its place"
         )
     rows = chain((next(rows),), rows)  # the source refuses to be empty, before a folder is made
     writer: Writer = write_parquet if format_name == "parquet" else write_lines

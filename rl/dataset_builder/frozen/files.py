@@ -35,7 +35,7 @@ class RowWriter:
 
 
 @contextmanager
-def staged(final: Path) -> Iterator[Path]:
+def staging_folder(final: Path) -> Iterator[Path]:
     """Yields an empty folder; whoever wants to keep it publishes it. Otherwise nothing of it is left.
 
     Raises TrainingFailed when the disk refuses.

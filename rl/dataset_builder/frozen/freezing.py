@@ -15,7 +15,14 @@ from django.db import IntegrityError, transaction
 from rl.base.errors import NotEnoughData
 from rl.base.files import publish_directory, remove
 from rl.config import find_rows
-from rl.dataset_builder.frozen import files as rows
+from rl.dataset_builder.frozen.files import (
+    HELD_OUT,
+    TRAIN,
+    RowWriter,
+    staging_folder,
+    write_feedback_ids,
+    write_manifest,
+)
 from rl.dataset_builder.frozen.marking import mark
 from rl.dataset_builder.frozen.membership import Members, enroll
 from rl.dataset_builder.methods import RowBuilder, row_builder
@@ -69,7 +76,7 @@ def _freeze(agent: Agent, source: Source, options: DataOptions, method: str) -> 
     builder = row_builder(method)(agent, source, options, tally)
     identifier = uuid.uuid4()
     final = settings.DATA_DIR / "training_sets" / str(identifier)
-    with rows.staged(final) as folder:
+    with staging_folder(final) as folder:
         written = _write_rows(folder, builder, tally)
         frozen = _existing(agent, method, written.content_hash)
         if frozen is None:
@@ -86,16 +93,16 @@ def _freeze(agent: Agent, source: Source, options: DataOptions, method: str) -> 
 
 def _write_rows(folder: Path, builder: RowBuilder, tally: Tally) -> _Written:
     members = Members()
-    with (folder / rows.TRAIN).open("wb") as train_file, (folder / rows.HELD_OUT).open("wb") as heldout_file:
-        train, held_out = rows.RowWriter(train_file), rows.RowWriter(heldout_file)
-        for found in builder.prompts():
-            members.add(found.trace_ids)
-            for row in found.rows:
-                (held_out if found.held_out else train).write(row)
+    with (folder / TRAIN).open("wb") as train_file, (folder / HELD_OUT).open("wb") as heldout_file:
+        train, held_out = RowWriter(train_file), RowWriter(heldout_file)
+        for prompt_rows in builder.prompts():
+            members.add(prompt_rows.trace_ids)
+            for row in prompt_rows.rows:
+                (held_out if prompt_rows.held_out else train).write(row)
     if problem := builder.problem(train.rows, held_out.rows):
         raise NotEnoughData(problem)
-    about = json.dumps(tally.details, sort_keys=True).encode() if tally.details else b""
-    digest = hashlib.sha256(train.digest() + held_out.digest() + about).hexdigest()
+    details = json.dumps(tally.details, sort_keys=True).encode() if tally.details else b""
+    digest = hashlib.sha256(train.digest() + held_out.digest() + details).hexdigest()
     return _Written(train.rows, held_out.rows, digest, members)
 
 
@@ -143,8 +150,8 @@ def _describe(folder: Path, frozen: TrainingSet, tally: Tally) -> None:
         "feedback_count": frozen.feedback_count,
         **frozen.stats,
     }
-    rows.write_manifest(folder, manifest)
-    rows.write_feedback_ids(folder, tally.ids)
+    write_manifest(folder, manifest)
+    write_feedback_ids(folder, tally.ids)
 
 
 def _keep(folder: Path, frozen: TrainingSet) -> TrainingSet:

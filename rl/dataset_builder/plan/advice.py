@@ -7,7 +7,7 @@ from typing import Literal
 
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.plan.figures import RATINGS, REWARDED, Figures
-from rl.dataset_builder.plan.shortage import counted
+from rl.dataset_builder.plan.shortage import plural
 
 ENOUGH = DataOptions().min_samples
 """Rows that a run asks for."""
@@ -42,87 +42,91 @@ class Advice:
     reason: str
 
 
-def plans(found: Figures, *, uses_direct: bool, agent: str) -> list[MethodPlan]:
+def plans(figures: Figures, *, uses_direct: bool, agent: str) -> list[MethodPlan]:
     """``uses_direct``: picks and edited answers make pairs for this agent."""
-    return [_dpo(found, uses_direct), _kto(found), _grpo(found, agent), _reward(found, agent), _sft(found)]
+    return [_dpo(figures, uses_direct), _kto(figures), _grpo(figures, agent), _reward(figures, agent), _sft(figures)]
 
 
-def advise(found: Figures, methods: list[MethodPlan]) -> Advice:
-    of = {plan.method: plan for plan in methods}
-    said = found.judged
-    pairs = of["dpo"].rows
-    if of["dpo"].ready and pairs * PLENTY >= said:
-        return Advice("dpo", f"{_number(of['dpo'])} pairs use well what people said, and a pair says more than a label")
-    if of["kto"].ready and said >= ENOUGH:
-        return Advice("kto", f"{said:,} answers are rated, and only {pairs:,} pairs come of them: KTO needs none")
-    if of["grpo"].ready:
-        return Advice("grpo", f"rewards tell the answers to {_number(of['grpo'])} prompts apart, and few are rated")
-    if of["kto"].ready:
+def advise(figures: Figures, methods: list[MethodPlan]) -> Advice:
+    by_method = {plan.method: plan for plan in methods}
+    judged = figures.judged
+    pairs = by_method["dpo"].rows
+    if by_method["dpo"].ready and pairs * PLENTY >= judged:
+        number = _number(by_method["dpo"])
+        return Advice("dpo", f"{number} pairs use well what people said, and a pair says more than a label")
+    if by_method["kto"].ready and judged >= ENOUGH:
+        return Advice("kto", f"{judged:,} answers are rated, and only {pairs:,} pairs come of them: KTO needs none")
+    if by_method["grpo"].ready:
+        return Advice(
+            "grpo", f"rewards tell the answers to {_number(by_method['grpo'])} prompts apart, and few are rated"
+        )
+    if by_method["kto"].ready:
         return Advice("kto", "rewards label single answers; GRPO becomes possible with a second answer to each prompt")
-    if of["dpo"].ready:
-        return Advice("dpo", f"{_number(of['dpo'])} pairs are enough for a run")
-    nearest = max((of["dpo"], of["kto"], of["grpo"]), key=lambda plan: plan.rows)
+    if by_method["dpo"].ready:
+        return Advice("dpo", f"{_number(by_method['dpo'])} pairs are enough for a run")
+    nearest = max((by_method["dpo"], by_method["kto"], by_method["grpo"]), key=lambda plan: plan.rows)
     return Advice("", f"nothing can be trained yet; {nearest.method} is nearest: {nearest.missing}")
 
 
-def _dpo(found: Figures, uses_direct: bool) -> MethodPlan:
-    direct = found.picks + found.corrections if uses_direct else 0
-    rows = found.rated_pairs + direct
-    made_of = f"{found.rated_pairs:,} of ratings, {direct:,} of picks and edited answers"
+def _dpo(figures: Figures, uses_direct: bool) -> MethodPlan:
+    direct = figures.picks + figures.corrections if uses_direct else 0
+    rows = figures.rated_pairs + direct
+    made_of = f"{figures.rated_pairs:,} of ratings, {direct:,} of picks and edited answers"
     missing = ""
     if rows < ENOUGH:
-        missing = f"{counted(ENOUGH - rows, 'more pair')}: rate two answers to one prompt, one up and one down"
-        if found.one_sided_prompts:
-            prompts = counted(found.one_sided_prompts, "prompt")
-            missing = f"{counted(ENOUGH - rows, 'more pair')}: on {prompts} one opposite rating is missing"
+        missing = f"{plural(ENOUGH - rows, 'more pair')}: rate two answers to one prompt, one up and one down"
+        if figures.one_sided_prompts:
+            prompts = plural(figures.one_sided_prompts, "prompt")
+            missing = f"{plural(ENOUGH - rows, 'more pair')}: on {prompts} one opposite rating is missing"
         missing += ", or edit an answer" if uses_direct else ""
-    return MethodPlan("dpo", rows, "about" if found.all_ratings_seen else "at least", made_of, missing)
+    return MethodPlan("dpo", rows, "about" if figures.all_ratings_seen else "at least", made_of, missing)
 
 
-def _kto(found: Figures) -> MethodPlan:
-    by_reward = found.rewarded - found.rated_and_rewarded
-    proposed = found.proposed - found.rated_and_proposed
-    rows = found.judged + max(by_reward, proposed)
-    good = found.good > 0 or found.rewarded_good > 0 or found.proposed_good > 0
-    bad = found.bad + found.both_bad > 0 or found.rewarded_good < found.rewarded or found.proposed_good < found.proposed
+def _kto(figures: Figures) -> MethodPlan:
+    by_reward = figures.rewarded - figures.rated_and_rewarded
+    proposed = figures.proposed - figures.rated_and_proposed
+    rows = figures.judged + max(by_reward, proposed)
+    good = figures.good > 0 or figures.rewarded_good > 0 or figures.proposed_good > 0
+    bad = figures.bad > 0 or figures.both_bad > 0
+    bad = bad or figures.rewarded_good < figures.rewarded or figures.proposed_good < figures.proposed
     missing = ""
     if rows < ENOUGH:
-        missing = f"{counted(ENOUGH - rows, 'more labelled answer')}: rate single answers, up or down"
+        missing = f"{plural(ENOUGH - rows, 'more labelled answer')}: rate single answers, up or down"
     elif not (good and bad):
         missing = f"all labels are {'good' if good else 'bad'}: rate some answers {'down' if good else 'up'}"
-    made_of = f"{found.judged:,} rated, {by_reward:,} by their reward, {proposed:,} proposed"
-    return MethodPlan("kto", rows, _how_many_labels(found), made_of, missing)
+    made_of = f"{figures.judged:,} rated, {by_reward:,} by their reward, {proposed:,} proposed"
+    return MethodPlan("kto", rows, _how_many_labels(figures), made_of, missing)
 
 
-def _how_many_labels(found: Figures) -> How:
-    if found.proposed or not (found.all_ratings_seen and found.all_rewards_seen):
+def _how_many_labels(figures: Figures) -> How:
+    if figures.proposed or not (figures.all_ratings_seen and figures.all_rewards_seen):
         return "at least"
     return "about"
 
 
-def _grpo(found: Figures, agent: str) -> MethodPlan:
-    rows = found.differing_prompts
+def _grpo(figures: Figures, agent: str) -> MethodPlan:
+    rows = figures.differing_prompts
     made_of = (
-        f"prompts whose rewards differ; {found.equal_prompts:,} with equal rewards and {found.single_prompts:,} with "
+        f"prompts whose rewards differ; {figures.equal_prompts:,} with equal rewards and {figures.single_prompts:,} with "
         "one answer teach nothing"
     )
     missing = ""
     if rows < ENOUGH:
-        missing = f"{counted(ENOUGH - rows, 'more prompt')} with two or more answers whose rewards differ"
-        missing += f"; {_calculate(agent)}" if found.rewarded < found.traces else ""
-    return MethodPlan("grpo", rows, "about" if found.all_rewards_seen else "at least", made_of, missing)
+        missing = f"{plural(ENOUGH - rows, 'more prompt')} with two or more answers whose rewards differ"
+        missing += f"; {_calculate(agent)}" if figures.rewarded < figures.traces else ""
+    return MethodPlan("grpo", rows, "about" if figures.all_rewards_seen else "at least", made_of, missing)
 
 
-def _reward(found: Figures, agent: str) -> MethodPlan:
-    rows = found.rewarded
-    missing = "" if rows >= ENOUGH else f"{counted(ENOUGH - rows, 'more answer')} with a reward: {_calculate(agent)}"
-    how: How = "about" if found.all_rewards_seen else "at least"
+def _reward(figures: Figures, agent: str) -> MethodPlan:
+    rows = figures.rewarded
+    missing = "" if rows >= ENOUGH else f"{plural(ENOUGH - rows, 'more answer')} with a reward: {_calculate(agent)}"
+    how: How = "about" if figures.all_rewards_seen else "at least"
     return MethodPlan("reward", rows, how, "answers with a reward", missing)
 
 
-def _sft(found: Figures) -> MethodPlan:
-    rows = found.corrections
-    missing = "" if rows >= ENOUGH else counted(ENOUGH - rows, "more edited answer")
+def _sft(figures: Figures) -> MethodPlan:
+    rows = figures.corrections
+    missing = "" if rows >= ENOUGH else plural(ENOUGH - rows, "more edited answer")
     return MethodPlan("sft", rows, "about", "answers that people edited", missing)
 
 

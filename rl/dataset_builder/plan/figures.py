@@ -79,11 +79,11 @@ def figures(agent: Agent) -> Figures:
         **_row(_RATED, PAIRS_PER_PROMPT, PAIRS_PER_PROMPT, agent.pk, RATINGS, _sure_enough(agent)),
         **_row(_REWARDED, threshold, agent.pk, REWARDED),
         **_row(_DIRECT, agent.pk),
-        **_proposed(agent),
+        **_proposal_counts(agent),
     )
 
 
-def _proposed(agent: Agent) -> dict[str, int]:
+def _proposal_counts(agent: Agent) -> dict[str, int]:
     if agent.auto_label_threshold is None:
         return {"proposed": 0, "proposed_good": 0}
     return _row(_PROPOSED, agent.pk, agent.auto_label_threshold)

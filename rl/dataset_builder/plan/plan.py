@@ -13,7 +13,7 @@ from rl.models import Agent
 @dataclass(frozen=True, slots=True)
 class TrainingPlan:
     agent: str
-    found: Figures
+    figures: Figures
     methods: list[MethodPlan]
     advice: Advice
 
@@ -21,7 +21,7 @@ class TrainingPlan:
         methods = [{**asdict(plan), "ready": plan.ready} for plan in self.methods]
         return {
             "agent": self.agent,
-            "figures": asdict(self.found),
+            "figures": asdict(self.figures),
             "methods": methods,
             "advice": asdict(self.advice),
             "remarks": self.remarks,
@@ -36,6 +36,6 @@ class TrainingPlan:
 
 def training_plan(agent: Agent) -> TrainingPlan:
     """Writes nothing and reads no rows: well under a second beside a million answers."""
-    found = figures(agent)
-    methods = plans(found, uses_direct=agent.pair_type == Agent.PairType.PREFERENCE, agent=agent.name)
-    return TrainingPlan(agent.name, found, methods, advise(found, methods))
+    agent_figures = figures(agent)
+    methods = plans(agent_figures, uses_direct=agent.pair_type == Agent.PairType.PREFERENCE, agent=agent.name)
+    return TrainingPlan(agent.name, agent_figures, methods, advise(agent_figures, methods))

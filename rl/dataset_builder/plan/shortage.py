@@ -29,8 +29,8 @@ class Shortage:
         self._labelled: Counter[str] = Counter()
 
     def saw(self, group: PromptGroup, pairs: int) -> None:
-        said = [answer for answer in group.answers if answer.response.strip()]
-        verdicts = Counter(answer.verdict for answer in said)
+        with_text = [answer for answer in group.answers if answer.response.strip()]
+        verdicts = Counter(answer.verdict for answer in with_text)
         liked, disliked = verdicts["up"], verdicts["down"]
         self._labelled.update(liked=liked, disliked=disliked)
         if pairs:
@@ -41,7 +41,7 @@ class Shortage:
             self._without_pairs["liked" if liked else "disliked"] += 1
             self._one_rating_gives[min(liked + disliked, self._options.max_pairs_per_question)] += 1
         else:
-            self._without_pairs["undecided" if said or not group.answers else "empty"] += 1
+            self._without_pairs["undecided" if with_text or not group.answers else "empty"] += 1
 
     def problem(self, train: int, held_out: int, tally: Tally) -> str:
         """Why these numbers of pairs are too few to train on; empty when they are enough."""
@@ -49,7 +49,7 @@ class Shortage:
             return self._too_few(train + held_out, tally)
         if not train:
             return (
-                f"all {counted(held_out, 'pair')} of {counted(tally.prompts, 'prompt')} are held out for testing, none is "
+                f"all {plural(held_out, 'pair')} of {plural(tally.prompts, 'prompt')} are held out for testing, none is "
                 "left to train on: rate answers to other prompts, or lower the held-out share"
             )
         return ""
@@ -57,22 +57,22 @@ class Shortage:
     def _too_few(self, pairs: int, tally: Tally) -> str:
         wanted = self._options.min_samples
         sentences = [
-            f"{counted(tally.read, 'rating')} of {counted(tally.prompts_read, 'prompt')} "
-            f"{'gives' if tally.read == 1 else 'give'} {counted(pairs, 'pair')}, and {wanted} are needed: "
-            f"about {counted(self._missing(wanted - pairs), 'more rating')}"
+            f"{plural(tally.read, 'rating')} of {plural(tally.prompts_read, 'prompt')} "
+            f"{'gives' if tally.read == 1 else 'give'} {plural(pairs, 'pair')}, and {wanted} are needed: "
+            f"about {plural(self._missing(wanted - pairs), 'more rating')}"
         ]
         for kind, advice in _ADVICE.items():
             if number := self._without_pairs[kind]:
-                sentences.append(f"{counted(number, 'prompt')} {'has' if number == 1 else 'have'} {advice}")
+                sentences.append(f"{plural(number, 'prompt')} {'has' if number == 1 else 'have'} {advice}")
         if not tally.read:
             sentences.append("rate two answers to one prompt, one up and one down, to make the first pair")
         labelled = self._labelled.total()
         if labelled >= wanted and all(self._labelled.values()):
             sentences.append(
-                f"{counted(labelled, 'rated answer')} need no pair in KTO: 'manage.py training_plan' compares methods"
+                f"{plural(labelled, 'rated answer')} need no pair in KTO: 'manage.py training_plan' compares methods"
             )
         if tally.skipped:
-            sentences.append(f"left out: {listed(tally.skipped.most_common(5))}")
+            sentences.append(f"left out: {format_reasons(tally.skipped.most_common(5))}")
         return ". ".join(sentences)
 
     def _missing(self, pairs: int) -> int:
@@ -91,14 +91,14 @@ def no_answers(agent: Agent, options: DataOptions) -> str:
     if agent.traces.exists():
         return ""
     return (
-        f"{agent.name} has no answers yet, and {counted(options.min_samples, 'row')} to train on are needed: send or import "
+        f"{agent.name} has no answers yet, and {plural(options.min_samples, 'row')} to train on are needed: send or import "
         "answers"
     )
 
 
-def counted(number: int, what: str) -> str:
+def plural(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def listed(reasons: Iterable[tuple[str, int]]) -> str:
+def format_reasons(reasons: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{number:,} {reason}" for reason, number in reasons)

@@ -23,7 +23,7 @@ def get_training_stats(agent_type: str) -> dict[str, Any]:
         "pair_type": agent.pair_type,
         **_traces(agent),
         **_feedback(agent),
-        **_learned(agent),
+        **_training_counts(agent),
     }
 
 
@@ -35,7 +35,7 @@ def _traces(agent: Agent) -> dict[str, Any]:
 
 def _feedback(agent: Agent) -> dict[str, Any]:
     current = Feedback.objects.filter(agent=agent, is_current=True).exclude(kind=Feedback.Kind.RETRACTION).order_by()
-    counted = current.aggregate(
+    counts = current.aggregate(
         ratings=Count("pk", filter=_RATING),
         up=Count("pk", filter=_RATING & Q(value__gt=0.5)),
         down=Count("pk", filter=_RATING & Q(value__lt=0.5)),
@@ -46,16 +46,16 @@ def _feedback(agent: Agent) -> dict[str, Any]:
         waiting=Count("pk", filter=Q(training_set__isnull=True)),
         last_rated_at=Max("rated_at"),
     )
-    last = counted.pop("last_rated_at")
+    last = counts.pop("last_rated_at")
     return {
-        **counted,
+        **counts,
         "rated_traces": current.filter(_RATING).values("trace").distinct().count(),
         "raters": current.values("rater").distinct().count(),
         "last_rated_at": last,
     }
 
 
-def _learned(agent: Agent) -> dict[str, Any]:
+def _training_counts(agent: Agent) -> dict[str, Any]:
     newest_set, newest_version = agent.training_sets.first(), agent.versions.first()
     last_run = agent.runs.first()
     return {

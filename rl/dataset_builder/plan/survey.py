@@ -99,12 +99,12 @@ def _survey(agent: Agent, source: Source, options: DataOptions, method: str, see
     rows_on: Counter[bool] = Counter()
     prompts_on: dict[bool, set[str]] = {True: set(), False: set()}
     prompt_lengths, answer_lengths, scores = array("q"), array("q"), array("d")
-    for found in builder.prompts():
-        rows_on[found.held_out] += len(found.rows)
-        for row in found.rows:
-            if see and not found.held_out:
+    for prompt_rows in builder.prompts():
+        rows_on[prompt_rows.held_out] += len(prompt_rows.rows)
+        for row in prompt_rows.rows:
+            if see and not prompt_rows.held_out:
                 see(row)
-            prompts_on[found.held_out].add(row["prompt_key"])
+            prompts_on[prompt_rows.held_out].add(row["prompt_key"])
             prompt_lengths.append(_length(row["prompt"]))
             answer_lengths.extend(map(_length, answers_of(row)))
             scores.extend(_scores(row))

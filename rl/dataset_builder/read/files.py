@@ -34,20 +34,20 @@ class FileSource:
         return tuple(sorted({entry.scenario for entry in read_entries(self._data) if isinstance(entry, Entry)}))
 
     def groups(self, tally: Tally) -> Iterator[PromptGroup]:
-        answers = self._answers(self._rated(tally), tally)
+        answers = self._answers(self._verdicts_by_entry(tally), tally)
         for key in sorted(answers):
             yield PromptGroup(key, answers.pop(key))
 
-    def _rated(self, tally: Tally) -> dict[str, bool]:
+    def _verdicts_by_entry(self, tally: Tally) -> dict[str, bool]:
         """Entry id to whether it was rated up; the last rating of an entry counts."""
-        found: dict[str, bool] = {}
+        verdicts: dict[str, bool] = {}
         for rating in read_ratings(self._ratings) if self._ratings else ():
             tally.saw()
             if isinstance(rating, Rejected):
                 tally.skipped[DAMAGED_RATING] += 1
             else:
-                found[rating.entry_id] = rating.up
-        return found
+                verdicts[rating.entry_id] = rating.up
+        return verdicts
 
     def _answers(self, rated: dict[str, bool], tally: Tally) -> dict[str, list[RatedAnswer]]:
         answers: defaultdict[str, list[RatedAnswer]] = defaultdict(list)

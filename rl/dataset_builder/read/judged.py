@@ -85,10 +85,10 @@ def _both_bad(agent: Agent) -> QuerySet[Feedback]:
 
 def _other_sides_of_both_bad(agent: Agent) -> dict[UUID | None, list[int]]:
     """Trace to the picks that it stands at the right of: the query finds an event at its left trace only."""
-    found: defaultdict[UUID | None, list[int]] = defaultdict(list)
+    picks: defaultdict[UUID | None, list[int]] = defaultdict(list)
     for pk, trace in _both_bad(agent).order_by("pk").values_list("pk", "other_trace_id"):
-        found[trace].append(pk)
-    return dict(found)
+        picks[trace].append(pk)
+    return dict(picks)
 
 
 def _query(agent: Agent, wanted: Wanted, both_bad: bool) -> QuerySet[Trace, tuple[Any, ...]]:
@@ -171,18 +171,18 @@ class _Events:
 
 def _events(rows: Iterable[_Row], tally: Tally) -> _Events:
     """Of one answer; its one row has no event when nobody said anything."""
-    found = _Events()
+    events = _Events()
     for row in rows:
         if row.event is None:
             break
         tally.saw(row.event)
         if row.kind == Feedback.Kind.RATING and row.value is not None:
-            found.ratings.append((row.event, row.value))
+            events.ratings.append((row.event, row.value))
         elif row.choice == Feedback.Choice.BOTH_BAD:
-            found.ratings.append((row.event, 0.0))
+            events.ratings.append((row.event, 0.0))
         elif row.kind == Feedback.Kind.OUTCOME:
-            found.outcomes.append(row.event)
+            events.outcomes.append(row.event)
         else:
-            found.preferences.append(row.event)
-            found.correction = row.text or found.correction
-    return found
+            events.preferences.append(row.event)
+            events.correction = row.text or events.correction
+    return events

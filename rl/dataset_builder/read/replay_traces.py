@@ -42,8 +42,8 @@ class RecordedTrace(NamedTuple):
 
     @property
     def messages(self) -> list[Message]:
-        found: list[Message] = json.loads(self.prompt)
-        return found
+        messages: list[Message] = json.loads(self.prompt)
+        return messages
 
     @property
     def tool_calls(self) -> list[dict[str, Any]]:
@@ -54,8 +54,8 @@ class RecordedTrace(NamedTuple):
     @property
     def facts(self) -> dict[str, Any]:
         """Its ``details``."""
-        found = json.loads(self.details)
-        return found if isinstance(found, dict) else {}
+        details = json.loads(self.details)
+        return details if isinstance(details, dict) else {}
 
 
 def traces_with_calls(agent: Agent) -> Iterator[tuple[str, list[RecordedTrace]]]:

@@ -41,15 +41,15 @@ class Verdicts:
         """The environment judges where there is an episode, else what people said; or why nobody can. ``traces``: of the
         prompt with this hash, the oldest first."""
         episodes = [trace for trace in traces if trace.environment]
-        found = self._of_environment(episodes) if episodes else UNJUDGED
-        if isinstance(found, str) and words in self._accepted:
+        verdict = self._of_environment(episodes) if episodes else UNJUDGED
+        if isinstance(verdict, str) and words in self._accepted:
             return _of_people(self._accepted[words], traces)
-        return found
+        return verdict
 
     def _of_environment(self, episodes: Sequence[RecordedTrace]) -> Verdict | str:
         newest = episodes[-1]
-        name, told = str(newest.environment), newest.facts.get("episode") or {}
-        task, options = told.get("task"), self._options(newest)
+        name, episode = str(newest.environment), newest.facts.get("episode") or {}
+        task, options = episode.get("task"), self._options(newest)
         try:
             kind = environment_class(name)
             tools = self._schemas(name, options)
@@ -57,18 +57,18 @@ class Verdicts:
             return GONE
         if not _is_whole(task) or any(kind.tasks.problems(task)):
             return NOT_WHOLE
-        solved = (script for each in episodes if each.success and (script := _turns(each)))
+        solved = (script for trace in episodes if trace.success and (script := _turns(trace)))
         solution = min(solved, key=len, default=None)
-        found = {"environment": name, "task": task, "options": options, "tools": tools, "solution": solution}
-        return {"task_id": f"{newest.task_id}-", **{name: value for name, value in found.items() if value}}
+        fields = {"environment": name, "task": task, "options": options, "tools": tools, "solution": solution}
+        return {"task_id": f"{newest.task_id}-", **{name: value for name, value in fields.items() if value}}
 
     def _options(self, trace: RecordedTrace) -> dict[str, Any]:
         """Those by which the environment judges. Of those that the replay has too, such as the number of turns, its own
         count."""
         settings = self._settings.get(trace.run or 0, {})
-        given = settings.get("options") if settings.get("type") == trace.environment else None
+        options = settings.get("options") if settings.get("type") == trace.environment else None
         own = option_types(environment_class(REPLAY))
-        return {name: value for name, value in (given or {}).items() if name not in own}
+        return {name: value for name, value in (options or {}).items() if name not in own}
 
     def _schemas(self, name: str, options: Mapping[str, Any]) -> list[dict[str, Any]]:
         key = json.dumps([name, options], sort_keys=True)
@@ -80,25 +80,25 @@ class Verdicts:
 def accepted_answers(agent: Agent) -> dict[str, list[str]]:
     """The hash of a prompt's words to the answers that more people like than not, or wrote, or preferred to another; not
     those that more people dislike."""
-    found: dict[str, list[str]] = {}
+    answers: dict[str, list[str]] = {}
     for group in DatabaseSource(agent).groups(Tally()):
         disliked = {answer.response for answer in group.answers if answer.verdict == "down"}
         liked = [answer.response for answer in group.answers if answer.verdict == "up"]
         texts = dict.fromkeys([*liked, *(direct.chosen for direct in group.direct)])
-        if kept := [text for text in texts if text.strip() and text not in disliked]:
-            found.setdefault(group.split_key, []).extend(kept)
-    return found
+        if accepted := [text for text in texts if text.strip() and text not in disliked]:
+            answers.setdefault(group.split_key, []).extend(accepted)
+    return answers
 
 
 def _of_people(accepted: Sequence[str], traces: Sequence[RecordedTrace]) -> Verdict:
     known = ([*([call] for call in trace.tool_calls), trace.response] for trace in traces if trace.response in accepted)
     solution = min((script for script in known if _is_readable(script)), key=len, default=None)
-    tools = next((found for trace in reversed(traces) if (found := _offered(trace))), None)
+    tools = next((offered for trace in reversed(traces) if (offered := _offered_tools(trace))), None)
     verdict = {"accepted": list(accepted), "tools": tools, "solution": solution}
     return {name: value for name, value in verdict.items() if value}
 
 
-def _offered(trace: RecordedTrace) -> list[dict[str, Any]]:
+def _offered_tools(trace: RecordedTrace) -> list[dict[str, Any]]:
     """Schemas of tools, as OpenAI's chats keep them."""
     tools = trace.facts.get("tools")
     return tools if isinstance(tools, list) and all(map(is_schema, tools)) else []
@@ -109,8 +109,8 @@ def _turns(trace: RecordedTrace) -> list[Any] | None:
     calls = trace.tool_calls
     turns = (trace.facts.get("episode") or {}).get("turns") or []
     script = [[calls[number] for number in turn["calls"]] for turn in turns if turn["calls"]]
-    found = [*script, trace.response]
-    return found if _is_readable(found) else None
+    solution = [*script, trace.response]
+    return solution if _is_readable(solution) else None
 
 
 def _is_readable(script: Iterable[Any]) -> bool:

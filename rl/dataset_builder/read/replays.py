@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from rl.base.errors import NotEnoughData
 from rl.dataset_builder.frozen.splitting import is_held_out
-from rl.dataset_builder.plan.shortage import counted
+from rl.dataset_builder.plan.shortage import plural
 from rl.dataset_builder.read.replay_traces import RecordedTrace, traces_with_calls
 from rl.dataset_builder.read.replay_verdicts import Verdicts
 from rl.dataset_builder.rows.tasks import TaskSource
@@ -32,25 +32,25 @@ class Replays(NamedTuple):
 
 def replay_source(agent: Agent, settings: EnvironmentSettings, val_split: float) -> TaskSource:
     """Raises NotEnoughData where there is nothing to train on."""
-    found = replay_tasks(agent, val_split)
-    if not found.tasks:
-        raise NotEnoughData(_shortage(agent, found))
-    return TaskSource(settings, found.tasks, found.held_out, name="replay", left_out=found.skipped)
+    replays = replay_tasks(agent, val_split)
+    if not replays.tasks:
+        raise NotEnoughData(_shortage(agent, replays))
+    return TaskSource(settings, replays.tasks, replays.held_out, name="replay", left_out=replays.skipped)
 
 
 def replay_tasks(agent: Agent, val_split: float = 0.2, limit: int = MOST_PROMPTS) -> Replays:
     """A task for each of ``limit`` prompts to which there are traces with calls of tools, by the hash of their words, with
     the calls of all of them. Prompts that an earlier training held out stay held out, whatever the share."""
-    found, verdicts = Replays([], [], Counter()), Verdicts(agent)
+    replays, verdicts = Replays([], [], Counter()), Verdicts(agent)
     for words, traces in islice(traces_with_calls(agent), limit):
         task = _task(words, traces, verdicts)
         if isinstance(task, str):
-            found.skipped[task] += 1
-        elif any(each.split == Episode.Split.EVAL for each in traces) or is_held_out(agent.name, words, val_split):
-            found.held_out.append(task)
+            replays.skipped[task] += 1
+        elif any(trace.split == Episode.Split.EVAL for trace in traces) or is_held_out(agent.name, words, val_split):
+            replays.held_out.append(task)
         else:
-            found.tasks.append(task)
-    return found
+            replays.tasks.append(task)
+    return replays
 
 
 def _task(words: str, traces: Sequence[RecordedTrace], verdicts: Verdicts) -> dict[str, Any] | str:
@@ -58,7 +58,7 @@ def _task(words: str, traces: Sequence[RecordedTrace], verdicts: Verdicts) -> di
     verdict = verdicts.of(words, traces)
     if isinstance(verdict, str):
         return verdict
-    recorded = merge_traces([each.tool_calls for each in traces])[-MOST_CALLS:]
+    recorded = merge_traces([trace.tool_calls for trace in traces])[-MOST_CALLS:]
     if not recorded:
         return NO_CALLS
     tools = verdict.pop("tools", [])
@@ -73,13 +73,13 @@ def _task(words: str, traces: Sequence[RecordedTrace], verdicts: Verdicts) -> di
     }
 
 
-def _shortage(agent: Agent, found: Replays) -> str:
-    if found.held_out:
+def _shortage(agent: Agent, replays: Replays) -> str:
+    if replays.held_out:
         return (
-            f"{counted(len(found.held_out), 'prompt')} of {agent.name} can be replayed, and held out: more are needed"
+            f"{plural(len(replays.held_out), 'prompt')} of {agent.name} can be replayed, and held out: more are needed"
         )
-    if found.skipped:
-        reasons = "; ".join(f"{count} × {reason}" for reason, count in found.skipped.most_common())
+    if replays.skipped:
+        reasons = "; ".join(f"{count} × {reason}" for reason, count in replays.skipped.most_common())
         return f"no prompt of {agent.name} can be replayed: {reasons}"
     return (
         f"{agent.name} has no traces with calls of tools to be replayed: train it in an environment, record or import what "

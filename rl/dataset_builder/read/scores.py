@@ -16,10 +16,10 @@ def score_figures(ids: Sequence[int]) -> dict[str, float]:
     count, total, squares = 0, 0.0, 0.0
     for start in range(0, len(ids), CHUNK):
         ratings = Feedback.objects.filter(pk__in=ids[start : start + CHUNK], kind=Feedback.Kind.RATING).order_by()
-        found = ratings.aggregate(count=Count("pk"), total=Sum("value"), squares=Sum(F("value") * F("value")))
-        count += found["count"]
-        total += found["total"] or 0.0
-        squares += found["squares"] or 0.0
+        sums = ratings.aggregate(count=Count("pk"), total=Sum("value"), squares=Sum(F("value") * F("value")))
+        count += sums["count"]
+        total += sums["total"] or 0.0
+        squares += sums["squares"] or 0.0
     if not count:
         return {}
     mean = total / count

@@ -12,12 +12,12 @@ from rl.base.errors import UsageError
 from rl.base.records import JudgedAnswer
 from rl.data_formatter.grouped import EQUAL_REWARDS, ONE_ANSWER, RewardGroup
 from rl.data_formatter.labelled import LabelRule, labelled_row
-from rl.data_formatter.merging import merged
+from rl.data_formatter.merging import merge_same_texts
 from rl.data_formatter.opinions import EMPTY_ANSWER
 from rl.data_formatter.scored import NO_REWARD, scored_row
 from rl.dataset_builder.frozen.splitting import is_held_out
 from rl.dataset_builder.options import DataOptions
-from rl.dataset_builder.plan.shortage import counted, listed, no_answers
+from rl.dataset_builder.plan.shortage import format_reasons, no_answers, plural
 from rl.dataset_builder.read.groups import DIRECT, PromptRows, Source, Tally
 from rl.dataset_builder.read.judged import Wanted, judged_answers
 from rl.models import Agent
@@ -53,15 +53,15 @@ class JudgedRows:
     def prompts(self) -> Iterator[PromptRows]:
         wanted = Wanted(proposals=self._agent.auto_label_threshold is not None)
         stored = judged_answers(self._agent, self._tally, wanted)
-        answers = filter(self._keep, merged(stored, self._tally.skipped))
+        answers = filter(self._keep, merge_same_texts(stored, self._tally.skipped))
         for _, of_one_prompt in groupby(answers, key=attrgetter("prompt_key")):
             self._tally.prompts_read += 1
             gave = False
             used: set[int] = set()
-            for found in self._rows(of_one_prompt):
+            for prompt_rows in self._rows(of_one_prompt):
                 gave = True
-                used.update(number for row in found.rows for number in row["feedback"])
-                yield found
+                used.update(number for row in prompt_rows.rows for number in row["feedback"])
+                yield prompt_rows
             self._tally.prompts += gave
             self._tally.usable += len(used)
 
@@ -71,7 +71,7 @@ class JudgedRows:
             return no_answers(self._agent, self._options) or ". ".join(self._why_too_few(train + held_out))
         if not train:
             return (
-                f"all {counted(held_out, 'row')} of {counted(self._tally.prompts, 'prompt')} are held out for testing, "
+                f"all {plural(held_out, 'row')} of {plural(self._tally.prompts, 'prompt')} are held out for testing, "
                 "none is left to train on: answer other prompts, or lower the held-out share"
             )
         return ""
@@ -86,9 +86,9 @@ class JudgedRows:
     def _why_too_few(self, rows: int) -> Iterator[str]:
         yield from self._too_few(rows)
         if number := self._tally.skipped[EMPTY_ANSWER]:
-            yield f"{counted(number, 'answer')} {'is' if number == 1 else 'are'} empty: collect answers with text"
+            yield f"{plural(number, 'answer')} {'is' if number == 1 else 'are'} empty: collect answers with text"
         if self._tally.skipped:
-            yield f"left out: {listed(self._tally.skipped.most_common(5))}"
+            yield f"left out: {format_reasons(self._tally.skipped.most_common(5))}"
 
     def _is_held_out(self, split_key: str) -> bool:
         return is_held_out(self._agent.name, split_key, self._options.val_split)
@@ -96,9 +96,9 @@ class JudgedRows:
     def _needs(self, what: str) -> str:
         return f"{what}, and {self._options.min_samples:,} are needed"
 
-    def _unrewarded(self) -> Iterator[str]:
+    def _say_how_to_reward(self) -> Iterator[str]:
         if number := self._tally.skipped[NO_REWARD]:
-            yield f"{counted(number, 'answer')} without a reward: {self._how_to_reward()}"
+            yield f"{plural(number, 'answer')} without a reward: {self._how_to_reward()}"
         elif not self._tally.prompts_read:
             yield f"no answer has a reward: {self._how_to_reward()}"
 
@@ -129,7 +129,7 @@ class LabelledRows(JudgedRows):
             return ""
         [only] = self._train
         return (
-            f"all {counted(train, 'labelled answer')} to train on {'is' if train == 1 else 'are'} "
+            f"all {plural(train, 'labelled answer')} to train on {'is' if train == 1 else 'are'} "
             f"{'good' if only else 'bad'}, and KTO learns from the difference: "
             f"rate some {'bad answers down' if only else 'good answers up'}"
         )
@@ -151,11 +151,11 @@ class LabelledRows(JudgedRows):
     def _too_few(self, rows: int) -> Iterator[str]:
         missing = self._options.min_samples - rows
         yield self._needs(
-            f"{counted(self._tally.read, 'rating')} of {counted(self._tally.prompts_read, 'prompt')} "
-            f"and the rewards give {counted(rows, 'labelled answer')}"
+            f"{plural(self._tally.read, 'rating')} of {plural(self._tally.prompts_read, 'prompt')} "
+            f"and the rewards give {plural(rows, 'labelled answer')}"
         )
         rewards = f", or let rewards label them: {self._how_to_reward()}" if self._rewards_wait else ""
-        yield f"rate {counted(missing, 'more answer')}, up or down{rewards}"
+        yield f"rate {plural(missing, 'more answer')}, up or down{rewards}"
 
 
 class RewardRows(JudgedRows):
@@ -169,8 +169,8 @@ class RewardRows(JudgedRows):
                 yield PromptRows(self._is_held_out(answer.split_key), [row], frozenset(answer.trace_ids))
 
     def _too_few(self, rows: int) -> Iterator[str]:
-        yield self._needs(f"{counted(rows, 'answer')} {'has' if rows == 1 else 'have'} a reward")
-        yield from self._unrewarded()
+        yield self._needs(f"{plural(rows, 'answer')} {'has' if rows == 1 else 'have'} a reward")
+        yield from self._say_how_to_reward()
 
 
 class GroupRows(JudgedRows):
@@ -185,14 +185,14 @@ class GroupRows(JudgedRows):
                 groups[answer.split_key] = RewardGroup(self._tally.skipped)
             groups[answer.split_key].take(answer)
         for split_key, group in groups.items():
-            if found := group.finish():
-                yield PromptRows(self._is_held_out(split_key), [found.row], found.trace_ids)
+            if finished := group.finish():
+                yield PromptRows(self._is_held_out(split_key), [finished.row], finished.trace_ids)
 
     def _too_few(self, rows: int) -> Iterator[str]:
-        yield self._needs(f"{counted(rows, 'prompt')} {'has' if rows == 1 else 'have'} answers whose rewards differ")
+        yield self._needs(f"{plural(rows, 'prompt')} {'has' if rows == 1 else 'have'} answers whose rewards differ")
         if number := self._tally.skipped[ONE_ANSWER]:
-            yield f"{counted(number, 'prompt')} with one rewarded answer: let the agent answer again"
+            yield f"{plural(number, 'prompt')} with one rewarded answer: let the agent answer again"
         if number := self._tally.skipped[EQUAL_REWARDS]:
-            equal = f"{counted(number, 'prompt')} whose answers have equal rewards, which teach nothing"
+            equal = f"{plural(number, 'prompt')} whose answers have equal rewards, which teach nothing"
             yield f"{equal}: let the agent answer again"
-        yield from self._unrewarded()
+        yield from self._say_how_to_reward()

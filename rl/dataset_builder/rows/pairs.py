@@ -41,12 +41,12 @@ def _members(group: PromptGroup, pairs: list[PreferencePair]) -> set[str]:
     """Answers whose text is in a pair, or whose ratings chose the widgets that its text names."""
     texts = {text.strip() for pair in pairs for text in (pair.chosen, pair.rejected)}
     feedback = {number for pair in pairs for number in (pair.metadata or {}).get("feedback", ())}
-    found = {
+    trace_ids = {
         answer.trace_id
         for answer in group.answers
         if answer.response.strip() in texts or not feedback.isdisjoint(answer.feedback_ids)
     }
-    for one in group.direct:
-        found |= {one.chosen_trace} if one.chosen.strip() in texts else set()
-        found |= {one.rejected_trace} if one.rejected.strip() in texts else set()
-    return found - {""}
+    for preference in group.direct:
+        trace_ids |= {preference.chosen_trace} if preference.chosen.strip() in texts else set()
+        trace_ids |= {preference.rejected_trace} if preference.rejected.strip() in texts else set()
+    return trace_ids - {""}

@@ -14,7 +14,7 @@ from django.db.models.functions import Cast
 from rl.base.errors import UsageError
 from rl.dataset_builder.frozen.splitting import is_held_out
 from rl.dataset_builder.options import DataOptions
-from rl.dataset_builder.plan.shortage import counted
+from rl.dataset_builder.plan.shortage import plural
 from rl.dataset_builder.read.groups import PromptRows, Source, Tally
 from rl.dataset_builder.read.ratings import CHUNK, plan_for_all_rows
 from rl.dataset_builder.rows.judged import FILES
@@ -51,31 +51,31 @@ class PromptsOnly:
         seen: set[bytes] = set()  # an importer's own keys may stand for the same words
         rows = map(_Row._make, _query(self._agent).iterator(chunk_size=CHUNK))
         for _, of_one_key in groupby(rows, key=attrgetter("key")):
-            for split_key, found in self._in_other_words(of_one_key).items():
+            for split_key, row in self._in_other_words(of_one_key).items():
                 self._tally.prompts_read += 1
                 digest = bytes.fromhex(split_key)[:16]
                 if digest not in seen:
                     seen.add(digest)
                     self._tally.prompts += 1
-                    yield self._made(split_key, found)
+                    yield self._prompt_rows(split_key, row)
 
     def problem(self, train: int, held_out: int) -> str:
         if train + held_out < self._options.min_samples:
             missing = self._options.min_samples - train - held_out
             return (
-                f"{self._agent.name} has {counted(train + held_out, 'prompt')}, and {self._options.min_samples:,} are "
-                f"needed: send or import answers to {counted(missing, 'more prompt')}"
+                f"{self._agent.name} has {plural(train + held_out, 'prompt')}, and {self._options.min_samples:,} are "
+                f"needed: send or import answers to {plural(missing, 'more prompt')}"
             )
         if not train:
             return (
-                f"all {counted(held_out, 'prompt')} are held out for testing, none is left to train on: "
+                f"all {plural(held_out, 'prompt')} are held out for testing, none is left to train on: "
                 "collect other prompts, or lower the held-out share"
             )
         return ""
 
     def _in_other_words(self, rows: Iterable[_Row]) -> dict[str, _Row]:
         """An importer's own key may stand for prompts in other words too: hash of the words to the answer that is used."""
-        found: dict[str, _Row] = {}
+        answers: dict[str, _Row] = {}
         text, split_key = "", ""
         for row in rows:
             if row.prompt != text:
@@ -83,12 +83,12 @@ class PromptsOnly:
                 text, split_key = row.prompt, prompt_key(messages) if messages else ""
             if not split_key:
                 self._tally.skipped[NO_MESSAGE] += 1
-            elif split_key not in found or _use(row) > _use(found[split_key]):
-                found[split_key] = row
-        return found
+            elif split_key not in answers or _use(row) > _use(answers[split_key]):
+                answers[split_key] = row
+        return answers
 
-    def _made(self, split_key: str, row: _Row) -> PromptRows:
-        made = {
+    def _prompt_rows(self, split_key: str, row: _Row) -> PromptRows:
+        training_row = {
             "prompt": json.loads(row.prompt),
             "prompt_key": row.key,
             "split_key": split_key,
@@ -96,7 +96,7 @@ class PromptsOnly:
             "feedback": [],
         }
         held_out = is_held_out(self._agent.name, split_key, self._options.val_split)
-        return PromptRows(held_out, [made], {str(row.trace)})
+        return PromptRows(held_out, [training_row], {str(row.trace)})
 
 
 def _query(agent: Agent) -> QuerySet[Trace, tuple[Any, ...]]:

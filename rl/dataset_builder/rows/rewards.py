@@ -8,7 +8,7 @@ from typing import Any
 
 from rl.data_formatter.opinions import OVER_LIMIT, stable_hash
 from rl.dataset_builder.options import DataOptions
-from rl.dataset_builder.plan.shortage import counted
+from rl.dataset_builder.plan.shortage import plural
 from rl.dataset_builder.read.groups import PromptRows, Source, Tally
 from rl.dataset_builder.rows.judged import GroupRows
 from rl.dataset_builder.rows.pairs import PairRows
@@ -22,12 +22,12 @@ class RewardPairs:
         self._from_rewards: GroupRows | None = None
 
     def prompts(self) -> Iterator[PromptRows]:
-        found = False
+        has_pairs = False
         for rows in self._from_people.prompts():
-            found = True
+            has_pairs = True
             yield rows
-        if not found and self._arguments[1].has_ids:
-            yield from self._rewarded()
+        if not has_pairs and self._arguments[1].has_ids:
+            yield from self._rows_from_rewards()
 
     def problem(self, train: int, held_out: int) -> str:
         """Of an agent with neither kind of pair, what people can do about it."""
@@ -37,18 +37,18 @@ class RewardPairs:
         if pairs >= self._options.min_samples:
             return self._from_rewards.problem(train, held_out)
         return (
-            f"people gave no pairs, and the rewards give {counted(pairs, 'pair')} of answers to "
-            f"{counted(self._tally.prompts, 'prompt')}, and {self._options.min_samples:,} are needed: rate answers to one "
+            f"people gave no pairs, and the rewards give {plural(pairs, 'pair')} of answers to "
+            f"{plural(self._tally.prompts, 'prompt')}, and {self._options.min_samples:,} are needed: rate answers to one "
             "prompt up and down, or let the agent answer its prompts again"
         )
 
-    def _rewarded(self) -> Iterator[PromptRows]:
+    def _rows_from_rewards(self) -> Iterator[PromptRows]:
         agent, source, options = self._arguments
         tally = Tally()
         self._from_rewards = GroupRows(agent, source, options, tally)
-        for found in self._from_rewards.prompts():
-            rows = [pair for row in found.rows for pair in self._pairs(row)]
-            yield PromptRows(found.held_out, rows, found.trace_ids)
+        for prompt_rows in self._from_rewards.prompts():
+            rows = [pair for row in prompt_rows.rows for pair in self._pairs(row)]
+            yield PromptRows(prompt_rows.held_out, rows, prompt_rows.trace_ids)
         if tally.prompts:
             _take_over(self._tally, tally)
 
@@ -61,9 +61,9 @@ class RewardPairs:
 
 def _contrasts(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     answers: Sequence[tuple[float, Any]] = list(zip(row["rewards"], row["completions"], strict=True))
-    for one, other in combinations(answers, 2):
-        if one[0] != other[0]:
-            better, worse = (one, other) if one[0] > other[0] else (other, one)
+    for first, second in combinations(answers, 2):
+        if first[0] != second[0]:
+            better, worse = (first, second) if first[0] > second[0] else (second, first)
             yield {
                 "prompt": row["prompt"],
                 "chosen": better[1],
@@ -79,8 +79,8 @@ def _hash(pair: Mapping[str, Any]) -> int:
     return stable_hash(pair["chosen"][0]["content"] + "\n" + pair["rejected"][0]["content"])
 
 
-def _take_over(tally: Tally, found: Tally) -> None:
+def _take_over(tally: Tally, newer: Tally) -> None:
     """The account of the pass that gave the rows, in the place of the one that gave none."""
-    found.skipped.update({reason: number for reason, number in tally.skipped.items() if reason == OVER_LIMIT})
+    newer.skipped.update({reason: number for reason, number in tally.skipped.items() if reason == OVER_LIMIT})
     for name in ("read", "ids", "usable", "prompts_read", "prompts", "disputed", "skipped"):
-        setattr(tally, name, getattr(found, name))
+        setattr(tally, name, getattr(newer, name))

@@ -9,7 +9,7 @@ from typing import Any
 from rl.base.errors import UsageError
 from rl.base.records import Message
 from rl.dataset_builder.options import DataOptions
-from rl.dataset_builder.plan.shortage import counted
+from rl.dataset_builder.plan.shortage import plural
 from rl.dataset_builder.read.groups import PromptGroup, PromptRows, Source, Tally
 from rl.environments.base import AgentEnv
 from rl.environments.settings import EnvironmentSettings
@@ -28,7 +28,7 @@ class TaskSource:
     held_out: Sequence[Mapping[str, Any]]
     name: str = "tasks"
     has_ids: bool = False
-    told: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     """Sentences about them, for the log."""
     left_out: Mapping[str, int] = field(default_factory=dict)
     """Reason to how many tasks there might have been."""
@@ -85,5 +85,5 @@ class TaskRows:
         if train:
             return ""
         return (
-            f"there is no task to train on, and {counted(held_out, 'held-out task')}: put tasks into the training split"
+            f"there is no task to train on, and {plural(held_out, 'held-out task')}: put tasks into the training split"
         )

@@ -106,7 +106,7 @@ def test_a_device_is_not_replaced_by_a_file(agent, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for suffix in ("jsonl", "parquet"):
         (tmp_path / f"rows.{suffix}").symlink_to(tmp_path / "pipe")
-        with pytest.raises(UsageError, match="is no file"):
+        with pytest.raises(UsageError, match="is not a file"):
             write(agent, "kto", tmp_path / f"rows.{suffix}")
     assert (tmp_path / "pipe").is_fifo()
 

@@ -89,7 +89,7 @@ def test_only_so_much_is_looked_at_and_the_plan_says_so(agent, monkeypatch):
     monkeypatch.setattr("rl.dataset_builder.plan.figures.REWARDED", 5)
     plan = training_plan(agent)
     assert {one.how for one in plan.methods if one.rows} == {"at least"}
-    assert (plan.found.ratings, plan.found.rewarded) == (4, 5)
+    assert (plan.figures.ratings, plan.figures.rewarded) == (4, 5)
     assert set(plan.remarks) == {"at least"}
 
 
@@ -118,7 +118,7 @@ def test_picks_that_found_both_bad_are_two_bad_answers(agent, data_dir):
     frozen = freeze(agent, DataOptions(val_split=0), method="kto")
     assert frozen.train_rows == 13
     assert rows(agent)["dpo"] == 0
-    assert training_plan(agent).found.judged == 14  # one answer was rated as well
+    assert training_plan(agent).figures.judged == 14  # one answer was rated as well
 
 
 def test_rewards_that_differ_by_rounding_only_are_equal(agent):

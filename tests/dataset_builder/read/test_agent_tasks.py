@@ -37,7 +37,7 @@ def test_some_environments_have_tasks_without_any_file(agent: Agent, kind: str):
     found = task_source(agent, EnvironmentSettings(kind))
     assert (len(found.train), len(found.held_out)) == (28, 12)
     assert not {*ids(found.train)} & {*ids(found.held_out)}
-    assert (found.settings.type, found.name, found.told) == (kind, "tasks", ())
+    assert (found.settings.type, found.name, found.remarks) == (kind, "tasks", ())
     assert all(EnvironmentSettings(kind).build().demonstration(task) for task in found.train), "a solution to imitate"
 
 

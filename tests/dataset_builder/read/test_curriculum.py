@@ -63,7 +63,7 @@ def test_tasks_come_by_their_rates_and_the_log_is_told(agent, run):
     found = by_success(agent, source("easy", "hard", "new", "half", "third"))
     assert [task["task_id"] for task in found.train] == ["third", "half", "new", "hard", "easy"]
     assert found.held_out == [{"task_id": "held"}]
-    assert found.told == (
+    assert found.remarks == (
         "curriculum: 2 sometimes solved, then 1 never tried, then 1 never solved, then 1 always solved",
     )
 
@@ -71,7 +71,7 @@ def test_tasks_come_by_their_rates_and_the_log_is_told(agent, run):
 def test_where_nothing_was_measured_the_log_is_told_that(agent):
     found = by_success(agent, source("b", "a"))
     assert [task["task_id"] for task in found.train] == ["b", "a"]
-    assert found.told == ("no task of support-chat has been measured yet: they come in the order of the file",)
+    assert found.remarks == ("no task of support-chat has been measured yet: they come in the order of the file",)
 
 
 def test_one_query_however_many_tasks(agent, run):
