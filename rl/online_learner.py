@@ -133,7 +133,7 @@ class OnlineLearner:
 
 def get_online_learner(agent_name: str) -> OnlineLearner:
     """Raises UsageError for an unknown agent."""
-    return OnlineLearner(Agent.named(agent_name))
+    return OnlineLearner(Agent.by_name(agent_name))
 
 
 def init_online_learner(agent_name: str, *, min_samples: int, retrain_interval_hours: int) -> OnlineLearner:

@@ -18,7 +18,7 @@ class DatasetPipeline:
     """
 
     def __init__(self, agent: Agent | str) -> None:
-        self.agent = agent if isinstance(agent, Agent) else Agent.named(agent)
+        self.agent = agent if isinstance(agent, Agent) else Agent.by_name(agent)
 
     def build_dpo_dataset(self, **options: Any) -> TrainingSet:
         """Rows ``{prompt, chosen, rejected}``."""

@@ -33,11 +33,13 @@ def prepare_training_dataset(
     options = DataOptions(pair_type=pair_type, min_samples=min_samples, val_split=val_split)
     if source not in SOURCES:
         raise UsageError(f"source must be one of {', '.join(SOURCES)}, not {source!r}")
+    known_agent = Agent.objects.filter(name__iexact=agent).first()
     if source == "db":
-        return freeze(Agent.named(agent), options)
+        if known_agent is None:
+            raise UsageError(f"no agent is named {agent!r}")
+        return freeze(known_agent, options)
     if data_path is None:
         raise UsageError("source 'file' needs data_path, the exhaustive_data.json of Command Center")
-    known_agent = Agent.objects.filter(name__iexact=agent).first()
     return freeze_files(known_agent or _new_agent(agent), data_path, ratings_path, options)
 
 

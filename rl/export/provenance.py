@@ -64,7 +64,7 @@ def _votes(training_set: TrainingSet) -> tuple[Mapping[Any, Counter[str]], set[s
 def _ratings(training_set: TrainingSet) -> Iterator[tuple[Any, str, float | None]]:
     if not (training_set.directory / FEEDBACK).exists():
         return
-    for part in Feedback.numbered(read_feedback_ids(training_set.directory)):
+    for part in Feedback.by_ids(read_feedback_ids(training_set.directory)):
         yield from part.filter(kind=Feedback.Kind.RATING).values_list("trace", "rater", "value")
 
 

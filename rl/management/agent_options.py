@@ -41,7 +41,7 @@ def agent_for(options: Mapping[str, Any]) -> Agent:
     none can have."""
     name = options["agent"]
     if options["resume"] is not None:
-        return Agent.named(name)
+        return Agent.by_name(name)
     if found := Agent.objects.filter(name__iexact=name).first():
         return found
     defaults = AgentConfig()

@@ -117,7 +117,7 @@ def train_command(command: RatchetCommand, method: str, options: dict[str, Any])
         return
     if not options["agent"]:
         raise UsageError("--agent is missing: say whose ratings to learn from")
-    agent = Agent.named(options["agent"])
+    agent = Agent.by_name(options["agent"])
     config = training_config(agent, method, options)
     in_4bit(config.quantization, detect_hardware())
     if options["resume"] is not None:

@@ -183,7 +183,7 @@ class Agent(models.Model):
         return self.name
 
     @classmethod
-    def named(cls, name: str) -> Agent:
+    def by_name(cls, name: str) -> Agent:
         """Whatever the case of the name. Raises UsageError that lists the agents there are."""
         if agent := cls.objects.filter(name__iexact=name).first():
             return agent

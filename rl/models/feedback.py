@@ -121,7 +121,7 @@ class Feedback(models.Model):
         return f"{self.kind} {self.pk} by {self.rater}"
 
     @classmethod
-    def numbered(cls, ids: Iterable[int]) -> Iterator[models.QuerySet[Feedback]]:
+    def by_ids(cls, ids: Iterable[int]) -> Iterator[models.QuerySet[Feedback]]:
         """In parts, well under the databases' limits of parameters in a statement; in order of their ids, and in none
         within a part."""
         left = iter(sorted(ids))

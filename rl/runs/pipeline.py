@@ -78,7 +78,7 @@ class TrainingPipeline:
     """
 
     def __init__(self, agent_name: Agent | str, base_model: str = "", method: str = "") -> None:
-        self.agent = agent_name if isinstance(agent_name, Agent) else Agent.named(agent_name)
+        self.agent = agent_name if isinstance(agent_name, Agent) else Agent.by_name(agent_name)
         self.base_model = base_model
         if method:
             find_method(method)

@@ -204,4 +204,4 @@ def _save_agent(agent: Agent) -> Agent:
             agent.save()
         return agent
     except IntegrityError:
-        return Agent.named(agent.name)
+        return Agent.by_name(agent.name)

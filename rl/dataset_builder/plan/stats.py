@@ -17,7 +17,7 @@ def get_training_stats(agent_type: str) -> dict[str, Any]:
 
     Feedback is counted as it stands now; ``waiting`` are the items that no training set has read.
     """
-    agent = Agent.named(agent_type)
+    agent = Agent.by_name(agent_type)
     return {
         "agent": agent.name,
         "pair_type": agent.pair_type,

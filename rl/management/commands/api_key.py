@@ -85,7 +85,7 @@ def _agent(name: str | None, *, make: bool) -> tuple[Agent | None, bool]:
             raise UsageError("--make-agent needs the name of the agent: --agent NAME")
         return None, False
     try:
-        return Agent.named(name), False
+        return Agent.by_name(name), False
     except UsageError as unknown:
         if not make:
             raise UsageError(f"{unknown}; --make-agent makes it") from None

@@ -26,7 +26,7 @@ class Command(RatchetCommand):
         parser.add_argument("--dry-run", action="store_true", help="learn, measure and judge, and keep nothing of it")
 
     def run(self, **options: Any) -> None:
-        agent = Agent.named(options["agent"])
+        agent = Agent.by_name(options["agent"])
         if options["limit"] is not None and options["limit"] < 1:
             raise UsageError("--limit must be 1 or more")
         if options["threshold"] is not None:

@@ -33,7 +33,7 @@ class Command(RatchetCommand):
     def run(self, **options: Any) -> None:
         if options["limit"] is not None and options["limit"] < 1:
             raise UsageError(f"--limit must be at least 1, not {options['limit']}")
-        agent = Agent.named(options["agent"]) if options["agent"] else None
+        agent = Agent.by_name(options["agent"]) if options["agent"] else None
         dry_run = options["dry_run"]
         found = rewarding.calculate(
             agent, pending=not options["all"], limit=options["limit"], dry_run=dry_run, report=self.report

@@ -45,7 +45,7 @@ class Command(RatchetCommand):
         parser.add_argument("--env-name", default="", help="with --print-env: the first variable's name")
 
     def run(self, **options: Any) -> None:
-        agent = Agent.named(options["agent"])
+        agent = Agent.by_name(options["agent"])
         if options["list"]:
             entries = overview.list_deployments(agent)
             self.result({"agent": agent.name, "served": entries}, deployments_table(entries))

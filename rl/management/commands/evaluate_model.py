@@ -43,7 +43,7 @@ class Command(RatchetCommand):
         parser.add_argument("--output", help="write the whole report here as JSON")
 
     def run(self, **options: Any) -> None:
-        agent = Agent.named(options["agent"])
+        agent = Agent.by_name(options["agent"])
         _check(options)
         if options["test_data"] or options["checkpoint"]:
             document = self._unstored(agent, options)

@@ -43,7 +43,7 @@ class Command(RatchetCommand):
         getattr(self, f"_{options['action']}")(options)
 
     def _start(self, options: dict[str, Any]) -> None:
-        agent = Agent.named(options["agent"])
+        agent = Agent.by_name(options["agent"])
         arms, control = sides(agent, options["arms"]), named_version(agent, options["control"])
         with transaction.atomic():  # no draft is left of what cannot start
             experiment = lifecycle.create(agent, options["name"], arms, control, **settings_of(options))
@@ -52,15 +52,15 @@ class Command(RatchetCommand):
         self._show(experiment, *missing)
 
     def _status(self, options: dict[str, Any]) -> None:
-        self._show(named_experiment(Agent.named(options["agent"]), options["name"]))
+        self._show(named_experiment(Agent.by_name(options["agent"]), options["name"]))
 
     def _stop(self, options: dict[str, Any]) -> None:
-        experiment = named_experiment(Agent.named(options["agent"]), options["name"])
+        experiment = named_experiment(Agent.by_name(options["agent"]), options["name"])
         lifecycle.stop(experiment, getpass.getuser())
         self._show(experiment)
 
     def _promote(self, options: dict[str, Any]) -> None:
-        experiment = named_experiment(Agent.named(options["agent"]), options["name"])
+        experiment = named_experiment(Agent.by_name(options["agent"]), options["name"])
         arms = {arm.version_name.lower(): arm for arm in experiment.arms.select_related("version")}
         if options["arm"].lower() not in arms:
             raise UsageError(f"{experiment.name} has no arm {options['arm']!r}; it has: {', '.join(arms)}")
@@ -69,7 +69,7 @@ class Command(RatchetCommand):
 
     def _list(self, options: dict[str, Any]) -> None:
         rows = Experiment.objects.select_related("agent")
-        rows = rows.filter(agent=Agent.named(options["agent"])) if options["agent"] else rows
+        rows = rows.filter(agent=Agent.by_name(options["agent"])) if options["agent"] else rows
         table = Table("experiment", "agent", "state", "answer")
         for row in rows:
             table.add_row(row.name, row.agent.name, row.state, answer(row))

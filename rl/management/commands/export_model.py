@@ -62,7 +62,7 @@ class Command(RatchetCommand):
     def _version(self, options: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
         if options["base_model"]:
             raise UsageError("--base-model goes with --checkpoint: a version knows what it was trained on")
-        version = find_version(Agent.named(options["agent"]), options["version_name"])
+        version = find_version(Agent.by_name(options["agent"]), options["version_name"])
         name, output, level = options["model_name"], options["output"], options["quantization"]
         shared = {"name": file_name(name), "output": output, "report": self.report}
         if options["register"]:

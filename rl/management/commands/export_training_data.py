@@ -38,7 +38,7 @@ class Command(RatchetCommand):
         parser.add_argument("--dry-run", action="store_true", help="count the rows, and write nothing")
 
     def run(self, **options: Any) -> None:
-        agent, path = Agent.named(options["agent"]), _path(options)
+        agent, path = Agent.by_name(options["agent"]), _path(options)
         filters = Filters(
             data=DataOptions(pair_type=agent.pair_type, val_split=options["val_split"]),
             min_reward=options["min_reward"],

@@ -27,7 +27,7 @@ class Command(RatchetCommand):
         actions[options["action"]](options["agent"])
 
     def _status(self, name: str | None) -> None:
-        agents = [Agent.named(name)] if name else list(Agent.objects.all())
+        agents = [Agent.by_name(name)] if name else list(Agent.objects.all())
         rows = online_learner.statuses(agents)
         table = Table("agent", "on", "waiting", "needed", "training", "retrain now?", title="Online learning")
         for row in rows:
@@ -45,7 +45,7 @@ class Command(RatchetCommand):
     def _run_now(self, name: str | None) -> None:
         if not name:
             raise UsageError("--agent is missing: say which agent to retrain")
-        run = online_learner.OnlineLearner(Agent.named(name)).trigger_retrain()
+        run = online_learner.OnlineLearner(Agent.by_name(name)).trigger_retrain()
         self.result({"run": run.pk}, lines=[f"run {run.pk} is queued; 'manage.py qcluster' starts it"])
 
     def _tick(self, name: str | None) -> None:

@@ -20,7 +20,7 @@ class Command(RatchetCommand):
         parser.add_argument("--agent", help="default: every agent")
 
     def run(self, **options: Any) -> None:
-        agents = [Agent.named(options["agent"])] if options["agent"] else list(Agent.objects.all())
+        agents = [Agent.by_name(options["agent"])] if options["agent"] else list(Agent.objects.all())
         if not agents:
             raise UsageError("there are no agents yet; import_traces or the admin makes one")
         found = [training_plan(agent) for agent in agents]
