@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback.write import rate
 from rl.models import Agent, Trace
 from tests.conftest import make_trace
 
@@ -16,6 +16,6 @@ def make_labelled(agent: Agent, count: int, *, start: int = 0, label: bool = Tru
         good = number % 2 == 0
         trace = make_trace(agent, f"Where is parcel {number}?", (GOOD if good else BAD).format(number))
         if label:
-            feedback.rate(trace, rater="user:alice", scale="thumb", value=int(good), source="test")
+            rate(trace, rater="user:alice", scale="thumb", value=int(good), source="test")
         traces.append(trace)
     return traces

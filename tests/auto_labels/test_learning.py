@@ -6,7 +6,7 @@ import pytest
 
 from rl import auto_labels
 from rl.base.errors import BadFile, NotEnoughData
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback.write import rate
 from rl.collect.traces.records import trace_record
 from rl.dataset_builder import is_held_out
 from rl.models import Agent, LabelModel, prompt_key
@@ -34,7 +34,7 @@ def test_it_learns_what_people_like_and_says_how_often_it_is_right(agent: Agent)
 def test_labels_that_follow_from_nothing_give_a_model_that_is_not_used(agent: Agent) -> None:
     for number in range(100):
         trace = make_trace(agent, f"question {number}", "always the same answer")
-        feedback.rate(trace, rater="user:alice", scale="thumb", value=int(number % 3 > 0), source="test")
+        rate(trace, rater="user:alice", scale="thumb", value=int(number % 3 > 0), source="test")
     learned = auto_labels.learn(agent)
     assert not learned.model.is_informative
     assert auto_labels.predictor(agent) is None
@@ -45,7 +45,7 @@ def test_labels_that_follow_from_nothing_give_a_model_that_is_not_used(agent: Ag
 def test_raters_who_disagree_count_by_their_mean_and_a_tie_not_at_all(agent: Agent) -> None:
     traces = make_labelled(agent, 100)
     for trace in traces[:4]:
-        feedback.rate(trace, rater="user:bob", scale="thumb", value=int(trace in traces[1::2]), source="test")
+        rate(trace, rater="user:bob", scale="thumb", value=int(trace in traces[1::2]), source="test")
     model = auto_labels.learn(agent).model
     assert model.labels + model.heldout_labels == 96
 

@@ -4,7 +4,7 @@ import pytest
 
 from rl import auto_labels
 from rl.auto_labels import proposing
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback.write import rate
 from rl.models import Agent, LabelProposal
 from tests.auto_labels.labelled import make_labelled
 
@@ -38,7 +38,7 @@ def test_a_second_call_goes_on_where_the_first_stopped(agent: Agent, learned) ->
 def test_a_newer_model_replaces_the_proposals_but_never_a_label(agent: Agent, learned) -> None:
     labelled, *_ = make_labelled(agent, 3, start=200, label=False)
     auto_labels.propose(learned)
-    feedback.rate(labelled, rater="user:alice", scale="thumb", value=0, source="test")
+    rate(labelled, rater="user:alice", scale="thumb", value=0, source="test")
     newer = auto_labels.learn(agent)
     assert auto_labels.propose(newer).at_least[0.5] == 2
     assert LabelProposal.objects.filter(label_model=newer.model).count() == 2

@@ -15,7 +15,7 @@ from drf_spectacular.generators import SchemaGenerator
 from rest_framework.serializers import Serializer
 
 from rl import registered
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback.write import rate
 from rl.config import METHODS, authority
 from rl.config.authority import DATA_OPTIONS, HYPER_PARAMETERS, RUN_OPTIONS
 from rl.models import Agent, TrainingRun
@@ -41,7 +41,7 @@ def known(rated: Agent, settings: Any) -> dict[str, Any]:
     """What the fields and arguments of these names may be, so that a body is taken."""
     settings.BASE_MODELS = {"registered": "owner/registered"}
     trace, other = (make_trace(rated, response=text, external_id=f"e0000{text}") for text in "12")
-    rating = feedback.rate(trace, rater="ann", scale="thumb", value=1, source="api")
+    rating = rate(trace, rater="ann", scale="thumb", value=1, source="api")
     make_version(rated, "v40")
     make_run(rated, pk=rating.event.pk)
     return {

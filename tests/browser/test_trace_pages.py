@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import BrowserContext, Page, expect
 
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback.write import rate
 from rl.models import Agent, Feedback, Trace
 from tests.browser.conftest import LiveSite
 from tests.browser.test_rating_page import sign_in
@@ -100,7 +100,7 @@ def test_hostile_and_long_words_fit_a_narrow_screen(reviewer: Page, live_site: L
         tasks=[{"task_id": word, "status": "failed", "description": word}],
         rewards={word: {"value": 1, "reason": word}},
     )
-    feedback.rate(long, rater=word[:200], scale="stars", value=3, tags=[word[:40]], notes=word, source="test")
+    rate(long, rater=word[:200], scale="stars", value=3, tags=[word[:40]], notes=word, source="test")
     reviewer.set_viewport_size({"width": 375, "height": 740})
     for path in (f"/traces/{long.pk}/", "/traces/", "/traces/of/support-chat/", "/traces/of/support-chat/label/"):
         reviewer.goto(f"{live_site.url}{path}")

@@ -11,9 +11,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from rl.base.errors import BadFile, UsageError
-from rl.collect.feedback import write as feedback
-from rl.collect.importers import IMPORTERS, importer
-from rl.collect.importers import command_center as module
+from rl.collect.feedback.write import retract
+from rl.collect.importers import IMPORTERS, command_center, importer
 from rl.collect.importers.command_center import NO_ENTRY, OLDER, OTHER_ANSWER, OTHER_QUESTION, RATED_TWICE, run
 from rl.collect.importers.report import EXAMPLES, OTHER, REASONS, ImportCount
 from rl.collect.traces.rows import TraceRows
@@ -155,7 +154,7 @@ def test_an_earlier_rating_does_not_come_back(panel, files):
 
 def test_a_withdrawn_rating_stays_withdrawn(panel, files):
     files.write(entry(), ratings={"e1": up(rated_at=None)}).load(panel)
-    feedback.retract(Feedback.objects.get(), rater="bob", source="test")
+    retract(Feedback.objects.get(), rater="bob", source="test")
     assert files.load(panel).imported == 0
     assert not Feedback.objects.filter(is_current=True).exists()
 
@@ -352,7 +351,7 @@ def test_the_number_of_queries_depends_on_the_chunks_only_but_for_the_rows_that_
 
 def test_chunks_of_any_size_give_the_same(panel, tmp_path, monkeypatch):
     made = write_files(tmp_path, questions=3)
-    monkeypatch.setattr(module, "CHUNK", 7)
+    monkeypatch.setattr(command_center, "CHUNK", 7)
     steps: list[dict[str, Any]] = []
     report = run(
         panel,

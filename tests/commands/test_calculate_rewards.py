@@ -6,7 +6,7 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback.write import rate
 from rl.models import Agent, Trace
 from tests.conftest import make_trace
 
@@ -23,7 +23,7 @@ def told(*arguments: str) -> str:
 @pytest.fixture
 def _traces(agent: Agent) -> None:
     rated = make_trace(agent, tool_calls=CALLS)
-    feedback.rate(rated, rater="anna", scale="thumb", value=1, source="test")
+    rate(rated, rater="anna", scale="thumb", value=1, source="test")
     make_trace(agent)
 
 

@@ -6,14 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback import write
 from rl.dataset_builder import is_held_out
 from rl.models import Agent, Feedback, Trace, TrainingSet
 from tests.conftest import make_trace
 
 
 def rate(trace: Trace, value: float, rater: str = "alice", scale: str = "thumb") -> Feedback:
-    return feedback.rate(trace, rater=rater, scale=scale, value=value, source="test").event
+    return write.rate(trace, rater=rater, scale=scale, value=value, source="test").event
 
 
 def rated(agent: Agent, question: str, response: str, value: float, rater: str = "alice") -> Feedback:

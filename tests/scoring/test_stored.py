@@ -12,7 +12,7 @@ from django_q.models import OrmQ
 from rl import auto_labels, tasks
 from rl.base.errors import Interrupted, UsageError
 from rl.base.locks import device_lock
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback import write
 from rl.collect.traces.records import trace_record
 from rl.models import Agent, Trace
 from rl.rewards import BaseReward, RewardResult
@@ -28,7 +28,7 @@ DONE, FAILED = {"tool_name": "search", "success": True}, {"tool_name": "search",
 
 
 def rate(trace: Trace, value: float, rater: str = "anna") -> None:
-    feedback.rate(trace, rater=rater, scale="score", value=value, source="test")
+    write.rate(trace, rater=rater, scale="score", value=value, source="test")
 
 
 def stored(trace: Trace) -> Trace:

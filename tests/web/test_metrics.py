@@ -10,7 +10,7 @@ from django_q.models import OrmQ, Task
 from prometheus_client.parser import text_string_to_metric_families
 from rest_framework.settings import api_settings
 
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback.write import rate
 from rl.models import Agent, Trace, TrainingRun
 from tests.admin.records import make_loop
 
@@ -44,7 +44,7 @@ def test_how_things_stand(client: Client, agent: Agent):
 def test_ratings_are_counted_as_they_come(client: Client, trace: Trace):
     before = read(client)["ratchet_ratings_total"]
     for rater in ("a", "b"):
-        feedback.rate(trace, rater=rater, scale="thumb", value=1.0, source="test")
+        rate(trace, rater=rater, scale="thumb", value=1.0, source="test")
     assert read(client)["ratchet_ratings_total"] >= before + 2
 
 

@@ -5,7 +5,7 @@ import threading
 import pytest
 from django.db import connection, transaction
 
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback import write
 from rl.collect.feedback.events import UnreadTrace, rating
 from rl.models import Agent, Feedback, Trace
 from tests.collect.feedback.test_group_commit import ended
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def rate_in_thread(trace: Trace, **fields) -> threading.Thread:
     def rate() -> None:
         try:
-            feedback.rate(trace, scale="thumb", source="test", **fields)
+            write.rate(trace, scale="thumb", source="test", **fields)
         finally:
             connection.close()
 
@@ -51,18 +51,16 @@ def test_a_trace_of_another_agent_and_one_that_is_not_there_are_left_out():
     pk = gone.pk
     gone.delete()
     given = [UnreadTrace(mine.pk, None), UnreadTrace(other.pk, mine.agent_id), UnreadTrace(pk, None)]
-    outcomes = feedback.record_each(
-        [rating(each, rater="anna", scale="thumb", value=1, source="test") for each in given]
-    )
+    outcomes = write.record_each([rating(each, rater="anna", scale="thumb", value=1, source="test") for each in given])
     assert outcomes[0].created
     assert outcomes[0].event.agent_id == mine.agent_id
-    assert [isinstance(outcome, feedback.UnknownTrace) for outcome in outcomes] == [False, True, True]
+    assert [isinstance(outcome, write.UnknownTrace) for outcome in outcomes] == [False, True, True]
 
 
 def test_what_is_stored_is_what_was_given():
     trace = make_trace(Agent.objects.create(name="busy"))
     event = rating(trace, rater="anna", scale="stars", value=4, notes="it's 100 %\n", tags=["a'b", "%s"], source="test")
-    (outcome,) = feedback.record_each([event])
+    (outcome,) = write.record_each([event])
     stored = Feedback.objects.get(pk=outcome.event.pk)
     names = [field.attname for field in Feedback._meta.concrete_fields]
     assert [getattr(stored, name) for name in names] == [getattr(event, name) for name in names]

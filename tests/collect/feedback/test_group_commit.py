@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 from django.db import OperationalError, connection, transaction
 
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback import write
 from rl.collect.feedback.events import rating
 from rl.collect.feedback.group_commit import GroupCommit
 from rl.models import Agent, ApiKey, Feedback, Trace
@@ -114,7 +114,7 @@ class Groups:
     def __init__(self, monkeypatch) -> None:
         self.sizes: list[int] = []
         self.began, self.may_go_on = threading.Event(), threading.Event()
-        commit = feedback._RATINGS._commit
+        commit = write._RATINGS._commit
 
         def counted(ratings: Sequence[Feedback]) -> Sequence[object]:
             self.sizes.append(len(ratings))
@@ -123,7 +123,7 @@ class Groups:
                 assert self.may_go_on.wait(20)
             return commit(ratings)
 
-        monkeypatch.setattr(feedback._RATINGS, "_commit", counted)
+        monkeypatch.setattr(write._RATINGS, "_commit", counted)
 
 
 def rate_together(monkeypatch, events: list[Feedback]) -> tuple[Groups, list[object]]:
@@ -133,7 +133,7 @@ def rate_together(monkeypatch, events: list[Feedback]) -> tuple[Groups, list[obj
 
     def submit(number: int) -> None:
         try:
-            outcomes[number] = feedback._RATINGS.submit(events[number])
+            outcomes[number] = write._RATINGS.submit(events[number])
         except Exception as error:  # noqa: BLE001  compared by the test
             outcomes[number] = error
         finally:
@@ -144,7 +144,7 @@ def rate_together(monkeypatch, events: list[Feedback]) -> tuple[Groups, list[obj
     assert seen.began.wait(20)
     for thread in threads[1:]:
         thread.start()
-    queued(feedback._RATINGS, len(events) - 1)
+    queued(write._RATINGS, len(events) - 1)
     seen.may_go_on.set()
     ended(threads)
     return seen, outcomes
@@ -185,7 +185,7 @@ def test_a_bad_rating_fails_alone(monkeypatch):
     events = [*[by("anna", trace) for trace in good], by("anna", gone), by("ben", good[0], api_key=key)]
     _, outcomes = rate_together(monkeypatch, events)
     assert all(outcome.created for outcome in outcomes[:3])
-    assert isinstance(outcomes[3], feedback.UnknownTrace)
+    assert isinstance(outcomes[3], write.UnknownTrace)
     assert isinstance(outcomes[4], Exception)
     assert Feedback.objects.count() == 3
 
@@ -194,6 +194,6 @@ def test_a_bad_rating_fails_alone(monkeypatch):
 def test_within_a_transaction_a_rating_belongs_to_it():
     trace = make_trace(Agent.objects.create(name="busy"))
     with transaction.atomic():
-        feedback.rate(trace, rater="anna", scale="thumb", value=1, source="test")
+        write.rate(trace, rater="anna", scale="thumb", value=1, source="test")
         transaction.set_rollback(True)
     assert not Feedback.objects.exists()

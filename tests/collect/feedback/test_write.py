@@ -8,7 +8,7 @@ from django.db import connection
 from django.utils import timezone
 
 from rl.base.errors import UsageError
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback import write
 from rl.collect.feedback.events import normalise, rating
 from rl.models import Agent, Feedback, Trace
 from tests.conftest import make_trace
@@ -16,8 +16,8 @@ from tests.conftest import make_trace
 NOW = timezone.now() - timedelta(hours=1)
 
 
-def rate(trace: Trace, value: float = 1, **fields) -> feedback.Rated:
-    return feedback.rate(trace, **{"rater": "anna", "scale": "thumb", "source": "test", "value": value, **fields})
+def rate(trace: Trace, value: float = 1, **fields) -> write.Rated:
+    return write.rate(trace, **{"rater": "anna", "scale": "thumb", "source": "test", "value": value, **fields})
 
 
 def current() -> list[float | None]:
@@ -74,7 +74,7 @@ def test_a_second_rating_supersedes_the_first_and_both_are_kept(trace: Trace):
     assert (second.created, second.changed) == (False, True)
     assert current() == [0]
     assert Feedback.objects.get(pk=first.event.pk).is_current is False
-    assert feedback.current_rating(trace, "anna") == second.event
+    assert write.current_rating(trace, "anna") == second.event
 
 
 def test_raters_and_traces_do_not_disturb_each_other(agent: Agent, trace: Trace):
@@ -113,8 +113,8 @@ def test_a_clock_that_runs_ahead_does_not_win_over_later_ratings(trace: Trace):
 
 def test_a_retracted_rating_is_kept_but_not_current(trace: Trace):
     event = rate(trace).event
-    assert feedback.retract(event, rater="anna", source="test") is True
-    assert feedback.current_rating(trace, "anna") is None
+    assert write.retract(event, rater="anna", source="test") is True
+    assert write.current_rating(trace, "anna") is None
     retraction = Feedback.objects.get(kind="retraction")
     assert (retraction.retracts, retraction.rater, retraction.is_current) == (event, "anna", False)
     assert Feedback.objects.count() == 2
@@ -122,27 +122,27 @@ def test_a_retracted_rating_is_kept_but_not_current(trace: Trace):
 
 def test_retracting_twice_does_nothing_the_second_time(trace: Trace):
     event = rate(trace).event
-    feedback.retract(event, rater="anna", source="test")
-    assert feedback.retract(Feedback.objects.get(pk=event.pk), rater="anna", source="test") is False
+    write.retract(event, rater="anna", source="test")
+    assert write.retract(Feedback.objects.get(pk=event.pk), rater="anna", source="test") is False
     assert Feedback.objects.count() == 2
 
 
 def test_a_superseded_rating_cannot_be_retracted(trace: Trace):
     first = rate(trace, 1).event
     rate(trace, 0)
-    assert feedback.retract(first, rater="anna", source="test") is False
+    assert write.retract(first, rater="anna", source="test") is False
     assert current() == [0]
 
 
 def test_rating_again_after_a_retraction_counts_as_new(trace: Trace):
-    feedback.retract(rate(trace, 1).event, rater="anna", source="test")
+    write.retract(rate(trace, 1).event, rater="anna", source="test")
     again = rate(trace, 1)
     assert (again.created, again.changed) == (True, True)
     assert current() == [1]
 
 
 def test_a_late_repeat_does_not_bring_a_retracted_rating_back(trace: Trace):
-    feedback.retract(rate(trace, 1, rated_at=NOW).event, rater="anna", source="test")
+    write.retract(rate(trace, 1, rated_at=NOW).event, rater="anna", source="test")
     assert rate(trace, 1, rated_at=NOW).changed is False
     assert current() == []
 
@@ -170,12 +170,12 @@ def test_what_cannot_be_stored_is_refused_before_anything_is_written(trace: Trac
 def test_many_ratings_are_stored_in_chunks_with_a_constant_number_of_queries(
     agent: Agent, django_assert_max_num_queries
 ):
-    traces = [make_trace(agent, f"question {n}") for n in range(feedback.CHUNK + 5)]
+    traces = [make_trace(agent, f"question {n}") for n in range(write.CHUNK + 5)]
     common = {"rater": "anna", "scale": "thumb", "source": "test"}
     events = [rating(trace, value=n % 2, **common) for n, trace in enumerate(traces)]
-    inserts = feedback.CHUNK // connection.ops.bulk_batch_size(Feedback._meta.concrete_fields, events) + 1
+    inserts = write.CHUNK // connection.ops.bulk_batch_size(Feedback._meta.concrete_fields, events) + 1
     with django_assert_max_num_queries(2 * (inserts + 4)):
-        rated = feedback.record(events)
+        rated = write.record(events)
     assert [r.event.trace_id for r in rated] == [trace.pk for trace in traces]
     assert all(r.created for r in rated)
     assert len(current()) == len(traces)
@@ -183,7 +183,7 @@ def test_many_ratings_are_stored_in_chunks_with_a_constant_number_of_queries(
 
 def test_a_trace_rated_twice_in_one_list_ends_with_the_later_rating(trace: Trace):
     common = {"rater": "anna", "scale": "thumb", "source": "test"}
-    rated = feedback.record([rating(trace, value=value, **common) for value in (1, 0)])
+    rated = write.record([rating(trace, value=value, **common) for value in (1, 0)])
     assert [r.created for r in rated] == [True, False]
     assert current() == [0]
 
@@ -219,7 +219,7 @@ COMMON = {"rater": "anna", "source": "test"}
 
 def test_a_comparison_names_both_answers(agent: Agent, trace: Trace):
     right = make_trace(agent, response="It was sent today.")
-    compared = feedback.compare(trace, right, choice="right", **COMMON)
+    compared = write.compare(trace, right, choice="right", **COMMON)
     event = Feedback.objects.get(kind="comparison")
     assert compared.event == event
     assert (event.trace, event.other_trace, event.choice, event.is_current) == (trace, right, "right", True)
@@ -227,26 +227,26 @@ def test_a_comparison_names_both_answers(agent: Agent, trace: Trace):
 
 def test_a_comparison_that_means_nothing_is_refused(agent: Agent, trace: Trace):
     with pytest.raises(UsageError, match="itself"):
-        feedback.compare(trace, trace, choice="left", **COMMON)
+        write.compare(trace, trace, choice="left", **COMMON)
     with pytest.raises(UsageError, match="same prompt"):
-        feedback.compare(trace, make_trace(agent, "another question"), choice="left", **COMMON)
+        write.compare(trace, make_trace(agent, "another question"), choice="left", **COMMON)
     with pytest.raises(UsageError, match="left, right, tie, both_bad"):
-        feedback.compare(trace, make_trace(agent), choice="middle", **COMMON)
+        write.compare(trace, make_trace(agent), choice="middle", **COMMON)
 
 
 def test_a_correction_keeps_the_better_text(trace: Trace):
-    event = feedback.correct(trace, text="It arrives tomorrow.", **COMMON).event
+    event = write.correct(trace, text="It arrives tomorrow.", **COMMON).event
     assert Feedback.objects.get(kind="correction").text == event.text == "It arrives tomorrow."
 
 
 @pytest.mark.parametrize("text", ["", " \n", "On its way.", "a\x00b"])
 def test_a_correction_that_corrects_nothing_is_refused(trace: Trace, text: str):
     with pytest.raises(UsageError):
-        feedback.correct(trace, text=text, **COMMON)
+        write.correct(trace, text=text, **COMMON)
 
 
 def test_an_outcome_keeps_its_number_as_it_is(trace: Trace):
-    feedback.outcome(trace, metric="refund_eur", value=-12.5, **COMMON)
+    write.outcome(trace, metric="refund_eur", value=-12.5, **COMMON)
     event = Feedback.objects.get(kind="outcome")
     assert (event.metric, event.raw_value, event.value) == ("refund_eur", -12.5, None)
 
@@ -254,15 +254,15 @@ def test_an_outcome_keeps_its_number_as_it_is(trace: Trace):
 @pytest.mark.parametrize(("metric", "value"), [("", 1), ("m", float("nan")), ("m", float("inf")), ("m" * 101, 1)])
 def test_an_outcome_needs_a_name_and_a_number(trace: Trace, metric: str, value: float):
     with pytest.raises(UsageError):
-        feedback.outcome(trace, metric=metric, value=value, **COMMON)
+        write.outcome(trace, metric=metric, value=value, **COMMON)
 
 
 def test_saying_the_same_thing_twice_stores_it_once(agent: Agent, trace: Trace):
     right = make_trace(agent, response="It was sent today.")
     for _ in range(2):
-        compared = feedback.compare(trace, right, choice="tie", **COMMON)
-        corrected = feedback.correct(trace, text="Better.", **COMMON)
-        observed = feedback.outcome(trace, metric="solved", value=1, **COMMON)
+        compared = write.compare(trace, right, choice="tie", **COMMON)
+        corrected = write.correct(trace, text="Better.", **COMMON)
+        observed = write.outcome(trace, metric="solved", value=1, **COMMON)
     assert not any(rated.created or rated.changed for rated in (compared, corrected, observed))
     assert Feedback.objects.count() == 3
 
@@ -271,4 +271,4 @@ def test_a_deleted_trace_cannot_be_corrected(trace: Trace):
     gone = Trace.objects.get(pk=trace.pk)
     trace.delete()
     with pytest.raises(UsageError, match="deleted"):
-        feedback.correct(gone, text="Better.", **COMMON)
+        write.correct(gone, text="Better.", **COMMON)

@@ -10,7 +10,6 @@ import pytest
 
 from rl.base.errors import BadFile
 from rl.collect.importers import inflating, n3
-from rl.collect.importers import rows as module
 from rl.collect.importers.rows import FIRST, rows
 from rl.collect.traces.imported import Rejected
 from tests.collect.importers.reading import document, lines
@@ -72,7 +71,7 @@ def test_a_damaged_line_is_rejected_and_reading_goes_on(tmp_path, line, reason):
 
 
 def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "LONGEST", 2**20)
+    monkeypatch.setattr("rl.collect.importers.rows.LONGEST", 2**20)
     path = tmp_path / "x.jsonl"
     path.write_bytes(b'{"a": 1}\n"' + b"x" * (20 * 2**20) + b'"\n{"a": 2}\n')
     tracemalloc.start()

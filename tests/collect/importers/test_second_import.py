@@ -17,7 +17,7 @@ from rl.base.errors import BadFile
 from rl.collect.importers import IMPORTERS, command_center
 from rl.collect.ingest import importing
 from rl.collect.ingest.importing import import_files
-from rl.collect.traces import write as storing
+from rl.collect.traces import write
 from rl.models import Agent, Feedback, Trace
 from tests.collect.importers.test_any_record import SEEDS, damaged, places, put
 from tests.collect.test_import_command_center import entry, up
@@ -72,7 +72,7 @@ def inner(value: Any, way: tuple[Any, ...]) -> Any:
 
 
 def in_chunks_of(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (storing, importing, command_center):
+    for module in (write, importing, command_center):
         monkeypatch.setattr(module, "CHUNK", size)
 
 

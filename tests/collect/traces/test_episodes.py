@@ -7,7 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from rl.base.records import Message, ToolCall
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback.write import rate
 from rl.collect.traces.episodes import CHUNK, store_episodes
 from rl.demo.agent_tasks import CODE_TASKS
 from rl.environments.code_exec import CodeExecEnv
@@ -109,7 +109,7 @@ def test_a_step_that_is_done_again_replaces_its_episodes(agent, run):
 def test_what_people_judged_outlives_its_place(agent, run):
     store_episodes(agent, [trained()], run)
     judged = Trace.objects.get()
-    feedback.rate(judged, scale=Feedback.Scale.THUMB, value=1, rater="user:alice", source="test")
+    rate(judged, scale=Feedback.Scale.THUMB, value=1, rater="user:alice", source="test")
     store_episodes(agent, [trained(turns=(Turn("print(4)"),))], run)
     assert Trace.objects.filter(pk=judged.pk).exists()
     assert run.episodes.get().trace.response == "print(4)"

@@ -11,8 +11,8 @@ from django.test.utils import CaptureQueriesContext
 
 from rl.base.records import Message, ReasoningStep, TaskEvent, ToolCall
 from rl.collect.feedback import imported_feedback
-from rl.collect.feedback import write as feedback
-from rl.collect.traces import write as storing
+from rl.collect.feedback.write import retract
+from rl.collect.traces import write
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace, Rejected
 from rl.collect.traces.write import MOST_NEW_AGENTS, NO_AGENT, OTHER_ANSWER, TOO_MANY_AGENTS, TraceStore
 from rl.models import Agent, Feedback, ModelVersion, Trace
@@ -128,7 +128,7 @@ def test_ratings_of_one_moment_on_different_scales_contradict_each_other(agent):
 
 
 def test_of_ratings_that_contradict_each_other_in_two_parts_of_an_import_the_first_counts(agent, monkeypatch):
-    monkeypatch.setattr(storing, "CHUNK", 1)
+    monkeypatch.setattr(write, "CHUNK", 1)
     records = [answer(feedback=(thumb(value),)) for value in (1, 0, 1)]
     for imported in (1, 0):
         again = {imported_feedback.SAID_BEFORE: 1}
@@ -208,7 +208,7 @@ def test_a_chunk_costs_a_handful_of_queries(agent):
 
 
 def test_more_than_a_chunk_is_stored_in_several_transactions(agent, monkeypatch):
-    monkeypatch.setattr(storing, "CHUNK", 3)
+    monkeypatch.setattr(write, "CHUNK", 3)
     assert stored(agent, *(answer(f"a{n}") for n in range(8))).report.traces.imported == 8
 
 
@@ -318,7 +318,7 @@ def test_what_was_retracted_stays_so_when_it_is_imported_again(agent, kind):
     said = thumb() if kind == "rating" else ImportedFeedback(kind="outcome", rater="shop", metric="sold", value=1)
     record = answer(occurred_at=TIME, feedback=(said,))
     stored(agent, record)
-    feedback.retract(Feedback.objects.get(), rater="bob", source="test")
+    retract(Feedback.objects.get(), rater="bob", source="test")
     again = stored(agent, record).report
     assert (again.feedback.imported, again.feedback.unchanged) == (0, 1)
     assert not Feedback.objects.filter(is_current=True).exists()
@@ -345,7 +345,7 @@ def test_a_dry_run_counts_the_same_and_writes_nothing(agent):
 
 
 def test_a_dry_run_remembers_what_it_saw_some_chunks_ago(agent, monkeypatch):
-    monkeypatch.setattr(storing, "CHUNK", 2)
+    monkeypatch.setattr(write, "CHUNK", 2)
     picked = ImportedFeedback(kind="comparison", rater="user:anna", choice="left", other_external_id="a0")
     records = [answer(f"a{n}", feedback=(thumb(),)) for n in range(4)]
     records += [

@@ -8,7 +8,7 @@ import pytest
 
 from rl.base.errors import UsageError
 from rl.collect.decisions import read_decision
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback.write import compare, correct
 from rl.collect.traces.write import TraceStore
 from rl.dataset_builder.exporting import FORMATS, row_format
 from rl.models import Agent
@@ -49,7 +49,7 @@ def test_chats_are_answers_worth_imitating(agent, trace, tmp_path):
     make_trace(agent, "Poor?", "Poor.", reward=0.1)
     wrong = make_trace(agent, "When?", "Never.")
     rate(wrong, 0)
-    feedback.correct(wrong, text="On Friday.", rater="alice", source="test")
+    correct(wrong, text="On Friday.", rater="alice", source="test")
     make_trace(agent, "Silent?", "")
     rows = exported(agent, "trl", tmp_path)
     assert {row["completion"][0]["content"] for row in rows} == {"On its way.", "Good.", "On Friday."}
@@ -93,7 +93,7 @@ def test_each_text_is_imitated_once_and_not_when_most_say_that_it_is_bad(agent, 
         rate(make_trace(agent, "When?", "Never."), value, f"rater {number}")
     make_trace(agent, "When?", "Never.")
     one, other = (make_trace(agent, "Which?", text) for text in ("Yes.", "No."))
-    feedback.compare(one, other, choice="both_bad", rater="alice", source="test")
+    compare(one, other, choice="both_bad", rater="alice", source="test")
     assert [row["completion"][0]["content"].strip() for row in exported(agent, "trl", tmp_path)] == ["On its way."]
 
 

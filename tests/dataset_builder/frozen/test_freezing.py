@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from rl.base.errors import NotEnoughData, TrainingFailed
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback import write
 from rl.dataset_builder import DataOptions, freeze, is_held_out
-from rl.dataset_builder.frozen import freezing as freezing_module
+from rl.dataset_builder.frozen import freezing
 from rl.dataset_builder.frozen.files import read_feedback_ids
 from rl.dataset_builder.rows import pairs as pair_rows_module
 from rl.models import Feedback, TrainingSet
@@ -41,9 +41,9 @@ def test_rows_are_conversations_with_their_prompt_and_feedback(agent, data_dir):
 
 def test_picks_and_corrections_make_rows(agent, data_dir):
     left, right = make_trace(agent, response="Left."), make_trace(agent, response="Right.")
-    feedback.compare(left, right, choice="right", rater="alice", source="test")
+    write.compare(left, right, choice="right", rater="alice", source="test")
     wrong = make_trace(agent, "And when?", "Never.")
-    feedback.correct(wrong, text="On Friday.", rater="alice", source="test")
+    write.correct(wrong, text="On Friday.", rater="alice", source="test")
     frozen = freeze(agent, ONE)
     assert sorted(map(texts, all_rows(frozen))) == [("On Friday.", "Never."), ("Right.", "Left.")]
     assert frozen.feedback_count == 2
@@ -64,7 +64,7 @@ def test_one_question_under_two_keys_stays_on_one_side(agent, data_dir):
         for key in ("first id", "second id"):
             for value in (0, 1):
                 trace = make_trace(agent, f"Question {number}?", f"{key} {value}", prompt_key=f"{key} {number}")
-                feedback.rate(trace, rater="alice", scale="thumb", value=value, source="test")
+                write.rate(trace, rater="alice", scale="thumb", value=value, source="test")
     frozen = freeze(agent, DataOptions(val_split=0.5))
     train, held_out = (
         {row["prompt"][0]["content"] for row in read_rows(frozen, side)} for side in ("train", "heldout")
@@ -216,7 +216,7 @@ def test_what_a_killed_process_left_is_removed_after_a_day(agent, data_dir):
 
 def test_two_who_freeze_the_same_at_the_same_time_get_one_set(agent, data_dir, monkeypatch):
     rate_prompts(agent, 3)
-    original = freezing_module._existing
+    original = freezing._existing
     twins = []
 
     def existing(*arguments):
@@ -226,6 +226,6 @@ def test_two_who_freeze_the_same_at_the_same_time_get_one_set(agent, data_dir, m
             return None
         return original(*arguments)
 
-    monkeypatch.setattr(freezing_module, "_existing", existing)
+    monkeypatch.setattr(freezing, "_existing", existing)
     assert freeze(agent, ONE) == twins[0]
     assert folders(data_dir) == [str(twins[0].pk)]

@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback.write import compare, correct
 from rl.collect.importers import importer
 from rl.dataset_builder import DataOptions, freeze, freeze_files
 from rl.dataset_builder.frozen.membership import Members, enroll
@@ -30,9 +30,9 @@ def test_the_answers_of_pairs_are_members_and_no_others(agent, data_dir):
 
 def test_both_sides_of_a_pick_and_an_answer_that_was_edited_are_members(agent, data_dir):
     left, right = make_trace(agent, response="Left."), make_trace(agent, response="Right.")
-    feedback.compare(left, right, choice="right", rater="alice", source="test")
+    compare(left, right, choice="right", rater="alice", source="test")
     wrong = make_trace(agent, "And when?", "Never.")
-    feedback.correct(wrong, text="On Friday.", rater="alice", source="test")
+    correct(wrong, text="On Friday.", rater="alice", source="test")
     assert members(freeze(agent, ONE)) == {left, right, wrong}
 
 

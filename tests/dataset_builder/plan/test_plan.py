@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback.write import compare, correct
 from rl.dataset_builder import DataOptions, freeze, survey, training_plan
 from rl.dataset_builder.plan.figures import figures
 from rl.models import Agent
@@ -48,10 +48,10 @@ def test_pairs_are_counted_up_to_the_limit_of_a_prompt(agent):
 
 def test_picks_and_edited_answers_are_pairs_of_whole_answers_only(agent, trace):
     other = make_trace(agent, response="Another.")
-    feedback.compare(trace, other, choice="left", rater="alice", source="test")
-    feedback.compare(trace, other, choice="tie", rater="bob", source="test")
+    compare(trace, other, choice="left", rater="alice", source="test")
+    compare(trace, other, choice="tie", rater="bob", source="test")
     for text in ("On Friday.", "Soon."):
-        feedback.correct(trace, text=text, rater="alice", source="test")
+        correct(trace, text=text, rater="alice", source="test")
     assert (rows(agent)["dpo"], rows(agent)["sft"]) == (2, 1)
     agent.pair_type = Agent.PairType.WIDGET
     assert rows(agent)["dpo"] == 0
@@ -111,7 +111,7 @@ def test_a_proposal_for_what_people_rated_is_not_counted_again(agent, data_dir):
 def test_picks_that_found_both_bad_are_two_bad_answers(agent, data_dir):
     for number in range(6):
         one, other = (make_trace(agent, f"Question {number}?", text) for text in ("Yes.", "No."))
-        feedback.compare(one, other, choice="both_bad", rater="alice", source="test")
+        compare(one, other, choice="both_bad", rater="alice", source="test")
     rate(one, 1, "bob")
     rate(one, 1, "carol")
     rated(agent, "Fine?", "Fine.", 1)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rl.base.errors import UsageError
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback.write import compare, correct, retract
 from rl.dataset_builder import DataOptions, freeze, get_training_stats
 from tests.conftest import make_trace
 from tests.dataset_builder.ratings import rate, rate_prompts, rated
@@ -13,10 +13,10 @@ def test_the_figures_say_what_there_is_to_learn_from(agent, trace, data_dir):
     rate_prompts(agent, 3)
     freeze(agent, DataOptions(min_samples=1, val_split=0))
     rate(trace, 3, "bob", "stars")
-    feedback.correct(trace, text="On Friday.", rater="bob", source="test")
-    feedback.compare(trace, make_trace(agent, response="No."), choice="left", rater="bob", source="test")
+    correct(trace, text="On Friday.", rater="bob", source="test")
+    compare(trace, make_trace(agent, response="No."), choice="left", rater="bob", source="test")
     withdrawn = rated(agent, "Oops?", "Yes.", 0)
-    feedback.retract(withdrawn, rater="alice", source="test")
+    retract(withdrawn, rater="alice", source="test")
     stats = get_training_stats("Support-Chat")
     expected = {
         "agent": "support-chat",

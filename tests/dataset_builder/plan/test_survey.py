@@ -7,7 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from rl.base.errors import NotEnoughData
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback.write import compare
 from rl.dataset_builder import DataOptions, Lengths, freeze, survey
 from rl.models import TrainingSet
 from tests.conftest import make_trace
@@ -76,7 +76,7 @@ def test_contradictions_and_duplicates_are_counted(agent, trace):
     rate(trace, 0, "bob")
     left, right = make_trace(agent, "Which?", "Left."), make_trace(agent, "Which?", "Right.")
     for rater, choice in (("alice", "left"), ("bob", "right")):
-        feedback.compare(left, right, choice=choice, rater=rater, source="test")
+        compare(left, right, choice=choice, rater=rater, source="test")
     for value in (1, 1, 0):
         rated(agent, "Again?", "Same." if value else "Other.", value)
     found = survey(agent, DataOptions())

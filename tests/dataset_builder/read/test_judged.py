@@ -4,7 +4,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback import write
 from rl.dataset_builder.read.groups import Tally
 from rl.dataset_builder.read.judged import Wanted, judged_answers
 from rl.models import Agent, LabelModel, LabelProposal, prompt_key
@@ -26,9 +26,9 @@ def propose(trace, good: bool, confidence: float) -> None:
 def test_an_answer_comes_with_all_that_was_said_of_it(agent, trace):
     other = make_trace(agent, response="Another.")
     ratings = [rate(trace, 1, "alice"), rate(trace, 3, "bob", "stars")]
-    outcome = feedback.outcome(trace, metric="returned", value=3, rater="shop", source="test").event
-    pick = feedback.compare(trace, other, choice="left", rater="carol", source="test").event
-    edits = [feedback.correct(trace, text=text, rater="dave", source="test").event for text in ("On Friday.", "Soon.")]
+    outcome = write.outcome(trace, metric="returned", value=3, rater="shop", source="test").event
+    pick = write.compare(trace, other, choice="left", rater="carol", source="test").event
+    edits = [write.correct(trace, text=text, rater="dave", source="test").event for text in ("On Friday.", "Soon.")]
     [answer], tally = read(agent)
     assert answer.ratings == tuple((event.pk, event.value) for event in ratings)
     assert answer.outcomes == (outcome.pk,)
@@ -42,7 +42,7 @@ def test_an_answer_comes_with_all_that_was_said_of_it(agent, trace):
 def test_superseded_and_retracted_events_are_not_read(agent, trace):
     rate(trace, 0)
     newest = rate(trace, 1)
-    feedback.retract(rate(trace, 0, "bob"), rater="bob", source="test")
+    write.retract(rate(trace, 0, "bob"), rater="bob", source="test")
     [answer], _ = read(agent)
     assert answer.ratings == ((newest.pk, 1.0),)
 

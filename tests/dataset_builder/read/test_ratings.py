@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback import write
 from rl.dataset_builder.read.groups import BOTH_BAD, NEUTRAL, OTHER_PROMPT, OUTCOME, TIE, Tally
 from rl.dataset_builder.read.ratings import DatabaseSource
 from rl.models import Agent, Feedback
@@ -48,7 +48,7 @@ def test_superseded_and_retracted_ratings_are_not_read(agent, trace):
     rate(trace, 0)
     rate(trace, 1)
     withdrawn = rate(trace, 0, "bob")
-    feedback.retract(withdrawn, rater="bob", source="test")
+    write.retract(withdrawn, rater="bob", source="test")
     [group], tally = read(agent)
     assert (group.answers[0].up, group.answers[0].down, tally.read) == (1, 0, 1)
 
@@ -68,7 +68,7 @@ def test_answers_come_grouped_by_prompt(agent):
 @pytest.mark.parametrize(("choice", "chosen"), [("left", "Left."), ("right", "Right.")])
 def test_a_pick_prefers_the_answer_that_was_picked(agent, choice, chosen):
     left, right = make_trace(agent, response="Left."), make_trace(agent, response="Right.")
-    event = feedback.compare(left, right, choice=choice, rater="alice", source="test").event
+    event = write.compare(left, right, choice=choice, rater="alice", source="test").event
     [group], _ = read(agent)
     [preference] = group.direct
     assert (preference.chosen, preference.feedback_id) == (chosen, event.pk)
@@ -77,9 +77,9 @@ def test_a_pick_prefers_the_answer_that_was_picked(agent, choice, chosen):
 
 def test_picks_without_a_winner_and_outcomes_are_counted(agent, trace):
     other = make_trace(agent, response="Another.")
-    feedback.compare(trace, other, choice="tie", rater="alice", source="test")
-    feedback.compare(trace, other, choice="both_bad", rater="bob", source="test")
-    feedback.outcome(trace, metric="returned", value=3, rater="shop", source="test")
+    write.compare(trace, other, choice="tie", rater="alice", source="test")
+    write.compare(trace, other, choice="both_bad", rater="bob", source="test")
+    write.outcome(trace, metric="returned", value=3, rater="shop", source="test")
     stray = make_trace(agent, "Something else?")
     Feedback.objects.create(
         agent=agent, trace=trace, other_trace=stray, kind="comparison", choice="left", rater="carol"
@@ -91,7 +91,7 @@ def test_picks_without_a_winner_and_outcomes_are_counted(agent, trace):
 
 
 def test_a_correction_is_preferred_to_the_answer_it_corrects(agent, trace):
-    feedback.correct(trace, text="It arrives on Friday.", rater="alice", source="test")
+    write.correct(trace, text="It arrives on Friday.", rater="alice", source="test")
     [group], _ = read(agent)
     [preference] = group.direct
     assert (preference.chosen, preference.rejected) == ("It arrives on Friday.", trace.response)

@@ -12,10 +12,10 @@ from django.utils import timezone
 from rl.base.errors import NotEnoughData
 from rl.base.records import Message, ToolCall
 from rl.collect.capture.cleaning import MOST_CHARACTERS
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback.write import compare, correct
 from rl.collect.traces.episodes import store_episodes
 from rl.dataset_builder import DataOptions, freeze_tasks, survey_tasks, task_source
-from rl.dataset_builder.read import replay_traces as traces_of_replays
+from rl.dataset_builder.read import replay_traces
 from rl.dataset_builder.read.replay_verdicts import GONE, NOT_WHOLE, UNJUDGED
 from rl.dataset_builder.read.replays import NO_CALLS, replay_tasks
 from rl.environments.contract import Action, ToolRequest
@@ -143,9 +143,9 @@ def test_liked_written_and_preferred_answers_are_accepted(agent):
     rate(liked, 1)
     rate(disliked, 0)
     common = {"rater": "alice", "source": "test"}
-    feedback.correct(edited, text="Page 5.", **common)
-    feedback.compare(edited, won, choice=Feedback.Choice.RIGHT, **common)
-    feedback.compare(disliked, edited, choice=Feedback.Choice.LEFT, **common)
+    correct(edited, text="Page 5.", **common)
+    compare(edited, won, choice=Feedback.Choice.RIGHT, **common)
+    compare(disliked, edited, choice=Feedback.Choice.LEFT, **common)
     task = one_task(agent)
     assert sorted(task["accepted"]) == ["Page 5.", "page 1", "page 4"]
     assert task["solution"][-1] in ("page 1", "page 4")
@@ -215,7 +215,7 @@ def test_prompts_under_one_key_of_an_importer_are_tasks_of_their_own(agent):
 
 
 def test_only_the_newest_traces_of_a_prompt_are_read(agent, monkeypatch):
-    monkeypatch.setattr(traces_of_replays, "MOST_TRACES", 2)
+    monkeypatch.setattr(replay_traces, "MOST_TRACES", 2)
     now = timezone.now()
     for page in range(4):
         rate(asked(agent, "Where?", f"page {page}", read(page), occurred_at=now + timedelta(seconds=page)), 1)

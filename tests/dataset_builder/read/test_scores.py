@@ -4,7 +4,7 @@ from statistics import fmean, pstdev
 
 import pytest
 
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback.write import compare, rate
 from rl.dataset_builder import DataOptions, freeze
 from rl.dataset_builder.read.scores import score_figures
 from rl.models import Feedback
@@ -17,8 +17,8 @@ pytestmark = pytest.mark.django_db
 def test_they_are_those_of_the_ratings_alone(agent, trace):
     values = (0.1, 0.4, 0.9)
     for number, value in enumerate(values):
-        feedback.rate(trace, rater=f"r{number}", scale="score", value=value, source="test")
-    feedback.compare(trace, make_trace(agent, response="Late."), choice="left", rater="a", source="test")
+        rate(trace, rater=f"r{number}", scale="score", value=value, source="test")
+    compare(trace, make_trace(agent, response="Late."), choice="left", rater="a", source="test")
     ids = list(Feedback.objects.values_list("pk", flat=True))
     found = score_figures(ids)
     assert (found["mean"], found["std"]) == (pytest.approx(fmean(values)), pytest.approx(pstdev(values)))

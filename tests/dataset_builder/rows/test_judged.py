@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rl.base.errors import NotEnoughData, UsageError
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback.write import compare, correct, retract
 from rl.dataset_builder import DataOptions, freeze, freeze_files, is_held_out
 from rl.models import Feedback, Trace, TrainingSet, prompt_key
 from tests.collect.make_command_center import write_files
@@ -74,7 +74,7 @@ def test_picks_edited_answers_and_neutral_ratings_are_counted(agent, data_dir):
     rate_prompts(agent, 1)
     trace = make_trace(agent, "C?")
     rate(trace, 3, "bob", "stars")
-    feedback.correct(trace, text="On Friday.", rater="bob", source="test")
+    correct(trace, text="On Friday.", rater="bob", source="test")
     torn = make_trace(agent, "D?")
     rate(torn, 1, "alice")
     rate(torn, 0, "bob")
@@ -102,9 +102,9 @@ def test_the_same_text_is_one_row_by_what_all_say_of_it(agent, data_dir):
 
 def test_a_pick_that_found_both_bad_labels_both(agent, data_dir):
     one, other = (make_trace(agent, "Which?", text) for text in ("Yes.", "No."))
-    pick = feedback.compare(one, other, choice="both_bad", rater="alice", source="test").event
-    taken_back = feedback.compare(one, other, choice="both_bad", rater="bob", source="test").event
-    feedback.retract(taken_back, rater="bob", source="test")
+    pick = compare(one, other, choice="both_bad", rater="alice", source="test").event
+    taken_back = compare(one, other, choice="both_bad", rater="bob", source="test").event
+    retract(taken_back, rater="bob", source="test")
     rated(agent, "Fine?", "Fine.", 1)
     frozen = freeze(agent, ONE, method="kto")
     rows = {row["completion"][0]["content"]: (row["label"], row["feedback"]) for row in all_rows(frozen)}

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback import write
 from rl.models import Agent, Arm, Experiment, Trace
 from rl.serving.experiments import metrics
 from tests.serving.experiments.experimenting import answers, arms_of, make_experiment, rate, use
@@ -26,7 +26,7 @@ def means(experiment: Experiment, metric: str) -> dict[str, tuple[int, float]]:
 
 
 def say(trace: Trace, value: float, rater: str = "device:1", scale: str = "score") -> None:
-    feedback.rate(trace, rater=rater, scale=scale, value=value, source="test")
+    write.rate(trace, rater=rater, scale=scale, value=value, source="test")
 
 
 def test_each_user_counts_once_with_the_mean_of_the_ratings(experiment: Experiment):
@@ -52,7 +52,7 @@ def test_what_was_retracted_or_superseded_does_not_count(experiment: Experiment)
     say(changed, 1.0)
     say(changed, 0.0)
     say(gone, 1.0)
-    feedback.retract(feedback.current_rating(gone, "device:1"), rater="device:1", source="test")
+    write.retract(write.current_rating(gone, "device:1"), rater="device:1", source="test")
     assert means(experiment, "rating") == {"base": (2, 0.5)}
 
 
@@ -66,9 +66,9 @@ def test_answers_without_a_name_are_of_somebody_else_each_time(experiment: Exper
 def test_outcomes_are_those_of_the_name(experiment: Experiment):
     control, challenger = arms_of(experiment)
     (one,), (other,) = answers(control, ["anna"]), answers(challenger, ["ben"])
-    feedback.outcome(one, metric="solved", value=3.0, rater="app", source="test")
-    feedback.outcome(other, metric="solved", value=5.0, rater="app", source="test")
-    feedback.outcome(other, metric="clicks", value=70.0, rater="app", source="test")
+    write.outcome(one, metric="solved", value=3.0, rater="app", source="test")
+    write.outcome(other, metric="solved", value=5.0, rater="app", source="test")
+    write.outcome(other, metric="clicks", value=70.0, rater="app", source="test")
     assert means(experiment, "outcome:solved") == {"base": (1, 3.0), "v286": (1, 5.0)}
 
 
@@ -78,7 +78,7 @@ def test_a_comparison_is_won_by_the_challenger_lost_or_drawn(experiment, choice,
     control, challenger = arms_of(experiment)
     (one,), (other,) = answers(control, ["anna"]), answers(challenger, ["anna"])
     left, right = (one, other) if control_is_left else (other, one)
-    feedback.compare(left, right, choice=choice, rater="device:1", source="test")
+    write.compare(left, right, choice=choice, rater="device:1", source="test")
     assert means(experiment, "win_rate") == {"v286": (1, value if control_is_left else 1 - value)}
 
 
@@ -91,7 +91,7 @@ def test_a_rater_counts_once_for_a_pair_and_pairs_of_one_arm_not_at_all(experime
         (one, other, "right", "device:2"),
         (other, third, "right", "device:1"),
     ):
-        feedback.compare(left, right, choice=choice, rater=rater, source="test")
+        write.compare(left, right, choice=choice, rater=rater, source="test")
     assert means(experiment, "win_rate") == {"v286": (2, 0.75)}
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback.write import rate
 from rl.models import Agent, ApiKey, Feedback, Trace
 from tests.conftest import make_trace
 from tests.web.api.conftest import SHOP, Caller, assert_problem, entry_of, key_for
@@ -133,7 +133,7 @@ def test_a_key_of_another_agent_finds_no_entry_to_rate(agent: Agent, other_agent
 
 
 def test_a_secret_key_of_another_agent_sees_nothing(agent: Agent, trace: Trace, other_agent: Agent):
-    event = feedback.rate(trace, rater="anna", scale="thumb", value=1, source="test").event
+    event = rate(trace, rater="anna", scale="thumb", value=1, source="test").event
     caller = Caller(key_for(other_agent))
     assert caller.get("/api/v1/traces/").json()["results"] == []
     assert caller.get("/api/v1/feedback/").json()["results"] == []

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback import write
 from rl.models import Feedback, Trace
 from rl.web.api.serializers.feedback import FeedbackOut
 from tests.conftest import make_trace
@@ -16,14 +16,14 @@ def events(trace: Trace) -> list[Feedback]:
     """One of each kind, a retraction included."""
     other, common = make_trace(trace.agent, response="Another answer."), {"rater": "anna", "source": "test"}
     when = datetime(2026, 3, 4, 5, 6, tzinfo=timezone(timedelta(hours=2)))
-    rated = feedback.rate(trace, scale="stars", value=4, tags=["late", "é"], notes="why\n", rated_at=when, **common)
+    rated = write.rate(trace, scale="stars", value=4, tags=["late", "é"], notes="why\n", rated_at=when, **common)
     others = [
-        feedback.compare(trace, other, choice="left", **common),
-        feedback.correct(trace, text="It is on its way.", **common),
-        feedback.outcome(trace, metric="sold", value=-1.5, **common),
+        write.compare(trace, other, choice="left", **common),
+        write.correct(trace, text="It is on its way.", **common),
+        write.outcome(trace, metric="sold", value=-1.5, **common),
     ]
     fresh = [rated.event, *(said.event for said in others)]
-    assert feedback.retract(rated.event, rater="anna", source="test")
+    assert write.retract(rated.event, rater="anna", source="test")
     return [*fresh, *Feedback.objects.all()]
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback import write
 from rl.models import Agent, Feedback, Trace
 from tests.conftest import make_trace
 from tests.web.api.conftest import Caller, assert_problem
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.django_db
 
 
 def rate(trace: Trace, rater: str = "anna", value: float = 1) -> Feedback:
-    return feedback.rate(trace, rater=rater, scale="thumb", value=value, source="test").event
+    return write.rate(trace, rater=rater, scale="thumb", value=value, source="test").event
 
 
 def ids(response) -> list[int]:
@@ -29,7 +29,7 @@ def test_feedback_is_filtered(server: Caller, agent: Agent, other_agent: Agent, 
     old = rate(trace, value=0)
     new = rate(trace, value=1)
     foreign = rate(make_trace(other_agent), "ben")
-    correction = feedback.correct(trace, text="Better.", rater="cleo", source="test").event
+    correction = write.correct(trace, text="Better.", rater="cleo", source="test").event
     for query, found in [
         ({"agent": "billing"}, [foreign]),
         ({"trace": str(trace.pk)}, [correction, new, old]),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback import write
 from rl.models import Feedback, Trace
 from tests.web.api.conftest import Caller, assert_problem
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.django_db
 
 
 def rate(trace: Trace, rater: str) -> Feedback:
-    return feedback.rate(trace, rater=rater, scale="thumb", value=1, source="test").event
+    return write.rate(trace, rater=rater, scale="thumb", value=1, source="test").event
 
 
 def by_id(event: Feedback) -> str:
@@ -42,7 +42,7 @@ def test_a_device_cannot_take_back_what_others_said(shop: Caller, trace: Trace, 
 
 
 def test_a_server_retracts_any_event_by_its_id(server: Caller, trace: Trace):
-    event = feedback.correct(trace, text="Better.", rater="ben", source="test").event
+    event = write.correct(trace, text="Better.", rater="ben", source="test").event
     assert [server.post(by_id(event)).json() for _ in range(2)] == [{"retracted": True}, {"retracted": False}]
     assert Feedback.objects.get(kind="retraction").rater == "ben"
 

@@ -20,7 +20,7 @@ from django.db import close_old_connections
 from drf_spectacular.generators import SchemaGenerator
 from hypothesis import HealthCheck, settings
 
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback.write import rate
 from rl.models import Agent, Feedback, ModelVersion, TrainingRun
 from tests.conftest import make_trace
 
@@ -88,7 +88,7 @@ def authorization(secret_key: str) -> dict[str, str]:
     agent = Agent.objects.create(name=AGENT, base_model="tiny")
     trace = make_trace(agent, pk=UUID(TRACE), external_id=ENTRY, action={"n": 1})
     make_trace(agent, response="other", pk=OTHER)
-    rated = feedback.rate(trace, rater="anna", scale="thumb", value=1, source="api")
+    rated = rate(trace, rater="anna", scale="thumb", value=1, source="api")
     Feedback.objects.filter(pk=rated.event.pk).update(id=NUMBER)
     version = ModelVersion.objects.create(agent=agent, name="v1", base_model="tiny", feedback_count=1)
     TrainingRun.objects.create(pk=NUMBER, agent=agent, method="dpo", state=TrainingRun.State.SUCCEEDED, version=version)

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback import write
 from rl.models import Agent, ModelVersion, Trace
 from tests.conftest import make_trace
 from tests.web.api.conftest import Caller, assert_problem
@@ -15,8 +15,8 @@ URL = "/api/v1/traces/"
 pytestmark = pytest.mark.django_db
 
 
-def rate(trace: Trace) -> feedback.Rated:
-    return feedback.rate(trace, rater="anna", scale="thumb", value=1, source="test")
+def rate(trace: Trace) -> write.Rated:
+    return write.rate(trace, rater="anna", scale="thumb", value=1, source="test")
 
 
 def ids(response) -> list[str]:
@@ -82,7 +82,7 @@ def test_traces_are_filtered(server: Caller, agent: Agent, other_agent: Agent):
 
 
 def test_a_retracted_rating_does_not_count_as_rated(server: Caller, trace: Trace):
-    feedback.retract(rate(trace).event, rater="anna", source="test")
+    write.retract(rate(trace).event, rater="anna", source="test")
     assert ids(server.get(URL, rated="true")) == []
 
 
@@ -120,8 +120,8 @@ def test_a_longer_list_needs_no_more_queries(
 
 def test_one_trace_comes_with_its_feedback(server: Caller, trace: Trace, django_assert_num_queries):
     for value in (1, 0, 1):
-        feedback.rate(trace, rater="anna", scale="thumb", value=value, source="test")
-    feedback.correct(trace, text="Better.", rater="ben", source="test")
+        write.rate(trace, rater="anna", scale="thumb", value=value, source="test")
+    write.correct(trace, text="Better.", rater="ben", source="test")
     server.get(URL)
     with django_assert_num_queries(4):  # key, trace, feedback, its agent
         answer = server.get(f"{URL}{trace.pk}/").json()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback.write import rate
 from rl.models import Agent, Trace
 from tests.conftest import make_trace
 from tests.web.api.conftest import Caller, assert_problem, key_for
@@ -15,7 +15,7 @@ def test_it_counts_what_there_is_to_learn_from(server: Caller, agent: Agent):
     first = make_trace(agent, "Where?", "Here.", session_id="s1", tokens_in=10, tokens_out=2, cost=0.5)
     make_trace(agent, "When", "Now", session_id="s1", tool_calls=[{"tool_name": "track"}, {"name": "clock"}])
     make_trace(agent, "Why", "So", reasoning_steps=[{"content": "hm"}])
-    feedback.rate(first, rater="anna", scale="thumb", value=1, source="api")
+    rate(first, rater="anna", scale="thumb", value=1, source="api")
     answer = server.get(URL, agentType="Support-Chat").json()
     assert (answer["agent"], answer["traces"], answer["ratings"], answer["waiting"]) == ("support-chat", 3, 1, 1)
     assert (answer["total_traces"], answer["unique_sessions"]) == (3, 1)

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback.write import rate
 from rl.models import Agent, Feedback, Trace
 from tests.conftest import make_trace
 
@@ -29,7 +29,7 @@ def shown(client: Client) -> Trace | None:
 
 
 def test_it_shows_the_oldest_that_nobody_has_labelled(staff: Client, traces: list[Trace]) -> None:
-    feedback.rate(traces[0], rater="user:alice", scale="thumb", value=1, source="test")
+    rate(traces[0], rater="user:alice", scale="thumb", value=1, source="test")
     assert shown(staff) == traces[1]
 
 

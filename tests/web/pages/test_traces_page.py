@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback import write
 from rl.models import Agent, Feedback, LabelModel, LabelProposal, Trace, TrainingSetTrace
 from rl.web import trace_lists
 from tests.admin.records import make_training_set
@@ -95,8 +95,8 @@ def test_the_newest_come_first_and_every_trace_is_on_exactly_one_page(staff: Cli
 def test_labels_filter_the_list(staff: Client, agent: Agent) -> None:
     liked, disliked, plain = (make_trace(agent, text) for text in ("liked?", "disliked?", "plain?"))
     for trace, value in ((liked, 1), (disliked, 0)):
-        feedback.rate(trace, rater="user:alice", scale="thumb", value=value, source="test")
-    feedback.rate(liked, rater="user:bob", scale="thumb", value=1, source="test")
+        write.rate(trace, rater="user:alice", scale="thumb", value=value, source="test")
+    write.rate(liked, rater="user:bob", scale="thumb", value=1, source="test")
 
     def shown(label: str) -> list[Trace]:
         return staff.get("/traces/", {"agent": "support-chat", "label": label}).context["shown"].traces
@@ -163,9 +163,9 @@ def test_it_shows_all_that_happened(staff: Client, agent: Agent, full: Trace) ->
         agent=agent, labels=80, heldout_labels=20, heldout_accuracy=0.9, majority_share=0.6
     )
     LabelProposal.objects.create(trace=full, label_model=model, good=False, confidence=0.91)
-    feedback.rate(full, rater="user:alice", scale="stars", value=4, tags=["clear"], notes=HOSTILE, source="test")
-    feedback.outcome(full, metric="delivered", value=1, rater="system:shop", source="test")
-    feedback.correct(full, text="It arrives today.", rater="user:alice", source="test")
+    write.rate(full, rater="user:alice", scale="stars", value=4, tags=["clear"], notes=HOSTILE, source="test")
+    write.outcome(full, metric="delivered", value=1, rater="system:shop", source="test")
+    write.correct(full, text="It arrives today.", rater="user:alice", source="test")
     page = staff.get(address(full)).content.decode()
     for text in (
         "track",
@@ -250,7 +250,7 @@ def test_line_ends_alone_are_no_edit(staff: Client, agent: Agent) -> None:
 def test_people_take_back_their_own_edited_answers_only(staff: Client, trace: Trace) -> None:
     staff.post(address(trace), {"action": "correct", "text": "Today."})
     mine = Feedback.objects.get()
-    other = feedback.correct(trace, text="On Friday.", rater="user:alice", source="test").event
+    other = write.correct(trace, text="On Friday.", rater="user:alice", source="test").event
     assert staff.get(address(trace)).content.decode().count("Take it back") == 1
     assert staff.post(address(trace), {"action": "retract", "event": other.pk}).status_code == 400
     assert staff.post(address(trace), {"action": "retract", "event": mine.pk}).status_code == 302
