@@ -16,7 +16,7 @@ from rest_framework.response import Response
 
 from rl import policies
 from rl.base.errors import NotEnoughData
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback.write import rate
 from rl.collect.importers.n3 import RATER, scored_answer
 from rl.collect.lookups import agents_named
 from rl.collect.storable import unstorable
@@ -71,7 +71,7 @@ class PolicyFeedback(ApiView):
         (trace,) = TraceStore(SOURCE, agent=self.key.agent).take([record])
         if trace is None:
             raise BadRequest(TOO_MANY_AGENTS)
-        rated = feedback.rate(
+        rated = rate(
             trace,
             rater=RATER,
             scale="score",
