@@ -39,8 +39,8 @@ def test_a_publishable_key_is_made_for_an_agent_and_its_pages(capsys, agent: Age
     ("options", "says"),
     [
         (["--kind", "publishable"], "at least one origin"),
-        (["--kind", "publishable", "--allowed-origins", "shop.example"], "no origin"),
-        (["--kind", "publishable", "--allowed-origins", "https://shop.example/path"], "no origin"),
+        (["--kind", "publishable", "--allowed-origins", "shop.example"], "not an origin"),
+        (["--kind", "publishable", "--allowed-origins", "https://shop.example/path"], "not an origin"),
         (["--agent", "nobody"], "unknown agent 'nobody'.*--make-agent"),
         (["--agent", ""], "unknown agent ''"),
         (["--make-agent"], "--agent NAME"),
