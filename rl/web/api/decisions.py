@@ -14,8 +14,7 @@ from rest_framework.response import Response
 
 from rl.base.errors import UsageError
 from rl.collect import decisions
-from rl.collect.feedback import events
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback import events, write
 from rl.collect.storable import unstorable
 from rl.collect.traces.imported import ImportedFeedback
 from rl.models import Feedback, Trace
@@ -106,7 +105,7 @@ class _FollowUp(ApiView):
                 ignored.append(f"{entry.metric or entry.kind}: {error}")
         ratings = [event for event in new if event.kind == Feedback.Kind.RATING]
         others = [event for event in new if event.kind != Feedback.Kind.RATING]
-        recorded = sum(rated.changed for rated in (*feedback.record(ratings), *feedback.append(others)))
+        recorded = sum(rated.changed for rated in (*write.record(ratings), *write.append(others)))
         answer = {**_identify(trace), "recorded": recorded, "ignored": ignored}
         return Response(answer, status=success(recorded > 0))
 

@@ -11,7 +11,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback.write import current_rating, retract
 from rl.models import ApiKey, Feedback
 from rl.web.api.auth import INGEST, RATE, READ, ApiKeyAuthentication, rater_for
 from rl.web.api.base import ApiView, success
@@ -115,9 +115,9 @@ class OwnRatingRetract(ApiView):
         data = self.check_body(RetractOwn)
         rater = rater_for(self.key, data["rater"])
         trace = find_trace(self.key, data["trace"])
-        return _retract(feedback.current_rating(trace, rater), rater, self.key)
+        return _retract(current_rating(trace, rater), rater, self.key)
 
 
 def _retract(event: Feedback | None, rater: str, key: ApiKey) -> Response:
-    done = event is not None and feedback.retract(event, rater=rater, source=SOURCE, api_key=key)
+    done = event is not None and retract(event, rater=rater, source=SOURCE, api_key=key)
     return Response({"retracted": done})

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from rest_framework.exceptions import NotFound, PermissionDenied, ValidationError
 
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback import write
 from rl.collect.feedback.events import UnreadTrace
 from rl.models import ApiKey, Trace
 from rl.serving.gateway import pending
@@ -22,7 +22,7 @@ IN = {kind: serializer() for kind, serializer in FEEDBACK_IN.items()}
 """Made once: making a serializer takes longer than using it, and using it changes nothing in it."""
 
 
-def store_feedback(key: ApiKey, data: Any) -> feedback.Rated:
+def store_feedback(key: ApiKey, data: Any) -> write.Rated:
     """Raises APIException or UsageError."""
     return store_checked(key, *check_kind(key, data))
 
@@ -35,7 +35,7 @@ def check_kind(key: ApiKey, data: Any) -> tuple[str, dict[str, Any]]:
     return kind, IN[kind].run_validation(data)
 
 
-def store_checked(key: ApiKey, kind: str, checked: dict[str, Any]) -> feedback.Rated:
+def store_checked(key: ApiKey, kind: str, checked: dict[str, Any]) -> write.Rated:
     """``checked`` as the serializer of its kind gives it. Raises APIException or UsageError."""
     rated = _WRITERS[kind](key, checked, common(key, checked))
     agent = agents.get(rated.event.agent_id)
@@ -51,29 +51,29 @@ def common(key: ApiKey, checked: dict[str, Any]) -> dict[str, Any]:
     return {"rater": rater_for(key, checked["rater"]), "source": SOURCE, "api_key": key, **fields}
 
 
-Writer = Callable[[ApiKey, dict[str, Any], dict[str, Any]], feedback.Rated]
+Writer = Callable[[ApiKey, dict[str, Any], dict[str, Any]], write.Rated]
 
 
-def _rate(key: ApiKey, data: dict[str, Any], common: dict[str, Any]) -> feedback.Rated:
+def _rate(key: ApiKey, data: dict[str, Any], common: dict[str, Any]) -> write.Rated:
     """Without reading the trace before: whoever writes the rating looks whether it is there."""
     trace = UnreadTrace(data["trace"], key.agent_id)
     try:
-        return feedback.rate(trace, scale=data["scale"], value=data["value"], **common)
-    except feedback.UnknownTrace:
-        return feedback.rate(find_trace(key, trace.pk), scale=data["scale"], value=data["value"], **common)
+        return write.rate(trace, scale=data["scale"], value=data["value"], **common)
+    except write.UnknownTrace:
+        return write.rate(find_trace(key, trace.pk), scale=data["scale"], value=data["value"], **common)
 
 
-def _compare(key: ApiKey, data: dict[str, Any], common: dict[str, Any]) -> feedback.Rated:
+def _compare(key: ApiKey, data: dict[str, Any], common: dict[str, Any]) -> write.Rated:
     left, right = (find_trace(key, data[name], "prompt_key") for name in ("trace", "other_trace"))
-    return feedback.compare(left, right, choice=data["choice"], **common)
+    return write.compare(left, right, choice=data["choice"], **common)
 
 
-def _correct(key: ApiKey, data: dict[str, Any], common: dict[str, Any]) -> feedback.Rated:
-    return feedback.correct(find_trace(key, data["trace"], "response"), text=data["text"], **common)
+def _correct(key: ApiKey, data: dict[str, Any], common: dict[str, Any]) -> write.Rated:
+    return write.correct(find_trace(key, data["trace"], "response"), text=data["text"], **common)
 
 
-def _outcome(key: ApiKey, data: dict[str, Any], common: dict[str, Any]) -> feedback.Rated:
-    return feedback.outcome(find_trace(key, data["trace"]), metric=data["metric"], value=data["value"], **common)
+def _outcome(key: ApiKey, data: dict[str, Any], common: dict[str, Any]) -> write.Rated:
+    return write.outcome(find_trace(key, data["trace"]), metric=data["metric"], value=data["value"], **common)
 
 
 _WRITERS: dict[str, Writer] = {"rating": _rate, "comparison": _compare, "correction": _correct, "outcome": _outcome}

@@ -17,7 +17,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from rl.base.errors import RatchetError, UsageError
 from rl.base.names import unknown_name
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback.write import rate, retract
 from rl.models import Agent, Feedback, Trace
 from rl.web import rating_queue
 from rl.web.pages.rating_form import TAGS, RatingForm
@@ -88,7 +88,7 @@ class Desk:
         if not form.is_valid():
             raise UsageError(form.problem())
         trace, fields = self._posted_trace(), form.cleaned_data
-        rated = feedback.rate(
+        rated = rate(
             trace,
             rater=self.rater,
             scale=Feedback.Scale.THUMB,
@@ -111,7 +111,7 @@ class Desk:
         ]
         if not events:
             raise UsageError("there is nothing to undo")
-        feedback.retract(events[0], rater=self.rater, source=SOURCE, user=self.user)
+        retract(events[0], rater=self.rater, source=SOURCE, user=self.user)
         self.position.note_undo(events[0].trace, events[0])
         return events[0].trace
 

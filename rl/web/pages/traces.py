@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from rl.base.errors import RatchetError, UsageError
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback.write import correct, current_rating, rate, retract
 from rl.models import Agent, Feedback, Trace
 from rl.web import trace_lists
 from rl.web.pages.rating_form import TAGS, RatingForm
@@ -72,7 +72,7 @@ def one_trace(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
             "tags": TAGS,
             "may_rate": request.user.has_perm("rl.add_feedback"),
             "rater": rater_of(request.user.get_username()),
-            "mine": feedback.current_rating(trace, rater_of(request.user.get_username())),
+            "mine": current_rating(trace, rater_of(request.user.get_username())),
         }
         return render(request, "rl/trace.html", {**context, **trace_context(trace, "whole" in request.GET)})
     if not request.user.has_perm("rl.add_feedback"):
@@ -98,26 +98,24 @@ def _record_opinion(request: HttpRequest, trace: Trace) -> None:
     if action == "correct":
         text = _with_newlines(request.POST.get("text", ""))
         same = text == _with_newlines(trace.response)
-        feedback.correct(trace, text=trace.response if same else text, **by)
+        correct(trace, text=trace.response if same else text, **by)
     elif action == "retract":
         event = _own(request, trace, by["rater"])
-        if event is None or not feedback.retract(event, **by):
+        if event is None or not retract(event, **by):
             raise UsageError("there is nothing of yours to take back")
     else:
         form = RatingForm(request.POST)
         if not form.is_valid():
             raise UsageError(form.problem())
         fields = form.cleaned_data
-        feedback.rate(
-            trace, scale=Feedback.Scale.THUMB, value=fields["value"], tags=fields["tags"], notes=fields["notes"], **by
-        )
+        rate(trace, scale=Feedback.Scale.THUMB, value=fields["value"], tags=fields["tags"], notes=fields["notes"], **by)
 
 
 def _own(request: HttpRequest, trace: Trace, rater: str) -> Feedback | None:
     """The edited answer that the form names, else the label."""
     number = request.POST.get("event", "")
     if not number:
-        return feedback.current_rating(trace, rater)
+        return current_rating(trace, rater)
     edited = trace.feedback.filter(kind=Feedback.Kind.CORRECTION, rater=rater, is_current=True)
     return next((event for event in edited if str(event.pk) == number), None)
 

@@ -4,7 +4,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from rl.collect.feedback import write as feedback
+from rl.collect.feedback import write
 from rl.collect.traces.episodes import store_episodes
 from rl.models import Agent, Trace
 from rl.web import rating_queue
@@ -21,7 +21,7 @@ def answers(agent: Agent) -> list[Trace]:
 
 
 def rate(trace: Trace, rater: str = ALICE):
-    return feedback.rate(trace, rater=rater, scale="thumb", value=1, source="test").event
+    return write.rate(trace, rater=rater, scale="thumb", value=1, source="test").event
 
 
 def test_the_oldest_unrated_answer_comes_first(agent: Agent, answers: list[Trace]) -> None:
@@ -35,7 +35,7 @@ def test_ratings_of_others_do_not_count(agent: Agent, answers: list[Trace]) -> N
 
 
 def test_a_retracted_rating_does_not_count(agent: Agent, answers: list[Trace]) -> None:
-    feedback.retract(rate(answers[0]), rater=ALICE, source="test")
+    write.retract(rate(answers[0]), rater=ALICE, source="test")
     assert next_trace(unrated_traces(agent, ALICE), QueuePosition()) == answers[0]
 
 
@@ -84,7 +84,7 @@ def test_an_undone_answer_is_found_again(agent: Agent, answers: list[Trace]) -> 
     for trace in answers[:2]:
         events.append(rate(trace))
         position.note_rating(trace, events[-1])
-    feedback.retract(events[0], rater=ALICE, source="test")
+    write.retract(events[0], rater=ALICE, source="test")
     position.note_undo(answers[0], events[0])
     assert next_trace(unrated_traces(agent, ALICE), position) == answers[0]
     assert last_decisions(ALICE, position) == [events[1]]
