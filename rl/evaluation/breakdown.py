@@ -47,7 +47,7 @@ def _groups(members: Mapping[str, Sequence[int]], scores: Mapping[str, Sequence[
 
 def _marks_of(feedback: Iterable[int]) -> Iterator[tuple[int, dict[str, list[str]]]]:
     """Tags of each event, and the scenario of the answer that it is about."""
-    for events in Feedback.numbered(feedback):
+    for events in Feedback.by_ids(feedback):
         for number, tags, scenario in events.values_list("pk", "tags", "trace__details__scenario"):
             yield number, {"tags": _names(tags), "scenarios": _names([scenario])}
 

@@ -10,7 +10,7 @@ from rl.base.errors import UsageError
 from rl.base.leaves import leaf_name
 from rl.config import find_rows
 from rl.config.methods import all_rows
-from rl.data_formatter.pairing import stable_hash
+from rl.data_formatter.opinions import stable_hash
 
 Row = Mapping[str, Any]
 
