@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -10,7 +11,17 @@ from rich.table import Table
 from rl import auto_labels
 from rl.base.errors import UsageError
 from rl.management.base import RatchetCommand, two_columns
+from rl.management.options import read_options
 from rl.models import Agent, LabelModel
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    agent: str
+    learn_only: bool
+    limit: int | None
+    threshold: float | None
+    dry_run: bool
 
 
 class Command(RatchetCommand):
@@ -25,15 +36,16 @@ class Command(RatchetCommand):
         )
         parser.add_argument("--dry-run", action="store_true", help="learn, measure and judge, and keep nothing of it")
 
-    def run(self, **options: Any) -> None:
-        agent = Agent.named(options["agent"])
-        if options["limit"] is not None and options["limit"] < 1:
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
+        agent = Agent.named(options.agent)
+        if options.limit is not None and options.limit < 1:
             raise UsageError("--limit must be 1 or more")
-        if options["threshold"] is not None:
-            if not 0.5 <= options["threshold"] <= 1:
-                raise UsageError(f"--threshold must be from 0.5 to 1, not {options['threshold']:g}")
-            agent.auto_label_threshold = options["threshold"]
-        learned = auto_labels.learn(agent, dry_run=options["dry_run"], report=self.report)
+        if options.threshold is not None:
+            if not 0.5 <= options.threshold <= 1:
+                raise UsageError(f"--threshold must be from 0.5 to 1, not {options.threshold:g}")
+            agent.auto_label_threshold = options.threshold
+        learned = auto_labels.learn(agent, dry_run=options.dry_run, report=self.report)
         model = learned.model
         document: dict[str, Any] = {
             "agent": agent.name,
@@ -42,14 +54,14 @@ class Command(RatchetCommand):
         }
         tables = [two_columns(f"{agent}: learned from people's labels", _figures(model)), _calibration(model)]
         lines = [_use(agent)]
-        if not options["learn_only"]:
-            found = auto_labels.propose(learned, limit=options["limit"], dry_run=options["dry_run"], report=self.report)
+        if not options.learn_only:
+            found = auto_labels.propose(learned, limit=options.limit, dry_run=options.dry_run, report=self.report)
             document["proposed"] = found.as_dict()
             if found.at_least:
                 tables.append(_proposals(found))
             else:
                 lines.insert(0, "Nothing to propose: every trace with an answer is labelled.")
-        if options["threshold"] is not None and not options["dry_run"]:
+        if options.threshold is not None and not options.dry_run:
             agent.save(update_fields=["auto_label_threshold"])
         self.result(document, *tables, lines=lines)
 

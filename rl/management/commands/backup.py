@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,14 @@ from django.core.management.base import CommandParser
 
 from rl.base.errors import UsageError
 from rl.management.base import RatchetCommand
+from rl.management.options import read_options
 from rl.operations.backup import Backup, back_up
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    folder: Path | None
+    keep: int | None
 
 
 class Command(RatchetCommand):
@@ -20,11 +28,12 @@ class Command(RatchetCommand):
         parser.add_argument("--folder", type=Path, help="where to (BACKUP_DIR)")
         parser.add_argument("--keep", type=int, metavar="N", help="remove all backups there but the newest N")
 
-    def run(self, **options: Any) -> None:
-        if options["keep"] is not None and options["keep"] < 1:
-            raise UsageError(f"--keep {options['keep']}: at least the new backup is kept; write 1 or more")
-        folder = (options["folder"] or settings.BACKUP_DIR).expanduser().resolve()
-        made = back_up(folder, keep=options["keep"], report=self.report)
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
+        if options.keep is not None and options.keep < 1:
+            raise UsageError(f"--keep {options.keep}: at least the new backup is kept; write 1 or more")
+        folder = (options.folder or settings.BACKUP_DIR).expanduser().resolve()
+        made = back_up(folder, keep=options.keep, report=self.report)
         self.result(_document(made), lines=_lines(made))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -10,11 +11,21 @@ from rich.table import Table
 
 from rl.base.errors import RatchetError, UsageError
 from rl.management.base import RatchetCommand, two_columns
+from rl.management.options import read_options
 from rl.models import Agent
 from rl.rewards.report import RewardReport
 from rl.scoring import stored as rewarding
 
 NOTHING_WAITS = "No trace waits for its reward. --all computes those that have one again."
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    agent: str | None
+    pending: bool
+    all: bool
+    limit: int | None
+    dry_run: bool
 
 
 class Command(RatchetCommand):
@@ -30,13 +41,14 @@ class Command(RatchetCommand):
         parser.add_argument("--limit", type=int, metavar="N", help="at most N traces, the oldest first")
         parser.add_argument("--dry-run", action="store_true", help="compute, and write nothing")
 
-    def run(self, **options: Any) -> None:
-        if options["limit"] is not None and options["limit"] < 1:
-            raise UsageError(f"--limit must be at least 1, not {options['limit']}")
-        agent = Agent.named(options["agent"]) if options["agent"] else None
-        dry_run = options["dry_run"]
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
+        if options.limit is not None and options.limit < 1:
+            raise UsageError(f"--limit must be at least 1, not {options.limit}")
+        agent = Agent.named(options.agent) if options.agent else None
+        dry_run = options.dry_run
         found = rewarding.calculate(
-            agent, pending=not options["all"], limit=options["limit"], dry_run=dry_run, report=self.report
+            agent, pending=not options.all, limit=options.limit, dry_run=dry_run, report=self.report
         )
         document = {"agent": agent.name if agent else None, "dry_run": dry_run, **found.as_dict()}
         title = "Rewards (dry run, nothing was written)" if dry_run else "Rewards"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -10,7 +11,13 @@ from rich.table import Table
 from rl.base.errors import UsageError
 from rl.dataset_builder.plan.plan import TrainingPlan, training_plan
 from rl.management.base import RatchetCommand
+from rl.management.options import read_options
 from rl.models import Agent
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    agent: str | None
 
 
 class Command(RatchetCommand):
@@ -19,8 +26,9 @@ class Command(RatchetCommand):
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("--agent", help="default: every agent")
 
-    def run(self, **options: Any) -> None:
-        agents = [Agent.named(options["agent"])] if options["agent"] else list(Agent.objects.all())
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
+        agents = [Agent.named(options.agent)] if options.agent else list(Agent.objects.all())
         if not agents:
             raise UsageError("there are no agents yet; import_traces or the admin makes one")
         found = [training_plan(agent) for agent in agents]
