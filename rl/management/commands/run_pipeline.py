@@ -12,7 +12,8 @@ from rl.config import METHODS
 from rl.config.levels import LEVELS
 from rl.management.base import RatchetCommand, two_columns
 from rl.management.options import read_options
-from rl.management.training import FULL_HELP, check_export, show_run
+from rl.management.training import show_run
+from rl.management.training_options import FULL_HELP, check_export
 from rl.runs.pipeline import TrainingPipeline
 
 
