@@ -89,7 +89,9 @@ def named_version(agent: Agent, name: str) -> ModelVersion | None:
 
 def named_experiment(agent: Agent, name: str | None) -> Experiment:
     """By its name; without one the running one, else the newest. Raises UsageError when there is none."""
-    experiment = agent.experiments.filter(name=name).first() if name else find_running(agent) or agent.experiments.first()
+    experiment = (
+        agent.experiments.filter(name=name).first() if name else find_running(agent) or agent.experiments.first()
+    )
     if experiment:
         return experiment
     known = ", ".join(agent.experiments.values_list("name", flat=True)[:20])
