@@ -68,7 +68,7 @@ def add_start_options(parser: CommandParser) -> None:
 
 def parse_arms(agent: Agent, text: str) -> list[Side]:
     """Raises UsageError."""
-    return [(named_version(agent, name), _number(weight or "1", text)) for name, weight in _pairs(text, "=")]
+    return [(find_arm_version(agent, name), _number(weight or "1", text)) for name, weight in _pairs(text, "=")]
 
 
 def parse_ramp(text: str) -> list[dict[str, float]]:
@@ -77,7 +77,7 @@ def parse_ramp(text: str) -> list[dict[str, float]]:
     return [{"hours": _number(hours, text), "share": _number(share, text)} for hours, share in steps]
 
 
-def named_version(agent: Agent, name: str) -> ModelVersion | None:
+def find_arm_version(agent: Agent, name: str) -> ModelVersion | None:
     """None for the base model. Raises UsageError that lists the versions there are."""
     if name.lower() == BASE:
         return None
@@ -87,7 +87,7 @@ def named_version(agent: Agent, name: str) -> ModelVersion | None:
     raise UsageError(unknown_name(f"version of {agent.name}", name, known))
 
 
-def named_experiment(agent: Agent, name: str | None) -> Experiment:
+def find_experiment(agent: Agent, name: str | None) -> Experiment:
     """By its name; without one the running one, else the newest. Raises UsageError when there is none."""
     experiment = (
         agent.experiments.filter(name=name).first() if name else find_running(agent) or agent.experiments.first()

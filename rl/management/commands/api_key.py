@@ -55,8 +55,8 @@ class Command(RatchetCommand):
         listing = actions.add_parser("list", help="all keys, newest first")
         revoke = actions.add_parser("revoke", help="refuse a key from now on")
         revoke.add_argument("id", type=int)
-        for each in (create, listing, revoke):  # people write options last
-            each.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+        for subcommand in (create, listing, revoke):  # people write options last
+            subcommand.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
 
     def run(self, **arguments: Any) -> None:
         match read_options(Action, arguments).action:
@@ -76,7 +76,7 @@ class Command(RatchetCommand):
         scopes = usual_scopes() if options.scopes is None else parts_of(options.scopes)
         expiry = read_expiry(options.expires)
         with transaction.atomic():  # no agent without its key
-            agent, made = _agent(options.agent, make=options.make_agent)
+            agent, is_new = _find_or_make_agent(options.agent, make=options.make_agent)
             key, text = ApiKey.create(
                 name=options.name,
                 kind=options.kind,
@@ -86,8 +86,8 @@ class Command(RatchetCommand):
                 expires_at=expiry,
             )
         note = f"Key {key.pk} ({key.name}, {key.kind}). It is shown this once; only its hash is kept."
-        news = (f"Agent {agent} is new.",) if made else ()
-        self.result({**row_of(key), "key": text, "agent_made": made}, lines=(text, note, *news))
+        news = (f"Agent {agent} is new.",) if is_new else ()
+        self.result({**row_of(key), "key": text, "agent_made": is_new}, lines=(text, note, *news))
 
     def _list(self) -> None:
         keys = list(ApiKey.objects.select_related("agent"))
@@ -102,7 +102,7 @@ class Command(RatchetCommand):
         self.result(row_of(key), lines=(f"Key {key.pk} ({key.name}) is refused from now on.",))
 
 
-def _agent(name: str | None, *, make: bool) -> tuple[Agent | None, bool]:
+def _find_or_make_agent(name: str | None, *, make: bool) -> tuple[Agent | None, bool]:
     """And whether it was made."""
     if name is None:
         if make:

@@ -52,13 +52,13 @@ class Command(RatchetCommand):
             "threshold": agent.auto_label_threshold,
             "model": _about(model),
         }
-        tables = [two_columns(f"{agent}: learned from people's labels", _figures(model)), _calibration(model)]
+        tables = [two_columns(f"{agent}: learned from people's labels", _figures(model)), _calibration_table(model)]
         lines = [_use(agent)]
         if not options.learn_only:
-            found = auto_labels.propose(learned, limit=options.limit, dry_run=options.dry_run, report=self.report)
-            document["proposed"] = found.as_dict()
-            if found.at_least:
-                tables.append(_proposals(found))
+            proposals = auto_labels.propose(learned, limit=options.limit, dry_run=options.dry_run, report=self.report)
+            document["proposed"] = proposals.as_dict()
+            if proposals.at_least:
+                tables.append(_proposals_table(proposals))
             else:
                 lines.insert(0, "Nothing to propose: every trace with an answer is labelled.")
         if options.threshold is not None and not options.dry_run:
@@ -80,17 +80,17 @@ def _figures(model: LabelModel) -> dict[str, Any]:
     }
 
 
-def _calibration(model: LabelModel) -> Table:
+def _calibration_table(model: LabelModel) -> Table:
     table = Table("confidence", "held-out labels", "right", title="How far to trust it", title_justify="left")
-    for one in model.calibration:
-        table.add_row(f"{one['from']:.1f} to {one['to']:.1f}", str(one["count"]), f"{one['accuracy']:.0%}")
+    for step in model.calibration:
+        table.add_row(f"{step['from']:.1f} to {step['to']:.1f}", str(step["count"]), f"{step['accuracy']:.0%}")
     return table
 
 
-def _proposals(found: auto_labels.Proposed) -> Table:
-    title = f"Proposed: {found.good:,} good, {found.bad:,} bad"
+def _proposals_table(proposals: auto_labels.Proposed) -> Table:
+    title = f"Proposed: {proposals.good:,} good, {proposals.bad:,} bad"
     table = Table("confidence", "proposals", title=title, title_justify="left")
-    for step, count in sorted(found.at_least.items()):
+    for step, count in sorted(proposals.at_least.items()):
         table.add_row(f"{step:g} or more", f"{count:,}")
     return table
 

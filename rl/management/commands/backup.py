@@ -33,26 +33,26 @@ class Command(RatchetCommand):
         if options.keep is not None and options.keep < 1:
             raise UsageError(f"--keep {options.keep}: at least the new backup is kept; write 1 or more")
         folder = (options.folder or settings.BACKUP_DIR).expanduser().resolve()
-        made = back_up(folder, keep=options.keep, report=self.report)
-        self.result(_document(made), lines=_lines(made))
+        backup = back_up(folder, keep=options.keep, report=self.report)
+        self.result(_document(backup), lines=_lines(backup))
 
 
-def _document(made: Backup) -> dict[str, Any]:
+def _document(backup: Backup) -> dict[str, Any]:
     return {
-        "backup": str(made.path),
-        "size_bytes": made.path.stat().st_size,
-        "files": len(made.manifest.files),
-        "missing": made.manifest.missing,
-        "outside": made.manifest.outside,
-        "links": made.links,
-        "removed": made.removed,
+        "backup": str(backup.path),
+        "size_bytes": backup.path.stat().st_size,
+        "files": len(backup.manifest.files),
+        "missing": backup.manifest.missing,
+        "outside": backup.manifest.outside,
+        "links": backup.links,
+        "removed": backup.removed,
     }
 
 
-def _lines(made: Backup) -> list[str]:
-    lines = [f"{made.path} ({made.path.stat().st_size / 1e6:.1f} MB, {len(made.manifest.files)} files)"]
-    lines += [f"missing: rows name {name}, which is not there" for name in made.manifest.missing]
-    lines += [f"not in it: {name} lies outside of DATA_DIR" for name in made.manifest.outside]
-    lines += [f"not in it: {name} is a symbolic link" for name in made.links]
-    lines += [f"removed: {name}" for name in made.removed]
+def _lines(backup: Backup) -> list[str]:
+    lines = [f"{backup.path} ({backup.path.stat().st_size / 1e6:.1f} MB, {len(backup.manifest.files)} files)"]
+    lines += [f"missing: rows name {name}, which is not there" for name in backup.manifest.missing]
+    lines += [f"not in it: {name} lies outside of DATA_DIR" for name in backup.manifest.outside]
+    lines += [f"not in it: {name} is a symbolic link" for name in backup.links]
+    lines += [f"removed: {name}" for name in backup.removed]
     return [*lines, "Not in it: .env. Keep a copy of it somewhere else; it holds SECRET_KEY and passwords."]

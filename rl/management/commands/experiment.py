@@ -16,8 +16,8 @@ from rl.management.base import RatchetCommand
 from rl.management.experiment_options import (
     StartOptions,
     add_start_options,
-    named_experiment,
-    named_version,
+    find_arm_version,
+    find_experiment,
     parse_arms,
 )
 from rl.management.options import Action, read_options
@@ -44,7 +44,7 @@ class ChosenOptions:
     @property
     def experiment(self) -> Experiment:
         """Raises UsageError."""
-        return named_experiment(Agent.named(self.agent), self.name)
+        return find_experiment(Agent.named(self.agent), self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +64,11 @@ class Command(RatchetCommand):
         listing = actions.add_parser("list", help="all experiments, newest first")
         add_start_options(start)
         promote.add_argument("--arm", required=True, help="a version, or base")
-        for each in (status, stop, promote):
-            each.add_argument("--name", help="which experiment; the running one, else the newest")
-        for each in (start, status, stop, promote, listing):  # people write options last
-            each.add_argument("--agent", required=each is not listing)
-            each.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+        for subcommand in (status, stop, promote):
+            subcommand.add_argument("--name", help="which experiment; the running one, else the newest")
+        for subcommand in (start, status, stop, promote, listing):  # people write options last
+            subcommand.add_argument("--agent", required=subcommand is not listing)
+            subcommand.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
 
     def run(self, **arguments: Any) -> None:
         match read_options(Action, arguments).action:
@@ -85,7 +85,7 @@ class Command(RatchetCommand):
 
     def _start(self, options: StartOptions) -> None:
         agent = Agent.named(options.agent)
-        arms, control = parse_arms(agent, options.arms), named_version(agent, options.control)
+        arms, control = parse_arms(agent, options.arms), find_arm_version(agent, options.control)
         with transaction.atomic():  # no draft is left of what cannot start
             experiment = lifecycle.create(agent, options.name, arms, control, **options.settings())
             lifecycle.start(experiment)
@@ -114,10 +114,10 @@ class Command(RatchetCommand):
         self.result({"experiments": [{name: getattr(row, name) for name in names} for row in rows]}, table)
 
     def _show(self, experiment: Experiment, *warnings: str) -> None:
-        found = document(look(experiment))
+        report = document(look(experiment))
         shown = FIGURES if not experiment.guard_metric else (*FIGURES[:6], "guard", *FIGURES[6:])
-        table = Table("", *(arm["version"] for arm in found["arms"]), title=found["question"], title_justify="left")
+        table = Table("", *(arm["version"] for arm in report["arms"]), title=report["question"], title_justify="left")
         for name in shown:
-            table.add_row(name, *(arm["texts"][name].replace("\n", " ") for arm in found["arms"]))
-        verdict = f"{experiment.name} ({experiment.get_state_display()}): {found['answer']}."
-        self.result({**found, "warnings": list(warnings)}, table, lines=(verdict, found["reason"], *warnings))
+            table.add_row(name, *(arm["texts"][name].replace("\n", " ") for arm in report["arms"]))
+        verdict = f"{experiment.name} ({experiment.get_state_display()}): {report['answer']}."
+        self.result({**report, "warnings": list(warnings)}, table, lines=(verdict, report["reason"], *warnings))

@@ -61,7 +61,7 @@ class Command(RatchetCommand):
             path, details = self._export_version(Agent.named(options.agent), options)
         else:
             raise UsageError("say what to export: --agent with --version, or --checkpoint")
-        lines = [str(path), *(f"{name}: {_shown(value)}" for name, value in details.items())]
+        lines = [str(path), *(f"{name}: {_describe(value)}" for name, value in details.items())]
         self.result({"path": str(path), "format": options.format, "details": details}, lines=lines)
 
     def _export_checkpoint(self, checkpoint: str, options: Options) -> tuple[Path, dict[str, Any]]:
@@ -99,10 +99,10 @@ class Command(RatchetCommand):
         return release.artifact_path(artifact), details
 
 
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
     """A table of figures as words: ``F32 11, Q4_K 13``."""
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_shown(each)}" for name, each in value.items())
+        return ", ".join(f"{name} {_describe(figure)}" for name, figure in value.items())
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -42,10 +42,10 @@ class Command(RatchetCommand):
         options = read_options(Options, arguments)
         dry_run, by_itself = options.dry_run, options.format == BY_ITSELF
         agent = _agent(options.agent, "both" if by_itself else "preference")
-        found = (self._import_command_center if by_itself else self._import_files)(agent, options)
-        document = {"agent": agent.name if agent else None, "dry_run": dry_run, **found.as_dict()}
+        report = (self._import_command_center if by_itself else self._import_files)(agent, options)
+        document = {"agent": agent.name if agent else None, "dry_run": dry_run, **report.as_dict()}
         title = f"{options.format}: {'would be imported (dry run, nothing was written)' if dry_run else 'imported'}"
-        self.result(document, import_table(title, found), lines=skipped_lines(found))
+        self.result(document, import_table(title, report), lines=skipped_lines(report))
 
     def _import_command_center(self, agent: Agent | None, options: Options) -> ImportReport:
         if options.paths or not options.data_file or agent is None:
@@ -55,8 +55,8 @@ class Command(RatchetCommand):
                 f"for other files say their --format: {others}"
             )
         files = (options.data_file, options.ratings_file)
-        found: ImportReport = importer(BY_ITSELF)(agent, *files, dry_run=options.dry_run, report=self.report)
-        return found
+        report: ImportReport = importer(BY_ITSELF)(agent, *files, dry_run=options.dry_run, report=self.report)
+        return report
 
     def _import_files(self, agent: Agent | None, options: Options) -> ImportReport:
         name = options.format

@@ -34,6 +34,6 @@ class Command(RatchetCommand):
 def _table(rows: list[Expired], title: str) -> Table:
     table = Table("what", "kept for", "setting", title)
     for row in rows:
-        kept = f"{row.days} days" if row.days else "ever"
-        table.add_row(row.kind, kept, KINDS[row.kind].setting, "-" if row.count is None else f"{row.count:,}")
+        period = f"{row.days} days" if row.days else "ever"
+        table.add_row(row.kind, period, KINDS[row.kind].setting, "-" if row.count is None else f"{row.count:,}")
     return table

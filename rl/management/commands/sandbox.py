@@ -44,8 +44,8 @@ class Command(RatchetCommand):
         run.add_argument("--language", choices=list(sandbox.LANGUAGES), help="shell for a file .sh, else python")
         run.add_argument("--stdin", type=Path, help="a file that the program reads; nothing if left out")
         run.add_argument("--backend", choices=list(sandbox.BACKENDS), help="only this one")
-        for parser in (check, run):  # people write options last
-            parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+        for subcommand in (check, run):  # people write options last
+            subcommand.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
 
     def run(self, **arguments: Any) -> None:
         match read_options(Action, arguments).action:

@@ -20,7 +20,7 @@ from rl.management.ports import port_number, require_free
 from rl.operations.metrics import FOLDER_VARIABLE
 
 STOP_SECONDS = 3
-"""Given to answers that are still being streamed; then they are cut off, and what was said is kept."""
+"""How long answers that are still being streamed may go on; then they are cut off, and stored as far as they came."""
 OTHER_FILES = 500
 """Open ones that are not connections of clients: the database, servers of models, files."""
 KEEP_ALIVE_SECONDS = 65
@@ -84,7 +84,7 @@ def _counting_together(workers: int) -> Iterator[None]:
 def _allow_connections(most: int) -> None:
     """Each is an open file, of which a process may have 1024 in many shells."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = most + OTHER_FILES
-    if soft < wanted and soft != resource.RLIM_INFINITY:
-        wanted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+    files = most + OTHER_FILES
+    if soft < files and soft != resource.RLIM_INFINITY:
+        files = files if hard == resource.RLIM_INFINITY else min(files, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, files), hard))

@@ -31,17 +31,17 @@ class Command(RatchetCommand):
         agents = [Agent.named(options.agent)] if options.agent else list(Agent.objects.all())
         if not agents:
             raise UsageError("there are no agents yet; import_traces or the admin makes one")
-        found = [training_plan(agent) for agent in agents]
-        remarks = {how: text for plan in found for how, text in plan.remarks.items()}
-        lines = [_advice(plan) for plan in found] + [f"{how}: {text}" for how, text in remarks.items()]
-        self.result({"agents": [plan.as_dict() for plan in found]}, *map(_table, found), lines=lines)
+        plans = [training_plan(agent) for agent in agents]
+        remarks = {how: text for plan in plans for how, text in plan.remarks.items()}
+        lines = [_advice(plan) for plan in plans] + [f"{how}: {text}" for how, text in remarks.items()]
+        self.result({"agents": [plan.as_dict() for plan in plans]}, *map(_table, plans), lines=lines)
 
 
 def _table(plan: TrainingPlan) -> Table:
     table = Table("method", "rows", "made of", "missing", title=plan.agent, title_justify="left")
-    for one in plan.methods:
-        how = f"{one.how} " if one.rows else ""
-        table.add_row(one.method, f"{how}{one.rows:,}", one.made_of, one.missing or "-")
+    for method in plan.methods:
+        how = f"{method.how} " if method.rows else ""
+        table.add_row(method.method, f"{how}{method.rows:,}", method.made_of, method.missing or "-")
     return table
 
 

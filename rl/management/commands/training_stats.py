@@ -27,11 +27,11 @@ class Command(RatchetCommand):
     def run(self, **arguments: Any) -> None:
         options = read_options(Options, arguments)
         stats = get_training_stats(options.agent)
-        shown = {name.replace("_", " "): _shown(value) for name, value in stats.items()}
+        shown = {name.replace("_", " "): _readable(value) for name, value in stats.items()}
         self.result(stats, two_columns(stats["agent"], shown))
 
 
-def _shown(value: Any) -> Any:
+def _readable(value: Any) -> Any:
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M} UTC"
     return "-" if value is None else value

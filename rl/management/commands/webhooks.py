@@ -43,8 +43,8 @@ class Command(RatchetCommand):
         again = actions.add_parser("resend", help="send a message again with the queue's next round")
         again.add_argument("message", help="its id, as in the webhook-id header or in the admin")
         secret = actions.add_parser("secret", help="print a new secret")
-        for each in (listing, test, again, secret):  # people write options last
-            each.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+        for subcommand in (listing, test, again, secret):  # people write options last
+            subcommand.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
 
     def run(self, **arguments: Any) -> None:
         match read_options(Action, arguments).action:
@@ -70,12 +70,12 @@ class Command(RatchetCommand):
         self.result({"webhooks": entries}, table)
 
     def _test(self, name: str) -> None:
-        known = endpoints()
-        if name not in known:
-            named = ", ".join(known) or "none yet"
+        endpoints_by_name = endpoints()
+        if name not in endpoints_by_name:
+            named = ", ".join(endpoints_by_name) or "none yet"
             raise UsageError(f"WEBHOOKS_FILE names no endpoint {name!r}; it names: {named}")
         payload = events.message("webhook.test", "", {})
-        answer = delivering.send(known[name], f"msg_{uuid.uuid4().hex}", payload)
+        answer = delivering.send(endpoints_by_name[name], f"msg_{uuid.uuid4().hex}", payload)
         if not answer.is_success:
             raise RatchetError(f"{name} did not take it: {answer.error}")
         self.result({"status": answer.status}, lines=[f"{name} took it: status {answer.status}"])
