@@ -92,13 +92,12 @@ class OnlineLearner:
             export=self.agent.auto_export,
             quantization=self.agent.export_quantization,
             deploy=self.agent.deploy_target if self.agent.auto_deploy else "",
-            **chosen.options,
         )
         run = runs.create(
             self.agent,
             method_name=METHOD,
             config=chosen.config,
-            options=options,
+            options=chosen.apply_to(options),
             trigger=TrainingRun.Trigger.ONLINE,
         )
         supervisor.enqueue(run)

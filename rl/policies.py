@@ -26,19 +26,19 @@ FEWEST = 10
 """Scored answers to train on."""
 
 
-def figures(feedback: QuerySet[Feedback]) -> dict[str, Any]:
-    """Mean and standard deviation of ratings, as 0 to 1; None without any."""
-    found: dict[str, Any] = feedback.aggregate(mean=Avg("value"), std=StdDev("value"))
-    return found
+def mean_and_deviation(feedback: QuerySet[Feedback]) -> tuple[float | None, float | None]:
+    """Of ratings, as 0 to 1; None without any."""
+    figures = feedback.aggregate(mean=Avg("value"), std=StdDev("value"))
+    return figures["mean"], figures["std"]
 
 
-def scored(agent: Agent) -> QuerySet[Feedback]:
+def scores_of(agent: Agent) -> QuerySet[Feedback]:
     return Feedback.objects.filter(agent=agent, kind=Feedback.Kind.RATING, is_current=True).order_by()
 
 
 def require_enough(agent: Agent) -> int:
     """How many scored answers there are. Raises NotEnoughData that says how many are missing."""
-    count = scored(agent).count()
+    count = scores_of(agent).count()
     if count < FEWEST:
         raise NotEnoughData(
             f"{agent.name} has {count} feedback samples, and {FEWEST} are needed: {FEWEST - count} more are missing"
@@ -46,42 +46,42 @@ def require_enough(agent: Agent) -> int:
     return count
 
 
-def settings_for(agent: Agent, given: Mapping[str, Any]) -> tuple[str, TrainingConfig, runs.RunOptions]:
+def settings_for(agent: Agent, request: Mapping[str, Any]) -> tuple[str, TrainingConfig, runs.RunOptions]:
     """Method, hyper-parameters and options from a request's camelCase names, as a trainer may ask for them. Raises
     UsageError, NotEnoughData."""
-    values = {_snake(name): value for name, value in given.items() if value is not None}
+    values = {_snake(name): value for name, value in request.items() if value is not None}
     base_model = str(values.pop("base_model", ""))
     pipeline = TrainingPipeline(agent, method=str(values.pop("method", "")))
     require_trainers(values)
-    method = pipeline.method or pipeline.advised().method
+    method = pipeline.method or pipeline.advise().method
     return method, *pipeline.chosen_settings(method, values, base_model, {"min_samples": 1})
 
 
-def estimated(agent: Agent, given: Mapping[str, Any]) -> dict[str, Any]:
+def estimate_training(agent: Agent, request: Mapping[str, Any]) -> dict[str, Any]:
     """N3's answer to a dry run; nothing is written."""
-    count, (method, config, options) = require_enough(agent), settings_for(agent, given)
-    document = dry_run(agent, config, options, method).document
-    cost, scores = document["estimate"], figures(scored(agent))
+    count, (method, config, options) = require_enough(agent), settings_for(agent, request)
+    plan = dry_run(agent, config, options, method)
+    cost, (mean, deviation) = plan.estimate, mean_and_deviation(scores_of(agent))
     return {
         "status": "dry_run",
         "method": method,
         "feedbackCount": count,
-        "estimatedSteps": cost and cost["steps"],
-        "estimatedTimeMinutes": cost and round(cost["seconds"] / 60, 2),
-        "scoreMean": scores["mean"],
-        "scoreStd": scores["std"],
+        "estimatedSteps": cost and cost.steps,
+        "estimatedTimeMinutes": cost and round(cost.seconds / 60, 2),
+        "scoreMean": mean,
+        "scoreStd": deviation,
         "modelConfig": {
-            "base_model": document["base_model"],
+            "base_model": plan.base_model,
             "use_lora": not config.full,
             "learning_rate": config.learning_rate,
         },
     }
 
 
-def train(agent: Agent, given: Mapping[str, Any]) -> TrainingRun:
+def train(agent: Agent, request: Mapping[str, Any]) -> TrainingRun:
     """Queues a run. Raises NotEnoughData, UsageError, and RunConflict when one is queued or running."""
     require_enough(agent)
-    method, config, options = settings_for(agent, given)
+    method, config, options = settings_for(agent, request)
     require_data(agent, config, options, method)
     run = runs.create(agent, method_name=method, config=config, options=options)
     supervisor.enqueue(run)
@@ -131,4 +131,4 @@ def as_result(run: TrainingRun, url: str) -> dict[str, Any]:
 
 
 def _snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])([A-Z])", lambda found: f"_{found[1].lower()}", name)
+    return re.sub(r"(?<=[a-z0-9])([A-Z])", lambda match: f"_{match[1].lower()}", name)

@@ -69,7 +69,7 @@ def train(agent: Agent, announce: Callable[[str], None]) -> TrainingRun:
     if run is not None and run.state == TrainingRun.State.SUCCEEDED:
         announce(f"run {run.pk} is done already")
         return run
-    run = _claimed(agent, run)
+    run = _claim(agent, run)
     command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "train_dpo"]
     numbers = ["--run", str(run.pk), "--attempt", str(run.attempt)]
     code = subprocess.call([*command, *numbers], stdout=subprocess.DEVNULL)
@@ -79,7 +79,7 @@ def train(agent: Agent, announce: Callable[[str], None]) -> TrainingRun:
     return run
 
 
-def _claimed(agent: Agent, run: TrainingRun | None) -> TrainingRun:
+def _claim(agent: Agent, run: TrainingRun | None) -> TrainingRun:
     if run is None:
         run = runs.create(
             agent,

@@ -62,17 +62,17 @@ def deliver_answers() -> int:
 
 def watch_disk() -> str:
     """Once a minute: tells the log when there is little room."""
-    if told := shortage(settings.DATA_DIR, settings.MIN_FREE_BYTES):
-        logger.warning("%s (MIN_FREE_BYTES)", told)
-    return told
+    if warning := shortage(settings.DATA_DIR, settings.MIN_FREE_BYTES):
+        logger.warning("%s (MIN_FREE_BYTES)", warning)
+    return warning
 
 
 def calculate_rewards() -> dict[str, int]:
     """Once a day, and when asked: computes the rewards of traces that wait, for some seconds; the rest comes again."""
     from rl.scoring import stored as rewarding
 
-    found = rewarding.deliver()
-    return {"read": found.read, "rewarded": found.rewarded, "broken": found.broken} if found else {}
+    report = rewarding.deliver()
+    return {"read": report.read, "rewarded": report.rewarded, "broken": report.broken} if report else {}
 
 
 def forget_pending_spans() -> int:

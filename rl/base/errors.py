@@ -30,13 +30,13 @@ class UsageError(RatchetError):
 
 
 class BadFile(RatchetError):
-    """``where`` is what helps a person find the place: a line, a byte offset, an entry id."""
+    """``location`` helps a person to find the problem: a line, a byte offset, the id of an entry."""
 
     exit_code = 2
 
-    def __init__(self, path: object, what: str, where: str = "") -> None:
-        self.path, self.what, self.where = str(path), what, where
-        super().__init__(f"{path}{f' ({where})' if where else ''}: {what}")
+    def __init__(self, path: object, problem: str, location: str = "") -> None:
+        self.path, self.problem, self.location = str(path), problem, location
+        super().__init__(f"{path}{f' ({location})' if location else ''}: {problem}")
 
 
 class NotEnoughData(RatchetError):
@@ -57,8 +57,8 @@ class TrainingFailed(RatchetError):
 
 class OutOfMemory(TrainingFailed):
     @property
-    def what(self) -> str:
-        """Without the advice, which stands after a colon."""
+    def shortage(self) -> str:
+        """What ran out, without the advice, which stands after a colon."""
         return str(self).partition(":")[0]
 
 
@@ -75,9 +75,9 @@ class SandboxUnavailable(RatchetError):
 
 
 class RewardFailed(RatchetError):
-    def __init__(self, reward: str, what: str) -> None:
+    def __init__(self, reward: str, problem: str) -> None:
         self.reward = reward
-        super().__init__(f"reward {reward}: {what}")
+        super().__init__(f"reward {reward}: {problem}")
 
 
 class Interrupted(RatchetError):

@@ -26,7 +26,7 @@ def leaf(path: str) -> ModuleType:
 
 def leaf_name(path: str) -> Any:
     """The class or function at a dotted path, with the same errors."""
-    return imported(path, leaf)
+    return import_name(path, leaf)
 
 
 def lazy_name(module: str, name: str, paths: Mapping[str, str]) -> Any:
@@ -34,10 +34,10 @@ def lazy_name(module: str, name: str, paths: Mapping[str, str]) -> Any:
     somebody asks for them. ``paths``: name to dotted path."""
     if name not in paths:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
-    return imported(paths[name])
+    return import_name(paths[name])
 
 
-def imported(path: str, load: Callable[[str], ModuleType] = import_module) -> Any:
+def import_name(path: str, load: Callable[[str], ModuleType] = import_module) -> Any:
     """The class or function at a dotted path. Raises what the import raises, and AttributeError."""
     module, _, name = path.rpartition(".")
     return getattr(load(module), name)

@@ -54,4 +54,4 @@ class TrainingResult:
             values = json.loads(Path(path).read_text(encoding="utf-8"))
             return cls(**{**values, "weights_dir": Path(values["weights_dir"]), "history": tuple(values["history"])})
         except (OSError, ValueError, TypeError, KeyError) as error:
-            raise BadFile(path, f"is no result of a training ({error})") from error
+            raise BadFile(path, f"is not the result of a training ({error})") from error

@@ -183,7 +183,7 @@ def check_overrides(overrides: Mapping[str, Any]) -> None:
         method.config().with_overrides({name: value for name, value in own.items() if name in known})
 
 
-def reserved(table: Mapping[str, Owner], values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
+def operators_settings(table: Mapping[str, Owner], values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
     """Names of the values that only the operator can have set: those that are not a trainer's, and not the default."""
     return [
         name

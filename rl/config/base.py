@@ -100,9 +100,9 @@ class TrainingConfig:
         for name, known in self.CHOICES.items():
             if getattr(self, name) not in known:
                 raise UsageError(f"{name} must be {', '.join(known[:-1])} or {known[-1]}, not {getattr(self, name)!r}")
-        for each in fields(self):
-            if isinstance(each.default, bool) and not isinstance(value := getattr(self, each.name), bool):
-                raise UsageError(f"{each.name} must be true or false, not {value!r}")
+        for field in fields(self):
+            if isinstance(field.default, bool) and not isinstance(value := getattr(self, field.name), bool):
+                raise UsageError(f"{field.name} must be true or false, not {value!r}")
         if self.full and self.quantize_base == "4bit":
             raise UsageError("weights in 4 bits cannot be trained: leave out full, or quantize_base 4bit")
 
@@ -110,15 +110,15 @@ class TrainingConfig:
         """A copy with some values replaced; None means 'not given'.
 
         All weights at once want smaller steps than an adapter: where ``full`` is turned on and no learning rate is given
-        with it, a tenth of the learning rate remains. Raises UsageError for a name that is no hyper-parameter.
+        with it, a tenth of the learning rate remains. Raises UsageError for a name that is not a hyper-parameter.
         """
-        known = {f.name for f in fields(self)}
+        known = {field.name for field in fields(self)}
         if unknown := sorted(set(overrides) - known):
             raise UsageError(unknown_name("hyper-parameter", unknown[0], sorted(known)))
-        given = {name: value for name, value in overrides.items() if value is not None}
-        if given.get("full") is True and not self.full:
-            given = {"learning_rate": self.learning_rate * FULL_LEARNING_RATE, **given}
-        return replace(self, **given)
+        values = {name: value for name, value in overrides.items() if value is not None}
+        if values.get("full") is True and not self.full:
+            values = {"learning_rate": self.learning_rate * FULL_LEARNING_RATE, **values}
+        return replace(self, **values)
 
     @property
     def quantization(self) -> str:

@@ -1,5 +1,6 @@
 """What all commands share: ``--json``, exit codes, results on stdout and progress on stderr.
 
+A command declares its options as a frozen dataclass, and ``run`` begins with ``read_options`` of rl/management/options.py.
 Exit codes: 0 done, 1 failed, 2 usage, 3 not enough data, 4 gate rejected, 130 interrupted.
 """
 
@@ -18,6 +19,7 @@ from rich.table import Table
 
 from rl.base.disk_space import tells_of_full_disk
 from rl.base.errors import RatchetError, UsageError
+from rl.management.options import SharedOptions, read_options
 from rl.runs.progress import ProgressLine
 
 
@@ -39,19 +41,21 @@ class RatchetCommand(BaseCommand):
     def add_options(self, parser: CommandParser) -> None:
         """Arguments of one command."""
 
-    def run(self, **options: Any) -> None:
+    def run(self, **arguments: Any) -> None:
+        """``arguments``: as argparse has read them."""
         raise TypeError(f"{type(self).__name__} does not say what it does")
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        self.as_json: bool = options["json"]
-        quiet = options["verbosity"] == 0
-        self.report = ProgressLine(Console(stderr=True, no_color=options["no_color"] or None, quiet=quiet))
+    def handle(self, *args: Any, **arguments: Any) -> None:
+        shared = read_options(SharedOptions, arguments)
+        self.as_json = shared.json
+        console = Console(stderr=True, no_color=shared.no_color or None, quiet=shared.verbosity == 0)
+        self.report = ProgressLine(console)
         try:
-            self.run(**options)
+            self.run(**arguments)
         except RatchetError as error:
             raise CommandError(str(error), returncode=error.exit_code) from error
         except ValidationError as error:
-            raise CommandError(_described(error), returncode=UsageError.exit_code) from error
+            raise CommandError(_describe(error), returncode=UsageError.exit_code) from error
         except DatabaseError as error:
             missing = "no such table" in str(error) or "does not exist" in str(error)
             hint = "; run 'manage.py migrate'" if missing else ""
@@ -59,8 +63,8 @@ class RatchetCommand(BaseCommand):
         except OSError as error:
             if not tells_of_full_disk(error):
                 raise
-            place = f" of {error.filename}" if error.filename else ""
-            raise CommandError(f"the disk{place} is full, or a quota is reached: free some space") from error
+            file = f" of {error.filename}" if error.filename else ""
+            raise CommandError(f"the disk{file} is full, or a quota is reached: free some space") from error
         except KeyboardInterrupt:
             raise CommandError("interrupted", returncode=130) from None
         finally:
@@ -79,7 +83,7 @@ class RatchetCommand(BaseCommand):
             console.print(line, markup=False, highlight=False)
 
 
-def _described(error: ValidationError) -> str:
+def _describe(error: ValidationError) -> str:
     if not hasattr(error, "error_dict"):
         return "; ".join(error.messages)
     return "; ".join(f"{field}: {' '.join(messages)}" for field, messages in error.message_dict.items())

@@ -24,9 +24,9 @@ def deployments_table(entries: Iterable[Mapping[str, Any]]) -> Table:
         alive = {True: "yes", False: "no", None: "–"}[entry["alive"]]
         if entry["memory_bytes"] is not None:
             alive = f"{alive}, {entry['memory_bytes'] / 1e6:,.0f} MB"
-        place = entry["url"] or entry["problem"]
+        address = entry["url"] or entry["problem"]
         alias = IN_USE.get(entry["alias"], "")
-        table.add_row(entry["version"], alias, entry["target"], entry["model_name"], place, alive)
+        table.add_row(entry["version"], alias, entry["target"], entry["model_name"], address, alive)
     return table
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -12,7 +13,38 @@ from rl.base.names import unknown_name
 from rl.models import BASE, Agent, Experiment, ModelVersion
 from rl.serving.experiments.lifecycle import Side, find_running
 
-_SETTINGS = ("metric", "minimum_effect", "confidence", "min_samples", "max_samples", "guard_metric", "guard_margin")
+
+@dataclass(frozen=True, slots=True)
+class StartOptions:
+    """Those of add_start_options, and the agent."""
+
+    agent: str
+    name: str
+    arms: str
+    control: str
+    metric: str | None
+    minimum_effect: float | None
+    confidence: float | None
+    min_samples: int | None
+    max_samples: int | None
+    guard_metric: str | None
+    guard_margin: float | None
+    ramp: str | None
+    no_automatic: bool
+
+    def settings(self) -> dict[str, Any]:
+        """Fields of the experiment, but for those that no option sets: the model knows their defaults."""
+        fields = {
+            "metric": self.metric,
+            "minimum_effect": self.minimum_effect,
+            "confidence": self.confidence,
+            "min_samples": self.min_samples,
+            "max_samples": self.max_samples,
+            "guard_metric": self.guard_metric,
+            "guard_margin": self.guard_margin,
+        }
+        set_fields = {name: value for name, value in fields.items() if value is not None}
+        return {**set_fields, "ramp": parse_ramp(self.ramp or ""), "automatic": not self.no_automatic}
 
 
 def add_start_options(parser: CommandParser) -> None:
@@ -34,42 +66,38 @@ def add_start_options(parser: CommandParser) -> None:
     )
 
 
-def settings_of(options: dict[str, Any]) -> dict[str, Any]:
-    """The fields that were given; the model knows the defaults of the rest."""
-    given = {name: options[name] for name in _SETTINGS if options[name] is not None}
-    return {**given, "ramp": ramp(options["ramp"] or ""), "automatic": not options["no_automatic"]}
-
-
-def sides(agent: Agent, text: str) -> list[Side]:
+def parse_arms(agent: Agent, text: str) -> list[Side]:
     """Raises UsageError."""
-    return [(named_version(agent, name), _number(weight or "1", text)) for name, weight in _pairs(text, "=")]
+    return [(find_arm_version(agent, name), _number(weight or "1", text)) for name, weight in _pairs(text, "=")]
 
 
-def ramp(text: str) -> list[dict[str, float]]:
+def parse_ramp(text: str) -> list[dict[str, float]]:
     """Raises UsageError."""
     steps = _pairs(text, ":") if text else []
     return [{"hours": _number(hours, text), "share": _number(share, text)} for hours, share in steps]
 
 
-def named_version(agent: Agent, name: str) -> ModelVersion | None:
+def find_arm_version(agent: Agent, name: str) -> ModelVersion | None:
     """None for the base model. Raises UsageError that lists the versions there are."""
     if name.lower() == BASE:
         return None
-    if found := agent.versions.filter(name__iexact=name).first():
-        return found
+    if version := agent.versions.filter(name__iexact=name).first():
+        return version
     known = [*agent.versions.values_list("name", flat=True)[:20], BASE]
     raise UsageError(unknown_name(f"version of {agent.name}", name, known))
 
 
-def named_experiment(agent: Agent, name: str | None) -> Experiment:
+def find_experiment(agent: Agent, name: str | None) -> Experiment:
     """By its name; without one the running one, else the newest. Raises UsageError when there is none."""
-    found = agent.experiments.filter(name=name).first() if name else find_running(agent) or agent.experiments.first()
-    if found:
-        return found
+    experiment = (
+        agent.experiments.filter(name=name).first() if name else find_running(agent) or agent.experiments.first()
+    )
+    if experiment:
+        return experiment
     known = ", ".join(agent.experiments.values_list("name", flat=True)[:20])
-    asked = f"no experiment {name!r}" if name else "no experiment"
+    lack = f"no experiment {name!r}" if name else "no experiment"
     raise UsageError(
-        f"{agent.name} has {asked}; " + (f"there are: {known}" if known else "'experiment start' makes one")
+        f"{agent.name} has {lack}; " + (f"there are: {known}" if known else "'experiment start' makes one")
     )
 
 
@@ -82,7 +110,7 @@ def _number(text: str, whole: str) -> float:
     try:
         number = float(text)
     except ValueError as error:
-        raise UsageError(f"{text!r} in {whole!r} is no number") from error
+        raise UsageError(f"{text!r} in {whole!r} is not a number") from error
     if not math.isfinite(number):
         raise UsageError(f"{text!r} in {whole!r} is not finite")
     return number

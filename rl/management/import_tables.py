@@ -1,8 +1,6 @@
-"""Import tables."""
+"""What an import did, as a table, and what it left out, as lines."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from rich.table import Table
 
@@ -19,12 +17,10 @@ def import_table(title: str, report: ImportReport) -> Table:
 
 
 def skipped_lines(report: ImportReport) -> list[str]:
-    return list(_skipped(report))
-
-
-def _skipped(report: ImportReport) -> Iterator[str]:
+    lines = []
     for count in (report.traces, report.feedback):
         for reason, number in count.skipped.most_common():
-            places = count.examples[reason]
-            more = ", …" if number > len(places) else ""
-            yield f"skipped {number:,}: {reason} ({', '.join(places)}{more})"
+            examples = count.examples[reason]
+            more = ", …" if number > len(examples) else ""
+            lines.append(f"skipped {number:,}: {reason} ({', '.join(examples)}{more})")
+    return lines

@@ -11,12 +11,12 @@ from rl.base.errors import UsageError
 def port_number(text: str) -> int:
     """For argparse."""
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: a number from 1 to 65535")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 1 to 65535")
     return int(text)
 
 
 def require_free(port: int, host: str = "127.0.0.1") -> None:
-    """Raises UsageError when another program listens there, or the address is none of this machine."""
+    """Raises UsageError when another program listens there, or the address is not one of this machine."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -38,12 +38,12 @@ def is_reward(report: dict[str, Any]) -> bool:
 def models_table(name: str, report: dict[str, Any], labels: dict[str, str]) -> Table:
     """``report``: of an evaluation; ``name``: what was measured."""
     if is_reward(report):
-        what = (
+        measured = (
             "Held-out tasks solved"
             if report["measure"] == "success"
             else "Mean reward of the answers to held-out prompts"
         )
-        return _reward_table(f"{what}, {name}", report["models"], labels, report["measure"])
+        return _reward_table(f"{measured}, {name}", report["models"], labels, report["measure"])
     return _accuracy_table(f"Held-out preference accuracy of {name}", report["models"], labels)
 
 
@@ -92,9 +92,9 @@ def error_table(report: Mapping[str, Any]) -> Table | None:
         return None
     table = Table("", *(LABELS[name] for name in models), title="Answers", title_justify="left")
     for kind in models["new"]["errors"]:
-        table.add_row(kind.replace("_", " "), *(f"{each['errors'][kind]:.1%}" for each in models.values()))
+        table.add_row(kind.replace("_", " "), *(f"{model['errors'][kind]:.1%}" for model in models.values()))
     table.add_row(
-        "mean reward", *("-" if each["reward"] is None else f"{each['reward']:.3f}" for each in models.values())
+        "mean reward", *("-" if model["reward"] is None else f"{model['reward']:.3f}" for model in models.values())
     )
     return table
 
@@ -136,13 +136,13 @@ def evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
 def task_table(tasks: Sequence[Mapping[str, Any]]) -> Table:
     table = Table("task", "what is asked", title=f"First {len(tasks)} tasks", title_justify="left")
     for task in tasks:
-        asked = _asked(task.get("prompt") or task.get("question") or task)
-        table.add_row(Text(str(task["task_id"])), Text(shorten(asked, 100, placeholder=" …")))
+        question = _question(task.get("prompt") or task.get("question") or task)
+        table.add_row(Text(str(task["task_id"])), Text(shorten(question, 100, placeholder=" …")))
     return table
 
 
-def _asked(prompt: Any) -> str:
-    """Of messages the user's last."""
+def _question(prompt: Any) -> str:
+    """Where the prompt is a list of messages, the user's last."""
     if isinstance(prompt, list):
-        return next((str(each["content"]) for each in reversed(prompt) if each["role"] == "user"), "")
+        return next((str(message["content"]) for message in reversed(prompt) if message["role"] == "user"), "")
     return str(prompt)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from rl.base.leaves import imported, lazy_name
+from rl.base.leaves import import_name, lazy_name
 from rl.base.names import require_known
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ __all__ = [
 def reward_class(name: str) -> type[BaseReward]:
     """Raises UsageError that lists the known names."""
     require_known("reward", name, REWARDS)
-    reward: type[BaseReward] = imported(REWARDS[name])
+    reward: type[BaseReward] = import_name(REWARDS[name])
     return reward
 
 

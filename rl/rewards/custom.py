@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rl.base.errors import UsageError
-from rl.base.leaves import imported
+from rl.base.leaves import import_name
 from rl.base.slugs import check_slug
 from rl.rewards.base import BaseReward
 
@@ -18,7 +18,7 @@ def load_rewards(paths: Mapping[str, str]) -> list[BaseReward]:
 def _load(name: str, path: str) -> BaseReward:
     check_slug(name, "reward name")
     try:
-        kind = imported(path)
+        kind = import_name(path)
     except Exception as error:  # whatever somebody else's module does when it is imported
         raise UsageError(f"the reward {name}={path} cannot be loaded: {type(error).__name__}: {error}") from error
     if not (isinstance(kind, type) and issubclass(kind, BaseReward)):

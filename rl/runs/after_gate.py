@@ -47,5 +47,5 @@ def _export(version: ModelVersion, evaluation: Evaluation, options: RunOptions, 
     gc.collect()
     report("stage", {"name": f"exporting GGUF {options.quantization}"})
     name = file_name(options.model_name)
-    made = release.export_version(version, "gguf", options.quantization, name=name, report=report)
-    return exported_file.judge(version, made, evaluation.training_set, report) or evaluation
+    artifact = release.export_version(version, "gguf", options.quantization, name=name, report=report)
+    return exported_file.judge(version, artifact, evaluation.training_set, report) or evaluation

@@ -1,4 +1,4 @@
-"""What a process that trains sees of our environment: what its libraries need, Ratchet's settings that are no secret, and
+"""What a process that trains sees of our environment: what its libraries need, Ratchet's settings that are not secret, and
 the variables that TRAINING_ENVIRONMENT names. ``.env`` is not read there.
 
 A run needs the database, and the key of the llama.cpp servers that it may start. It gets each through a pipe that can be
@@ -37,7 +37,7 @@ def of_run(trackers: Iterable[str]) -> Iterator[tuple[dict[str, str], tuple[int,
         needed = {name: value for name in ("DATABASE_URL", "SERVING_KEY") if (value := getattr(settings, name))}
         descriptors = {name: pipes.enter_context(_readable_once(value)) for name, value in needed.items()}
         files = {f"{name}_FILE": f"/dev/fd/{descriptor}" for name, descriptor in descriptors.items()}
-        yield {**_kept(trackers), **_own(), **files}, tuple(descriptors.values())
+        yield {**_allowed_variables(trackers), **_own(), **files}, tuple(descriptors.values())
 
 
 @contextmanager
@@ -50,12 +50,12 @@ def of_workers(folder: Path, needs_database: bool) -> Iterator[dict[str, str]]:
         if needs_database and settings.DATABASE_URL:
             write_text(file, settings.DATABASE_URL)
             passed["DATABASE_URL_FILE"] = str(file)
-        yield {**_kept(()), **_own(), **passed}
+        yield {**_allowed_variables(()), **_own(), **passed}
     finally:
         file.unlink(missing_ok=True)
 
 
-def _kept(trackers: Iterable[str]) -> dict[str, str]:
+def _allowed_variables(trackers: Iterable[str]) -> dict[str, str]:
     named = plain_names() | {*settings.TRAINING_ENVIRONMENT}
     prefixes = tuple(f"{name.strip().upper()}_" for name in trackers if name.strip())
     return {

@@ -21,12 +21,18 @@ OF_AGENT = "agent"
 @dataclass(frozen=True, slots=True)
 class Choice:
     config: TrainingConfig
-    options: dict[str, Any] = field(default_factory=dict)
-    """Of RunOptions: what came with the registered names, and their ``origins``."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Fields of RunOptions that came with the registered names."""
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """As in RunOptions: hyper-parameter or option to the registered name that it was chosen by."""
+
+    def apply_to(self, options: RunOptions) -> RunOptions:
+        values: dict[str, Any] = {**self.options, "origins": self.origins}
+        return replace(options, **values)
 
 
 def choose(
-    agent: Agent, method: str, given: Mapping[str, Any] | None = None, *, base_model: str = "", preset: str = ""
+    agent: Agent, method: str, overrides: Mapping[str, Any] | None = None, *, base_model: str = "", preset: str = ""
 ) -> Choice:
     """The agent's settings (or the preset's), and over them a trainer's. Names, such as ``base_model``, become what is
     registered under them now.
@@ -34,18 +40,19 @@ def choose(
     Raises UsageError for what is not a trainer's, or not registered.
     """
     start = agent.training_config(method, preset)
-    given = given or {}
-    authority.require_trainers(given)
-    config = start.with_overrides({**authority.without_choices(given), **dict.fromkeys(authority.choices(given))})
-    asked = {**({} if preset else authority.choices(agent.training_overrides)), **authority.choices(given)}
-    names = {name: value for name, value in asked.items() if name in config.as_dict()}
-    found = {name: registered.LOOKUPS[name](value) for name, value in names.items()}
-    options = {option: value for each in found.values() for option, value in each.options.items()}
-    origins = {**names, **{option: names[name] for name, each in found.items() for option in each.options}}
+    overrides = overrides or {}
+    authority.require_trainers(overrides)
+    own_choices = authority.choices(overrides)
+    config = start.with_overrides({**authority.without_choices(overrides), **dict.fromkeys(own_choices)})
+    choices = {**({} if preset else authority.choices(agent.training_overrides)), **own_choices}
+    names = {field_name: name for field_name, name in choices.items() if field_name in config.as_dict()}
+    entries = {field_name: registered.LOOKUPS[field_name](name) for field_name, name in names.items()}
+    options = {option: value for entry in entries.values() for option, value in entry.options.items()}
+    origins = names | {option: names[field_name] for field_name, entry in entries.items() for option in entry.options}
     if base_model:
         options["base_model"], origins["base_model"] = registered.base_model(base_model).value, base_model
-    config = config.with_overrides({name: each.value for name, each in found.items()})
-    return Choice(config, {**options, "origins": origins})
+    config = config.with_overrides({field_name: entry.value for field_name, entry in entries.items()})
+    return Choice(config, options, origins)
 
 
 def with_origins(agent: Agent, config: TrainingConfig, options: RunOptions, by: Owner) -> RunOptions:
@@ -55,13 +62,16 @@ def with_origins(agent: Agent, config: TrainingConfig, options: RunOptions, by: 
     if not options.base_model and agent.base_model:
         options, origins["base_model"] = replace(options, base_model=agent.base_model), OF_AGENT
     if by is Owner.OPERATOR:
-        origins = dict.fromkeys(_reserved(type(config)(), config.as_dict(), options.as_dict()), COMMAND_LINE) | origins
+        origins = (
+            dict.fromkeys(_operators_settings(type(config)(), config.as_dict(), options.as_dict()), COMMAND_LINE)
+            | origins
+        )
     return replace(options, origins=origins)
 
 
 def vouch(run: TrainingRun, named: Collection[str]) -> None:
     """The operator, at a terminal, said these values of a stopped run again."""
-    reserved = _reserved(config_class(run.method)(), run.config, run.options)
+    reserved = _operators_settings(config_class(run.method)(), run.config, run.options)
     origins = {**run.options.get("origins", {}), **{name: COMMAND_LINE for name in reserved if name in named}}
     run.options = {**run.options, "origins": origins}
     TrainingRun.objects.filter(pk=run.pk).update(options=run.options)
@@ -70,7 +80,7 @@ def vouch(run: TrainingRun, named: Collection[str]) -> None:
 def require_origins(run: TrainingRun) -> None:
     """Raises UsageError for a run with a value that no operator is known to have set."""
     origins = run.options.get("origins", {})
-    for name in _reserved(config_class(run.method)(), run.config, run.options):
+    for name in _operators_settings(config_class(run.method)(), run.config, run.options):
         if name not in origins and not (name == "base_model" and run.options[name] == run.agent.base_model):
             command = find_method(run.method).command
             raise UsageError(
@@ -80,14 +90,14 @@ def require_origins(run: TrainingRun) -> None:
             )
 
 
-def _reserved(default: TrainingConfig, config: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
-    told = {name: value for name, value in options.items() if name not in ("data", "origins")}
+def _operators_settings(default: TrainingConfig, config: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
+    """Names of the values that only the operator can have set."""
+    of_run = {name: value for name, value in options.items() if name not in ("data", "origins")}
     usual = RunOptions(data=DataOptions()).as_dict()
-    data = authority.reserved(authority.DATA_OPTIONS, options.get("data", {}), asdict(DataOptions()))
     return [
-        *authority.reserved(authority.HYPER_PARAMETERS, config, default.as_dict()),
-        *authority.reserved(authority.RUN_OPTIONS, told, usual),
-        *data,
+        *authority.operators_settings(authority.HYPER_PARAMETERS, config, default.as_dict()),
+        *authority.operators_settings(authority.RUN_OPTIONS, of_run, usual),
+        *authority.operators_settings(authority.DATA_OPTIONS, options.get("data", {}), asdict(DataOptions())),
     ]
 
 

@@ -75,11 +75,11 @@ class Prompts:
         texts = [message["content"] for message in prompt]
         template = MESSAGE_TOKENS * len(texts) + OPENING_TOKENS
         most = sum(len(text.encode()) for text in texts)
-        length = template + (most if most + template <= self.limits.prompt else self._counted(texts))
+        length = template + (most if most + template <= self.limits.prompt else self._count_tokens(texts))
         self._last = (prompt, length)
         return length
 
-    def _counted(self, texts: Sequence[str]) -> int:
+    def _count_tokens(self, texts: Sequence[str]) -> int:
         characters = sum(map(len, texts))
         if self._read > BUDGET:
             return round(characters * self._tokens / self._read)
@@ -106,6 +106,6 @@ def model_config(directory: Path) -> dict[str, Any]:
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise UsageError(f"{file} is no JSON: {error}") from None
+        raise UsageError(f"{file} is not JSON: {error}") from None
     values = values.get("text_config", values) if isinstance(values, dict) else {}
     return values if isinstance(values, dict) else {}

@@ -25,14 +25,54 @@ TEMPLATE_TOKENS = 16
 
 
 @dataclass(frozen=True, slots=True)
+class Tokens:
+    """By the lengths of the rows in characters."""
+
+    prompt: dict[str, int]
+    answer: dict[str, int]
+    characters_per_token: float
+    measured: bool
+    """Whether the ratio was measured with the base model's tokenizer, or assumed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
-    document: dict[str, Any]
-    tables: dict[str, dict[str, Any]]
-    """Title to rows, for people."""
+    agent: str
+    method: str
+    base_model: str
+    survey: Survey
+    tokens: Tokens
+    config: TrainingConfig
+    estimate: TrainingEstimate | None
+    """None where the size of the base model is not known here."""
+    experience: Experience | None
+    """What the estimate has learned from; None where there is no such run."""
+    hardware: HardwareConfig
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """JSON."""
+        return {
+            "agent": self.agent,
+            "method": self.method,
+            "base_model": self.base_model,
+            "data": self.survey.as_dict(),
+            "tokens": asdict(self.tokens),
+            "config": self.config.as_dict(),
+            "estimate": asdict(self.estimate) if self.estimate else None,
+            "experience": self.experience.as_dict() if self.experience else None,
+            "hardware": asdict(self.hardware),
+        }
+
+    @property
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """Title to rows, for people."""
+        cost = {"trained": _describe_trained(self.config), **_cost_rows(self.estimate, self.hardware)}
+        return {**_tables(self.survey, self.tokens), _cost_title(self.experience): cost}
 
 
 def dry_run(agent: Agent, config: TrainingConfig, options: RunOptions, method: str = "dpo") -> Plan:
-    """Raises NotEnoughData as the run itself would, and UsageError for a base model that is none."""
+    """Raises NotEnoughData as the run itself would, and UsageError for a base model that is not one."""
     base = options.base_model or agent.base_model
     directory = local_folder(base)
     survey = checked_survey(agent, config, options, method, directory)
@@ -40,27 +80,25 @@ def dry_run(agent: Agent, config: TrainingConfig, options: RunOptions, method: s
     hardware, shape = detect_hardware(settings.DATA_DIR), model_shape(directory)
     tokens = _tokens(survey, ratio, config)
     cost = estimate(survey.train_rows, tokens, shape, config, hardware, method) if shape else None
-    learned = experience(method, loaded_name(base), hardware, partial(_estimated, hardware)) if cost else None
+    learned = experience(method, loaded_name(base), hardware, partial(_estimate_seconds, hardware)) if cost else None
     if cost and learned:
         cost = replace(cost, seconds=cost.seconds * learned.ratio)
-    document: dict[str, Any] = {
-        "agent": agent.name,
-        "method": method,
-        "base_model": base,
-        "data": survey.as_dict(),
-        "tokens": {
-            "prompt": _in_tokens(survey.prompt_lengths, ratio),
-            "answer": _in_tokens(survey.answer_lengths, ratio) or {"max": getattr(config, "max_new_tokens", 0)},
-            "characters_per_token": ratio,
-            "measured": measured,
-        },
-        "config": config.as_dict(),
-        "estimate": asdict(cost) if cost else None,
-        "experience": learned.as_dict() if learned else None,
-        "hardware": asdict(hardware),
-    }
-    costs = {_cost_title(learned): {"trained": _trained(config), **_cost_rows(cost, hardware)}}
-    return Plan(document, {**_tables(survey, document["tokens"]), **costs})
+    return Plan(
+        agent=agent.name,
+        method=method,
+        base_model=base,
+        survey=survey,
+        tokens=Tokens(
+            prompt=_in_tokens(survey.prompt_lengths, ratio),
+            answer=_in_tokens(survey.answer_lengths, ratio) or {"max": getattr(config, "max_new_tokens", 0)},
+            characters_per_token=ratio,
+            measured=measured,
+        ),
+        config=config,
+        estimate=cost,
+        experience=learned,
+        hardware=hardware,
+    )
 
 
 def require_data(agent: Agent, config: TrainingConfig, options: RunOptions, method: str) -> None:
@@ -116,7 +154,7 @@ def _row_tokens(characters: float, ratio: float, config: TrainingConfig, with_an
     return characters / ratio + TEMPLATE_TOKENS + generated
 
 
-def _estimated(hardware: HardwareConfig, run: TrainingRun, characters: float) -> float | None:
+def _estimate_seconds(hardware: HardwareConfig, run: TrainingRun, characters: float) -> float | None:
     """Seconds that would be estimated for a past run, before anything was learned."""
     assert run.version is not None  # noqa: S101  it succeeded
     assert run.training_set is not None  # noqa: S101
@@ -134,8 +172,8 @@ def _in_tokens(lengths: Lengths | None, ratio: float) -> dict[str, int]:
     return {name: round(value / ratio) for name, value in asdict(lengths).items()} if lengths else {}
 
 
-def _tables(survey: Survey, tokens: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    how = "measured" if tokens["measured"] else "assumed"
+def _tables(survey: Survey, tokens: Tokens) -> dict[str, dict[str, Any]]:
+    how = "measured" if tokens.measured else "assumed"
     return {
         "Data": {
             "ratings read": survey.ratings_read,
@@ -148,9 +186,9 @@ def _tables(survey: Survey, tokens: dict[str, Any]) -> dict[str, dict[str, Any]]
             "duplicates": survey.duplicates,
         },
         "Left out": dict(survey.skipped.most_common()) or {"nothing": 0},
-        f"Tokens (about; {tokens['characters_per_token']:.1f} characters a token, {how})": {
-            what: ", ".join(f"{name} {value:,}" for name, value in tokens[what].items())
-            for what in ("prompt", "answer")
+        f"Tokens (about; {tokens.characters_per_token:.1f} characters a token, {how})": {
+            what: ", ".join(f"{name} {value:,}" for name, value in lengths.items())
+            for what, lengths in (("prompt", tokens.prompt), ("answer", tokens.answer))
         },
     }
 
@@ -169,7 +207,7 @@ def _scores(survey: Survey) -> dict[str, str]:
     return {"score (mean, standard deviation)": f"{survey.score_mean:.2f}, {survey.score_std:.2f}"}
 
 
-def _trained(config: TrainingConfig) -> str:
+def _describe_trained(config: TrainingConfig) -> str:
     return "all weights, in float32" if config.full else f"an adapter of rank {config.lora_r:.0f}"
 
 

@@ -56,10 +56,10 @@ class TaskRate:
 
 def success_rates(run: TrainingRun) -> dict[str, list[SuccessRate]]:
     """Split to its rates, about 100 at most; empty without an episode. Two queries, one where there is none."""
-    found: defaultdict[str, list[SuccessRate]] = defaultdict(list)
-    for row in _by_range(run, _counted(run), RANGES, "split"):
-        found[row["split"]].append(SuccessRate(row["step"], row["episodes"], row["solved"]))
-    return dict(found)
+    rates: defaultdict[str, list[SuccessRate]] = defaultdict(list)
+    for (split,), rate in _rates_by_range(run, _valid_episodes(run), RANGES, "split"):
+        rates[split].append(rate)
+    return dict(rates)
 
 
 def series(run: TrainingRun) -> dict[str, list[Any]] | None:
@@ -74,7 +74,7 @@ def task_rates(run: TrainingRun, most: int = TASKS) -> list[TaskRate]:
     """The tasks that are solved least, the worst first. Four queries."""
     solved = Case(When(success=True, then=Value(1.0)), default=Value(0.0), output_field=FloatField())
     grouped = (
-        _counted(run)
+        _valid_episodes(run)
         .values("task_id", "split")
         .annotate(episodes=_EPISODES, solved=_SOLVED, rate=Avg(solved), newest=Max("id"))
     )
@@ -95,26 +95,31 @@ def task_rates(run: TrainingRun, most: int = TASKS) -> list[TaskRate]:
 
 
 def number_of_tasks(run: TrainingRun) -> int:
-    return _counted(run).values("task_id", "split").distinct().count()
+    return _valid_episodes(run).values("task_id", "split").distinct().count()
 
 
 def _over_time(run: TrainingRun, tasks: list[str]) -> dict[tuple[str, str], list[SuccessRate]]:
-    found: defaultdict[tuple[str, str], list[SuccessRate]] = defaultdict(list)
-    for row in _by_range(run, _counted(run).filter(task_id__in=tasks), TASK_RANGES, "task_id", "split"):
-        found[row["task_id"], row["split"]].append(SuccessRate(row["step"], row["episodes"], row["solved"]))
-    return found
+    rates: defaultdict[tuple[str, str], list[SuccessRate]] = defaultdict(list)
+    episodes = _valid_episodes(run).filter(task_id__in=tasks)
+    for (task_id, split), rate in _rates_by_range(run, episodes, TASK_RANGES, "task_id", "split"):
+        rates[task_id, split].append(rate)
+    return rates
 
 
-def _counted(run: TrainingRun) -> QuerySet[Episode]:
+def _valid_episodes(run: TrainingRun) -> QuerySet[Episode]:
     return run.episodes.filter(split__in=SPLITS, reward__isnull=False).order_by()
 
 
-def _by_range(run: TrainingRun, episodes: QuerySet[Episode], ranges: int, *groups: str) -> Iterator[dict[str, Any]]:
-    """By step, of each group and each of about so many ranges of steps."""
-    last = _counted(run).aggregate(last=Max("step"))["last"]
+def _rates_by_range(
+    run: TrainingRun, episodes: QuerySet[Episode], ranges: int, *groups: str
+) -> Iterator[tuple[tuple[str, ...], SuccessRate]]:
+    """By step, for each group (the values of the fields ``groups``) and each of about so many ranges of steps."""
+    last = _valid_episodes(run).aggregate(last=Max("step"))["last"]
     if last is not None:
         width = last // ranges + 1
         rows = episodes.values(*groups, part=F("step") / Value(width)).annotate(
             episodes=_EPISODES, solved=_SOLVED, first=Min("step")
         )
-        yield from ({**row, "step": row["first"]} for row in rows.order_by("part"))
+        for row in rows.order_by("part"):
+            group = tuple(row[name] for name in groups)
+            yield group, SuccessRate(row["first"], row["episodes"], row["solved"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
 
@@ -34,8 +33,9 @@ class GGUFExporter:
         return self._export(str(output_dir), model_name, quantization, silent).path
 
     def _export(self, output: str, name: str, level: str, report: Report) -> ExportResult:
-        options: dict[str, Any] = {"name": name, "output": output, "base": self.base_model, "report": report}
-        return export_checkpoint(self.checkpoint, "gguf", level, **options)
+        return export_checkpoint(
+            self.checkpoint, "gguf", level, name=name, output=output, base=self.base_model, report=report
+        )
 
 
 def export_to_ollama(
@@ -56,7 +56,7 @@ def register_file(exported: ExportResult, model_name: str, report: Report) -> No
     Raises ExportFailed for a server that is down or refuses, or a chat template that Ollama has no equivalent of.
     """
     if exported.path.suffix != ".gguf":
-        raise UsageError(f"Ollama loads GGUF files; {exported.path} is none")
+        raise UsageError(f"Ollama loads GGUF files; {exported.path} is not one")
     family = leaf(CHAT_FORMAT).family_of_file(exported.path)
     parameters = {"stop": family.stop} if family.stop else {}
     OllamaDeployer(settings.OLLAMA_URL).register(

@@ -31,18 +31,18 @@ def train_within_memory(train: Train, job: TrainingJob, report: Report, method: 
     Raises TrainingFailed at the bottom of the ladder, and otherwise what ``train`` raises.
     """
     rungs = [job.config, *smaller(job.config, find_method(method).least_rows)]
-    steps_down = min(_stored(job), len(rungs) - 1)
+    steps_down = min(_read_steps_down(job), len(rungs) - 1)
     resume = job.resume
     while True:
-        changed = _difference(job.config, rungs[steps_down])
-        result = _try(train, replace(job, config=rungs[steps_down], resume=resume), _saying(report, changed))
+        changed = _changed_settings(job.config, rungs[steps_down])
+        result = _try(train, replace(job, config=rungs[steps_down], resume=resume), _with_changes(report, changed))
         if isinstance(result, TrainingResult):
             return replace(result, changed=changed)
         if steps_down + 1 == len(rungs):
             raise TrainingFailed(_bottom(rungs[-1], result))
         steps_down, resume = steps_down + 1, True
-        _store(job, steps_down)
-        report("log", {"text": f"{result}: once more with {_words(_difference(job.config, rungs[steps_down]))}"})
+        _write_steps_down(job, steps_down)
+        report("log", {"text": f"{result}: once more with {_words(_changed_settings(job.config, rungs[steps_down]))}"})
 
 
 def smaller(config: TrainingConfig, least_rows: int = 1) -> Iterator[TrainingConfig]:
@@ -61,17 +61,17 @@ def _try(train: Train, job: TrainingJob, report: Report) -> TrainingResult | str
         with resources.resource_advice():
             return train(job, report)
     except OutOfMemory as error:
-        found = error.what
+        shortage = error.shortage
     resources.release_memory()
-    return found
+    return shortage
 
 
-def _difference(asked: TrainingConfig, used: TrainingConfig) -> dict[str, Any]:
+def _changed_settings(asked: TrainingConfig, used: TrainingConfig) -> dict[str, Any]:
     before = asked.as_dict()
     return {name: value for name, value in used.as_dict().items() if value != before[name]}
 
 
-def _saying(report: Report, changed: dict[str, Any]) -> Report:
+def _with_changes(report: Report, changed: dict[str, Any]) -> Report:
     """Puts what was changed among the metrics of each step."""
     figures = {name: float(value) for name, value in changed.items()}
 
@@ -100,7 +100,7 @@ def _file(job: TrainingJob) -> Path:
     return job.output_dir / "memory.json"
 
 
-def _stored(job: TrainingJob) -> int:
+def _read_steps_down(job: TrainingJob) -> int:
     if not job.resume:
         _file(job).unlink(missing_ok=True)
         return 0
@@ -110,5 +110,5 @@ def _stored(job: TrainingJob) -> int:
         return 0
 
 
-def _store(job: TrainingJob, steps_down: int) -> None:
+def _write_steps_down(job: TrainingJob, steps_down: int) -> None:
     write_text(_file(job), json.dumps({"steps_down": steps_down}))

@@ -111,7 +111,7 @@ class TrainingPipeline:
 
     def plan(self, overrides: Mapping[str, Any] | None = None, data: Mapping[str, Any] | None = None) -> Plan:
         """What would be trained, by the rewards that are known now; writes nothing. Raises NotEnoughData and UsageError."""
-        name = self.method or self.advised().method
+        name = self.method or self.advise().method
         return dry_run(self.agent, *self.settings(name, overrides, data), name)
 
     def choose(self, report: Report = silent) -> str:
@@ -120,11 +120,11 @@ class TrainingPipeline:
             rewarding.calculate(self.agent, report=report)
         if self.method:
             return self.method
-        advice = self.advised()
+        advice = self.advise()
         report("log", {"text": f"training with {advice.method}: {advice.reason}"})
         return advice.method
 
-    def advised(self) -> Advice:
+    def advise(self) -> Advice:
         """Raises NotEnoughData."""
         advice = dataset_builder.training_plan(self.agent).advice
         if advice.method not in METHODS:
@@ -139,11 +139,11 @@ class TrainingPipeline:
         return chosen.config.with_overrides(overrides or {}), self.options(data, chosen)
 
     def chosen_settings(
-        self, method_name: str, given: Mapping[str, Any], base_model: str, data: Mapping[str, Any]
+        self, method_name: str, overrides: Mapping[str, Any], base_model: str, data: Mapping[str, Any]
     ) -> tuple[TrainingConfig, runs.RunOptions]:
         """A trainer's; ``base_model``: a registered name. Raises UsageError for what only the operator may set."""
-        given = {**self.advised_settings(method_name), **given}
-        chosen = choosing.choose(self.agent, method_name, given, base_model=base_model)
+        overrides = {**self.advised_settings(method_name), **overrides}
+        chosen = choosing.choose(self.agent, method_name, overrides, base_model=base_model)
         return chosen.config, self.options(data, chosen)
 
     def advised_settings(self, method_name: str) -> dict[str, Any]:
@@ -152,8 +152,8 @@ class TrainingPipeline:
         return {"rollouts": "offline"} if chooses and not self.method else {}
 
     def options(self, data: Mapping[str, Any] | None, chosen: choosing.Choice) -> runs.RunOptions:
-        options = dataset_builder.DataOptions(**{"pair_type": self.agent.pair_type, **(data or {})})
-        return runs.RunOptions(data=options, **{"base_model": self.base_model, **chosen.options})
+        rows = dataset_builder.DataOptions(**{"pair_type": self.agent.pair_type, **(data or {})})
+        return chosen.apply_to(runs.RunOptions(data=rows, base_model=self.base_model))
 
     def _result(self, run: TrainingRun, evaluation: Evaluation) -> PipelineResult:
         version = run.version

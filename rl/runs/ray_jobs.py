@@ -42,7 +42,7 @@ def submit(run: TrainingRun, command: Sequence[str]) -> None:
         "POST",
         "",
         {
-            # Ray gives its jobs a RAY_ADDRESS of another kind, which is no setting of ours.
+            # Ray gives its jobs a RAY_ADDRESS of another kind, which is not a setting of ours.
             "entrypoint": shlex.join(["env", "-u", "RAY_ADDRESS", *command]),
             "submission_id": name_of(run),
             "entrypoint_num_cpus": 1,
@@ -56,12 +56,12 @@ def submit(run: TrainingRun, command: Sequence[str]) -> None:
 def find(run: TrainingRun) -> Job | None:
     """Of the run's present attempt; None where Ray knows of none. Raises OSError when the cluster does not answer."""
     try:
-        found = _call("GET", name_of(run))
+        status = _call("GET", name_of(run))
     except RayRefused as error:
         if error.errno == 404:
             return None
         raise
-    return Job(str(found.get("status")), str(found.get("message") or ""))
+    return Job(str(status.get("status")), str(status.get("message") or ""))
 
 
 def stop(run: TrainingRun) -> None:
@@ -71,8 +71,8 @@ def stop(run: TrainingRun) -> None:
 
 def name_of(run: TrainingRun) -> str:
     """Sites may share a cluster, and a database may begin again at run 1."""
-    one = hashlib.sha256(f"{settings.SECRET_KEY} {run.pk} {run.created_at.timestamp()}".encode()).hexdigest()[:8]
-    return f"ratchet-run-{run.pk}-{run.attempt}-{one}"
+    site = hashlib.sha256(f"{settings.SECRET_KEY} {run.pk} {run.created_at.timestamp()}".encode()).hexdigest()[:8]
+    return f"ratchet-run-{run.pk}-{run.attempt}-{site}"
 
 
 def _call(method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -84,8 +84,8 @@ def _call(method: str, path: str, body: dict[str, Any] | None = None) -> dict[st
     )
     try:
         with urlopen(request, timeout=SECONDS) as answer:  # noqa: S310
-            found: dict[str, Any] = json.load(answer)
+            document: dict[str, Any] = json.load(answer)
     except HTTPError as error:
-        said = error.read(500).decode(errors="replace").strip()
-        raise RayRefused(error.code, f"Ray at {settings.RAY_ADDRESS} answers {error.code}: {said}") from None
-    return found
+        reason = error.read(500).decode(errors="replace").strip()
+        raise RayRefused(error.code, f"Ray at {settings.RAY_ADDRESS} answers {error.code}: {reason}") from None
+    return document

@@ -168,14 +168,14 @@ def _freeze_data(run: TrainingRun, options: RunOptions, report: Report) -> Train
     if run.training_set is not None:
         dataset_builder.reclaim(run.training_set)  # an attempt that failed had let its ratings go
         return run.training_set
-    frozen = _frozen(run, options, report)
+    frozen = _make_training_set(run, options, report)
     if not run.beat(training_set=frozen):
         raise RunConflict(f"run {run.pk} was taken over while its data was prepared; this process stops")
     report("log", {"text": f"{frozen.train_rows} rows to train on, {frozen.heldout_rows} held out"})
     return frozen
 
 
-def _frozen(run: TrainingRun, options: RunOptions, report: Report) -> TrainingSet:
+def _make_training_set(run: TrainingRun, options: RunOptions, report: Report) -> TrainingSet:
     agent, config = run.agent, _config(run)
     kind = rollouts.row_kind(run.method, config)
     if find_rows(kind).of_tasks:
@@ -193,14 +193,16 @@ def tasks_of(agent: Agent, config: TrainingConfig, options: RunOptions) -> datas
     """Raises UsageError or BadFile."""
     assert isinstance(config, AgentConfig)  # noqa: S101  the method's own
     settings = EnvironmentSettings(**config.environment).check()
-    places = options.dataset_dir, options.train_split, options.eval_split
+    folder_and_splits = options.dataset_dir, options.train_split, options.eval_split
     share = options.data.val_split
-    return dataset_builder.task_source(agent, settings, *places, val_split=share, curriculum=config.curriculum)
+    return dataset_builder.task_source(
+        agent, settings, *folder_and_splits, val_split=share, curriculum=config.curriculum
+    )
 
 
 def _train(run: TrainingRun, training_set: TrainingSet, options: RunOptions, monitor: Monitor) -> TrainingResult:
     job = _job(run, training_set, options, monitor)
-    with _followed(run, options, monitor) as tell:
+    with _with_trackers(run, options, monitor) as tell:
         result = train_within_memory(_trainer(run, options), job, tell, run.method)
     monitor.complete(result.history)
     gc.collect()  # trainer and model refer to each other, and the next model may not fit beside this one
@@ -218,7 +220,7 @@ def _trainer(run: TrainingRun, options: RunOptions) -> Train:
 
 
 @contextmanager
-def _followed(run: TrainingRun, options: RunOptions, report: Report) -> Iterator[Report]:
+def _with_trackers(run: TrainingRun, options: RunOptions, report: Report) -> Iterator[Report]:
     """The report, with the experiment trackers listening that were asked for."""
     names = tracker_names(options.report_to)
     if not names:

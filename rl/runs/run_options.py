@@ -56,6 +56,6 @@ class RunOptions:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> RunOptions:
-        known = {each.name for each in fields(cls)}
+        known = {field.name for field in fields(cls)}
         rest = {name: value for name, value in values.items() if name in known and name != "data"}
         return cls(data=dataset_builder.DataOptions(**values["data"]), **rest)

@@ -9,7 +9,7 @@ import time
 from typing import Final, cast
 
 from rl.base.errors import SandboxUnavailable
-from rl.base.leaves import imported
+from rl.base.leaves import import_name
 from rl.base.names import require_known
 from rl.sandbox import selftest
 from rl.sandbox.contract import Backend, Limits, Result
@@ -82,7 +82,7 @@ def _choose(name: str | None) -> Backend:
 def _backend(name: str) -> Backend:
     with _lock:
         if name not in _made:
-            _made[name] = cast(Backend, imported(BACKENDS[name])())
+            _made[name] = cast(Backend, import_name(BACKENDS[name])())
         return _made[name]
 
 

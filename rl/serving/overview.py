@@ -71,17 +71,21 @@ def plan(
     return document
 
 
-def destination_of(agent: Agent, version: ModelVersion | None, options: dict[str, Any]) -> Destination:
-    """The destination that a command's options describe. Raises UsageError."""
-    target = options["target"] or (Target.OPENAI.value if options["url"] else agent.deploy_target)
-    name = options["model_name"] or ("" if target == Target.OPENAI else default_name(agent, version))
-    return Destination(target, name, options["url"], options["api_key_env"])
+def destination_of(
+    agent: Agent, version: ModelVersion | None, *, target: str, model_name: str, url: str, api_key_env: str
+) -> Destination:
+    """An empty target is the agent's, or another server where there is a ``url``; an empty name is the target's usual one.
+
+    Raises UsageError.
+    """
+    target = target or (Target.OPENAI.value if url else agent.deploy_target)
+    name = model_name or ("" if target == Target.OPENAI else default_name(agent, version))
+    return Destination(target, name, url, api_key_env)
 
 
-def is_served(agent: Agent, version: ModelVersion | None, options: dict[str, Any]) -> bool:
-    """Whether something serves it, and the options ask for nothing in particular."""
-    particular = ("target", "quantization", "model_name", "url")
-    return not any(options[name] for name in particular) and rows_of(agent, version).exists()
+def is_served(agent: Agent, version: ModelVersion | None) -> bool:
+    """Whether something serves it."""
+    return rows_of(agent, version).exists()
 
 
 def environment(agent: Agent, name: str = "") -> dict[str, str]:

@@ -41,7 +41,7 @@ def test_what_is_not_finite_is_null_in_the_file_and_missing_in_the_history(tmp_p
 )
 def test_a_file_that_is_no_result_is_one_clear_error(tmp_path, text):
     (tmp_path / "result.json").write_text(text)
-    with pytest.raises(BadFile, match="is no result of a training"):
+    with pytest.raises(BadFile, match="is not the result of a training"):
         TrainingResult.load(tmp_path / "result.json")
 
 

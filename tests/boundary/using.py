@@ -59,7 +59,7 @@ def use(agent: Agent, watch: Watch) -> int:
     rewarding.calculate(agent, report=silent)
     for method in METHODS:
         with suppress(RatchetError):
-            policies.estimated(agent, {"method": method})
+            policies.estimate_training(agent, {"method": method})
     for name in TICKS:
         getattr(tasks, name)()
     with nothing_trained(watch), suppress(RatchetError):

@@ -200,8 +200,8 @@ WHOLE = json.dumps(run_of(ROW, ROW | {"entry_id": "e00002"}))
 def test_a_damaged_file_is_refused_with_the_place(write, content, where, what):
     with pytest.raises(BadFile) as caught:
         list(read_entries(write(content)))
-    assert where in caught.value.where
-    assert what in caught.value.what
+    assert where in caught.value.location
+    assert what in caught.value.problem
 
 
 @pytest.mark.parametrize("content", ["{}", '{"ratings": {}}', '{"entries": 7}', '{"entries": {"a": 1}}'])

@@ -83,7 +83,7 @@ def test_what_is_not_given_is_as_the_model_has_it() -> None:
     ("changes", "problem"),
     [
         ({"--arms": "v286=50,v9=50"}, "unknown version of support-chat 'v9'; known: v286, base"),
-        ({"--arms": "v286=x,base=50"}, "'x' in 'v286=x,base=50' is no number"),
+        ({"--arms": "v286=x,base=50"}, "'x' in 'v286=x,base=50' is not a number"),
         ({"--arms": "v286=inf,base=50"}, "is not finite"),
         ({"--arms": "base=50"}, "at least two arms"),
         ({"--control": "v9"}, "unknown version of support-chat 'v9'"),

@@ -100,7 +100,7 @@ def test_what_is_no_port_is_refused_before_anything_is_done(tmp_path, port):
     site = Site(tmp_path / "data")
     result = quickstart(site, "--yes", f"--port={port}")
     assert result.returncode == 2
-    assert "is no port: a number from 1 to 65535" in result.stderr
+    assert "is not a port: a number from 1 to 65535" in result.stderr
     assert not (site.data / "db.sqlite3").exists()
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from django.core.management import CommandError, call_command
 
 from rl.dataset_builder import DataOptions
-from rl.management.training import training_config
+from rl.management.commands import train_dpo
+from rl.management.options import read_options
+from rl.management.training_options import training_config
 from rl.models import Agent, TrainingRun
 from rl.runs import run as runs
 from tests.hardware.machines import LAPTOP
@@ -113,9 +117,10 @@ def test_four_bits_or_none_not_both(agent):
 
 
 def test_no_quantization_wins_over_the_preset(agent):
-    options = {"config": "memory_constrained", "quantize_base": None}
+    parser = train_dpo.Command().create_parser("manage.py", "train_dpo")
+    options = read_options(train_dpo.Options, vars(parser.parse_args(["--config", "memory_constrained"])))
     assert training_config(agent, "dpo", options).quantize_base == "auto"
-    assert training_config(agent, "dpo", {**options, "quantize_base": "none"}).quantize_base == "none"
+    assert training_config(agent, "dpo", replace(options, quantize_base="none")).quantize_base == "none"
 
 
 def test_a_tracker_that_is_not_installed_is_refused_before_a_run_is_made(agent, monkeypatch):

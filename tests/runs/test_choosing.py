@@ -37,7 +37,7 @@ def shop(settings: Any, tmp_path: Path) -> Path:
 
 
 def make(agent: Agent, method: str, chosen: choosing.Choice, by: Owner = Owner.TRAINER) -> TrainingRun:
-    options = runs.RunOptions(data=DataOptions(), **chosen.options)
+    options = chosen.apply_to(runs.RunOptions(data=DataOptions()))
     options = choosing.with_origins(agent, chosen.config, options, by)
     config = json.loads(json.dumps(chosen.config.as_dict()))
     return TrainingRun.objects.create(
@@ -61,7 +61,7 @@ def test_a_name_among_the_overrides_of_an_agent_is_looked_up(agent: Agent, shop:
     agent.training_overrides = {"vllm_server": "gpu", "environment": "shop", "num_generations": 4}
     config = choosing.choose(agent, "grpo").config
     assert (config.as_dict()["vllm_server"], config.as_dict()["num_generations"]) == (SERVER, 4)
-    assert choosing.choose(agent, "dpo").options == {"origins": {}}
+    assert choosing.choose(agent, "dpo").options == choosing.choose(agent, "dpo").origins == {}
     settings = choosing.choose(agent, "agent", {"environment": "shop"}).config.as_dict()
     assert (settings["vllm_server"], settings["environment"]["type"]) == (SERVER, "code_exec")
 
@@ -80,7 +80,7 @@ def test_a_registered_environment_has_no_hyper_parameters(shop: Path):
 
 def test_a_run_without_origins_is_refused(agent: Agent, shop: Path):
     chosen = choosing.choose(agent, "agent", {"environment": "shop"})
-    run = make(agent, "agent", replace(chosen, options={**chosen.options, "origins": {}}))
+    run = make(agent, "agent", replace(chosen, origins={}))
     with pytest.raises(UsageError, match=f"run {run.pk} has an environment .* --resume {run.pk}, with --config"):
         choosing.require_origins(run)
     choosing.vouch(run, {"environment", "dataset_dir", "seed"})

@@ -70,7 +70,7 @@ def _records_of(file: Path, name: str) -> Iterator[Record | Rejected]:
     try:
         yield from records(file, lambda row, where: [trace(row, name if where == "record 1" else f"{name}, {where}")])
     except BadFile as error:
-        yield Rejected(name, f"{error.what} ({error.where})" if error.where else error.what)
+        yield Rejected(name, f"{error.problem} ({error.location})" if error.location else error.problem)
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -52,7 +52,7 @@ def lines(data: bytes) -> Iterator[bytes]:
             yield line
         yield _line({"end": True})
     except BadFile as error:
-        yield _line({"refused": error.what, "where": error.where})
+        yield _line({"refused": error.problem, "where": error.location})
     except Refused as error:
         yield _line({"refused": str(error), "where": ""})
     except MemoryError:

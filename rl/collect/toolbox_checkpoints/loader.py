@@ -78,7 +78,8 @@ class CheckpointLoader:
             try:
                 yield read_checkpoint(file)
             except BadFile as error:
-                self._reject(f"{agent}/{file.filename}", f"{error.where}: {error.what}" if error.where else error.what)
+                location = f"{error.location}: " if error.location else ""
+                self._reject(f"{agent}/{file.filename}", f"{location}{error.problem}")
 
     def _reject(self, where: str, reason: str) -> None:
         self._rejected[where] = Rejected(printable(where), reason)

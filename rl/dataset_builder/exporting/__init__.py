@@ -5,7 +5,7 @@ Imports: base, collect, data_formatter, models, rewards.
 
 from __future__ import annotations
 
-from rl.base.leaves import imported
+from rl.base.leaves import import_name
 from rl.base.names import require_known
 from rl.dataset_builder.exporting.base import RowFormat
 
@@ -24,5 +24,5 @@ FORMATS: dict[str, str] = {
 def row_format(name: str) -> type[RowFormat]:
     """Raises UsageError that lists the known formats."""
     require_known("format", name, FORMATS)
-    format_class: type[RowFormat] = imported(FORMATS[name])
-    return format_class
+    row_format: type[RowFormat] = import_name(FORMATS[name])
+    return row_format

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -11,8 +12,25 @@ from django.db import transaction
 from rl.base.errors import UsageError
 from rl.management.base import RatchetCommand
 from rl.management.keys import parts_of, read_expiry, row_of, table_of
+from rl.management.options import Action, read_options
 from rl.models import Agent, ApiKey, usual_scopes
 from rl.operations.keys import revoke
+
+
+@dataclass(frozen=True, slots=True)
+class CreateOptions:
+    name: str
+    kind: str
+    agent: str | None
+    make_agent: bool
+    allowed_origins: str
+    scopes: str | None
+    expires: str
+
+
+@dataclass(frozen=True, slots=True)
+class RevokeOptions:
+    id: int
 
 
 class Command(RatchetCommand):
@@ -37,48 +55,54 @@ class Command(RatchetCommand):
         listing = actions.add_parser("list", help="all keys, newest first")
         revoke = actions.add_parser("revoke", help="refuse a key from now on")
         revoke.add_argument("id", type=int)
-        for each in (create, listing, revoke):  # people write options last
-            each.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+        for subcommand in (create, listing, revoke):  # people write options last
+            subcommand.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
 
-    def run(self, **options: Any) -> None:
-        getattr(self, f"_{options['action']}")(options)
+    def run(self, **arguments: Any) -> None:
+        match read_options(Action, arguments).action:
+            case "create":
+                self._create(read_options(CreateOptions, arguments))
+            case "list":
+                self._list()
+            case "revoke":
+                self._revoke(read_options(RevokeOptions, arguments))
 
-    def _create(self, options: dict[str, Any]) -> None:
-        origins = parts_of(options["allowed_origins"])
-        if origins and options["kind"] == ApiKey.Kind.SECRET:
+    def _create(self, options: CreateOptions) -> None:
+        origins = parts_of(options.allowed_origins)
+        if origins and options.kind == ApiKey.Kind.SECRET:
             raise UsageError("--allowed-origins is for publishable keys: a secret key does not belong into a page")
-        if options["scopes"] is not None and options["kind"] == ApiKey.Kind.PUBLISHABLE:
+        if options.scopes is not None and options.kind == ApiKey.Kind.PUBLISHABLE:
             raise UsageError("--scopes is for secret keys: a publishable key may only rate")
-        scopes = usual_scopes() if options["scopes"] is None else parts_of(options["scopes"])
-        expiry = read_expiry(options["expires"])
+        scopes = usual_scopes() if options.scopes is None else parts_of(options.scopes)
+        expiry = read_expiry(options.expires)
         with transaction.atomic():  # no agent without its key
-            agent, made = _agent(options["agent"], make=options["make_agent"])
+            agent, is_new = _find_or_make_agent(options.agent, make=options.make_agent)
             key, text = ApiKey.create(
-                name=options["name"],
-                kind=options["kind"],
+                name=options.name,
+                kind=options.kind,
                 agent=agent,
                 allowed_origins=origins,
                 scopes=scopes,
                 expires_at=expiry,
             )
         note = f"Key {key.pk} ({key.name}, {key.kind}). It is shown this once; only its hash is kept."
-        news = (f"Agent {agent} is new.",) if made else ()
-        self.result({**row_of(key), "key": text, "agent_made": made}, lines=(text, note, *news))
+        news = (f"Agent {agent} is new.",) if is_new else ()
+        self.result({**row_of(key), "key": text, "agent_made": is_new}, lines=(text, note, *news))
 
-    def _list(self, options: dict[str, Any]) -> None:
+    def _list(self) -> None:
         keys = list(ApiKey.objects.select_related("agent"))
         self.result({"keys": [row_of(key) for key in keys]}, table_of(keys))
 
-    def _revoke(self, options: dict[str, Any]) -> None:
-        key = ApiKey.objects.filter(pk=options["id"]).select_related("agent").first()
+    def _revoke(self, options: RevokeOptions) -> None:
+        key = ApiKey.objects.filter(pk=options.id).select_related("agent").first()
         if key is None:
-            raise UsageError(f"there is no key {options['id']}; see 'api_key list'")
+            raise UsageError(f"there is no key {options.id}; see 'api_key list'")
         revoke(key)
         key.refresh_from_db()
         self.result(row_of(key), lines=(f"Key {key.pk} ({key.name}) is refused from now on.",))
 
 
-def _agent(name: str | None, *, make: bool) -> tuple[Agent | None, bool]:
+def _find_or_make_agent(name: str | None, *, make: bool) -> tuple[Agent | None, bool]:
     """And whether it was made."""
     if name is None:
         if make:

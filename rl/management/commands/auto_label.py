@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -10,7 +11,17 @@ from rich.table import Table
 from rl import auto_labels
 from rl.base.errors import UsageError
 from rl.management.base import RatchetCommand, two_columns
+from rl.management.options import read_options
 from rl.models import Agent, LabelModel
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    agent: str
+    learn_only: bool
+    limit: int | None
+    threshold: float | None
+    dry_run: bool
 
 
 class Command(RatchetCommand):
@@ -25,31 +36,32 @@ class Command(RatchetCommand):
         )
         parser.add_argument("--dry-run", action="store_true", help="learn, measure and judge, and keep nothing of it")
 
-    def run(self, **options: Any) -> None:
-        agent = Agent.by_name(options["agent"])
-        if options["limit"] is not None and options["limit"] < 1:
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
+        agent = Agent.by_name(options.agent)
+        if options.limit is not None and options.limit < 1:
             raise UsageError("--limit must be 1 or more")
-        if options["threshold"] is not None:
-            if not 0.5 <= options["threshold"] <= 1:
-                raise UsageError(f"--threshold must be from 0.5 to 1, not {options['threshold']:g}")
-            agent.auto_label_threshold = options["threshold"]
-        learned = auto_labels.learn(agent, dry_run=options["dry_run"], report=self.report)
+        if options.threshold is not None:
+            if not 0.5 <= options.threshold <= 1:
+                raise UsageError(f"--threshold must be from 0.5 to 1, not {options.threshold:g}")
+            agent.auto_label_threshold = options.threshold
+        learned = auto_labels.learn(agent, dry_run=options.dry_run, report=self.report)
         model = learned.model
         document: dict[str, Any] = {
             "agent": agent.name,
             "threshold": agent.auto_label_threshold,
             "model": _about(model),
         }
-        tables = [two_columns(f"{agent}: learned from people's labels", _figures(model)), _calibration(model)]
+        tables = [two_columns(f"{agent}: learned from people's labels", _figures(model)), _calibration_table(model)]
         lines = [_use(agent)]
-        if not options["learn_only"]:
-            found = auto_labels.propose(learned, limit=options["limit"], dry_run=options["dry_run"], report=self.report)
-            document["proposed"] = found.as_dict()
-            if found.at_least:
-                tables.append(_proposals(found))
+        if not options.learn_only:
+            proposals = auto_labels.propose(learned, limit=options.limit, dry_run=options.dry_run, report=self.report)
+            document["proposed"] = proposals.as_dict()
+            if proposals.at_least:
+                tables.append(_proposals_table(proposals))
             else:
                 lines.insert(0, "Nothing to propose: every trace with an answer is labelled.")
-        if options["threshold"] is not None and not options["dry_run"]:
+        if options.threshold is not None and not options.dry_run:
             agent.save(update_fields=["auto_label_threshold"])
         self.result(document, *tables, lines=lines)
 
@@ -68,17 +80,17 @@ def _figures(model: LabelModel) -> dict[str, Any]:
     }
 
 
-def _calibration(model: LabelModel) -> Table:
+def _calibration_table(model: LabelModel) -> Table:
     table = Table("confidence", "held-out labels", "right", title="How far to trust it", title_justify="left")
-    for one in model.calibration:
-        table.add_row(f"{one['from']:.1f} to {one['to']:.1f}", str(one["count"]), f"{one['accuracy']:.0%}")
+    for step in model.calibration:
+        table.add_row(f"{step['from']:.1f} to {step['to']:.1f}", str(step["count"]), f"{step['accuracy']:.0%}")
     return table
 
 
-def _proposals(found: auto_labels.Proposed) -> Table:
-    title = f"Proposed: {found.good:,} good, {found.bad:,} bad"
+def _proposals_table(proposals: auto_labels.Proposed) -> Table:
+    title = f"Proposed: {proposals.good:,} good, {proposals.bad:,} bad"
     table = Table("confidence", "proposals", title=title, title_justify="left")
-    for step, count in sorted(found.at_least.items()):
+    for step, count in sorted(proposals.at_least.items()):
         table.add_row(f"{step:g} or more", f"{count:,}")
     return table
 

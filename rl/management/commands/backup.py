@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,14 @@ from django.core.management.base import CommandParser
 
 from rl.base.errors import UsageError
 from rl.management.base import RatchetCommand
+from rl.management.options import read_options
 from rl.operations.backup import Backup, back_up
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    folder: Path | None
+    keep: int | None
 
 
 class Command(RatchetCommand):
@@ -20,30 +28,31 @@ class Command(RatchetCommand):
         parser.add_argument("--folder", type=Path, help="where to (BACKUP_DIR)")
         parser.add_argument("--keep", type=int, metavar="N", help="remove all backups there but the newest N")
 
-    def run(self, **options: Any) -> None:
-        if options["keep"] is not None and options["keep"] < 1:
-            raise UsageError(f"--keep {options['keep']}: at least the new backup is kept; write 1 or more")
-        folder = (options["folder"] or settings.BACKUP_DIR).expanduser().resolve()
-        made = back_up(folder, keep=options["keep"], report=self.report)
-        self.result(_document(made), lines=_lines(made))
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
+        if options.keep is not None and options.keep < 1:
+            raise UsageError(f"--keep {options.keep}: at least the new backup is kept; write 1 or more")
+        folder = (options.folder or settings.BACKUP_DIR).expanduser().resolve()
+        backup = back_up(folder, keep=options.keep, report=self.report)
+        self.result(_document(backup), lines=_lines(backup))
 
 
-def _document(made: Backup) -> dict[str, Any]:
+def _document(backup: Backup) -> dict[str, Any]:
     return {
-        "backup": str(made.path),
-        "size_bytes": made.path.stat().st_size,
-        "files": len(made.manifest.files),
-        "missing": made.manifest.missing,
-        "outside": made.manifest.outside,
-        "links": made.links,
-        "removed": made.removed,
+        "backup": str(backup.path),
+        "size_bytes": backup.path.stat().st_size,
+        "files": len(backup.manifest.files),
+        "missing": backup.manifest.missing,
+        "outside": backup.manifest.outside,
+        "links": backup.links,
+        "removed": backup.removed,
     }
 
 
-def _lines(made: Backup) -> list[str]:
-    lines = [f"{made.path} ({made.path.stat().st_size / 1e6:.1f} MB, {len(made.manifest.files)} files)"]
-    lines += [f"missing: rows name {name}, which is not there" for name in made.manifest.missing]
-    lines += [f"not in it: {name} lies outside of DATA_DIR" for name in made.manifest.outside]
-    lines += [f"not in it: {name} is a symbolic link" for name in made.links]
-    lines += [f"removed: {name}" for name in made.removed]
+def _lines(backup: Backup) -> list[str]:
+    lines = [f"{backup.path} ({backup.path.stat().st_size / 1e6:.1f} MB, {len(backup.manifest.files)} files)"]
+    lines += [f"missing: rows name {name}, which is not there" for name in backup.manifest.missing]
+    lines += [f"not in it: {name} lies outside of DATA_DIR" for name in backup.manifest.outside]
+    lines += [f"not in it: {name} is a symbolic link" for name in backup.links]
+    lines += [f"removed: {name}" for name in backup.removed]
     return [*lines, "Not in it: .env. Keep a copy of it somewhere else; it holds SECRET_KEY and passwords."]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -9,10 +10,36 @@ from django.core.management.base import CommandParser
 from rl.config.levels import LEVELS
 from rl.management.base import RatchetCommand
 from rl.management.deployments import deployments_table, plan_tables
-from rl.models import Agent, version_name
+from rl.management.options import read_options
+from rl.models import Agent, ModelVersion, version_name
 from rl.serving import overview, promotion, withdrawal
 from rl.serving.deploy import TARGETS, deploy
 from rl.serving.hosting import PROFILES
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    agent: str
+    version_name: str
+    target: str | None
+    quantization: str
+    model_name: str
+    profile: str
+    url: str
+    api_key_env: str
+    promote: bool
+    rollback: bool
+    stop: bool
+    list: bool
+    print_env: bool
+    dry_run: bool
+    env_name: str
+
+    @property
+    def only_promotes(self) -> bool:
+        """Whether it is enough that the version is served, in whatever way."""
+        how = self.target or self.quantization or self.model_name or self.url
+        return self.promote and not self.dry_run and not how
 
 
 class Command(RatchetCommand):
@@ -44,54 +71,62 @@ class Command(RatchetCommand):
         deed.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
         parser.add_argument("--env-name", default="", help="with --print-env: the first variable's name")
 
-    def run(self, **options: Any) -> None:
-        agent = Agent.by_name(options["agent"])
-        if options["list"]:
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
+        agent = Agent.by_name(options.agent)
+        if options.list:
             entries = overview.list_deployments(agent)
             self.result({"agent": agent.name, "served": entries}, deployments_table(entries))
-        elif options["print_env"]:
-            variables = overview.environment(agent, options["env_name"])
+        elif options.print_env:
+            variables = overview.environment(agent, options.env_name)
             self.result(variables, lines=overview.as_shell(variables))
-        elif options["rollback"]:
+        elif options.rollback:
             self._say_in_use(agent, promotion.roll_back(agent, report=self.report))
         else:
-            self._of_version(agent, options)
+            self._deploy(agent, options)
 
-    def _of_version(self, agent: Agent, options: dict[str, Any]) -> None:
-        version = overview.choose_version(agent, options["version_name"])
+    def _deploy(self, agent: Agent, options: Options) -> None:
+        version = overview.choose_version(agent, options.version_name)
         name = version_name(version)
-        if options["stop"]:
+        if options.stop:
             stopped = withdrawal.stop_serving(agent, version, self.report)
             self.result({"version": name, "stopped": stopped}, lines=[f"{name} is not served any more"])
             return
-        if options["promote"] and not options["dry_run"] and overview.is_served(agent, version, options):
+        if options.only_promotes and overview.is_served(agent, version):
             promotion.promote(agent, version, report=self.report)
             self._say_in_use(agent, version)
             return
-        destination = overview.destination_of(agent, version, options)
-        if options["dry_run"]:
-            document = overview.plan(agent, version, destination, options["quantization"], options["profile"])
+        destination = overview.destination_of(
+            agent,
+            version,
+            target=options.target or "",
+            model_name=options.model_name,
+            url=options.url,
+            api_key_env=options.api_key_env,
+        )
+        if options.dry_run:
+            document = overview.plan(agent, version, destination, options.quantization, options.profile)
             self.result(document, *plan_tables(agent.name, document))
             return
         row = deploy(
             agent,
             version,
             target=destination.target,
-            quantization=options["quantization"],
+            quantization=options.quantization,
             model_name=destination.model_name,
-            profile=options["profile"],
+            profile=options.profile,
             url=destination.url,
             api_key_env=destination.api_key_env,
             report=self.report,
         )
-        if options["promote"]:
+        if options.promote:
             promotion.promote(agent, version, report=self.report)
-        in_use = "; it is the version in use" if options["promote"] else ""
+        in_use = "; it is the version in use" if options.promote else ""
         self.result(
-            {"version": name, "target": row.target, "model_name": row.model_name, "promoted": options["promote"]},
+            {"version": name, "target": row.target, "model_name": row.model_name, "promoted": options.promote},
             lines=[f"{name} is served as {row.model_name} ({row.get_target_display()}){in_use}"],
         )
 
-    def _say_in_use(self, agent: Agent, version: Any) -> None:
+    def _say_in_use(self, agent: Agent, version: ModelVersion | None) -> None:
         name = version_name(version)
         self.result({"agent": agent.name, "in_use": name}, lines=[f"{agent.name} uses {name} now"])

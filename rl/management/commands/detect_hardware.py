@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from django.conf import settings
@@ -11,6 +11,12 @@ from rich.table import Table
 
 from rl.hardware import GIB, PROFILES, HardwareConfig, Recommendation, detect_hardware, recommend
 from rl.management.base import RatchetCommand, two_columns
+from rl.management.options import read_options
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    profile: str
 
 
 class Command(RatchetCommand):
@@ -19,9 +25,10 @@ class Command(RatchetCommand):
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("--profile", choices=list(PROFILES), default="AUTO_DETECT", help="what to derive them for")
 
-    def run(self, **options: Any) -> None:
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
         hardware = detect_hardware(settings.DATA_DIR)
-        advice = recommend(hardware, options["profile"])
+        advice = recommend(hardware, options.profile)
         document = {
             "hardware": asdict(hardware),
             "preset": hardware.preset,

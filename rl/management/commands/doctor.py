@@ -22,14 +22,13 @@ class Command(RatchetCommand):
 
     def run(self, **options: Any) -> None:
         examined = examine()
-        problems = [each for each in examined if each.symptom.severity == Severity.PROBLEM]
-        warnings = [each for each in examined if each.symptom.severity == Severity.WARNING]
+        severities = [check.symptom.severity for check in examined]
         healthy = is_healthy(examined)
         document = {
             "healthy": healthy,
-            "checks": [{"check": each.check, **each.symptom.as_dict()} for each in examined],
+            "checks": [{"check": check.check, **check.symptom.as_dict()} for check in examined],
         }
-        line = f"problems: {len(problems)}, warnings: {len(warnings)}"
+        line = f"problems: {severities.count(Severity.PROBLEM)}, warnings: {severities.count(Severity.WARNING)}"
         self.result(document, _table(examined), lines=(line,))
         if not healthy:
             raise CommandError("this installation has problems; each stands above with what to do", returncode=1)
@@ -37,10 +36,10 @@ class Command(RatchetCommand):
 
 def _table(examined: list[Examined]) -> Table:
     table = Table("check", "", "what is seen, and what to do")
-    for each in examined:
-        symptom = each.symptom
+    for check in examined:
+        symptom = check.symptom
         text = Text(symptom.text)
         if symptom.fix:
             text.append(f"\n→ {symptom.fix}", style="bold")
-        table.add_row(each.check, Text(symptom.severity, style=COLOURS[symptom.severity]), text)
+        table.add_row(check.check, Text(symptom.severity, style=COLOURS[symptom.severity]), text)
     return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,24 @@ from rl.evaluation.lm_eval import results as lm_eval_results
 from rl.evaluation.lm_eval import task as lm_eval_task
 from rl.evaluation.own_pairs import read_pairs
 from rl.management.base import RatchetCommand
+from rl.management.options import read_options
 from rl.management.output import require_writable, write_document
 from rl.management.tables import LABELS, evaluation_document, evaluation_table, models_table, report_tables
 from rl.models import Agent, Deployment, Evaluation, ModelVersion
 from rl.versions.versions import find_version
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    agent: str
+    version_name: str | None
+    checkpoint: str | None
+    test_data: str | None
+    artifact: bool
+    quantization: str | None
+    compare_base: bool
+    lm_eval: str | None
+    output: str | None
 
 
 class Command(RatchetCommand):
@@ -42,42 +57,45 @@ class Command(RatchetCommand):
         )
         parser.add_argument("--output", help="write the whole report here as JSON")
 
-    def run(self, **options: Any) -> None:
-        agent = Agent.by_name(options["agent"])
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
+        agent = Agent.by_name(options.agent)
         _check(options)
-        if options["test_data"] or options["checkpoint"]:
-            document = self._unstored(agent, options)
-            title = Path(options["checkpoint"] or options["test_data"]).name
-            self._told(document, models_table(title, document, LABELS), options["output"])
+        if path := options.checkpoint or options.test_data:
+            document = self._measure_unstored(agent, options)
+            self._show(document, models_table(Path(path).name, document, LABELS), options.output)
         else:
-            row = self._of_file(agent, options) if options["artifact"] else self._of_weights(agent, options)
-            self._told(evaluation_document(row), evaluation_table(row), options["output"])
+            row = self._measure_file(agent, options) if options.artifact else self._measure_weights(agent, options)
+            self._show(evaluation_document(row), evaluation_table(row), options.output)
 
-    def _of_weights(self, agent: Agent, options: dict[str, Any]) -> Evaluation:
-        version = find_version(agent, options["version_name"])
+    def _measure_weights(self, agent: Agent, options: Options) -> Evaluation:
+        version = find_version(agent, options.version_name)
         rows = latest_training_set(agent, version)
-        return evaluation.evaluate(version, rows, self.report, **_how(options))
+        return evaluation.evaluate(
+            version, rows, self.report, against_base=options.compare_base, task=_task(options.lm_eval)
+        )
 
-    def _of_file(self, agent: Agent, options: dict[str, Any]) -> Evaluation:
-        version = find_version(agent, options["version_name"])
-        file = exported_file.find_file(version, options["quantization"] or agent.export_quantization)
+    def _measure_file(self, agent: Agent, options: Options) -> Evaluation:
+        version = find_version(agent, options.version_name)
+        file = exported_file.find_file(version, options.quantization or agent.export_quantization)
         if row := exported_file.judge(version, file, latest_training_set(agent, version), self.report):
             return row
         raise NotEnoughData(f"the file of {version} cannot be judged; the log above says why")
 
-    def _unstored(self, agent: Agent, options: dict[str, Any]) -> dict[str, Any]:
+    def _measure_unstored(self, agent: Agent, options: Options) -> dict[str, Any]:
         measured: ModelVersion | Path
-        if options["checkpoint"]:
-            measured, learned = Path(options["checkpoint"]).expanduser(), None
+        if options.checkpoint:
+            measured, version = Path(options.checkpoint).expanduser(), None
         else:
-            measured = learned = find_version(agent, options["version_name"])
-        if options["test_data"]:
-            rows = read_pairs(Path(options["test_data"]).expanduser(), learned, Deployment.champion(agent))
-            return evaluation.evaluate_pairs(agent, measured, rows, self.report, **_how(options))
+            measured = version = find_version(agent, options.version_name)
+        against_base, task = options.compare_base, _task(options.lm_eval)
+        if options.test_data:
+            rows = read_pairs(Path(options.test_data).expanduser(), version, Deployment.champion(agent))
+            return evaluation.evaluate_pairs(agent, measured, rows, self.report, against_base=against_base, task=task)
         assert isinstance(measured, Path)  # noqa: S101  a version on held-out rows is stored
-        return evaluation.evaluate_checkpoint(agent, measured, self.report, **_how(options))
+        return evaluation.evaluate_checkpoint(agent, measured, self.report, against_base=against_base, task=task)
 
-    def _told(self, document: dict[str, Any], table: Table, output: str | None) -> None:
+    def _show(self, document: dict[str, Any], table: Table, output: str | None) -> None:
         task = [lm_eval_results.in_words(document["task"])] if "task" in document else []
         lines = [*task, f"gate: {document['verdict']}. {document['reason']}"]
         self.result(document, table, *report_tables(document), lines=lines)
@@ -86,17 +104,16 @@ class Command(RatchetCommand):
             raise GateRejected("the gate rejects it")
 
 
-def _how(options: dict[str, Any]) -> dict[str, Any]:
-    task = options["lm_eval"]
-    return {"against_base": options["compare_base"], "task": lm_eval_task.check(task) if task else None}
+def _task(file: str | None) -> Path | None:
+    return lm_eval_task.check(file) if file else None
 
 
-def _check(options: dict[str, Any]) -> None:
+def _check(options: Options) -> None:
     """Raises UsageError for options that do not go together, and for an --output that cannot be written."""
-    require_writable(options["output"])
-    if options["quantization"] and not options["artifact"]:
+    require_writable(options.output)
+    if options.quantization and not options.artifact:
         raise UsageError("--quantization says which file --artifact measures: give both, or neither")
-    not_of_files = [name for name in ("checkpoint", "compare_base", "lm_eval") if options[name]]
-    if options["artifact"] and not_of_files:
+    not_of_files = [name for name in ("checkpoint", "compare_base", "lm_eval") if getattr(options, name)]
+    if options.artifact and not_of_files:
         what = f"--{not_of_files[0].replace('_', '-')}"
         raise UsageError(f"--artifact compares a version's file with its weights, and {what} does not go with it")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import getpass
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -12,13 +13,43 @@ from rich.table import Table
 
 from rl.base.errors import UsageError
 from rl.management.base import RatchetCommand
-from rl.management.experiment_options import add_start_options, named_experiment, named_version, settings_of, sides
+from rl.management.experiment_options import (
+    StartOptions,
+    add_start_options,
+    find_arm_version,
+    find_experiment,
+    parse_arms,
+)
+from rl.management.options import Action, read_options
 from rl.models import Agent, Experiment
 from rl.serving.experiments import lifecycle
 from rl.serving.experiments.looks import look
 from rl.serving.experiments.report import answer, document
 
 FIGURES = ("share", "users", "samples", "mean", "difference", "p", "requests", "failures")
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    agent: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenOptions:
+    """Those that choose an experiment, of ``status`` and ``stop``."""
+
+    agent: str
+    name: str | None
+
+    @property
+    def experiment(self) -> Experiment:
+        """Raises UsageError."""
+        return find_experiment(Agent.by_name(self.agent), self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class PromoteOptions(ChosenOptions):
+    arm: str
 
 
 class Command(RatchetCommand):
@@ -33,43 +64,49 @@ class Command(RatchetCommand):
         listing = actions.add_parser("list", help="all experiments, newest first")
         add_start_options(start)
         promote.add_argument("--arm", required=True, help="a version, or base")
-        for each in (status, stop, promote):
-            each.add_argument("--name", help="which experiment; the running one, else the newest")
-        for each in (start, status, stop, promote, listing):  # people write options last
-            each.add_argument("--agent", required=each is not listing)
-            each.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+        for subcommand in (status, stop, promote):
+            subcommand.add_argument("--name", help="which experiment; the running one, else the newest")
+        for subcommand in (start, status, stop, promote, listing):  # people write options last
+            subcommand.add_argument("--agent", required=subcommand is not listing)
+            subcommand.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
 
-    def run(self, **options: Any) -> None:
-        getattr(self, f"_{options['action']}")(options)
+    def run(self, **arguments: Any) -> None:
+        match read_options(Action, arguments).action:
+            case "start":
+                self._start(read_options(StartOptions, arguments))
+            case "status":
+                self._show(read_options(ChosenOptions, arguments).experiment)
+            case "stop":
+                self._stop(read_options(ChosenOptions, arguments).experiment)
+            case "promote":
+                self._promote(read_options(PromoteOptions, arguments))
+            case "list":
+                self._list(read_options(ListOptions, arguments).agent)
 
-    def _start(self, options: dict[str, Any]) -> None:
-        agent = Agent.by_name(options["agent"])
-        arms, control = sides(agent, options["arms"]), named_version(agent, options["control"])
+    def _start(self, options: StartOptions) -> None:
+        agent = Agent.by_name(options.agent)
+        arms, control = parse_arms(agent, options.arms), find_arm_version(agent, options.control)
         with transaction.atomic():  # no draft is left of what cannot start
-            experiment = lifecycle.create(agent, options["name"], arms, control, **settings_of(options))
+            experiment = lifecycle.create(agent, options.name, arms, control, **options.settings())
             lifecycle.start(experiment)
         missing = [f"nothing serves {name}: its users get no answer" for name in lifecycle.find_unserved(experiment)]
         self._show(experiment, *missing)
 
-    def _status(self, options: dict[str, Any]) -> None:
-        self._show(named_experiment(Agent.by_name(options["agent"]), options["name"]))
-
-    def _stop(self, options: dict[str, Any]) -> None:
-        experiment = named_experiment(Agent.by_name(options["agent"]), options["name"])
+    def _stop(self, experiment: Experiment) -> None:
         lifecycle.stop(experiment, getpass.getuser())
         self._show(experiment)
 
-    def _promote(self, options: dict[str, Any]) -> None:
-        experiment = named_experiment(Agent.by_name(options["agent"]), options["name"])
+    def _promote(self, options: PromoteOptions) -> None:
+        experiment = options.experiment
         arms = {arm.version_name.lower(): arm for arm in experiment.arms.select_related("version")}
-        if options["arm"].lower() not in arms:
-            raise UsageError(f"{experiment.name} has no arm {options['arm']!r}; it has: {', '.join(arms)}")
-        lifecycle.conclude(experiment, arms[options["arm"].lower()], getpass.getuser(), report=self.report)
+        if options.arm.lower() not in arms:
+            raise UsageError(f"{experiment.name} has no arm {options.arm!r}; it has: {', '.join(arms)}")
+        lifecycle.conclude(experiment, arms[options.arm.lower()], getpass.getuser(), report=self.report)
         self._show(experiment)
 
-    def _list(self, options: dict[str, Any]) -> None:
+    def _list(self, agent: str | None) -> None:
         rows = Experiment.objects.select_related("agent")
-        rows = rows.filter(agent=Agent.by_name(options["agent"])) if options["agent"] else rows
+        rows = rows.filter(agent=Agent.by_name(agent)) if agent else rows
         table = Table("experiment", "agent", "state", "answer")
         for row in rows:
             table.add_row(row.name, row.agent.name, row.state, answer(row))
@@ -77,10 +114,10 @@ class Command(RatchetCommand):
         self.result({"experiments": [{name: getattr(row, name) for name in names} for row in rows]}, table)
 
     def _show(self, experiment: Experiment, *warnings: str) -> None:
-        found = document(look(experiment))
+        report = document(look(experiment))
         shown = FIGURES if not experiment.guard_metric else (*FIGURES[:6], "guard", *FIGURES[6:])
-        table = Table("", *(arm["version"] for arm in found["arms"]), title=found["question"], title_justify="left")
+        table = Table("", *(arm["version"] for arm in report["arms"]), title=report["question"], title_justify="left")
         for name in shown:
-            table.add_row(name, *(arm["texts"][name].replace("\n", " ") for arm in found["arms"]))
-        verdict = f"{experiment.name} ({experiment.get_state_display()}): {found['answer']}."
-        self.result({**found, "warnings": list(warnings)}, table, lines=(verdict, found["reason"], *warnings))
+            table.add_row(name, *(arm["texts"][name].replace("\n", " ") for arm in report["arms"]))
+        verdict = f"{experiment.name} ({experiment.get_state_display()}): {report['answer']}."
+        self.result({**report, "warnings": list(warnings)}, table, lines=(verdict, report["reason"], *warnings))

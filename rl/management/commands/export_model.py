@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,24 @@ from rl.base.errors import UsageError
 from rl.config.levels import LEVELS
 from rl.export import EXPORTERS, release
 from rl.management.base import RatchetCommand
+from rl.management.options import read_options
 from rl.models import Agent, Deployment
 from rl.runs import exporter
 from rl.serving.deploy import deploy, file_name, require_target
 from rl.versions.versions import find_version
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    agent: str | None
+    version_name: str | None
+    checkpoint: str | None
+    format: str
+    quantization: str
+    model_name: str
+    output: str
+    base_model: str
+    register: bool
 
 
 class Command(RatchetCommand):
@@ -36,50 +51,58 @@ class Command(RatchetCommand):
         parser.add_argument("--base-model", default="", help="of a checkpoint; default: what its configuration says")
         parser.add_argument("--register", action="store_true", help="with the Ollama server at OLLAMA_URL afterwards")
 
-    def run(self, **options: Any) -> None:
-        if options["register"] and options["format"] != "gguf":
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
+        if options.register and options.format != "gguf":
             raise UsageError("Ollama loads GGUF files: --register goes with --format gguf")
-        if options["checkpoint"]:
-            path, details = self._checkpoint(options)
-        elif options["agent"]:
-            path, details = self._version(options)
+        if options.checkpoint:
+            path, details = self._export_checkpoint(options.checkpoint, options)
+        elif options.agent:
+            path, details = self._export_version(Agent.by_name(options.agent), options)
         else:
             raise UsageError("say what to export: --agent with --version, or --checkpoint")
-        lines = [str(path), *(f"{name}: {_shown(value)}" for name, value in details.items())]
-        self.result({"path": str(path), "format": options["format"], "details": details}, lines=lines)
+        lines = [str(path), *(f"{name}: {_describe(value)}" for name, value in details.items())]
+        self.result({"path": str(path), "format": options.format, "details": details}, lines=lines)
 
-    def _checkpoint(self, options: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
-        name = options["model_name"] or Path(options["checkpoint"]).absolute().name
-        if options["register"]:
+    def _export_checkpoint(self, checkpoint: str, options: Options) -> tuple[Path, dict[str, Any]]:
+        name = options.model_name or Path(checkpoint).absolute().name
+        if options.register:
             require_target(Deployment.Target.OLLAMA, name)
-        chosen = {"name": file_name(name), "output": options["output"], "base": options["base_model"]}
-        what = (options["checkpoint"], options["format"], options["quantization"])
-        result = release.export_checkpoint(*what, **chosen, report=self.report)
-        if options["register"]:
+        result = release.export_checkpoint(
+            checkpoint,
+            options.format,
+            options.quantization,
+            name=file_name(name),
+            output=options.output,
+            base=options.base_model,
+            report=self.report,
+        )
+        if options.register:
             exporter.register_file(result, name, self.report)
-        return result.path, result.details | ({"registered": name} if options["register"] else {})
+        return result.path, result.details | ({"registered": name} if options.register else {})
 
-    def _version(self, options: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
-        if options["base_model"]:
+    def _export_version(self, agent: Agent, options: Options) -> tuple[Path, dict[str, Any]]:
+        if options.base_model:
             raise UsageError("--base-model goes with --checkpoint: a version knows what it was trained on")
-        version = find_version(Agent.by_name(options["agent"]), options["version_name"])
-        name, output, level = options["model_name"], options["output"], options["quantization"]
-        shared = {"name": file_name(name), "output": output, "report": self.report}
-        if options["register"]:
+        version = find_version(agent, options.version_name)
+        name, level = options.model_name, options.quantization
+        if options.register:
             require_target(Deployment.Target.OLLAMA, name)
-        artifact = release.export_version(version, options["format"], level, **shared)
+        artifact = release.export_version(
+            version, options.format, level, name=file_name(name), output=options.output, report=self.report
+        )
         details = artifact.details
-        if options["register"]:
-            served = {"quantization": level, "model_name": name, "report": self.report}
-            deployment = deploy(version.agent, version, target=Deployment.Target.OLLAMA, **served)
+        if options.register:
+            target = Deployment.Target.OLLAMA
+            deployment = deploy(agent, version, target=target, quantization=level, model_name=name, report=self.report)
             details = details | {"registered": deployment.model_name}
         return release.artifact_path(artifact), details
 
 
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
     """A table of figures as words: ``F32 11, Q4_K 13``."""
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_shown(each)}" for name, each in value.items())
+        return ", ".join(f"{name} {_describe(figure)}" for name, figure in value.items())
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,22 @@ from rl.dataset_builder.exporting.base import Filters
 from rl.dataset_builder.exporting.export import SPLITS, ExportReport, ExportRequest, export
 from rl.dataset_builder.exporting.writers import FILE_FORMATS, file_format
 from rl.management.base import RatchetCommand, two_columns
+from rl.management.options import read_options
 from rl.models import Agent
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    agent: str
+    format: str
+    output: str
+    file_format: str | None
+    limit: int | None
+    min_reward: float | None
+    require_feedback: bool
+    split: str
+    val_split: float
+    dry_run: bool
 
 
 class Command(RatchetCommand):
@@ -37,18 +53,18 @@ class Command(RatchetCommand):
         parser.add_argument("--val-split", type=float, default=0.2, help="share of the prompts held out (0.2)")
         parser.add_argument("--dry-run", action="store_true", help="count the rows, and write nothing")
 
-    def run(self, **options: Any) -> None:
-        agent, path = Agent.by_name(options["agent"]), _path(options)
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
+        agent, path = Agent.by_name(options.agent), _path(options)
         filters = Filters(
-            data=DataOptions(pair_type=agent.pair_type, val_split=options["val_split"]),
-            min_reward=options["min_reward"],
-            require_feedback=options["require_feedback"],
+            data=DataOptions(pair_type=agent.pair_type, val_split=options.val_split),
+            min_reward=options.min_reward,
+            require_feedback=options.require_feedback,
         )
-        names = ("format", "split", "limit")
-        request = ExportRequest(filters=filters, **{name: options[name] for name in names})
-        kind = file_format(path, options["file_format"])
+        request = ExportRequest(format=options.format, filters=filters, split=options.split, limit=options.limit)
+        kind = file_format(path, options.file_format)
         try:
-            done = export(agent, request, None if options["dry_run"] else path, kind, self.report)
+            done = export(agent, request, None if options.dry_run else path, kind, self.report)
         except NotEnoughData as error:
             raise NotEnoughData(f"{error}; {_advice(agent, request.format)}") from error
         document = {
@@ -56,7 +72,7 @@ class Command(RatchetCommand):
             "format": request.format,
             "path": str(path) if path else None,
             "file_format": kind,
-            "dry_run": options["dry_run"],
+            "dry_run": options.dry_run,
             "rows": done.rows,
             "split": request.split,
             "other_side": done.other_side,
@@ -72,21 +88,21 @@ def _advice(agent: Agent, row_format: str) -> str:
     return f"'training_plan --agent {agent.name}' says what each method needs"
 
 
-def _path(options: dict[str, Any]) -> Path | None:
-    if not options["output"]:
-        if not options["dry_run"]:
+def _path(options: Options) -> Path | None:
+    if not options.output:
+        if not options.dry_run:
             raise UsageError("--output is missing: name a file .jsonl or .parquet, or count first with --dry-run")
         return None
-    return Path(options["output"]).expanduser()
+    return Path(options.output).expanduser()
 
 
 def _tables(done: ExportReport) -> list[Table]:
     return [two_columns("Left out", dict(done.skipped.most_common()))] if done.skipped else []
 
 
-def _line(done: ExportReport, options: dict[str, Any], path: Path | None) -> str:
-    what = f"{done.rows:,} row{'' if done.rows == 1 else 's'} of format {options['format']}"
-    where = "would be written" if options["dry_run"] else f"in {path}"
+def _line(done: ExportReport, options: Options, path: Path | None) -> str:
+    what = f"{done.rows:,} row{'' if done.rows == 1 else 's'} of format {options.format}"
+    where = "would be written" if options.dry_run else f"in {path}"
     sides = {"train": "held out for testing: --split all takes them too", "heldout": "to train on"}
-    more = f"; {done.other_side:,} more {sides[options['split']]}" if done.other_side and not done.limited else ""
+    more = f"; {done.other_side:,} more {sides[options.split]}" if done.other_side and not done.limited else ""
     return f"{what} {where}{more}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -11,7 +13,18 @@ from rl.collect.importers import BY_ITSELF, IMPORTERS, ImportReport, importer, r
 from rl.collect.ingest.importing import import_files
 from rl.management.base import RatchetCommand
 from rl.management.import_tables import import_table, skipped_lines
+from rl.management.options import read_options
 from rl.models import Agent
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    paths: Sequence[str]
+    format: str
+    agent: str | None
+    data_file: str | None
+    ratings_file: str | None
+    dry_run: bool
 
 
 class Command(RatchetCommand):
@@ -25,33 +38,34 @@ class Command(RatchetCommand):
         parser.add_argument("--ratings-file", help=f"the ratings of {BY_ITSELF}: ratings.json")
         parser.add_argument("--dry-run", action="store_true", help="say what would be imported, and write nothing")
 
-    def run(self, **options: Any) -> None:
-        dry_run, by_itself = options["dry_run"], options["format"] == BY_ITSELF
-        agent = _agent(options["agent"], "both" if by_itself else "preference")
-        found = (self._together if by_itself else self._apart)(agent, options)
-        document = {"agent": agent.name if agent else None, "dry_run": dry_run, **found.as_dict()}
-        title = f"{options['format']}: {'would be imported (dry run, nothing was written)' if dry_run else 'imported'}"
-        self.result(document, import_table(title, found), lines=skipped_lines(found))
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
+        dry_run, by_itself = options.dry_run, options.format == BY_ITSELF
+        agent = _agent(options.agent, "both" if by_itself else "preference")
+        report = (self._import_command_center if by_itself else self._import_files)(agent, options)
+        document = {"agent": agent.name if agent else None, "dry_run": dry_run, **report.as_dict()}
+        title = f"{options.format}: {'would be imported (dry run, nothing was written)' if dry_run else 'imported'}"
+        self.result(document, import_table(title, report), lines=skipped_lines(report))
 
-    def _together(self, agent: Agent | None, options: dict[str, Any]) -> ImportReport:
-        if options["paths"] or not options["data_file"] or agent is None:
+    def _import_command_center(self, agent: Agent | None, options: Options) -> ImportReport:
+        if options.paths or not options.data_file or agent is None:
             others = ", ".join(name for name in IMPORTERS if name != BY_ITSELF)
             raise UsageError(
                 f"{BY_ITSELF} takes --agent NAME --data-file FILE [--ratings-file FILE]; "
                 f"for other files say their --format: {others}"
             )
-        files = (options["data_file"], options["ratings_file"])
-        found: ImportReport = importer(BY_ITSELF)(agent, *files, dry_run=options["dry_run"], report=self.report)
-        return found
+        files = (options.data_file, options.ratings_file)
+        report: ImportReport = importer(BY_ITSELF)(agent, *files, dry_run=options.dry_run, report=self.report)
+        return report
 
-    def _apart(self, agent: Agent | None, options: dict[str, Any]) -> ImportReport:
-        name = options["format"]
+    def _import_files(self, agent: Agent | None, options: Options) -> ImportReport:
+        name = options.format
         reader(name)  # an unknown format is the first thing to say
-        if options["data_file"] or options["ratings_file"]:
+        if options.data_file or options.ratings_file:
             raise UsageError(f"--data-file and --ratings-file belong to {BY_ITSELF}; give {name} its files as PATH")
-        if not options["paths"]:
+        if not options.paths:
             raise UsageError(f"name the files or folders to import: import_traces --format {name} PATH")
-        return import_files(name, options["paths"], agent=agent, dry_run=options["dry_run"], report=self.report)
+        return import_files(name, options.paths, agent=agent, dry_run=options.dry_run, report=self.report)
 
 
 def _agent(name: str | None, pair_type: str) -> Agent | None:

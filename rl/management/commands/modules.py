@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.management.base import CommandParser
 
 from rl.management.base import RatchetCommand
 from rl.management.captions import captions
+from rl.management.options import read_options
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    folder: str
 
 
 class Command(RatchetCommand):
@@ -18,8 +25,9 @@ class Command(RatchetCommand):
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("folder", nargs="?", default="rl", help="such as rl/collect; default: rl")
 
-    def run(self, **options: Any) -> None:
-        modules = captions(options["folder"])
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
+        modules = captions(options.folder)
         document = {"modules": [{"path": path, "caption": caption} for path, caption in modules.items()]}
         self.result(document, lines=[_line(path, caption) for path, caption in modules.items()])
 

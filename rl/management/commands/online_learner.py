@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -10,9 +11,16 @@ from rich.table import Table
 from rl import online_learner
 from rl.base.errors import UsageError
 from rl.management.base import RatchetCommand
+from rl.management.options import read_options
 from rl.models import Agent
 
 YES_NO = {True: "yes", False: "no"}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    action: str
+    agent: str | None
 
 
 class Command(RatchetCommand):
@@ -22,9 +30,10 @@ class Command(RatchetCommand):
         parser.add_argument("action", choices=["status", "run-now", "tick"])
         parser.add_argument("--agent", help="of status and run-now; status shows all agents without it")
 
-    def run(self, **options: Any) -> None:
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
         actions = {"status": self._status, "run-now": self._run_now, "tick": self._tick}
-        actions[options["action"]](options["agent"])
+        actions[options.action](options.agent)
 
     def _status(self, name: str | None) -> None:
         agents = [Agent.by_name(name)] if name else list(Agent.objects.all())

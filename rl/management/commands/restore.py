@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandParser
 
 from rl.management.base import RatchetCommand
+from rl.management.options import read_options
 from rl.operations.restore import restore
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    backup: Path
+    replace: bool
 
 
 class Command(RatchetCommand):
@@ -20,8 +28,9 @@ class Command(RatchetCommand):
         parser.add_argument("backup", type=Path, help="the file that 'manage.py backup' made")
         parser.add_argument("--replace", action="store_true", help="throw away what is in the database and in DATA_DIR")
 
-    def run(self, **options: Any) -> None:
-        restored = restore(options["backup"].expanduser(), replace=options["replace"], report=self.report)
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
+        restored = restore(options.backup.expanduser(), replace=options.replace, report=self.report)
         manifest = restored.manifest
         lines = [f"The backup of {manifest.made_at} is back: the database and {len(manifest.files) - 1} files."]
         lines += [f"missing since before the backup: {name}" for name in manifest.missing]

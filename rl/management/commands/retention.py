@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from django.core.management.base import CommandParser
 from rich.table import Table
 
 from rl.management.base import RatchetCommand
+from rl.management.options import read_options
 from rl.operations.retention import KINDS, Expired, count_expired, delete_expired
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    dry_run: bool
 
 
 class Command(RatchetCommand):
@@ -18,15 +24,16 @@ class Command(RatchetCommand):
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("--dry-run", action="store_true", help="say what would be deleted, and delete nothing")
 
-    def run(self, **options: Any) -> None:
-        rows = count_expired() if options["dry_run"] else delete_expired(report=self.report)[0]
-        document = {"dry_run": options["dry_run"], "kinds": [asdict(row) for row in rows]}
-        self.result(document, _table(rows, "would be deleted" if options["dry_run"] else "deleted"))
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
+        rows = count_expired() if options.dry_run else delete_expired(report=self.report)[0]
+        document = {"dry_run": options.dry_run, "kinds": [asdict(row) for row in rows]}
+        self.result(document, _table(rows, "would be deleted" if options.dry_run else "deleted"))
 
 
 def _table(rows: list[Expired], title: str) -> Table:
     table = Table("what", "kept for", "setting", title)
     for row in rows:
-        kept = f"{row.days} days" if row.days else "ever"
-        table.add_row(row.kind, kept, KINDS[row.kind].setting, "-" if row.count is None else f"{row.count:,}")
+        period = f"{row.days} days" if row.days else "ever"
+        table.add_row(row.kind, period, KINDS[row.kind].setting, "-" if row.count is None else f"{row.count:,}")
     return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -10,11 +11,41 @@ from rl.base.errors import UsageError
 from rl.config import METHODS
 from rl.config.levels import LEVELS
 from rl.management.base import RatchetCommand, two_columns
-from rl.management.training import FULL_HELP, check_export, show_run
+from rl.management.options import read_options
+from rl.management.training import show_run
+from rl.management.training_options import FULL_HELP, check_export
 from rl.runs.pipeline import TrainingPipeline
 
-_OVERRIDES = ("full", "epochs", "max_steps", "learning_rate", "seed")
-_DATA = ("min_samples", "val_split")
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    agent: str
+    method: str | None
+    base_model: str
+    full: bool | None
+    epochs: float | None
+    max_steps: int | None
+    learning_rate: float | None
+    seed: int | None
+    min_samples: int
+    val_split: float
+    quantization: str
+    deploy_ollama: bool
+    model_name: str
+    dry_run: bool
+
+    def overrides(self) -> dict[str, float | None]:
+        """Hyper-parameters; None leaves what the agent has."""
+        return {
+            "full": self.full,
+            "epochs": self.epochs,
+            "max_steps": self.max_steps,
+            "learning_rate": self.learning_rate,
+            "seed": self.seed,
+        }
+
+    def data(self) -> dict[str, float]:
+        return {"min_samples": self.min_samples, "val_split": self.val_split}
 
 
 class Command(RatchetCommand):
@@ -37,24 +68,23 @@ class Command(RatchetCommand):
         parser.add_argument("--model-name", default="", help="name of the exported model")
         parser.add_argument("--dry-run", action="store_true", help="say what would be trained, and do nothing")
 
-    def run(self, **options: Any) -> None:
-        check_export(options["quantization"], options["model_name"])
-        pipeline = TrainingPipeline(options["agent"], options["base_model"], options["method"] or "")
-        chosen: dict[str, Any] = {
-            "overrides": {name: options[name] for name in _OVERRIDES if options[name] is not None},
-            "data": {name: options[name] for name in _DATA},
-        }
-        if options["dry_run"]:
-            if options["deploy_ollama"]:
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
+        check_export(options.quantization, options.model_name)
+        pipeline = TrainingPipeline(options.agent, options.base_model, options.method or "")
+        overrides, data = options.overrides(), options.data()
+        if options.dry_run:
+            if options.deploy_ollama:
                 raise UsageError("--dry-run deploys nothing; leave out --deploy-ollama")
-            plan = pipeline.plan(**chosen)
+            plan = pipeline.plan(overrides, data)
             self.result(plan.document, *[two_columns(title, rows) for title, rows in plan.tables.items()])
             return
-        found = pipeline.run_full_pipeline(
-            **chosen,
-            deploy_ollama=options["deploy_ollama"],
-            model_name=options["model_name"],
-            quantization=options["quantization"],
+        outcome = pipeline.run_full_pipeline(
+            overrides=overrides,
+            data=data,
+            deploy_ollama=options.deploy_ollama,
+            model_name=options.model_name,
+            quantization=options.quantization,
             report=self.report,
         )
-        show_run(self, found.run, found.evaluation)
+        show_run(self, outcome.run, outcome.evaluation)

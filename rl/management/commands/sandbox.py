@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,22 @@ from rich.table import Table
 from rl import sandbox
 from rl.base.errors import BadFile, SandboxUnavailable
 from rl.management.base import RatchetCommand
+from rl.management.options import Action, read_options
 from rl.sandbox.attacks import ATTACKS, AttackResult
 from rl.sandbox.attacks.checking import try_all
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    backend: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramOptions:
+    file: Path
+    language: str | None
+    stdin: Path | None
+    backend: str | None
 
 
 class Command(RatchetCommand):
@@ -30,35 +44,39 @@ class Command(RatchetCommand):
         run.add_argument("--language", choices=list(sandbox.LANGUAGES), help="shell for a file .sh, else python")
         run.add_argument("--stdin", type=Path, help="a file that the program reads; nothing if left out")
         run.add_argument("--backend", choices=list(sandbox.BACKENDS), help="only this one")
-        for each in (check, run):  # people write options last
-            each.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+        for subcommand in (check, run):  # people write options last
+            subcommand.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
 
-    def run(self, **options: Any) -> None:
-        getattr(self, f"_{options['action']}")(options)
+    def run(self, **arguments: Any) -> None:
+        match read_options(Action, arguments).action:
+            case "check":
+                self._check(read_options(CheckOptions, arguments).backend)
+            case "run":
+                self._run(read_options(ProgramOptions, arguments))
 
-    def _check(self, options: dict[str, Any]) -> None:
-        found = sandbox.available()
-        chosen = {options["backend"]: found[options["backend"]]} if options["backend"] else found
-        usable = [name for name, complaint in chosen.items() if not complaint]
-        unusable = [f"{name} cannot be used here: {complaint}" for name, complaint in chosen.items() if complaint]
+    def _check(self, backend: str | None) -> None:
+        complaints = sandbox.available()
+        backends = {backend: complaints[backend]} if backend else complaints
+        usable = [name for name, complaint in backends.items() if not complaint]
+        unusable = [f"{name} cannot be used here: {complaint}" for name, complaint in backends.items() if complaint]
         if not usable:
             raise SandboxUnavailable("untrusted code cannot be run on this machine. " + "; ".join(unusable))
-        tried = [each for name in usable for each in self._tried(name)]
-        lost = sum(not each.held for each in tried)
-        summary = f"{len(tried) - lost} of {len(tried)} attacks held, with {', '.join(usable)}."
-        document = {"backends": chosen, "lost": lost, "attacks": [each.as_dict() for each in tried]}
-        self.result(document, _table(tried), lines=(*unusable, summary))
+        attempts = [attempt for name in usable for attempt in self._attack(name)]
+        lost = sum(not attempt.held for attempt in attempts)
+        summary = f"{len(attempts) - lost} of {len(attempts)} attacks held, with {', '.join(usable)}."
+        document = {"backends": backends, "lost": lost, "attacks": [attempt.as_dict() for attempt in attempts]}
+        self.result(document, _table(attempts), lines=(*unusable, summary))
         if lost:
             raise CommandError(f"{lost} attacks were won: do not run untrusted code on this machine", returncode=1)
 
-    def _tried(self, backend: str) -> list[AttackResult]:
+    def _attack(self, backend: str) -> list[AttackResult]:
         self.report("stage", {"name": f"{len(ATTACKS)} attacks with {backend}"})
         return list(try_all(backend))
 
-    def _run(self, options: dict[str, Any]) -> None:
-        stdin = _text(options["stdin"]) if options["stdin"] else ""
-        language = options["language"] or ("shell" if options["file"].suffix == ".sh" else "python")
-        result = sandbox.run(_text(options["file"]), language, stdin, backend=options["backend"])
+    def _run(self, options: ProgramOptions) -> None:
+        stdin = _text(options.stdin) if options.stdin else ""
+        language = options.language or ("shell" if options.file.suffix == ".sh" else "python")
+        result = sandbox.run(_text(options.file), language, stdin, backend=options.backend)
         if self.as_json:
             self.result(asdict(result))
             return
@@ -79,8 +97,8 @@ def _text(path: Path) -> str:
         raise BadFile(path, "is not UTF-8 text", f"byte {error.start}") from error
 
 
-def _table(tried: list[AttackResult]) -> Table:
+def _table(attempts: list[AttackResult]) -> Table:
     table = Table("attack", "backend", "result", "what was seen")
-    for each in tried:
-        table.add_row(each.attack.name, each.backend, "held" if each.held else "LOST", each.evidence)
+    for attempt in attempts:
+        table.add_row(attempt.attack.name, attempt.backend, "held" if attempt.held else "LOST", attempt.evidence)
     return table

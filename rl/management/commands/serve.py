@@ -6,6 +6,7 @@ import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -14,15 +15,23 @@ from django.conf import settings
 from django.core.management.base import CommandParser
 
 from rl.management.base import RatchetCommand
+from rl.management.options import read_options
 from rl.management.ports import port_number, require_free
 from rl.operations.metrics import FOLDER_VARIABLE
 
 STOP_SECONDS = 3
-"""Given to answers that are still being streamed; then they are cut off, and what was said is kept."""
+"""How long answers that are still being streamed may go on; then they are cut off, and stored as far as they came."""
 OTHER_FILES = 500
 """Open ones that are not connections of clients: the database, servers of models, files."""
 KEEP_ALIVE_SECONDS = 65
 """Longer than clients and proxies keep an idle connection, so that none sends into one that is being closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    host: str
+    port: int
+    workers: int
 
 
 class Command(RatchetCommand):
@@ -35,19 +44,20 @@ class Command(RatchetCommand):
             "--workers", type=int, default=1, choices=range(1, 65), metavar="1-64", help="processes (1)"
         )
 
-    def run(self, **options: Any) -> None:
-        host, port = options["host"], options["port"]
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
+        host, port = options.host, options.port
         require_free(port, host)
         address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         _allow_connections(settings.MAX_CONNECTIONS)
         lines = [f"the site: {address}/", f"the gateway: {address}/v1", "Ctrl+C stops it"]
         self.result({"site": f"{address}/", "gateway": f"{address}/v1", "pid": os.getpid()}, lines=lines)
-        with _counting_together(options["workers"]):
+        with _counting_together(options.workers):
             uvicorn.run(
                 "backend.asgi:application",
                 host=host,
                 port=port,
-                workers=options["workers"],
+                workers=options.workers,
                 http="rl.web.front.connections:Connection",
                 ws="none",
                 lifespan="on",
@@ -74,7 +84,7 @@ def _counting_together(workers: int) -> Iterator[None]:
 def _allow_connections(most: int) -> None:
     """Each is an open file, of which a process may have 1024 in many shells."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = most + OTHER_FILES
-    if soft < wanted and soft != resource.RLIM_INFINITY:
-        wanted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+    files = most + OTHER_FILES
+    if soft < files and soft != resource.RLIM_INFINITY:
+        files = files if hard == resource.RLIM_INFINITY else min(files, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, files), hard))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -9,7 +10,20 @@ from django.core.management.base import CommandParser
 from rl.base.errors import UsageError
 from rl.config import METHODS
 from rl.management.base import RatchetCommand
-from rl.management.training import add_data_options, add_run_options, add_training_options, train_command
+from rl.management.options import read_options
+from rl.management.training import train_command
+from rl.management.training_options import (
+    DataGroup,
+    TrainOptions,
+    add_data_options,
+    add_run_options,
+    add_training_options,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(TrainOptions, DataGroup):
+    method: str | None
 
 
 class Command(RatchetCommand):
@@ -21,10 +35,11 @@ class Command(RatchetCommand):
         add_training_options(parser)
         add_run_options(parser)
 
-    def run(self, **options: Any) -> None:
-        if not options["method"]:
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
+        if not options.method:
             raise UsageError(f"name a method: {', '.join(_methods())}")
-        train_command(self, options["method"], options)
+        train_command(self, options.method, options)
 
 
 def _methods() -> list[str]:

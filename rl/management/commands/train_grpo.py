@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.management.base import CommandParser
 
 from rl.config import GRPOConfig
 from rl.management.base import RatchetCommand
-from rl.management.training import (
+from rl.management.options import read_options
+from rl.management.training import train_command
+from rl.management.training_options import (
+    DataGroup,
+    RolloutGroup,
+    TrainOptions,
     add_data_options,
     add_rollout_options,
     add_run_options,
     add_training_options,
-    train_command,
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(TrainOptions, DataGroup, RolloutGroup):
+    rollouts: str | None
+    num_generations: int | None
+    loss_type: str | None
+    beta: float | None
+    vllm: bool | None
+    vllm_server: str | None
 
 
 class Command(RatchetCommand):
@@ -35,5 +50,6 @@ class Command(RatchetCommand):
         vllm.add_argument("--vllm-server", metavar="URL", help="generate on a vLLM server")
         add_run_options(parser)
 
-    def run(self, **options: Any) -> None:
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
         train_command(self, "grpo", options)

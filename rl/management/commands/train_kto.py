@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.management.base import CommandParser
 
 from rl.management.base import RatchetCommand
-from rl.management.training import add_data_options, add_run_options, add_training_options, train_command
+from rl.management.options import read_options
+from rl.management.training import train_command
+from rl.management.training_options import (
+    DataGroup,
+    TrainOptions,
+    add_data_options,
+    add_run_options,
+    add_training_options,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(TrainOptions, DataGroup):
+    beta: float | None
 
 
 class Command(RatchetCommand):
@@ -19,5 +33,6 @@ class Command(RatchetCommand):
         parser.add_argument("--beta", type=float, help="inverse temperature; larger stays nearer to the base model")
         add_run_options(parser)
 
-    def run(self, **options: Any) -> None:
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
         train_command(self, "kto", options)

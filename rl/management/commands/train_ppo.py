@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.management.base import CommandParser
 
 from rl.management.base import RatchetCommand
-from rl.management.training import (
+from rl.management.options import read_options
+from rl.management.training import train_command
+from rl.management.training_options import (
+    DataGroup,
+    RolloutGroup,
+    TrainOptions,
     add_data_options,
     add_rollout_options,
     add_run_options,
     add_training_options,
-    train_command,
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(TrainOptions, DataGroup, RolloutGroup):
+    top_k: int | None
+    mini_batch_size: int | None
+    ppo_epochs: int | None
+    init_kl_coef: float | None
+    target_kl: float | None
+    kl_horizon: int | None
+    missing_eos_penalty: float | None
+    gamma: float | None
+    lam: float | None
+    cliprange: float | None
+    cliprange_value: float | None
+    vf_coef: float | None
 
 
 class Command(RatchetCommand):
@@ -40,5 +61,6 @@ class Command(RatchetCommand):
         ppo.add_argument("--vf-coef", type=float, help="weight of the value's loss")
         add_run_options(parser)
 
-    def run(self, **options: Any) -> None:
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
         train_command(self, "ppo", options)

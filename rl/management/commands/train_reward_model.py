@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.management.base import CommandParser
 
 from rl.management.base import RatchetCommand
-from rl.management.training import (
+from rl.management.options import read_options
+from rl.management.training import train_command
+from rl.management.training_options import (
+    DataGroup,
+    PairGroup,
+    TrainOptions,
     add_data_options,
     add_pair_options,
     add_run_options,
     add_training_options,
-    train_command,
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(TrainOptions, DataGroup, PairGroup):
+    center_rewards: float | None
 
 
 class Command(RatchetCommand):
@@ -26,5 +36,6 @@ class Command(RatchetCommand):
         parser.add_argument("--center-rewards", type=float, help="how strongly its numbers are held around 0")
         add_run_options(parser)
 
-    def run(self, **options: Any) -> None:
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
         train_command(self, "reward_model", options)

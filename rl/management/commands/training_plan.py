@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -10,7 +11,13 @@ from rich.table import Table
 from rl.base.errors import UsageError
 from rl.dataset_builder.plan.plan import TrainingPlan, training_plan
 from rl.management.base import RatchetCommand
+from rl.management.options import read_options
 from rl.models import Agent
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    agent: str | None
 
 
 class Command(RatchetCommand):
@@ -19,21 +26,22 @@ class Command(RatchetCommand):
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("--agent", help="default: every agent")
 
-    def run(self, **options: Any) -> None:
-        agents = [Agent.by_name(options["agent"])] if options["agent"] else list(Agent.objects.all())
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
+        agents = [Agent.by_name(options.agent)] if options.agent else list(Agent.objects.all())
         if not agents:
             raise UsageError("there are no agents yet; import_traces or the admin makes one")
-        found = [training_plan(agent) for agent in agents]
-        remarks = {how: text for plan in found for how, text in plan.remarks.items()}
-        lines = [_advice(plan) for plan in found] + [f"{how}: {text}" for how, text in remarks.items()]
-        self.result({"agents": [plan.as_dict() for plan in found]}, *map(_table, found), lines=lines)
+        plans = [training_plan(agent) for agent in agents]
+        remarks = {how: text for plan in plans for how, text in plan.remarks.items()}
+        lines = [_advice(plan) for plan in plans] + [f"{how}: {text}" for how, text in remarks.items()]
+        self.result({"agents": [plan.as_dict() for plan in plans]}, *map(_table, plans), lines=lines)
 
 
 def _table(plan: TrainingPlan) -> Table:
     table = Table("method", "rows", "made of", "missing", title=plan.agent, title_justify="left")
-    for one in plan.methods:
-        how = f"{one.how} " if one.rows else ""
-        table.add_row(one.method, f"{how}{one.rows:,}", one.made_of, one.missing or "-")
+    for method in plan.methods:
+        how = f"{method.how} " if method.rows else ""
+        table.add_row(method.method, f"{how}{method.rows:,}", method.made_of, method.missing or "-")
     return table
 
 

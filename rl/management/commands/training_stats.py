@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -9,6 +10,12 @@ from django.core.management.base import CommandParser
 
 from rl.dataset_builder import get_training_stats
 from rl.management.base import RatchetCommand, two_columns
+from rl.management.options import read_options
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    agent: str
 
 
 class Command(RatchetCommand):
@@ -17,13 +24,14 @@ class Command(RatchetCommand):
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("--agent", required=True)
 
-    def run(self, **options: Any) -> None:
-        stats = get_training_stats(options["agent"])
-        shown = {name.replace("_", " "): _shown(value) for name, value in stats.items()}
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
+        stats = get_training_stats(options.agent)
+        shown = {name.replace("_", " "): _readable(value) for name, value in stats.items()}
         self.result(stats, two_columns(stats["agent"], shown))
 
 
-def _shown(value: Any) -> Any:
+def _readable(value: Any) -> Any:
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M} UTC"
     return "-" if value is None else value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import uuid
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -12,10 +13,21 @@ from rich.table import Table
 
 from rl.base.errors import RatchetError, UsageError
 from rl.management.base import RatchetCommand
+from rl.management.options import Action, read_options
 from rl.models import WebhookDelivery
 from rl.operations.webhooks import delivering, events
 from rl.operations.webhooks.endpoints import endpoints
 from rl.operations.webhooks.signing import new_secret
+
+
+@dataclass(frozen=True, slots=True)
+class TestOptions:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResendOptions:
+    message: str
 
 
 class Command(RatchetCommand):
@@ -31,13 +43,21 @@ class Command(RatchetCommand):
         again = actions.add_parser("resend", help="send a message again with the queue's next round")
         again.add_argument("message", help="its id, as in the webhook-id header or in the admin")
         secret = actions.add_parser("secret", help="print a new secret")
-        for each in (listing, test, again, secret):  # people write options last
-            each.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+        for subcommand in (listing, test, again, secret):  # people write options last
+            subcommand.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
 
-    def run(self, **options: Any) -> None:
-        getattr(self, f"_{options['action']}")(options)
+    def run(self, **arguments: Any) -> None:
+        match read_options(Action, arguments).action:
+            case "list":
+                self._list()
+            case "test":
+                self._test(read_options(TestOptions, arguments).name)
+            case "resend":
+                self._resend(read_options(ResendOptions, arguments).message)
+            case "secret":
+                self._print_secret()
 
-    def _list(self, options: dict[str, Any]) -> None:
+    def _list(self) -> None:
         counts = WebhookDelivery.objects.order_by().values_list("endpoint", "state").annotate(n=Count("pk"))
         by_state = {(name, state): number for name, state, number in counts}
         states = [state.value for state in WebhookDelivery.State]
@@ -49,26 +69,26 @@ class Command(RatchetCommand):
             entries.append({"name": name, "url": endpoint.url, **dict(zip(states, numbers, strict=True))})
         self.result({"webhooks": entries}, table)
 
-    def _test(self, options: dict[str, Any]) -> None:
-        known = endpoints()
-        if options["name"] not in known:
-            named = ", ".join(known) or "none yet"
-            raise UsageError(f"WEBHOOKS_FILE names no endpoint {options['name']!r}; it names: {named}")
+    def _test(self, name: str) -> None:
+        endpoints_by_name = endpoints()
+        if name not in endpoints_by_name:
+            named = ", ".join(endpoints_by_name) or "none yet"
+            raise UsageError(f"WEBHOOKS_FILE names no endpoint {name!r}; it names: {named}")
         payload = events.message("webhook.test", "", {})
-        answer = delivering.send(known[options["name"]], f"msg_{uuid.uuid4().hex}", payload)
+        answer = delivering.send(endpoints_by_name[name], f"msg_{uuid.uuid4().hex}", payload)
         if not answer.is_success:
-            raise RatchetError(f"{options['name']} did not take it: {answer.error}")
-        self.result({"status": answer.status}, lines=[f"{options['name']} took it: status {answer.status}"])
+            raise RatchetError(f"{name} did not take it: {answer.error}")
+        self.result({"status": answer.status}, lines=[f"{name} took it: status {answer.status}"])
 
-    def _resend(self, options: dict[str, Any]) -> None:
+    def _resend(self, message: str) -> None:
         try:
-            number = uuid.UUID(options["message"].removeprefix("msg_"))
+            number = uuid.UUID(message.removeprefix("msg_"))
             delivery = WebhookDelivery.objects.get(message_id=number)
         except (ValueError, WebhookDelivery.DoesNotExist):
-            raise UsageError(f"there is no message {options['message']!r}; the admin lists them") from None
+            raise UsageError(f"there is no message {message!r}; the admin lists them") from None
         delivering.send_again(delivery)
         self.result({"message": str(number)}, lines=[f"the queue sends it to {delivery.endpoint} again"])
 
-    def _secret(self, options: dict[str, Any]) -> None:
+    def _print_secret(self) -> None:
         secret = new_secret()
         self.result({"secret": secret}, lines=[secret])

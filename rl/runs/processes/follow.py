@@ -16,7 +16,6 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from queue import Empty, Queue
 from typing import IO, Any
@@ -24,16 +23,16 @@ from typing import IO, Any
 from django.conf import settings
 
 from rl.base import errors
-from rl.base.errors import Interrupted, RatchetError, TrainingFailed, UsageError
-from rl.base.files import write_text
-from rl.base.records import Report, Scorer
+from rl.base.errors import Interrupted, RatchetError, TrainingFailed
+from rl.base.records import Report
 from rl.base.training_result import TrainingResult
 from rl.config.training_job import TrainingJob
 from rl.runs import child_environment
+from rl.runs.processes.job_file import JOB, SharedJob, write_job
 from rl.runs.processes.launch import Launch, environment
 
 FOLDER = "launch"
-JOB, RESULT, FAILURE, STOP = "job.json", "result.json", "failure.json", "stop"
+RESULT, FAILURE, STOP = "result.json", "failure.json", "stop"
 END_SECONDS = 60.0
 """For the processes to end by themselves after they were told to stop, or after their last sign of life since."""
 _LAST_LINES = 400
@@ -51,7 +50,7 @@ def train(method: str, launch: Launch, job: TrainingJob, report: Report) -> Trai
     for name in (RESULT, FAILURE, STOP):
         (folder / name).unlink(missing_ok=True)
     command = launch.command(folder)
-    write_text(folder / JOB, json.dumps(_document(method, launch, job)))
+    write_job(folder, SharedJob(method, launch.expected, job))
     report("stage", {"name": "starting the processes"})
     if launch.machines > 1:
         report(
@@ -60,41 +59,14 @@ def train(method: str, launch: Launch, job: TrainingJob, report: Report) -> Trai
         )
     last: deque[str] = deque(maxlen=_LAST_LINES)
     try:
-        with _environment(folder, job) as variables, _started(command, last, variables) as process:
+        with _environment(folder, job) as variables, _running_processes(command, last, variables) as process:
             stopped = _follow(process, folder, report)
             if stopped:
                 raise stopped
             process.wait()
     finally:
         (folder / JOB).unlink(missing_ok=True)  # nobody can join any more
-    return _result(folder, process.returncode, last)
-
-
-def _document(method: str, launch: Launch, job: TrainingJob) -> dict[str, Any]:
-    return {
-        "method": method,
-        "processes": launch.expected,
-        "job": {
-            "train_rows": str(job.train_rows),
-            "heldout_rows": str(job.heldout_rows) if job.heldout_rows else None,
-            "base_model": job.base_model,
-            "output_dir": str(job.output_dir),
-            "resume": job.resume,
-            "reward_model": str(job.reward_model) if job.reward_model else None,
-            "config": asdict(job.config),
-        },
-        "scorer": _described(job.scorer),
-    }
-
-
-def _described(scorer: Scorer | None) -> dict[str, Any] | None:
-    """From which the worker makes the same: a dataclass, with JSON in its fields."""
-    if scorer is None:
-        return None
-    if not is_dataclass(scorer) or isinstance(scorer, type):
-        raise UsageError(f"{scorer!r} cannot reward answers in other processes: it must be an instance of a dataclass")
-    kind = type(scorer)
-    return {"module": kind.__module__, "name": kind.__qualname__, "values": asdict(scorer)}
+    return _read_result(folder, process.returncode, last)
 
 
 @contextmanager
@@ -108,7 +80,9 @@ def _environment(folder: Path, job: TrainingJob) -> Iterator[dict[str, str]]:
 
 
 @contextmanager
-def _started(command: list[str], last: deque[str], variables: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+def _running_processes(
+    command: list[str], last: deque[str], variables: dict[str, str]
+) -> Iterator[subprocess.Popen[str]]:
     """Ended when the block is left, whatever happened."""
     process = subprocess.Popen(
         command,
@@ -134,7 +108,7 @@ def _follow(process: subprocess.Popen[str], folder: Path, report: Report) -> Int
     say nothing and hear nothing: they get END_SECONDS, and those that report get as long again from each report on."""
     stopped, deadline = None, math.inf
     for line in _lines(process):
-        event = ("waiting", {}) if line is None else _event(line)
+        event = ("waiting", {}) if line is None else _parse_event(line)
         if time.monotonic() > deadline:
             break
         if event is None:
@@ -174,12 +148,12 @@ def _lines(process: subprocess.Popen[str]) -> Iterator[str | None]:
         yield line
 
 
-def _event(line: str) -> tuple[str, dict[str, Any]] | None:
+def _parse_event(line: str) -> tuple[str, dict[str, Any]] | None:
     """None for what libraries print."""
     with suppress(ValueError):
-        found = json.loads(line)
-        if isinstance(found, dict) and isinstance(found.get("event"), str):
-            return found["event"], found["values"]
+        document = json.loads(line)
+        if isinstance(document, dict) and isinstance(document.get("event"), str):
+            return document["event"], document["values"]
     return None
 
 
@@ -198,16 +172,16 @@ def _end(process: subprocess.Popen[str]) -> None:
         os.killpg(process.pid, 9)
 
 
-def _result(folder: Path, code: int, last: deque[str]) -> TrainingResult:
+def _read_result(folder: Path, code: int, last: deque[str]) -> TrainingResult:
     if (folder / FAILURE).exists():
         failure = json.loads((folder / FAILURE).read_text(encoding="utf-8"))
-        raise _made(getattr(errors, failure["type"], TrainingFailed), failure["text"])
+        raise _make_error(getattr(errors, failure["type"], TrainingFailed), failure["text"])
     if not (folder / RESULT).exists():
-        raise TrainingFailed(f"a training process ended with exit code {code}: {_cause(last)}")
+        raise TrainingFailed(f"a training process ended with exit code {code}: {_find_cause(last)}")
     return TrainingResult.load(folder / RESULT)
 
 
-def _cause(last: Iterable[str]) -> str:
+def _find_cause(last: Iterable[str]) -> str:
     """The first to fail makes the others fail, which lose it; one that was killed is only in the launcher's summary."""
     lines = list(last)
     errors = [line for line in lines if _ERROR.match(line)]
@@ -218,7 +192,7 @@ def _cause(last: Iterable[str]) -> str:
     return next(iter((*own, *killed, *errors, *lines[-1:])), "it said nothing")
 
 
-def _made(kind: type[RatchetError], text: str) -> RatchetError:
+def _make_error(kind: type[RatchetError], text: str) -> RatchetError:
     """Some errors are made of more than a text."""
     try:
         return kind(text)

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from rl.base.errors import UsageError
-from rl.runs.processes.follow import JOB
+from rl.runs.processes.job_file import JOB
 from rl.runs.processes.launch import Launch, environment
 
 

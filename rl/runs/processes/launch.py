@@ -73,9 +73,9 @@ class Launch:
         start = ["torch.distributed.run", "--nproc_per_node", str(processes // machines)]
         if machines == 1:
             return [*start, "--standalone"]
-        return [*start, "--nnodes", str(machines), *self._place(settings)]
+        return [*start, "--nnodes", str(machines), *self._rendezvous(settings)]
 
-    def _place(self, settings: dict[str, Any]) -> list[str]:
+    def _rendezvous(self, settings: dict[str, Any]) -> list[str]:
         keys = {"--node_rank": "machine_rank", "--master_addr": "main_process_ip", "--master_port": "main_process_port"}
         if missing := [key for key in keys.values() if settings.get(key) is None]:
             raise UsageError(f"{self.accelerate_config}: several machines need {missing[0]}")
@@ -83,14 +83,14 @@ class Launch:
 
     def _settings(self) -> dict[str, Any]:
         try:
-            found = yaml.safe_load(Path(self.accelerate_config).read_text(encoding="utf-8"))
+            settings = yaml.safe_load(Path(self.accelerate_config).read_text(encoding="utf-8"))
         except (OSError, ValueError, yaml.YAMLError) as error:
-            raise UsageError(f"{self.accelerate_config} is no YAML: {' '.join(str(error).split())}") from None
-        if not isinstance(found, dict):
+            raise UsageError(f"{self.accelerate_config} is not YAML: {' '.join(str(error).split())}") from None
+        if not isinstance(settings, dict):
             raise UsageError(
-                f"{self.accelerate_config} is no configuration of accelerate: write one by 'accelerate config'"
+                f"{self.accelerate_config} is not a configuration of accelerate: write one with 'accelerate config'"
             )
-        return found
+        return settings
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:

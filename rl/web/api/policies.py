@@ -109,7 +109,7 @@ class TrainPolicy(ApiView):
         options = _training_options(request)
         try:
             if options.pop("dryRun"):
-                return Response(policies.estimated(trained_agent, options))
+                return Response(policies.estimate_training(trained_agent, options))
             run = policies.train(trained_agent, options)
         except NotEnoughData as error:
             raise BadRequest(str(error)) from error

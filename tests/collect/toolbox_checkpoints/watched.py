@@ -52,7 +52,7 @@ def outcome(data: bytes, limits: dict[str, int] | None = None) -> str:
         read_pickle(data, "hostile", Limits(**(limits or {})))
         found = "data"
     except BadFile as error:
-        found = "refused" if "byte " in error.where else f"refused without its place: {error}"
+        found = "refused" if "byte " in error.location else f"refused without its place: {error}"
     except BaseException as error:  # noqa: BLE001
         found = f"{type(error).__name__}: {error}"
     finally:

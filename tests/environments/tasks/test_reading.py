@@ -46,7 +46,10 @@ def test_a_task_id_that_comes_twice_is_refused_with_both_lines(file):
     path = file(GOOD, {**GOOD, "task_id": "b"}, b"", GOOD)
     with pytest.raises(BadFile) as caught:
         read_tasks(path, CodeTask)
-    assert (caught.value.where, caught.value.what) == ("line 4, field 'task_id'", "'a' is the task of line 1 already")
+    assert (caught.value.location, caught.value.problem) == (
+        "line 4, field 'task_id'",
+        "'a' is the task of line 1 already",
+    )
 
 
 def test_a_task_id_that_comes_twice_is_found_though_the_first_has_another_problem(file):

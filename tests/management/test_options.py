@@ -1,0 +1,74 @@
+"""What a command is given becomes a frozen dataclass at its door, and nobody reads argparse's dictionary behind it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import FrozenInstanceError, dataclass, fields, is_dataclass
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+from rl.management.base import RatchetCommand
+from rl.management.options import read_options
+
+RL = Path(settings.BASE_DIR) / "rl"
+FILES = sorted({*RL.glob("management/**/*.py")} - {RL / "management/options.py"})
+COMMANDS = sorted(file.stem for file in (RL / "management/commands").glob("[!_]*.py"))
+DICTIONARIES = {"options", "arguments"}
+
+
+@dataclass(frozen=True)
+class Options:
+    agent: str
+    limit: int | None
+
+
+def test_a_field_is_the_argument_of_its_name():
+    options = read_options(Options, {"agent": "a", "limit": None, "verbosity": 1, "settings": None})
+    assert options == Options("a", None)
+    with pytest.raises(FrozenInstanceError):
+        options.agent = "b"
+
+
+def test_a_field_that_the_parser_lacks_is_a_mistake_in_the_command():
+    with pytest.raises(TypeError, match="no argument of the command is called 'limit'"):
+        read_options(Options, {"agent": "a"})
+
+
+def destinations(command: RatchetCommand) -> set[str]:
+    """Names under which argparse gives what a command is given, without those that every Django command has."""
+    parser = command.create_parser("manage.py", "x")
+    actions = [*parser._actions]
+    for action in parser._actions:
+        for subparser in action.choices.values() if isinstance(action.choices, dict) else ():
+            actions += subparser._actions
+    common = {action.dest for action in BaseCommand().create_parser("manage.py", "x")._actions}
+    return {action.dest for action in actions} - common - {"json"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_argument_of_a_command_is_a_field_of_its_options(name: str):
+    module = import_module(f"rl.management.commands.{name}")
+    if not issubclass(module.Command, RatchetCommand):
+        pytest.skip("it is Django's or the queue's")
+    kinds = [kind for kind in vars(module).values() if isinstance(kind, type) and is_dataclass(kind)]
+    known = {field.name for kind in kinds for field in fields(kind)}
+    assert sorted(destinations(module.Command()) - known) == []
+
+
+def test_nobody_reads_a_dictionary_of_options():
+    offences = [
+        f"{file.relative_to(RL)}:{node.lineno}: {ast.unparse(node)}"
+        for file in FILES
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, (ast.Subscript, ast.Attribute)) and is_lookup(node)
+    ]
+    assert offences == []
+
+
+def is_lookup(node: ast.Subscript | ast.Attribute) -> bool:
+    dictionary = isinstance(node.value, ast.Name) and node.value.id in DICTIONARIES
+    return dictionary and (isinstance(node, ast.Subscript) or node.attr in {"get", "items", "keys", "values"})
