@@ -118,7 +118,7 @@ def test_the_episode_tells_what_happened(stage: Any):
     )
     assert (episode.reward, episode.success, episode.reason) == (-0.5, False, "it looked")
     assert [call.tool_name for call in episode.tool_calls] == ["act"]
-    assert [turn.said for turn in episode.turns][1] == episode.answer == "Gone."
+    assert [turn.text for turn in episode.turns][1] == episode.answer == "Gone."
     assert [turn.tokens for turn in episode.turns] == [len(part) for part in own_parts(play)]
     assert episode.tokens_in == len(play.prompt_ids)
     assert episode.prompt == play.opening.messages

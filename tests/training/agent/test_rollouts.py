@@ -117,7 +117,7 @@ def test_the_loss_is_on_what_the_model_said_and_not_on_the_observations(
         own = inputs["tool_mask"][row].bool()
         own_text = tokenizer.decode(inputs["completion_ids"][row][there & own], skip_special_tokens=True)
         heard = tokenizer.decode(inputs["completion_ids"][row][there & ~own], skip_special_tokens=False)
-        assert own_text == "".join(turn["said"] for turn in episode["turns"])
+        assert own_text == "".join(turn["text"] for turn in episode["turns"])
         assert f"<tool_response>\n{episode['turns'][0]['observation']}\n</tool_response>" in heard
         assert int((there & own).sum()) == sum(turn["tokens"] for turn in episode["turns"])
     losses = probe.losses

@@ -30,7 +30,7 @@ def timeless(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def patience(listener: Listener) -> float:
     """Of the last three steps: how often it waited at the end."""
-    return fmean(episode["turns"][-1]["said"].startswith("Perhaps") for episode in episodes(listener)[-48:])
+    return fmean(episode["turns"][-1]["text"].startswith("Perhaps") for episode in episodes(listener)[-48:])
 
 
 @pytest.mark.slow
