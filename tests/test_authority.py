@@ -14,9 +14,9 @@ from rl.config.authority import (
     HYPER_PARAMETERS,
     RUN_OPTIONS,
     Owner,
+    operators_settings,
     owner,
     require_trainers,
-    reserved,
 )
 from rl.dataset_builder import DataOptions
 from rl.models import Agent
@@ -59,7 +59,7 @@ def test_a_field_that_the_table_forgot_is_refused(monkeypatch: pytest.MonkeyPatc
     monkeypatch.delitem(HYPER_PARAMETERS, "lora_r")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="lora_r is for the operator alone"):
         check_overrides({"lora_r": 4})
-    assert reserved(HYPER_PARAMETERS, {"lora_r": 4, "seed": 1}, {"lora_r": 16, "seed": 42}) == ["lora_r"]
+    assert operators_settings(HYPER_PARAMETERS, {"lora_r": 4, "seed": 1}, {"lora_r": 16, "seed": 42}) == ["lora_r"]
 
 
 def test_a_refusal_does_not_repeat_the_value():

@@ -1,6 +1,6 @@
 """Data of the quickstart: a small support chat that is simulated, and says so.
 
-Imports: base, models; Django.
+Imports: base, config, models; Django.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import transaction
 
 from rl.base.records import Message
+from rl.config.embedded_models import TINY
 from rl.demo.support import DEMO_TRAINING, DemoQuestion, demo_answers
 from rl.models import Agent, Feedback, Trace, prompt_key
 
@@ -18,6 +19,7 @@ def load_demo(seed: int = 0) -> Agent:
         agent, created = Agent.objects.get_or_create(
             name=AGENT,
             defaults={
+                "base_model": TINY,
                 "description": "A simulated support chat. Its questions, answers and raters were made up by Ratchet.",
                 "training_overrides": DEMO_TRAINING,
                 "response_length": 48,

@@ -59,7 +59,7 @@ def with_origins(agent: Agent, config: TrainingConfig, options: RunOptions, by: 
     """The options of a new run, which say where each value that is not a trainer's came from: a registered name, the agent,
     or the operator if it was he who made the run. The base model is the agent's of now unless another was asked for."""
     origins = dict(options.origins)
-    if not options.base_model and agent.base_model:
+    if not options.base_model:
         options, origins["base_model"] = replace(options, base_model=agent.base_model), OF_AGENT
     if by is Owner.OPERATOR:
         origins = (

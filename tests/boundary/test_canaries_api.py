@@ -173,13 +173,13 @@ def test_without_the_table_a_module_would_be_imported(walk: Walk, monkeypatch: p
 
 
 def test_without_the_registered_names_a_path_would_be_looked_at(walk: Walk, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(registered, "_named", lambda field, name: name)
+    monkeypatch.setattr(registered, "_look_up", lambda field, name: name)
     with pytest.raises(Deed, match="os.stat"):
         walk.train("base_model", canaries.PATH)
 
 
 def test_without_either_a_run_would_be_told_an_address(walk: Walk, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(registered, "_named", lambda field, name: name)
+    monkeypatch.setattr(registered, "_look_up", lambda field, name: name)
     monkeypatch.setattr("rl.scoring.rollouts.find_spec", lambda name: True)
     monkeypatch.setattr("rl.scoring.rollouts.require_rewards", lambda *arguments: None)
     monkeypatch.setattr("rl.runs.data_check.require_rewards", lambda *arguments: None)

@@ -42,6 +42,7 @@ class Site:
             "SECRET_KEY": "only-for-tests-" + "y" * 40,
             "DEBUG": "1",
             "DATA_DIR": str(self.data),
+            "DEFAULT_BASE_MODEL": "tiny",
             "DATABASE_URL": f"sqlite:///{self.data / 'db.sqlite3'}",
             "HF_HUB_OFFLINE": "1",
             "OMP_NUM_THREADS": "1",
@@ -124,7 +125,7 @@ def prepare(data: Path, overrides: dict[str, Any]) -> Site:
         "from rl.demo.load import load_demo; from rl.lm.base_models import resolve; from rl.base.records import silent;"
         f"agent = load_demo(); agent.training_overrides = {{**agent.training_overrides, **{overrides!r}}};"
         f"agent.response_length = {ANSWER_TOKENS}; agent.save();"
-        "resolve('', silent)"
+        "resolve('tiny', silent)"
     )
     site.run("migrate", "--verbosity", "0")
     site.run("shell", "--no-imports", "-c", program)

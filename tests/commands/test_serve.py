@@ -78,5 +78,5 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path):
 def test_what_is_no_port_or_number_is_refused(option: str):
     parser = load_command_class("rl", "serve").create_parser("manage.py", "serve")
     parser.called_from_command_line = False
-    with pytest.raises(CommandError, match=r"no port|invalid"):
+    with pytest.raises(CommandError, match=r"not a port|invalid"):
         parser.parse_args([option])

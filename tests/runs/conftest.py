@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from tests.export.conftest import tiny_adapter, tiny_model
+from tests.export.conftest import tiny_adapter
 
-__all__ = ["tiny_adapter", "tiny_model"]
+__all__ = ["tiny_adapter"]

@@ -85,7 +85,7 @@ def test_a_run_without_origins_is_refused(agent: Agent, shop: Path):
         choosing.require_origins(run)
     choosing.vouch(run, {"environment", "dataset_dir", "seed"})
     run.refresh_from_db()
-    assert set(run.options["origins"]) == {"environment", "dataset_dir"}
+    assert set(run.options["origins"]) == {"environment", "dataset_dir", "base_model"}
     choosing.require_origins(run)
 
 

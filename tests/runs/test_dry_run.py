@@ -43,7 +43,7 @@ def test_a_model_whose_size_is_not_told_has_no_shape(tmp_path, config):
 def test_a_damaged_configuration_is_one_clear_error(tmp_path):
     folder = model(tmp_path / "damaged", {})
     (folder / "config.json").write_text('{"hidden_size": ')
-    with pytest.raises(UsageError, match="config.json is no JSON"):
+    with pytest.raises(UsageError, match="config.json is not JSON"):
         model_shape(folder)
 
 

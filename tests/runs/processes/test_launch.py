@@ -70,8 +70,8 @@ def test_cpus_of_one_machine_need_no_address(tmp_path: Path):
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ("a: [", "is no YAML"),
-        ("just words", "is no configuration of accelerate"),
+        ("a: [", "is not YAML"),
+        ("just words", "is not a configuration of accelerate"),
         ({**CPUS, **MAIN, "num_processes": 3}, "2 machines cannot share 3 processes equally"),
         (CPUS, "several machines need main_process_ip"),
         ({**CPUS, **MAIN, "fsdp_config": {"fsdp_version": 2}}, "fsdp_config is for GPUs, and use_cpu is set"),
