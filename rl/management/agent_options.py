@@ -21,6 +21,7 @@ from rl.management.training_options import (
     add_training_options,
 )
 from rl.models import Agent
+from rl.models.agents import default_base_model
 from rl.registered import environment_of
 
 NONE_HELD_OUT = ("eval_split", "")
@@ -97,7 +98,7 @@ def agent_for(options: AgentOptions) -> Agent:
     return Agent.objects.create(
         name=check_slug(name, "agent name"),
         description="Learns from tasks, with tools.",
-        base_model=options.base_model,
+        base_model=options.base_model or default_base_model(),
         context_length=defaults.max_length,
         response_length=defaults.max_new_tokens,
     )
