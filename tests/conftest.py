@@ -40,6 +40,17 @@ def tiny_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def smollm2_base() -> Path:
+    """SmolLM2, unpacked once for all processes that test at the same time."""
+    from rl.base.locks import exclusive_lock
+    from rl.lm import smollm2
+
+    folder = Path(os.environ["RATCHET_TEST_ROOT"]) / "smollm2"
+    with exclusive_lock(folder.with_suffix(".lock")):
+        return folder if folder.exists() else smollm2.build(folder, silent)
+
+
+@pytest.fixture(scope="session")
 def answering_base(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tests.training import answering
 

@@ -129,15 +129,20 @@ def options_of(command: str) -> frozenset[str]:
     return frozenset(name for action in actions for name in action.option_strings if name.startswith("--"))
 
 
+def heading_of(command: str) -> str:
+    """A method may have a command's name."""
+    return f"`manage.py {command}`" if command in METHODS else f"`{command}`"
+
+
 def page_of(command: str) -> Path:
-    pages = [page for page in PAGES if f"`{command}`" in headings(page)]
+    pages = [page for page in PAGES if heading_of(command) in headings(page)]
     assert len(pages) == 1, f"{command} has {len(pages)} headings"
     return pages[0]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_a_heading_with_all_its_options(command: str):
-    text = section(page_of(command), f"`{command}`")
+    text = section(page_of(command), heading_of(command))
     if command in TRAINING:
         text += section(DOCS / "training.md", "Options of all training commands")
     assert sorted(name for name in options_of(command) if f"`{name}`" not in text) == []
@@ -145,7 +150,7 @@ def test_every_command_has_a_heading_with_all_its_options(command: str):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_command_is_said_to_have_an_option_that_it_lacks(command: str):
-    rows = tables_in(section(page_of(command), f"`{command}`"))
+    rows = tables_in(section(page_of(command), heading_of(command)))
     said = {name for row in rows for name in re.findall(r"--[a-z][a-z-]+", row[0])}
     assert sorted(said - options_of(command)) == []
 

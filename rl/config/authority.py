@@ -36,6 +36,7 @@ HYPER_PARAMETERS: Mapping[str, Owner] = {
             "learning_rate",
             "warmup_ratio",
             "beta",
+            "train_layers",
             "lora_r",
             "lora_alpha",
             "lora_dropout",

@@ -30,6 +30,7 @@ class TrainingConfig:
         "learning_rate": (1e-9, 1.0),
         "warmup_ratio": (0, 1),
         "beta": (0, 100),
+        "train_layers": (0, 1000),
         "lora_r": (1, 1024),
         "lora_alpha": (1, 8192),
         "lora_dropout": (0, 0.99),
@@ -39,7 +40,17 @@ class TrainingConfig:
         "seed": (0, 2**32 - 1),
     }
     INTEGERS: ClassVar[frozenset[str]] = frozenset(
-        ("max_steps", "batch_size", "gradient_accumulation", "lora_r", "lora_alpha", "max_length", "save_steps", "seed")
+        (
+            "max_steps",
+            "batch_size",
+            "gradient_accumulation",
+            "train_layers",
+            "lora_r",
+            "lora_alpha",
+            "max_length",
+            "save_steps",
+            "seed",
+        )
     )
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "precision": ("auto", "fp32", "bf16"),
@@ -69,6 +80,8 @@ class TrainingConfig:
     """Share of the steps over which the learning rate rises from 0."""
     beta: float = 0.1
     """DPO's inverse temperature: larger stays nearer to the base model."""
+    train_layers: int = 0
+    """Layers, counted from the top, that get an adapter; 0: all. What the layers below give is computed once a text."""
     lora_r: int = 16
     """Rank of the adapter."""
     lora_alpha: int = 32
@@ -103,6 +116,8 @@ class TrainingConfig:
         for field in fields(self):
             if isinstance(field.default, bool) and not isinstance(value := getattr(self, field.name), bool):
                 raise UsageError(f"{field.name} must be true or false, not {value!r}")
+        if self.full and self.train_layers:
+            raise UsageError("full trains every layer: leave out full, or train_layers")
         if self.full and self.quantize_base == "4bit":
             raise UsageError("weights in 4 bits cannot be trained: leave out full, or quantize_base 4bit")
 

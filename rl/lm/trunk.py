@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
 
 Forward = Callable[..., Any]
 
@@ -46,6 +47,14 @@ def layers_of(model: PreTrainedModel) -> torch.nn.ModuleList:
         if isinstance(part, torch.nn.ModuleList) and len(part) == count:
             return part
     raise ValueError(f"{type(model).__name__} has no list of its {count} layers")
+
+
+def linear_layers(model: PreTrainedModel) -> list[str]:
+    """Their names within a layer."""
+    modules = layers_of(model)[-1].named_modules()
+    return sorted(
+        {name.rpartition(".")[2] for name, module in modules if isinstance(module, (torch.nn.Linear, Conv1D))}
+    )
 
 
 class _StateFile:

@@ -71,12 +71,18 @@ class TrainingGroup:
     batch_size: int | None
     gradient_accumulation: int | None
     learning_rate: float | None
+    train_layers: int | None
     lora_r: int | None
     lora_alpha: int | None
     max_length: int | None
     save_steps: int | None
     seed: int | None
     quantize_base: str | None
+
+
+def count_of_layers(text: str) -> int:
+    """0 for all."""
+    return 0 if text == "all" else int(text)
 
 
 def add_training_options(parser: CommandParser) -> None:
@@ -98,6 +104,9 @@ def add_training_options(parser: CommandParser) -> None:
     training.add_argument("--batch-size", type=int, help="rows per forward pass")
     training.add_argument("--gradient-accumulation", type=int, help="forward passes per optimiser step")
     training.add_argument("--learning-rate", type=float)
+    training.add_argument(
+        "--train-layers", type=count_of_layers, metavar="N|all", help="layers, from the top, that get an adapter"
+    )
     training.add_argument("--lora-r", type=int, help="rank of the adapter")
     training.add_argument("--lora-alpha", type=int)
     training.add_argument("--max-length", type=int, help="tokens of prompt and answer")

@@ -42,8 +42,9 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         trainer = _trainer(start, policy, rows)
         # reference: with several epochs log ref of both answers becomes columns of the rows; else each pass computes
         # its own
-        trainer.use_reference(job.config, report)
-        fitting.fit(trainer, job, start.checkpoint, report)
+        with fitting.frozen_trunk(start, trainer.model):
+            trainer.use_reference(job.config, report)
+            fitting.fit(trainer, job, start.checkpoint, report)
         weights = fitting.publish(trainer, start)
     return fitting.result(trainer, weights, lengths, time.monotonic() - started)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -22,25 +22,49 @@ from rl.lm import loading, processes
 from rl.lm.lengths import LengthCount
 from rl.lm.log_probs import StoredAnswers, answer_log_probs
 from rl.lm.model_path import ADAPTER, MODEL, ORIGIN
+from rl.lm.trunk import kept_trunk, layers_of, linear_layers
 from rl.training.callbacks import Progress, PublishedCheckpoints, metrics_of
 from rl.training.preparing import Start
 
 Arguments = TypeVar("Arguments", bound=TrainingArguments)
 
 
-def lora(config: TrainingConfig) -> LoraConfig:
+def lora(model: PreTrainedModel, config: TrainingConfig) -> LoraConfig:
+    """On every linear layer of the blocks that are trained, the head left out."""
+    below = frozen_layers(model, config)
+    count = len(layers_of(model)) if below else 0
     return LoraConfig(
         r=config.lora_r,
         lora_alpha=config.lora_alpha,
         lora_dropout=config.lora_dropout,
-        target_modules="all-linear",
+        target_modules=linear_layers(model) if below else "all-linear",
+        layers_to_transform=list(range(below, count)) if below else None,
         task_type="CAUSAL_LM",
     )
 
 
+def frozen_layers(model: PreTrainedModel, config: TrainingConfig) -> int:
+    """How many layers, from the lowest, get no adapter."""
+    return max(len(layers_of(model)) - int(config.train_layers), 0) if config.train_layers else 0
+
+
+@contextmanager
+def frozen_trunk(start: Start, model: PreTrainedModel | PeftModel) -> Iterator[None]:
+    """Within the block the layers below the lowest adapter run once a text. Recomputed activations and a model that is cut
+    among processes need them as they are."""
+    base = model.get_base_model() if isinstance(model, PeftModel) else model
+    below = 0 if start.job.config.full else frozen_layers(base, start.job.config)
+    if start.job.config.activation_checkpointing or processes.cuts_models():
+        below = 0
+    if below:
+        start.report("log", {"text": f"the lowest {below} layers stay as they are and run once for each text"})
+    with kept_trunk(base, below, start.path("states")):
+        yield
+
+
 def peft_config(model: PreTrainedModel | PeftModel, config: TrainingConfig) -> LoraConfig | None:
     """The adapter that a trainer has to add: none to a model that has one, or that is trained itself."""
-    return None if config.full or isinstance(model, PeftModel) else lora(config)
+    return None if config.full or isinstance(model, PeftModel) else lora(model, config)
 
 
 def reference(model: PreTrainedModel | PeftModel) -> AbstractContextManager[None]:

@@ -45,7 +45,8 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     with prepare(job, report) as start:
         rows, lengths = encoded_rows(start, "reward_model")
         trainer = _trainer(start, start.model(load_scoring_base), _whole(rows, start))
-        fitting.fit(trainer, job, start.checkpoint, report)
+        with fitting.frozen_trunk(start, trainer.model):
+            fitting.fit(trainer, job, start.checkpoint, report)
         # held-out pairs: scored by the model that is in memory, as the saved one would
         model = RewardModel(trainer.model, start.tokenizer, start.most_tokens, job.config.precision)
         held_out_metrics = _measure_held_out(model, job.heldout_rows, report)
@@ -86,15 +87,15 @@ def _trainer(start: Start, model: PreTrainedModel, rows: Dataset) -> _Trainer:
         args=fitting.arguments(RewardConfig, config, start.scratch, **of_reward),
         train_dataset=rows,
         processing_class=start.tokenizer,
-        peft_config=_lora(config),
+        peft_config=_lora(model, config),
     )
 
 
-def _lora(config: TrainingConfig) -> LoraConfig | None:
+def _lora(model: PreTrainedModel, config: TrainingConfig) -> LoraConfig | None:
     """Without the task PEFT would put LoRA on the head and not save what it started from."""
     if config.full:
         return None
-    lora = fitting.lora(config)
+    lora = fitting.lora(model, config)
     # the head is trained and saved whole, beside the adapter
     lora.task_type, lora.modules_to_save = SCORES, [HEAD]
     return lora

@@ -155,7 +155,7 @@ class RatchetFeedback extends HTMLElement {
   /** thumbs 0 or 1, stars 1 to 5, score 0 to 1. Resolves after the attempt to send it. */
   rate(value, { tags = this.#state.tags, notes = this.#state.notes } = {}) {
     const fits = this.type === "score" ? value >= 0 && value <= 1 : CHOICES[this.type].includes(value);
-    if (!fits) throw new RangeError(`${value} is no rating of type ${this.type}`);
+    if (!fits) throw new RangeError(`${value} is not a rating of type ${this.type}`);
     return this.#send({ value, tags, notes });
   }
 

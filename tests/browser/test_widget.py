@@ -359,7 +359,7 @@ def test_the_page_can_rate_reset_and_learns_of_a_wrong_value(page: Page, api: Ap
     expect(page.get_by_role("radio", checked=True)).to_have_count(0)
     message = page.evaluate("""() => { try { document.querySelector("ratchet-feedback").rate(6); }
         catch (error) { return `${error.name}: ${error.message}`; } }""")
-    assert message == "RangeError: 6 is no rating of type stars"
+    assert message == "RangeError: 6 is not a rating of type stars"
     assert len(api.bodies) == 1
 
 

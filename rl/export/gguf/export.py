@@ -8,6 +8,7 @@ from rl.base.slugs import check_slug
 from rl.config.levels import check_level
 from rl.export.gguf.check import self_check
 from rl.export.gguf.making import make, plan_making
+from rl.export.gguf.types import describe_replaced
 from rl.export.hf.loading import load_config
 from rl.export.hf.merge import write_merged
 from rl.export.staging import scratch_directory, staged_file
@@ -35,4 +36,7 @@ def export(job: ExportJob, report: Report) -> ExportResult:
         figures = self_check(partial, merged, level)
         size = partial.stat().st_size
     details = {"tensor_types": types, "quantizer": making.quantizer, "self_check": figures, "size_bytes": size}
+    if warning := describe_replaced(level, types):
+        report("log", {"text": warning})
+        details["warning"] = warning
     return ExportResult(path=final, quantization=level, details=details)

@@ -7,6 +7,7 @@ made here equals one made there: the tensors that hurt most when rounded get mor
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gguf import GGML_QUANT_SIZES, LlamaFileType
@@ -122,6 +123,23 @@ class Mixture:
         """The first and the last eighth of the layers, and every third between."""
         eighth = self.layers // 8
         return layer < eighth or layer >= 7 * self.layers // 8 or (layer - eighth) % 3 == 2
+
+
+def describe_replaced(level: str, counts: Mapping[str, int]) -> str:
+    """A warning where most matrices are too narrow for the level's blocks; empty otherwise.
+
+    ``counts``: of tensors, by the name of their type.
+    """
+    if "_k" not in level:
+        return ""
+    replaced = sum(counts.get(kind.name, 0) for kind in {*_SMALLER_BLOCK.values(), Type.F16})
+    matrices = sum(count for name, count in counts.items() if name != Type.F32.name)
+    if replaced * 2 <= matrices:
+        return ""
+    return (
+        f"{replaced} of {matrices} matrices are too narrow for the blocks of {level} and have another type: the file is "
+        "larger and less exact than its level says; q8_0 suits this model better"
+    )
 
 
 def byte_size(kind: Type, shape: tuple[int, ...]) -> int:

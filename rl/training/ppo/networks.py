@@ -77,9 +77,9 @@ class Networks:
         without_dropout = replace(config, lora_dropout=0.0)
         # the frozen weights of value and reference, and of the policy too where it is an adapter
         frozen = deepcopy(base) if config.full else base
-        self.shared: PeftModel = get_peft_model(frozen, fitting.lora(without_dropout), adapter_name=VALUE)
+        self.shared: PeftModel = get_peft_model(frozen, fitting.lora(frozen, without_dropout), adapter_name=VALUE)
         if not config.full:
-            self.shared.add_adapter(POLICY, fitting.lora(without_dropout))
+            self.shared.add_adapter(POLICY, fitting.lora(base, without_dropout))
         self.policy: PreTrainedModel | PeftModel = base if config.full else self.shared
         # value head: (H) to one number, 0 for everything until it has learned
         self.head = Linear(base.config.get_text_config().hidden_size, 1, device=base.device)

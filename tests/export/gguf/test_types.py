@@ -4,7 +4,7 @@ import pytest
 from gguf import GGMLQuantizationType as Type
 
 from rl.config.levels import LEVELS
-from rl.export.gguf.types import Mixture, byte_size
+from rl.export.gguf.types import Mixture, byte_size, describe_replaced
 
 WIDE = (512, 256)
 
@@ -82,3 +82,10 @@ def test_the_size_of_a_tensor_is_that_of_its_blocks():
 def test_the_file_type_names_the_level():
     assert Mixture("q4_k_m", 2, 1, "output.weight").file_type.name == "MOSTLY_Q4_K_M"
     assert Mixture("f32", 2, 1, "output.weight").file_type.name == "ALL_F32"
+
+
+def test_a_level_whose_blocks_are_wider_than_most_matrices_is_warned_about():
+    narrow = {"F32": 61, "Q5_0": 166, "Q8_0": 30, "Q6_K": 15}
+    assert describe_replaced("q4_k_m", narrow).startswith("196 of 211 matrices are too narrow for the blocks of q4_k_m")
+    assert describe_replaced("q4_k_m", {"F32": 61, "Q4_K": 180, "Q6_K": 31}) == ""
+    assert describe_replaced("q8_0", narrow) == ""

@@ -1,0 +1,93 @@
+"""Make and list agents."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandParser
+from django.db.models import Count
+from rich.table import Table
+
+from rl.config.embedded_models import EMBEDDED_MODELS
+from rl.lm import base_models
+from rl.management.base import RatchetCommand
+from rl.management.options import Action, read_options
+from rl.models import Agent
+
+
+@dataclass(frozen=True, slots=True)
+class CreateOptions:
+    name: str
+    model: str
+    description: str
+    system_prompt: str
+    response_length: int | None
+    later: bool
+
+
+class Command(RatchetCommand):
+    help = "Make an agent with its base model, and list the agents."
+
+    def add_options(self, parser: CommandParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True)
+        create = actions.add_parser("create", help="make an agent, and fetch its base model where that is not here")
+        create.add_argument("name", help="letters, digits, '.', '_' and '-'")
+        create.add_argument(
+            "--model",
+            default=settings.DEFAULT_BASE_MODEL,
+            help=f"{', '.join(EMBEDDED_MODELS)}, a name of BASE_MODELS, a hub id (with @revision: that one), a folder, or a "
+            f"GGUF file ({settings.DEFAULT_BASE_MODEL})",
+        )
+        create.add_argument("--description", default="", help="what it is for")
+        create.add_argument("--system-prompt", default="", help="what stands before every conversation")
+        create.add_argument("--response-length", type=int, help="most tokens of one answer")
+        create.add_argument("--later", action="store_true", help="fetch the base model when it is needed first")
+        listing = actions.add_parser("list", help="all agents by name")
+        for subcommand in (create, listing):  # people write options last
+            subcommand.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+
+    def run(self, **arguments: Any) -> None:
+        match read_options(Action, arguments).action:
+            case "create":
+                self._create(read_options(CreateOptions, arguments))
+            case "list":
+                self._list()
+
+    def _create(self, options: CreateOptions) -> None:
+        """The model first: an agent whose model cannot be had is not made."""
+        agent = Agent(
+            name=options.name,
+            base_model=settings.BASE_MODELS.get(options.model, options.model),
+            description=options.description,
+            system_prompt=options.system_prompt,
+        )
+        if options.response_length is not None:
+            agent.response_length = options.response_length
+        agent.full_clean()
+        folder = base_models.loaded_name(agent.base_model)
+        if not options.later:
+            folder = base_models.resolve(agent.base_model, self.report)
+        agent.save()
+        document = {"name": agent.name, "base_model": agent.base_model, "loaded_from": folder}
+        self.result(document, lines=(f"Agent {agent} starts from {agent.base_model} ({folder}).",))
+
+    def _list(self) -> None:
+        agents = list(Agent.objects.annotate(traces_count=Count("traces", distinct=True)))
+        table = Table("agent", "base model", "traces", "online learning")
+        for agent in agents:
+            table.add_row(
+                agent.name, agent.base_model, f"{agent.traces_count:,}", "yes" if agent.online_learning else "no"
+            )
+        self.result({"agents": [_as_dict(agent) for agent in agents]}, table)
+
+
+def _as_dict(agent: Any) -> dict[str, Any]:
+    return {
+        "name": agent.name,
+        "base_model": agent.base_model,
+        "traces": agent.traces_count,
+        "online_learning": agent.online_learning,
+    }
