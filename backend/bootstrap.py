@@ -27,9 +27,11 @@ REQUIREMENTS = {
     "quickstart": ("requirements-rl.txt",),
     "test": ("requirements-rl.txt", "tests/requirements.txt"),
 }
-WHOLE_SUITE = ("--numprocesses", "logical", "--maxprocesses", "4", "--dist", "loadfile", "--no-loadscope-reorder")
-"""What pytest is told when nobody names tests: one process for each core, each test file in one of them. In their order,
-the short files come last, so that no process waits long for the other."""
+TEST_PROCESSES = str(min(4, (os.cpu_count() or 1) + 1))
+"""One more than there are cores: browsers, servers and databases are waited for while another test computes."""
+WHOLE_SUITE = ("--numprocesses", TEST_PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder")
+"""What pytest is told when nobody names tests: each test file in one process. In their order, the short files come last, so
+that no process waits long for the others."""
 SUPPORTED = ((3, 11), (3, 13))
 FIRST_ENVIRONMENT = """\
 # Written by quickstart for this machine; .env.example explains every variable.

@@ -38,7 +38,7 @@ def test_the_first_problem_names_file_line_and_field(file):
     path = file(GOOD, b"", {**GOOD, "task_id": "b", "tests": [{"output": "1", "timeout": -1}]}, {"task_id": 3})
     with pytest.raises(BadFile) as caught:
         read_tasks(path, CodeTask)
-    assert caught.value.where == "line 3, field 'timeout' of test 1"
+    assert caught.value.location == "line 3, field 'timeout' of test 1"
     assert str(caught.value).startswith(f"{path} (line 3, field 'timeout' of test 1): must be a positive number")
 
 
@@ -54,7 +54,7 @@ def test_a_task_id_that_comes_twice_is_refused_with_both_lines(file):
 
 def test_a_task_id_that_comes_twice_is_found_though_the_first_has_another_problem(file):
     problems = check_tasks(file({**GOOD, "prompt": ""}, GOOD, GOOD), CodeTask)
-    assert [problem.where for problem in problems] == [
+    assert [problem.location for problem in problems] == [
         "line 1, field 'prompt'",
         "line 2, field 'task_id'",
         "line 3, field 'task_id'",
@@ -74,9 +74,9 @@ def test_a_task_id_that_comes_twice_is_found_though_the_first_has_another_proble
 )
 def test_a_line_that_is_no_json_object_is_named_and_the_next_is_checked_still(file, line: Any, where: str, what: str):
     first, last = check_tasks(file(GOOD, line, {**GOOD, "task_id": ""}), CodeTask)
-    assert first.where == where
-    assert what in first.what
-    assert last.where == "line 3, field 'task_id'"
+    assert first.location == where
+    assert what in first.problem
+    assert last.location == "line 3, field 'task_id'"
 
 
 def test_a_check_ends_with_a_line_that_is_too_long(file, monkeypatch: pytest.MonkeyPatch):
@@ -87,7 +87,7 @@ def test_a_check_ends_with_a_line_that_is_too_long(file, monkeypatch: pytest.Mon
 
 def test_a_check_has_the_first_problems_in_the_order_of_the_file(file):
     path = file(*({**GOOD, "task_id": str(number), "prompt": 0} for number in range(30)))
-    assert [problem.where for problem in check_tasks(path, CodeTask)] == [
+    assert [problem.location for problem in check_tasks(path, CodeTask)] == [
         f"line {number}, field 'prompt'" for number in range(1, 21)
     ]
     assert len(check_tasks(path, CodeTask, most=3)) == 3
