@@ -1,9 +1,11 @@
 """Is it time to retrain? Asked of the database every minute; nothing is remembered in between.
 
 An agent is due when ``min_samples_to_retrain`` new current ratings wait, or when ``retrain_interval_hours`` have passed
-since its last run and what waits gives at least one trainable pair. After a run of the learner that failed or was
+since its last run and what waits gives at least one row to train on. After a run of the learner that failed or was
 cancelled only the interval counts, so that a run that cannot succeed is not tried every minute. Ratings that arrive
 while a run is at work are not in its training set and wait for the next one.
+
+What people gave decides the method: DPO where their ratings make pairs, KTO where most stand alone.
 
 Imports: base, collect, dataset_builder, models, runs; Django.
 """
@@ -28,7 +30,8 @@ from rl.runs import choosing, supervisor
 from rl.runs import run as runs
 
 logger = logging.getLogger(__name__)
-METHOD = "dpo"
+METHODS_OF_RATINGS = ("dpo", "kto")
+"""The first where the training plan advises neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,8 @@ class OnlineLearner:
     def trigger_retrain(self) -> TrainingRun:
         """Queues a run now, due or not. Raises RunConflict when one is queued or running, and UsageError for settings of the
         agent that do not fit together, or that only the operator may have."""
-        chosen = choosing.choose(self.agent, METHOD)
+        method = self.choose_method()
+        chosen = choosing.choose(self.agent, method)
         options = runs.RunOptions(
             data=dataset_builder.DataOptions(pair_type=self.agent.pair_type, min_samples=1),
             export=self.agent.auto_export,
@@ -95,13 +99,17 @@ class OnlineLearner:
         )
         run = runs.create(
             self.agent,
-            method_name=METHOD,
+            method_name=method,
             config=chosen.config,
             options=chosen.apply_to(options),
             trigger=TrainingRun.Trigger.ONLINE,
         )
         supervisor.enqueue(run)
         return run
+
+    def choose_method(self) -> str:
+        advised = dataset_builder.training_plan(self.agent).advice.method
+        return advised if advised in METHODS_OF_RATINGS else METHODS_OF_RATINGS[0]
 
     def _due(self, waiting: int, last: TrainingRun | None, survey: bool) -> str:
         """The reason to start a run; empty when there is none."""
@@ -113,12 +121,15 @@ class OnlineLearner:
             return ""
         passed = f"{self.agent.retrain_interval_hours} hours have passed and {waiting} new ratings wait"
         if not survey:
-            return f"{passed}; a run starts if they give a pair to learn from"
+            return f"{passed}; a run starts if they give a row to learn from"
         return passed if self._trainable() else ""
 
     def _why_not(self, waiting: int, last: TrainingRun | None, survey: bool) -> str:
         if survey and waiting and timezone.now() >= self._interval_ends(last):
-            return f"what waits gives no pair; 'manage.py training_plan --agent {self.agent.name}' says what can use it"
+            return f"what waits gives no row; 'manage.py training_plan --agent {self.agent.name}' says what can use it"
+        if waiting and last is not None and last.state == TrainingRun.State.FAILED:
+            again = f"tried again at {self._interval_ends(last):%F %H:%M} UTC"
+            return f"run {last.pk} failed: {last.error or 'see its log'}; {again}"
         return "not yet"
 
     def _interval_ends(self, last: TrainingRun | None) -> datetime:
@@ -127,7 +138,8 @@ class OnlineLearner:
 
     def _trainable(self) -> bool:
         options = dataset_builder.DataOptions(pair_type=self.agent.pair_type, min_samples=1)
-        return dataset_builder.survey(self.agent, options).train_rows > 0
+        survey = dataset_builder.survey(self.agent, options, method=self.choose_method())
+        return survey.train_rows > 0 and not survey.shortage
 
 
 def get_online_learner(agent_name: str) -> OnlineLearner:

@@ -34,6 +34,15 @@ def rate_pairs(agent: Agent, count: int, start: int = 0) -> None:
             )
 
 
+def rate_alone(agent: Agent, count: int) -> None:
+    """``count`` prompts with one answer and one thumb each, every other one up."""
+    for number in range(count):
+        trace, value = make_trace(agent, f"Question {number}?", f"Answer {number}"), float(number % 2)
+        Feedback.objects.create(
+            agent=agent, trace=trace, kind="rating", rater="ann", scale="thumb", raw_value=value, value=value
+        )
+
+
 def finished_run(agent: Agent, state: State, hours_ago: float, trigger: str = "online") -> TrainingRun:
     run = TrainingRun.objects.create(agent=agent, method="dpo", trigger=trigger)
     run.claim()
@@ -65,6 +74,34 @@ def test_enough_ratings_start_one_run(agent):
     rate_pairs(agent, 2)
     (run,) = online_learner.tick()
     assert (run.agent, run.state, run.trigger) == (agent, State.QUEUED, TrainingRun.Trigger.ONLINE)
+
+
+def test_ratings_that_stand_alone_train_by_themselves(agent):
+    """As widgets and gateways give them: no prompt has two answers, so there is no pair."""
+    rate_alone(agent, 12)
+    (run,) = online_learner.tick()
+    assert run.method == "kto"
+
+
+def test_ratings_that_make_pairs_train_on_the_pairs(agent):
+    rate_pairs(agent, 12)
+    (run,) = online_learner.tick()
+    assert run.method == "dpo"
+
+
+def test_after_the_interval_ratings_that_stand_alone_are_enough(agent):
+    Agent.objects.update(min_samples_to_retrain=100)
+    rate_alone(agent, 12)
+    finished_run(agent, State.SUCCEEDED, hours_ago=25)
+    assert [run.method for run in online_learner.tick()] == ["kto"]
+
+
+def test_a_failed_run_is_told_with_its_reason_and_when_it_is_tried_again(agent):
+    rate_pairs(agent, 4)
+    run = finished_run(agent, State.FAILED, hours_ago=1)
+    TrainingRun.objects.update(error="the disk is full")
+    reason = online_learner.get_online_learner("support-chat").get_status().reason
+    assert reason.startswith(f"run {run.pk} failed: the disk is full; tried again at 2")
 
 
 def test_a_second_tick_starts_no_second_run(agent):
@@ -110,7 +147,7 @@ def test_the_interval_starts_nothing_without_a_trainable_pair(agent):
     finished_run(agent, State.SUCCEEDED, hours_ago=25)
     assert online_learner.tick() == []
     reason = online_learner.get_online_learner("support-chat").get_status().reason
-    assert reason == "what waits gives no pair; 'manage.py training_plan --agent support-chat' says what can use it"
+    assert reason == "what waits gives no row; 'manage.py training_plan --agent support-chat' says what can use it"
 
 
 def test_the_interval_starts_nothing_without_new_ratings(agent):

@@ -193,7 +193,7 @@ METHODS: dict[str, Method] = {
         module="rl.training.reward_model",
         command="train_reward_model",
         config=RewardModelConfig,
-        rows=Rows(name="reward_model", builder="rl.dataset_builder.rows.rewards.RewardPairs", columns=_PAIR),
+        rows=Rows(name="reward_model", builder="rl.dataset_builder.rows.reward_model.RewardPairs", columns=_PAIR),
         work=RowWork(2, 4),  # forward and backward
         scores=True,
         version="reward-v{feedback}",

@@ -108,7 +108,7 @@ def test_the_page_reads_no_ratings_after_the_interval(
         status = OnlineLearner(agent).get_status(survey=False)
     assert (status.should_retrain, OnlineLearner(agent).should_retrain()) == (True, False)
     assert rows_of(staff, agent)["Run due"] == (
-        "yes: 24 hours have passed and 1 new ratings wait; a run starts if they give a pair to learn from"
+        "yes: 24 hours have passed and 1 new ratings wait; a run starts if they give a row to learn from"
     )
 
 

@@ -1,4 +1,4 @@
-"""Rows of stored answers by their labels and rewards: KTO, GRPO, reward models."""
+"""Rows of stored answers by their labels and rewards: for KTO, for GRPO, and for trainers elsewhere."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class LabelledRows(JudgedRows):
 
 
 class RewardRows(JudgedRows):
-    """Reward models: one row for each answer with a reward."""
+    """For trainers elsewhere: one row for each answer with a reward. Ours learns from pairs (``rows/reward_model.py``)."""
 
     method = "reward"
 
