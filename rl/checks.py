@@ -141,7 +141,7 @@ def clients_are_told_apart(app_configs: Any, **kwargs: Any) -> list[checks.Check
 
 
 def _module_of(path: str) -> str:
-    """Of a class, which begins with a capital letter, or of a module."""
+    """The module of a class, whose name begins with a capital letter; the path itself where it is a module's."""
     module, _, name = path.rpartition(".")
     return module if name[:1].isupper() else path
 

@@ -27,7 +27,7 @@ FEWEST = 10
 
 
 def mean_and_deviation(feedback: QuerySet[Feedback]) -> tuple[float | None, float | None]:
-    """Of ratings, as 0 to 1; None without any."""
+    """Mean and standard deviation of ratings, which are 0 to 1; None without any."""
     figures = feedback.aggregate(mean=Avg("value"), std=StdDev("value"))
     return figures["mean"], figures["std"]
 
@@ -99,7 +99,7 @@ def as_policy(version: ModelVersion) -> dict[str, Any]:
 
 
 def metrics(version: ModelVersion) -> dict[str, Any]:
-    """Of the ratings that the version's training set read."""
+    """Number, mean and deviation of the ratings that the version's training set read."""
     run = TrainingRun.objects.select_related("training_set").filter(version=version).first()
     scores = (run.training_set.stats if run and run.training_set else {}).get("scores", {})
     return {

@@ -66,6 +66,6 @@ def reward_defaults() -> SafeString | str:
 
 
 def decision_defaults(agent: Agent) -> SafeString | str:
-    """Of the type that the agent's name says, as decisions without an agentType have it."""
+    """The weights for the agent type that the agent's name says, which decisions without an agentType get."""
     table = decision_weights(agent.name)
     return value_table({f"{scale}: {name}": weight for scale, part in table.items() for name, weight in part.items()})

@@ -50,7 +50,7 @@ def fit(examples: Iterable[tuple[TraceRecord, bool]]) -> Weights:
 
 
 def probabilities(weights: Weights, traces: Sequence[TraceRecord]) -> np.ndarray:
-    """Of a good label; shape (len(traces),)."""
+    """Each trace's probability of a good label; shape (len(traces),)."""
     logits = _vectoriser().transform(traces) @ weights.coefficients + weights.intercept
     return 1 / (1 + np.exp(-np.clip(logits, -30, 30)))
 

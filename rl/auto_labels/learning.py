@@ -64,8 +64,9 @@ def newest(agent: Agent) -> LabelModel | None:
 
 
 def predictor(agent: Agent) -> Callable[[TraceRecord], float] | None:
-    """Of the newest model: the probability of a good label. None without a model that is better than always saying the
-    commoner label. Raises UsageError where scikit-learn is not installed, BadFile for damaged weights."""
+    """A function that gives the newest model's probability of a good label. None without a model that is better than
+    always saying the commoner label. Raises UsageError where scikit-learn is not installed, BadFile for damaged
+    weights."""
     model = newest(agent)
     if model is None or not model.is_informative:
         return None

@@ -79,7 +79,7 @@ class JudgedAnswer:
     """An answer with all that tells how good it is."""
 
     trace_ids: tuple[str, ...]
-    """Of the stored answers that say this; at least one."""
+    """Ids of the stored answers that say this; at least one."""
     prompt_key: str
     split_key: str
     """The hash of the prompt's words, which decides whether it is held out."""
@@ -161,12 +161,12 @@ class FeedbackRecord:
     value: float | None = None
     """A rating on 0 … 1."""
     choice: str = ""
-    """Of a comparison: left (this answer), right, tie, both_bad."""
+    """What a comparison chose: left (this answer), right, tie, both_bad."""
     text: str = ""
-    """Of a correction."""
+    """The corrected answer of a correction."""
     metric: str = ""
     raw_value: float | None = None
-    """Of an outcome, on the scale of its metric."""
+    """The value of an outcome, on the scale of its metric."""
     tags: tuple[str, ...] = ()
     rated_at: datetime | None = None
 
@@ -230,7 +230,7 @@ Scorer = Callable[[TraceRecord], AnswerScore]
 class GeneratedAnswer:
     text: str
     tokens_in: int
-    """Of the prompt."""
+    """Tokens of the prompt."""
     tokens_out: int
 
 

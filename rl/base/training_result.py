@@ -28,7 +28,7 @@ class TrainingResult:
     """Hyper-parameters that were not as asked, because the memory was too small for those."""
 
     def series(self, metric: str) -> list[float]:
-        """Of one metric, where it was logged."""
+        """The values of one metric, from each step where it was logged."""
         return [value for step in self.history if (value := step.get(metric)) is not None]
 
     @property

@@ -6,6 +6,6 @@ ROLES = ("system", "user", "assistant", "tool")
 MAX_MESSAGES = 1000
 MAX_TAGS, MAX_TAG_LENGTH, MAX_NOTES_LENGTH, MAX_RATER_LENGTH, MAX_METRIC_LENGTH = 20, 60, 4000, 200, 100
 MAX_ID_LENGTH = 200
-"""Of external ids, prompt keys and session ids."""
+"""Most characters of an external id, a prompt key or a session id."""
 MAX_WHOLE_NUMBER = 2**31 - 1
-"""What the database's four-byte columns hold."""
+"""The largest number that the database's four-byte columns hold."""

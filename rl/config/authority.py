@@ -77,7 +77,7 @@ HYPER_PARAMETERS: Mapping[str, Owner] = {
     "vllm_server": Owner.CHOICE,
     "environment": Owner.CHOICE,
 }
-"""Of all methods: fields of the configurations in METHODS."""
+"""Who may set each hyper-parameter of any method: the fields of the configurations in METHODS."""
 
 RUN_OPTIONS: Mapping[str, Owner] = {
     **dict.fromkeys(("data", "export", "quantization", "deploy"), Owner.TRAINER),
@@ -148,8 +148,8 @@ def owner(table: Mapping[str, Owner], name: str) -> Owner:
 
 
 def require_trainers(values: Mapping[str, Any]) -> None:
-    """Of hyper-parameters. Raises UsageError for one that no method has, that a trainer may not set, or that he may only
-    choose by name; its value is not looked at."""
+    """Checks that a trainer may set these hyper-parameters. Raises UsageError for one that no method has, that a
+    trainer may not set, or whose value is not a name where he may only choose by name; no other value is read."""
     every = {field.name for method in METHODS.values() for field in fields(method.config)}
     if unknown := sorted(set(values) - every):
         raise UsageError(unknown_name("hyper-parameter", unknown[0], sorted(every)))
@@ -175,8 +175,8 @@ def without_choices(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_overrides(overrides: Mapping[str, Any]) -> None:
-    """Of a trainer. Raises UsageError for a hyper-parameter that no method has, or that is not a trainer's, or a value that
-    is impossible for a method that has it. Whether a name is registered is not looked up."""
+    """Checks the hyper-parameters that a trainer sets. Raises UsageError for one that no method has, or that is not a
+    trainer's, or a value that is impossible for a method that has it. Whether a name is registered is not looked up."""
     require_trainers(overrides)
     own = without_choices(overrides)
     for method in METHODS.values():

@@ -11,7 +11,7 @@ from rl.base.errors import UsageError
 from rl.base.names import unknown_name
 
 FULL_LEARNING_RATE = 0.1
-"""Of an adapter's, where all weights are trained."""
+"""The learning rate where all weights are trained, as a fraction of an adapter's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ class TrainingConfig:
     save_steps: int = 50
     """Optimiser steps between checkpoints."""
     seed: int = 42
-    """Of the weights' initialisation, the shuffling and the dropout."""
+    """Random seed of the weights' initialisation, the shuffling and the dropout."""
 
     def __post_init__(self) -> None:
         for name, (low, high) in self.RANGES.items():

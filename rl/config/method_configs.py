@@ -43,7 +43,7 @@ class GRPOConfig(TrainingConfig):
     temperature: float = 1.0
     top_p: float = 1.0
     max_new_tokens: int = 256
-    """Of one answer."""
+    """Most tokens of one answer."""
     loss_type: str = "dapo"
     """How a token's loss is averaged; see TRL's GRPOConfig."""
     vllm: bool = False
@@ -86,7 +86,7 @@ class AgentConfig(GRPOConfig):
     max_length: int = 2048
     """Tokens of a whole episode: prompt, turns and observations."""
     max_new_tokens: int = 256
-    """Of one turn."""
+    """Most tokens of one turn."""
     environment: Mapping[str, Any] = field(default_factory=dict)
     """The fields of EnvironmentSettings."""
     policy_type: str = "auto"
@@ -151,7 +151,7 @@ class PPOConfig(TrainingConfig):
     """Taken off the reward of an answer that does not end within ``max_new_tokens``."""
     gamma: float = 1.0
     lam: float = 0.95
-    """Of generalised advantage estimation."""
+    """Lambda of generalised advantage estimation, 0 to 1."""
     cliprange: float = 0.2
     cliprange_value: float = 0.2
     vf_coef: float = 0.1

@@ -91,13 +91,13 @@ class Method:
     rows: Rows
     work: RowWork
     command: str
-    """Of manage.py, by which people train and the queue does."""
+    """The command of manage.py by which people and the queue train."""
     config: type[TrainingConfig] = TrainingConfig
     """Its hyper-parameters, with their ranges."""
     generates: Literal["never", "online", "always"] = "never"
     """Single answers to prompts, while it trains; online: where its hyper-parameter ``rollouts`` says so."""
     least_rows: int = 1
-    """Of a forward pass."""
+    """Fewest rows of a forward pass."""
     scores: bool = False
     """Its versions score answers instead of giving them."""
     version: str = "v{feedback}"
@@ -118,21 +118,21 @@ PAIRS = Rows(
     columns=_PAIR,
     has_pair_types=True,
 )
-"""What people prefer."""
+"""The rows of DPO: pairs of a preferred and a rejected answer."""
 PROMPTS = Rows(
     name="prompts",
     builder="rl.dataset_builder.rows.prompts.PromptsOnly",
     columns={"details": Column.OBJECT},
     measure="reward",
 )
-"""Of every method that generates answers."""
+"""The rows of every method that generates answers: prompts only."""
 REWARDED = Rows(
     name="reward",
     builder="rl.dataset_builder.rows.judged.RewardRows",
     columns={"completion": Column.MESSAGES, "reward": Column.NUMBER},
     measure="",
 )
-"""For trainers elsewhere."""
+"""Answers with their rewards, for trainers elsewhere."""
 
 METHODS: dict[str, Method] = {
     "dpo": Method(

@@ -83,7 +83,7 @@ def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def json_value(path: Path, number: int, line: bytes) -> Any:
-    """Of one raw line; ``number`` is for the message. Raises BadFile."""
+    """The JSON value of one raw line; ``number`` is for the message. Raises BadFile."""
     where = f"line {number}"
     try:
         value = json.loads(line.rstrip().decode())

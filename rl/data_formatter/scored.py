@@ -11,7 +11,7 @@ from rl.data_formatter.opinions import EMPTY_ANSWER
 
 NO_REWARD = "no reward yet"
 DIGITS = 6
-"""Of a reward in a row: what means and floating point add behind them is noise."""
+"""Decimal places of a reward in a row: what means and floating point add behind them is noise."""
 
 
 def scored_row(answer: JudgedAnswer, skipped: Counter[str]) -> dict[str, Any] | None:

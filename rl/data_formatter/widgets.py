@@ -29,9 +29,9 @@ from rl.data_formatter.opinions import (
 )
 
 SIZES = ("hero", "expanded", "normal", "compact")
-"""The largest first."""
+"""Sizes of a widget, the largest first."""
 DATA_CHARACTERS = 300
-"""Of each widget's data."""
+"""Most characters of each widget's data."""
 DATA_LINES = 4
 
 

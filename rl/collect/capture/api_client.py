@@ -80,5 +80,5 @@ def problem_text(problem: Any) -> str:
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    """Of the two forms of the header only the number of seconds, which is Ratchet's."""
+    """Seconds to wait by a Retry-After header; None for its other form, a date, which Ratchet never sends."""
     return float(retry_after) if retry_after and re.fullmatch(r"[0-9]{1,6}", retry_after) else None

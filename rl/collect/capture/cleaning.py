@@ -27,7 +27,7 @@ MARGIN = 10_000
 """Characters beyond the cut that ``redact`` sees: a secret that the cut would halve is still recognised."""
 MOST_ITEMS, DEEPEST = 500, 16
 MOST_CHARACTERS = 20_000
-"""Of one value, all its texts together."""
+"""Most characters of one value, all its texts together."""
 CUT = "…"
 REDACTION_FAILED = "[not recorded: redact failed]"
 

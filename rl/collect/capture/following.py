@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 
 class Observer(Protocol):
-    """Of one call. None of its methods raises."""
+    """Observes one call of a function. None of its methods raises."""
 
     def __enter__(self) -> object:
         """From here to ``__exit__`` the function's own code runs."""

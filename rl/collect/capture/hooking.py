@@ -33,9 +33,9 @@ DISPATCHERS = (
     "use_tool",
 )
 TOOL_METHODS = ("__call__", "ainvoke", "invoke", "arun", "run", "aexecute", "execute")
-"""Of a tool that is an object."""
+"""Methods that run a tool which is an object."""
 TOOL_FUNCTIONS = ("function", "func", "callable", "tool")
-"""Of a tool that is a mapping."""
+"""Keys that may hold the function of a tool which is a mapping."""
 LLM_CALLS = (
     "a_run_llm_completion",
     "run_llm_completion",

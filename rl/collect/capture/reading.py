@@ -74,8 +74,8 @@ class ToolUse(NamedTuple):
 
 
 def tool_use(call_arguments: Mapping[str, Any], fallback: str) -> ToolUse:
-    """Of a method that calls tools by name: ``call_tool(name, arguments)``, ``run(name, **arguments)``, or with a call
-    as OpenAI's API gives it."""
+    """The tool and its arguments in a call of a method that calls tools by name: ``call_tool(name, arguments)``,
+    ``run(name, **arguments)``, or with a call as OpenAI's API gives it. ``fallback``: the name where none is found."""
     rest = dict(call_arguments)
     called = _take_tool(rest)
     function = _field(called, "function") or called
@@ -149,7 +149,8 @@ class Usage(NamedTuple):
 
 
 def usage(result: Any) -> Usage | None:
-    """Of OpenAI, Anthropic, LangChain, Gemini and litellm, as objects or dictionaries; None where nothing is said."""
+    """Tokens and cost in a result of OpenAI, Anthropic, LangChain, Gemini or litellm, an object or a dictionary; None
+    where nothing is said."""
     for holder in result if isinstance(result, tuple) else (result,):
         for name in ("usage", "usage_metadata", "token_usage"):
             if counts := _field(holder, name):

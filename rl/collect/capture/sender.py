@@ -25,9 +25,9 @@ from rl.collect.capture.worker import Outcome
 
 LARGEST_BATCH = 100
 MOST_BYTES = 1024 * 1024
-"""Of a batch of more than one; a server takes 2.5 MiB unless it is told otherwise."""
+"""Most bytes of a batch of more than one trace; a server takes 2.5 MiB unless it is told otherwise."""
 MOST_TRIES = 5
-"""Of a trace that alone breaks the server."""
+"""Most tries to deliver a trace that alone breaks the server."""
 FIRST_WAIT, LONGEST_WAIT, LONGEST_RETRY_AFTER = 0.5, 60.0, 600.0
 """Seconds."""
 _LATER = {0, 408, 409, 425, 429}

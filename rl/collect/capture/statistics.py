@@ -11,8 +11,8 @@ from rl.collect.capture.execution_trace import ExecutionTrace
 def statistics(
     traces: Iterable[tuple[str, ExecutionTrace]], agents: Iterable[str], checkpoints: int = 0
 ) -> dict[str, Any]:
-    """Of traces with the names of their agents, in one pass. Lengths are in characters; two agents' sessions of one
-    name are two."""
+    """Statistics of traces that come with the names of their agents, in one pass. Lengths are in characters; sessions
+    of two agents under one name count as two."""
     sums = dict.fromkeys(_SUMS, 0)
     sessions: set[tuple[str, str]] = set()
     tools: set[str] = set()

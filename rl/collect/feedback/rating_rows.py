@@ -47,7 +47,7 @@ def newest_ratings(targets: Collection[Target]) -> dict[Target, Feedback]:
 
 
 def _events(rows: Sequence[tuple[Any, ...]]) -> Iterator[Feedback]:
-    """Of whole rows, as Django's own queries make them."""
+    """Events made of whole rows, as Django's own queries make them."""
     fields = Feedback._meta.concrete_fields
     compiler = Feedback.objects.all().query.get_compiler(connection=connection)
     converters = compiler.get_converters([field.get_col(Feedback._meta.db_table) for field in fields])

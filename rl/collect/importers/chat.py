@@ -15,7 +15,7 @@ from rl.collect.importers.fields import Refused, content_hash, from_text
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
 
 RATER = "import"
-"""Of feedback whose file does not name a rater."""
+"""The rater of feedback whose file does not name one."""
 _ROLES = {"developer": "system", "function": "tool", **{name: name for name in ("system", "user", "assistant", "tool")}}
 _DONE = frozenset({"role", "content", "tool_calls", "function_call", "tool_call_id", "name", "reasoning_content"})
 """What the messages after the prompt may say without a loss."""

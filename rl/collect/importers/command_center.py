@@ -43,7 +43,7 @@ CHUNK = 500
 """Records per transaction; a longer one would keep people's ratings waiting."""
 SOURCE = "command_center"
 RATER = "device:command-center"
-"""Of ratings whose file names no device."""
+"""The rater of ratings whose file names no device."""
 
 OTHER_ANSWER = "the entry id belongs to another answer of this agent"
 OTHER_QUESTION = "the question id belongs to another question of this agent"

@@ -47,7 +47,7 @@ class LooseSpan:
     evaluations: list[dict[str, Any]] = field(default_factory=list)
     """ImportedFeedback as objects, with ``response_id``."""
     judges: str = ""
-    """Of evaluations: the span id of the answer, or of the agent whose last answer is meant."""
+    """The span id of the answer that evaluations are about, or of the agent whose last answer is meant."""
     of_agent: bool = False
 
 

@@ -58,7 +58,7 @@ def _plain_prompt(attributes: Mapping[str, Any]) -> tuple[Message, ...]:
 
 
 def _plain(attributes: Mapping[str, Any], side: str) -> str:
-    """Of spans that were made by hand. JSON there is the provider's own request, not a text."""
+    """The plain text of a span that was made by hand. JSON there is the provider's own request, not a text."""
     return "" if attributes.get(f"{side}.mime_type") == "application/json" else text(attributes, f"{side}.value")
 
 

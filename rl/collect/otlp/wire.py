@@ -26,11 +26,11 @@ from rl.collect.traces.imported import Rejected
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 MOST_SPANS = 10_000
-"""In one request; exporters send some hundred."""
+"""Most spans in one request; exporters send some hundred."""
 MOST_ATTRIBUTES = 10_000
-"""Of one span, and of all its events together."""
+"""Most attributes of one span, and of all its events together."""
 MOST_OBJECTS = 1_000_000
-"""Of a JSON body, counted by their braces, those within texts too: reading that many takes seconds."""
+"""Most objects of a JSON body, counted by their braces, those within texts too: reading that many takes seconds."""
 DEEPEST_VALUE = 32
 TOO_MANY = f"the request has too many spans, resources or scopes; send at most {MOST_SPANS} at a time"
 _IDS = ("traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id")

@@ -11,9 +11,9 @@ from rl.collect.toolbox_checkpoints.lenient import excerpt, fields_of, number, p
 from rl.collect.toolbox_checkpoints.limits import Refused
 
 MOST_REASONING, MOST_TASK_TEXT = 1_000, 500
-"""Characters that are kept."""
+"""Most characters that are kept of a reasoning step, and of a task's text."""
 MOST_STEPS, MOST_TASKS = 1_000, 10_000
-"""Of one checkpoint."""
+"""Most reasoning steps and tasks that are kept of one checkpoint."""
 TOTALS = {
     "total_tokens_in": "total_tokens_in",
     "total_tokens_out": "total_tokens_out",
@@ -43,7 +43,7 @@ def extract(root: Any) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
 
 
 def _conversations(checkpoint: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Of all sessions; the history of the agent itself repeats one of them, and counts where there is no session."""
+    """Conversations of all sessions; the agent's own history repeats one, and counts only where there is no session."""
     sessions = fields_of(checkpoint.get("session_data"))
     of_sessions = chain.from_iterable(
         conversations(name[:200], fields_of(session).get("history") if isinstance(session, dict) else session)

@@ -11,7 +11,7 @@ _LARGEST = 2**53
 
 
 def fields_of(value: Any) -> dict[str, Any]:
-    """Of an object or a dict, a subclass of one too."""
+    """The fields of an object, or the items of a dict or of a subclass of one; empty for anything else."""
     if not isinstance(value, dict):
         return {}
     if isinstance(pairs := value.get("$pairs"), list):
@@ -48,7 +48,7 @@ def word(value: Any) -> str:
 
 
 def content(value: Any) -> str:
-    """Of a message: text, or a list of parts of which some are text."""
+    """The text of a message's content, which is text or a list of parts of which some are text."""
     plain = scalar(value)
     if isinstance(plain, str):
         return plain

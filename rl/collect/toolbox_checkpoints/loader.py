@@ -63,7 +63,7 @@ class CheckpointLoader:
         return {agent: self.load_all_traces(agent) for agent in self.discover_all_agents()}
 
     def get_training_statistics(self, agent: str | None = None) -> dict[str, Any]:
-        """Of one agent, or of all."""
+        """Training statistics of one agent, or of all when ``agent`` is None."""
         agents = self.discover_all_agents()
         names = agents if agent is None else [agent]
         by_agent = {name: self.load_all_traces(name) for name in names}

@@ -42,8 +42,8 @@ class Record:
     class_name: str
     arguments: list[Any] = field(default_factory=list)
     states: list[Any] = field(default_factory=list)
-    """What ``__setstate__`` or ``__dict__`` would have got."""
+    """The states that ``__setstate__`` or ``__dict__`` would have got."""
     elements: list[Any] = field(default_factory=list)
-    """Of a class that is a list."""
+    """The elements, where the class is a list."""
     pairs: Pairs = field(default_factory=Pairs)
-    """Of a class that is a dict, and keyword arguments."""
+    """The items, where the class is a dict, and keyword arguments."""

@@ -31,12 +31,12 @@ CHUNK = 200
 """Episodes in one transaction; a longer one would keep people's ratings waiting."""
 REPLAY = "replay"
 _RECORDED = ("recorded", "solution", "tools")
-"""Of a replayed task: the traces that it was made from have these, and each of its episodes would have them again."""
+"""Parts of a replayed task that are not stored with its episodes: the traces that it was made from have them."""
 _CLEANER = Cleaner(None, Troubles())
 
 
 class _Position(NamedTuple):
-    """Of an episode in its run."""
+    """The place of an episode in its run."""
 
     split: str
     step: int

@@ -19,19 +19,19 @@ class ImportedFeedback:
     """``user:…`` a person, ``device:…`` a browser, ``system:…`` a program."""
     scale: Literal["thumb", "stars", "score", ""] = ""
     value: float | None = None
-    """Of a rating: on its scale. Of an outcome: the number observed."""
+    """A rating, on its scale; or the number observed as an outcome."""
     choice: Literal["left", "right", "tie", "both_bad", ""] = ""
-    """Of a comparison; left is the trace that carries this feedback."""
+    """What a comparison chose; left is the trace that carries this feedback."""
     other_external_id: str = ""
-    """Of a comparison: the right trace, which was yielded earlier or is stored already."""
+    """The right trace of a comparison, which was yielded earlier or is stored already."""
     text: str = ""
-    """Of a correction."""
+    """The corrected answer of a correction."""
     metric: str = ""
-    """Of an outcome."""
+    """The name of what an outcome measured."""
     tags: tuple[str, ...] = ()
     notes: str = ""
     rated_at: datetime | None = None
-    """In UTC; None: as old as its answer."""
+    """When it was said, in UTC; None: as old as its answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class ImportedRemark:
 
     where: str
     external_ids: tuple[str, ...]
-    """Of the answer; the first that is here counts."""
+    """External ids that the answer may have; the first that is here counts."""
     feedback: tuple[ImportedFeedback, ...]
     agent: str = ""
     """Empty: the agent that the person named."""

@@ -31,7 +31,7 @@ class Figures:
     """Answers whose mean rating is above the middle."""
     bad: int
     rated_and_rewarded: int
-    """Of the good and the bad ones."""
+    """Those of the good and the bad answers that have a reward too."""
     rated_and_proposed: int
     rated_pairs: int
     """Liked against disliked answers to one prompt, at most PAIRS_PER_PROMPT."""

@@ -55,7 +55,7 @@ class Survey:
     """None when there is no row."""
     answer_lengths: Lengths | None
     score_mean: float | None
-    """Of labels (1 is good) or rewards; of rows that have none, of the ratings that were read; None without any."""
+    """Mean of the rows' labels (1 is good) or rewards; where rows have none, of the ratings read; None without any."""
     score_std: float | None
     contradictions: int
     """Answers that some raters liked and others did not, and texts preferred to each other both ways."""

@@ -30,7 +30,7 @@ def by_success(agent: Agent, source: TaskSource) -> TaskSource:
 
 
 def measured_rates(agent: Agent, source: TaskSource) -> dict[str, float]:
-    """Of those of its tasks to train on that have episodes in this environment: task_id to the share of the newest that
+    """For each task to train on that has episodes in this environment: task_id to the share of its newest episodes that
     solved it. Held-out episodes do not count, nor those whose world broke."""
     stored = _success_rates(agent, source.settings.type)
     ids = {str(task["task_id"]): stored_task_id(str(task["task_id"])) for task in source.train}

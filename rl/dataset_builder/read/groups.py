@@ -42,7 +42,7 @@ class PromptRows:
     held_out: bool
     rows: list[dict[str, Any]]
     trace_ids: Set[str] = frozenset()
-    """Of the stored answers whose text is in a row."""
+    """Ids of the stored answers whose text is in a row."""
 
 
 @dataclass(slots=True)

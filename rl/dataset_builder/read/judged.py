@@ -170,7 +170,7 @@ class _Events:
 
 
 def _events(rows: Iterable[_Row], tally: Tally) -> _Events:
-    """Of one answer; its one row has no event when nobody said anything."""
+    """What people said about one answer; its one row has no event when nobody said anything."""
     events = _Events()
     for row in rows:
         if row.event is None:

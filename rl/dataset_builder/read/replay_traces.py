@@ -20,11 +20,11 @@ from rl.dataset_builder.read.ratings import CHUNK, plan_for_all_rows
 from rl.models import Agent, Trace, prompt_key
 
 MOST_TRACES = 500
-"""Of one prompt, the newest."""
+"""Most traces that are read of one prompt, the newest."""
 
 
 class RecordedTrace(NamedTuple):
-    """With the episode that it tells of, if there is one. The JSON columns come as text."""
+    """A stored trace with the episode that it tells of, if there is one. The JSON columns come as text."""
 
     key: str
     prompt: str

@@ -105,7 +105,7 @@ def _offered_tools(trace: RecordedTrace) -> list[dict[str, Any]]:
 
 
 def _turns(trace: RecordedTrace) -> list[Any] | None:
-    """Of an episode: its calls turn by turn, and last what it answered; None where a call cannot be read."""
+    """An episode's calls turn by turn, and last what it answered; None where a call cannot be read."""
     calls = trace.tool_calls
     turns = (trace.facts.get("episode") or {}).get("turns") or []
     script = [[calls[number] for number in turn["calls"]] for turn in turns if turn["calls"]]

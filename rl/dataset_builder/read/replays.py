@@ -19,7 +19,7 @@ from rl.models import Agent, Episode
 
 MOST_PROMPTS = 10_000
 MOST_CALLS = 1000
-"""Of one prompt that are played back."""
+"""Most tool calls of one prompt that are played back."""
 NO_CALLS = "prompt: its calls of tools have arguments that cannot be read"
 
 

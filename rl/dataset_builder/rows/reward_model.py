@@ -30,7 +30,7 @@ class RewardPairs:
             yield from self._rows_from_rewards()
 
     def problem(self, train: int, held_out: int) -> str:
-        """Of an agent with neither kind of pair, what people can do about it."""
+        """Why the rows are too few to train on; for an agent with neither kind of pair, what people can do about it."""
         pairs = train + held_out
         if self._from_rewards is None or not pairs:
             return self._from_people.problem(train, held_out)

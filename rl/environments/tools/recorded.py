@@ -80,8 +80,8 @@ def arguments_of(call: Recorded) -> dict[str, Any] | None:
 
 
 def merge_traces(traces: Sequence[Sequence[Recorded]]) -> list[Recorded]:
-    """Of several traces of one prompt, the oldest first: each call with the results that the trace has which made it most
-    often, of several such traces the newest. For in each of them the world began anew."""
+    """The calls of several traces of one prompt, which come oldest first. Each call has its results from the one trace
+    that made it most often, the newest of several such: in every trace the world began anew."""
     best: dict[str, list[Recorded]] = {}
     for calls in traces:
         by_key: dict[str, list[Recorded]] = {}
@@ -95,8 +95,8 @@ def merge_traces(traces: Sequence[Sequence[Recorded]]) -> list[Recorded]:
 
 
 def schemas_of(recorded: Iterable[Recorded]) -> list[dict[str, Any]]:
-    """Of the tools that were called with success, or of all where none was: an argument has the type that it had most often,
-    and is required where no call was without it."""
+    """Schemas of the tools that were called with success, or of all where none was: an argument has the type that it
+    had most often, and is required where no call was without it."""
     calls = [call for call in recorded if key_of(call)]
     known = [call for call in calls if _is_success(call)] or calls
     names = dict.fromkeys(str(call["tool_name"]).strip() for call in known)
@@ -107,7 +107,7 @@ def schemas_of(recorded: Iterable[Recorded]) -> list[dict[str, Any]]:
 
 
 def _schema(name: str, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """``calls``: the arguments of each."""
+    """The schema of one tool; ``calls``: the arguments of each of its calls."""
     names = dict.fromkeys(argument for call in calls for argument in call)
     values_by_name = {argument: [call[argument] for call in calls if argument in call] for argument in names}
     properties = {argument: {"type": _type(values)} for argument, values in values_by_name.items()}
@@ -117,7 +117,7 @@ def _schema(name: str, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _type(values: Iterable[Any]) -> str:
-    """The commonest."""
+    """The commonest JSON type among the values."""
     kinds = (next((word for kind, word in _TYPES if isinstance(value, kind)), "") for value in values)
     counts = Counter(kind for kind in kinds if kind)
     return counts.most_common(1)[0][0] if counts else "string"

@@ -13,7 +13,7 @@ from rl.base.records import Interval
 from rl.evaluation.stats.intervals import mean_interval
 
 ACCURACIES: Final = ("acc", "acc_norm", "acc_bytes", "acc_mutual_info", "exact_match")
-"""Of its metrics, those that are a share of rows."""
+"""The metrics of lm-eval that are a share of rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class ModelScore:
     stderr: float | None
     """None where lm-eval gives none."""
     rows: Mapping[str, float]
-    """By the number of the row."""
+    """The metric's value on each row, by the number of the row."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ def paired_counts(new: Sequence[PairScore], current: Sequence[PairScore]) -> Pai
 
 
 def prompt_changes(new: Sequence[PairScore], current: Sequence[PairScore]) -> list[float]:
-    """Of each prompt, the share of right pairs under the new model less that under the current one, -1 to 1.
+    """For each prompt, the share of right pairs under the new model less that under the current one, -1 to 1.
 
     Raises ValueError unless both scored the same pairs in the same order.
     """
