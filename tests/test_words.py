@@ -81,6 +81,19 @@ def test_texts_say_that_something_is_not_a_thing(trees: dict[str, ast.Module]):
     assert texts == []
 
 
+def test_docstrings_can_be_read_alone(trees: dict[str, ast.Module]):
+    """ "Of one answer." is not a sentence about anything."""
+    clauses = [
+        f"{file}:{node.lineno} {node.value.value.splitlines()[0]}"
+        for file, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and str(node.value.value).startswith("Of ")
+    ]
+    assert clauses == []
+
+
 def test_the_formatter_has_no_exceptions():
     files = [*FILES, *ROOT.glob("tests/**/*.py"), *ROOT.glob("benchmarks/*.py"), *ROOT.glob("docs/examples/*.py")]
     assert [str(file) for file in files if re.search(r"# fmt: (skip|off)", file.read_text())] == []
