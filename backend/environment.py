@@ -25,7 +25,7 @@ def text(name: str, default: str = "") -> str:
 
 
 def user_cache() -> Path:
-    """Of this program, for everything that the user runs it from."""
+    """This program's cache folder, shared by all copies of it that the user runs."""
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "ratchet"
 
 

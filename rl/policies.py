@@ -23,11 +23,11 @@ from rl.training import TrainingPipeline
 from rl.versions import versions
 
 FEWEST = 10
-"""Scored answers to train on."""
+"""Fewest scored answers that a training needs."""
 
 
 def mean_and_deviation(feedback: QuerySet[Feedback]) -> tuple[float | None, float | None]:
-    """Mean and standard deviation of ratings, which are 0 to 1; None without any."""
+    """Mean and standard deviation of the ratings, on a scale of 0 to 1; None without any."""
     figures = feedback.aggregate(mean=Avg("value"), std=StdDev("value"))
     return figures["mean"], figures["std"]
 
@@ -99,7 +99,7 @@ def as_policy(version: ModelVersion) -> dict[str, Any]:
 
 
 def metrics(version: ModelVersion) -> dict[str, Any]:
-    """Number, mean and deviation of the ratings that the version's training set read."""
+    """Count, mean and standard deviation of the ratings that the version's training set read."""
     run = TrainingRun.objects.select_related("training_set").filter(version=version).first()
     scores = (run.training_set.stats if run and run.training_set else {}).get("scores", {})
     return {

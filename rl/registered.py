@@ -63,7 +63,7 @@ LOOKUPS: Mapping[str, Callable[[str], Registered]] = {
     "vllm_server": inference_server,
     "environment": environment,
 }
-"""By the field that takes the name."""
+"""Field that takes a registered name, to the function that looks the name up."""
 
 
 def environment_files() -> dict[str, Path]:

@@ -54,7 +54,7 @@ class TrainingEstimate:
     """Optimiser steps."""
     seconds: float
     peak_memory_bytes: int
-    """On the device that trains: GPU memory where there is a GPU, else RAM."""
+    """Most memory that is used on the device that trains: GPU memory where there is a GPU, else RAM."""
 
 
 def estimate(

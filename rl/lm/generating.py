@@ -20,7 +20,7 @@ Ids = list[int]
 def likeliest(
     model: PreTrainedModel | torch.nn.Module, tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Ids], most: int
 ) -> list[Ids]:
-    """At most ``most`` tokens each, up to the end, which is part of it; the model is in evaluation mode."""
+    """The likeliest answers, at most ``most`` tokens each, with the end token; the model is in evaluation mode."""
     width = max(map(len, prompts))
     ends = _ends(model, tokenizer)
     pad = tokenizer.pad_token_id

@@ -21,11 +21,11 @@ EncodedRow = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """In tokens. Raises UsageError where no prompt can fit."""
+    """Limits of lengths, in tokens. Raises UsageError where no prompt can fit."""
 
     max_length: int
     context: int
-    """That the base model reads."""
+    """Most tokens that the base model reads."""
     answer: int = 0
     """Kept free behind the prompt, for an answer that is to be generated."""
 

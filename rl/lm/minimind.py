@@ -46,7 +46,7 @@ class MiniMindConfig(PretrainedConfig):
 
 
 def register() -> None:
-    """After which transformers loads MiniMind wherever it loads a model."""
+    """Lets transformers load MiniMind wherever it loads a model."""
     AutoConfig.register(MiniMindConfig.model_type, MiniMindConfig, exist_ok=True)
 
 

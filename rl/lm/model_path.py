@@ -13,7 +13,7 @@ ADAPTER, MODEL = "adapter", "model"
 """The folders in which a run leaves what it trained: the one or the other."""
 ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 MODEL_CONFIG, ORIGIN = "config.json", "ratchet.json"
-"""Of a whole model; the second is ours, and says which model it was trained from."""
+"""Files of a whole model; the second is ours, and says which model it was trained from."""
 SCORES = "SEQ_CLS"
 """PEFT's task of an adapter with a head: it classifies, or scores."""
 

@@ -50,7 +50,7 @@ def cuts_models() -> bool:
 
 
 def wait() -> None:
-    """Until all have come to this line."""
+    """Waits until all processes have come to this line."""
     if dist.is_initialized():
         dist.barrier()
 

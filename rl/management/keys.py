@@ -30,7 +30,7 @@ _SHOWN: Final = (
 
 
 def parts_of(text: str) -> list[str]:
-    """Of a list that is written with commas."""
+    """The parts of a list that is written with commas, without empty ones."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SharedOptions:
-    """Those that every command has."""
+    """The options that every command has."""
 
     json: bool
     verbosity: int
@@ -23,7 +23,7 @@ class SharedOptions:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Of a command with subcommands: each has options of its own."""
+    """The subcommand that was called, for commands that have several; each has options of its own."""
 
     action: str
 

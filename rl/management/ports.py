@@ -9,7 +9,7 @@ from rl.base.errors import UsageError
 
 
 def port_number(text: str) -> int:
-    """For argparse."""
+    """Reads the number of a port, as a type of argparse."""
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 1 to 65535")
     return int(text)

@@ -39,7 +39,7 @@ def validate_scopes(value: object) -> None:
 
 
 def usual_scopes() -> list[str]:
-    """Of a secret key for which nothing else is asked: it can neither train nor deploy."""
+    """Scopes of a secret key for which no others are asked: it can neither train nor deploy."""
     return [ApiKey.Scope.INGEST.value, ApiKey.Scope.READ.value]
 
 

@@ -75,7 +75,7 @@ def name_caller(actor: str) -> None:
 
 
 def name_process(actor: str) -> None:
-    """For all that this process does from now on, outside of requests."""
+    """Names the actor of all that this process does from now on, outside of requests."""
     _process.actor = actor
 
 

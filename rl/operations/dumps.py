@@ -16,7 +16,7 @@ _FURNITURE = ("django_", "axes_", "auth_permission", "sqlite_")
 
 
 def engine() -> ModuleType:
-    """With FILE, server_version, size, dump, verify and load."""
+    """The module that dumps this database, with FILE, server_version, size, dump, verify and load."""
     return sqlite_copy if connection.vendor == "sqlite" else postgresql_dump
 
 
@@ -26,13 +26,13 @@ def migrations() -> list[str]:
 
 
 def unknown_migrations(names: list[str]) -> list[str]:
-    """Those that this code does not have."""
+    """Those of the named migrations that this code does not have."""
     known = {f"{app}.{name}" for app, name in MigrationLoader(None).disk_migrations}
     return sorted(set(names) - known)
 
 
 def tables_with_rows() -> list[str]:
-    """Of people's data; sessions, schedules and the like do not count."""
+    """Tables with people's data in them; sessions, schedules and the like do not count."""
     names = [name for name in connection.introspection.table_names() if not name.startswith(_FURNITURE)]
     return [name for name in names if _has_rows(name)]
 

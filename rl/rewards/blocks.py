@@ -31,13 +31,13 @@ LANGUAGES = {
 
 
 _NEW_LINE = re.compile(r"\r\n?|\n")
-"""As markdown-it counts lines."""
+"""Ends of lines, as markdown-it counts them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     language: str
-    """In small letters, aliases resolved; empty where the fence names none."""
+    """The language in small letters, aliases resolved; empty where the fence names none."""
     code: str
     lines: tuple[int, int]
     """The first line of the block and the first after it, fences included, counted from 0."""
@@ -45,7 +45,7 @@ class Block:
 
 
 def fenced_blocks(text: str) -> list[Block] | None:
-    """In their order; None for a text that is too long to look at."""
+    """The text's fenced blocks in their order; None for a text that is too long to look at."""
     if len(text) > LONGEST:
         return None
     if "```" not in text and "~~~" not in text:

@@ -52,7 +52,7 @@ class RewardEngine:
         return results
 
     def attempt_all(self, trace: TraceRecord) -> list[RewardResult | RewardFailed]:
-        """As ``compute_all``, but those that break do not hide the others."""
+        """Does what ``compute_all`` does, but rewards that break do not hide the others."""
         return [self._attempt(name, trace) for name, weight in self.weights.items() if weight]
 
     def compute_combined(self, trace: TraceRecord) -> float | None:

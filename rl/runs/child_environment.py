@@ -26,7 +26,7 @@ _KNOWN = re.compile(
     r"|(CUDA|NVIDIA|NCCL|GLOO|TORCH|TORCHINDUCTOR|PYTORCH|TRITON|HIP|HSA|ROCM|ROCR|OMP|GOMP|KMP|MKL|OPENBLAS|GGML)_\w+"
     r"|(HF|HUGGINGFACE|TRANSFORMERS|TOKENIZERS|ACCELERATE|FSDP|BNB|VLLM|MPL)\w+"
 )
-"""Of the system and of the libraries that train; HF_TOKEN is among them, without which some models cannot be fetched."""
+"""Variables of the system and of the libraries that train; some models cannot be fetched without HF_TOKEN."""
 
 
 @contextmanager
@@ -42,8 +42,8 @@ def of_run(trackers: Iterable[str]) -> Iterator[tuple[dict[str, str], tuple[int,
 
 @contextmanager
 def of_workers(folder: Path, needs_database: bool) -> Iterator[dict[str, str]]:
-    """Of processes that a launcher starts, which closes what they would inherit. Where they need the database, they read its
-    address from a file in ``folder`` that is removed at the end."""
+    """Variables of processes that a launcher starts, which closes what they would inherit. Where they need the
+    database, they read its address from a file in ``folder`` that is removed at the end."""
     file = folder / "database"
     try:
         passed = {}

@@ -21,9 +21,9 @@ from rl.scoring.rollouts import check_rollouts, generates, require_rewards, row_
 BUDGET = 4_000_000
 """Characters of long prompts that are tokenised, which takes seconds; the tokens of more are estimated from these."""
 CHARACTERS_PER_TOKEN = 4.0
-"""Of English text under a vocabulary of 32k to 150k; assumed when no tokenizer is on this machine."""
+"""Ratio for English text and a vocabulary of 32k to 150k; assumed when no tokenizer is on this machine."""
 MESSAGE_TOKENS, OPENING_TOKENS = 5, 3
-"""That a chat template adds to a message, and to open the answer, about."""
+"""About how many tokens a chat template adds to each message, and to open the answer."""
 
 
 def checked_survey(agent: Agent, config: TrainingConfig, options: RunOptions, method: str, directory: Path) -> Survey:
@@ -69,7 +69,7 @@ class Prompts:
         self.lengths.fit(encoded, self.limits.prompt + 1)
 
     def _length(self, prompt: list[Message]) -> int:
-        """In tokens. Of a prompt that fits in any case, at most so many: a token stands for at least one byte."""
+        """Tokens of the prompt, or the most it can have where that fits: a token stands for at least one byte."""
         if prompt == self._last[0]:
             return self._last[1]
         texts = [message["content"] for message in prompt]
@@ -99,7 +99,7 @@ def context_of(directory: Path) -> int:
 
 
 def model_config(directory: Path) -> dict[str, Any]:
-    """Of the language model, out of its config.json; empty when the model is not on this machine."""
+    """Settings of the language model, out of its config.json; empty when the model is not on this machine."""
     file = directory / "config.json"
     if not file.is_file():
         return {}

@@ -21,12 +21,12 @@ from rl.runs.run import RunOptions
 SAMPLE = 200
 """Answers that are tokenised to learn how many characters a token has."""
 TEMPLATE_TOKENS = 16
-"""That a chat template adds to a prompt and its answer, about."""
+"""About how many tokens a chat template adds to a prompt and its answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """By the lengths of the rows in characters."""
+    """Estimated numbers of tokens, by the lengths of the rows in characters."""
 
     prompt: dict[str, int]
     answer: dict[str, int]
@@ -142,7 +142,7 @@ def _characters_per_token(agent: Agent, directory: Path) -> tuple[float, bool]:
 
 
 def _tokens(survey: Survey, ratio: float, config: TrainingConfig) -> float:
-    """Of a prompt with an answer, by the median lengths."""
+    """Tokens of a prompt with an answer, by the median lengths."""
     prompt, answer = survey.prompt_lengths, survey.answer_lengths
     assert prompt is not None  # noqa: S101  there is a row, else NotEnoughData was raised
     return _row_tokens(prompt.median + (answer.median if answer else 0), ratio, config, answer is not None)

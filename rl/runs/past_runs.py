@@ -15,7 +15,7 @@ from rl.hardware import HardwareConfig
 from rl.models import TrainingRun, TrainingSet
 
 RUNS = 5
-"""As many of the newest count: machines and programs change."""
+"""How many of the newest runs count: machines and programs change."""
 SAMPLE = 200
 """Rows that are looked at for the length of a set's texts."""
 
@@ -36,7 +36,7 @@ class Experience:
 
 
 def experience(method: str, base_model: str, hardware: HardwareConfig, estimator: Estimator) -> Experience | None:
-    """Of runs of the method on this machine's device that went through in one go. None where there is none.
+    """What past runs of the method tell: those on this machine's device that went through in one go. None without any.
 
     With the same base model only: a run on a small one is mostly start and end, and says nothing about a large one.
     """
@@ -54,7 +54,7 @@ def device_of(hardware: dict[str, Any]) -> tuple[str, int]:
 
 
 def _alike(method: str, base_model: str, hardware: HardwareConfig) -> list[TrainingRun]:
-    """The oldest first."""
+    """The newest comparable runs, the oldest of them first."""
     here = device_of(asdict(hardware))
     newest = TrainingRun.objects.filter(
         method=method,
@@ -84,7 +84,7 @@ def _ratio(run: TrainingRun, estimator: Estimator) -> float | None:
 
 
 def row_characters(training_set: TrainingSet | None) -> float:
-    """Of a prompt with an answer, the median over the first rows; 0 where there are none."""
+    """Characters of a prompt with an answer, the median over the first rows; 0 where there are none."""
     if training_set is None:
         return 0.0
     with (training_set.directory / "train.jsonl").open(encoding="utf-8") as file:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 LOG_SECONDS = 10.0
-"""Between two lines where no bar can be drawn."""
+"""Time between two lines where no bar can be drawn."""
 
 
 class ProgressLine:

@@ -54,7 +54,7 @@ def submit(run: TrainingRun, command: Sequence[str]) -> None:
 
 
 def find(run: TrainingRun) -> Job | None:
-    """Of the run's present attempt; None where Ray knows of none. Raises OSError when the cluster does not answer."""
+    """Ray's job of the run's present attempt, None without one. Raises OSError when the cluster does not answer."""
     try:
         status = _call("GET", name_of(run))
     except RayRefused as error:

@@ -136,7 +136,7 @@ def _work(run: TrainingRun, monitor: Monitor) -> Evaluation:
 
 
 def _leave_cores(report: Report) -> None:
-    """To the llama.cpp servers of this machine. Torch reads the variable when it is loaded."""
+    """Leaves cores to the llama.cpp servers of this machine. Torch reads the variable when it is loaded."""
     serving = machine.serving_threads()
     if "OMP_NUM_THREADS" not in os.environ and (threads := machine.training_threads(serving)):
         os.environ["OMP_NUM_THREADS"] = str(threads)
@@ -151,7 +151,7 @@ def _wait(monitor: Monitor) -> None:
 
 
 def _require_rewards(run: TrainingRun, options: RunOptions) -> None:
-    """Before anything is frozen or loaded. Raises NotEnoughData or UsageError."""
+    """Checks the rewards before anything is frozen or loaded. Raises NotEnoughData or UsageError."""
     if rollouts.generates(run.method, _config(run)) and not options.reward_model:
         rollouts.require_rewards(run.agent, options.rewards)
 

@@ -20,7 +20,7 @@ class RunOptions:
     data_file: str = ""
     ratings_file: str = ""
     base_model: str = ""
-    """Overrides the agent's."""
+    """Base model to use instead of the agent's."""
     output_dir: str = ""
     """A copy of the adapter, or of the model, goes here too."""
     export: bool = False
@@ -32,14 +32,14 @@ class RunOptions:
     rewards: str = ""
     """Names, with commas between: what rewards answers that are generated while training. Empty: all of the agent's."""
     reward_model: str = ""
-    """A directory or a version: what rewards them instead."""
+    """Directory or version of a reward model that rewards generated answers instead of ``rewards``."""
     report_to: str = ""
     """Experiment trackers, with commas between."""
     dataset_dir: str = ""
-    """Of tasks, for agents with tools; empty: those of the demo."""
+    """Folder of a data set of tasks, for agents with tools; empty: the tasks of the demo."""
     train_split: str = "train"
     eval_split: str = "eval"
-    """Of the tasks that are held out; empty: none."""
+    """Name of the split whose tasks are held out for evaluation; empty: none."""
     num_processes: int = 1
     accelerate_config: str = ""
     origins: Mapping[str, str] = field(default_factory=dict)

@@ -28,9 +28,9 @@ from rl.sandbox.watching import Stream, Watch
 
 _PROGRAM: Final = "/program"
 _HOSTNAME: Final = "ratchet-box"
-"""Inside; and outside the mark of our boxes in the list of processes."""
+"""The host's name inside a box; outside, the mark of our boxes in the list of processes."""
 _START_SECONDS: Final = 30.0
-"""For a machine that is very busy: to make the box, and to take it down."""
+"""Longest time to make a box, and to take it down; a very busy machine needs it."""
 _TOOLS: Final = {"bwrap": "bubblewrap", "prlimit": "util-linux", "setpriv": "util-linux"}
 _SIGNALS: Final = signal.valid_signals()
 _OPTIONS: Final = {
@@ -138,7 +138,7 @@ class _Box:
             self._kill_by_number()
 
     def _kill_by_number(self) -> None:
-        """When the box is not ready yet: bwrap's child first, which would wait for bwrap for ever."""
+        """Ends a box that is not ready yet: bwrap's child first, which would wait for bwrap for ever."""
         for pid in reversed(list(tree.descendants(self._process.pid))):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

@@ -36,8 +36,8 @@ while frame:
 
 @dataclass(frozen=True, slots=True)
 class TestCase:
-    """Of a whole program: ``stdin``, and what it must print, apart from white space at both ends. Of a function:
-    ``arguments``, and what it must return, as JSON has it (a tuple is a list)."""
+    """A whole program gets ``stdin``, and must print what is expected, apart from white space at both ends. A function
+    gets ``arguments``, and must return what is expected, as JSON has it (a tuple is a list)."""
 
     __test__: ClassVar[bool] = False
     """It is not a class of tests, whatever pytest thinks of its name."""
@@ -128,7 +128,8 @@ def _as_json(value: Any) -> str:
 
 
 def _equal(value: Any, expected: Any) -> bool:
-    """Of the same type all the way down: True is not 1, nor is 1.0. Floats may differ in the ninth digit."""
+    """Whether both are equal and of the same type all the way down: True is not 1, nor is 1.0. Floats may differ in the
+    ninth digit."""
     if type(value) is not type(expected):
         return False
     if isinstance(value, float):

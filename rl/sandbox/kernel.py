@@ -36,7 +36,7 @@ def prctl(option: int, value: int) -> None:
 
 
 def drop_root(user: int) -> None:
-    """From root to a user and group that own nothing; every other user stays what it is. No way back, even by exec."""
+    """Turns root into a user and group that own nothing; any other user stays. No way back, even by exec."""
     if os.geteuid() == 0:
         os.setgroups([])
         os.setresgid(user, user, user)
@@ -61,7 +61,7 @@ def close_from(first: int) -> None:
 
 
 def restore_signals() -> None:
-    """Those that Python ignores, and that other programs expect to end them."""
+    """Restores the signals that Python ignores, and that other programs expect to end them."""
     for number in (_SIGPIPE, _SIGXFSZ):
         _libc.signal(number, None)
 

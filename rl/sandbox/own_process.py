@@ -11,7 +11,7 @@ from typing import Final
 from rl.sandbox import programs
 
 MARSHAL_VERSION: Final = 4
-"""Of what is sent to them: they may be a system's Python, of another version than this one."""
+"""marshal's version for what the processes are sent: they may run a system's Python of another version."""
 _START: Final = """\
 import sys
 fresh = set(sys.modules)

@@ -58,14 +58,14 @@ def interpreter(language: str) -> Interpreter:
 
 
 def system_folders() -> tuple[str, ...]:
-    """Of this machine, without links."""
+    """Those of the system's folders that this machine has, without links."""
     return tuple(
         path for path in (*SYSTEM_FOLDERS, *SYSTEM_LINKS) if Path(path).is_dir() and not Path(path).is_symlink()
     )
 
 
 def system_links() -> dict[str, str]:
-    """Link to what it points to, where /usr is merged."""
+    """Links of this machine to what they point to, where /usr is merged."""
     return {path: str(Path(path).readlink()) for path in SYSTEM_LINKS if Path(path).is_symlink()}
 
 

@@ -41,7 +41,7 @@ def usage(folder: Path, pids: Collection[int], known: Collection[FileId], file_b
 
 
 def remove(folder: Path) -> None:
-    """Whatever its depth: what is nested is moved up, so that no path becomes long. Nobody may be using it any more."""
+    """Removes a folder of any depth that nobody uses any more: what is nested is moved up, so no path gets long."""
     moved = 0
     while folders := [entry for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]:
         for nested in folders:
@@ -58,8 +58,8 @@ def remove(folder: Path) -> None:
 
 
 def _blocks(folder: Path) -> Iterator[int]:
-    """Of every file and folder. A folder that was made without rights cannot be given any: it is empty. What is a link by
-    the time that it is opened may lead anywhere: MOST_ENTRIES ends that walk."""
+    """Disk blocks of each file and folder. A folder that was made without rights cannot be given any: it is empty. What
+    is a link by the time that it is opened may lead anywhere: MOST_ENTRIES ends that walk."""
     waiting = [str(folder)]
     while waiting:
         try:

@@ -31,7 +31,7 @@ _IOCTLS: Final = (0x5401, 0x802C542A, 0x5413, 0x540F, 0x541B, 0x5421, 0x5450, 0x
 """TCGETS, TCGETS2, TIOCGWINSZ, TIOCGPGRP, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX: asking and closing. No TIOCSTI."""
 _MAP_SHARED, _MAP_ANONYMOUS, _MAP_HUGETLB = 1, 0x20, 0x40000
 _ADVICE: Final = (0, 1, 2, 3, 4, 8, 9, 10, 11, 14, 15, 16, 17, 18, 19, 22, 23)
-"""Of madvise: all that programs may give, but not to merge pages, nor to send them to the swap, where no limit counts."""
+"""What programs may tell madvise: all but to merge pages, or to send them to the swap, where no limit counts."""
 _AF_UNIX, _SOCK_STREAM, _SOCK_TYPE_BITS, _MSG_OOB = 1, 1, 0xF, 1
 
 _REFUSED: Final = """

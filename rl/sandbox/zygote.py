@@ -172,7 +172,7 @@ class _Box:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._pidfd: int | None = None
-        """Of the box's first process."""
+        """Descriptor (pidfd) of the box's first process; None until it is there."""
         self._pid = 0
 
     def __enter__(self) -> _Box:

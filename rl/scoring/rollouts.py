@@ -83,7 +83,7 @@ def check_rollouts(agent: Agent, method: str, config: TrainingConfig, rewards: s
 
 
 def scorer_of_run(agent: Agent, options: Mapping[str, Any]) -> Scorer:
-    """As it rewarded the answers that the run learned from; ``options``: of the run."""
+    """The scorer that rewarded the answers that the run learned from; ``options``: those of the run."""
     if options.get("reward_model"):
         load: Callable[[Path], Scorer] = leaf(REWARD_MODEL).load
         return load(reward_models.find(agent, options["reward_model"]))
@@ -115,7 +115,7 @@ def require_rewards(agent: Agent, names: str = "") -> None:
 
 
 def _engine(agent: Agent, names: str) -> RewardEngine:
-    """With weight 0 for what is not named, and for what cannot judge fresh answers."""
+    """The agent's rewards, with weight 0 for what is not named and for what cannot judge fresh answers."""
     engine = engine_for(agent)
     fresh = _of_fresh_answers(engine)
     wanted_names = [name.strip() for name in names.split(",") if name.strip()]

@@ -44,7 +44,7 @@ DELIVERY_SECONDS = 30.0
 
 
 def engine_for(agent: Agent) -> RewardEngine:
-    """With the agent's weights and threshold. Raises UsageError where these, or CUSTOM_REWARDS, are wrong, and BadFile."""
+    """The agent's weighted rewards and threshold. Raises BadFile; UsageError if these or CUSTOM_REWARDS are wrong."""
     check_decision_weights(agent.decision_weights)
     rewards = [
         DecisionReward(agent.decision_weights),

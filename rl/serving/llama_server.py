@@ -28,12 +28,12 @@ from rl.serving.llama_server_process import Server, cause_of_death, end, servers
 logger = logging.getLogger(__name__)
 
 MAX_RESTARTS = 3
-"""In a row, before a server is given up."""
+"""Most restarts in a row before a server is given up."""
 STEADY_SECONDS = 600
 """A server that has run for so long is well again."""
 _BASE_SECONDS = 60.0
 _SLOWEST_BYTES_PER_SECOND = 1e7
-"""Of model file, read twice: for its SHA-256 and to load it."""
+"""Slowest pace at which a model file may be read, which happens twice: for its SHA-256 and to load it."""
 _POLL_SECONDS = 0.1
 
 
@@ -145,7 +145,7 @@ def _is_suspended(deployment: Deployment) -> bool:
 
 
 def _come_back(deployment: Deployment, restarts: int) -> None:
-    """At the same port, so that who knows the address need not ask again."""
+    """Restarts the server at the same port, so that who knows the address need not ask again."""
     _save(deployment, spawn(deployment, urlsplit(deployment.url).port or 0), restarts=restarts)
 
 

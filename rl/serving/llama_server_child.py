@@ -20,12 +20,12 @@ from types import FrameType
 from typing import Any
 
 LOG_BYTES = 4 << 20
-"""Beyond this the older part of the log is dropped."""
+"""Size of the log beyond which its older part is dropped."""
 _LOOK_SECONDS = 60
 _END_SECONDS = 5
-"""For answers that are being written when it is told to end."""
+"""Time for answers that are being written when the server is told to end."""
 _PROMPT_CACHE_MIB = 256
-"""Of prompts that were computed; llama.cpp's own default is 8 GiB."""
+"""Memory for prompts that were computed; llama.cpp's own default is 8 GiB."""
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ from rl.serving.upstreams import server_key
 END_SECONDS = 10.0
 _TAIL_BYTES = 1 << 16
 _PASSED_ON = re.compile(r"(PATH|HOME|LANG|LC_\w+|TMPDIR|LD_LIBRARY_PATH|(CUDA|NVIDIA|HIP|ROCR|OMP|GGML)_\w+)")
-"""Of the environment: a model file that takes llama.cpp over should find no secret of the site there."""
+"""Variables that the server gets: a model file that takes llama.cpp over should find no secret of the site in them."""
 
 
 @dataclass(frozen=True, slots=True)

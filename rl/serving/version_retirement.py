@@ -59,13 +59,13 @@ def _find_needed_ids(agent: Agent) -> set[int]:
 
 
 def _last_wanted(version: ModelVersion) -> datetime:
-    """When it was made, or deployed: an old version that somebody deploys today is wanted today."""
+    """When the version was made, or deployed: an old version that somebody deploys today is wanted today."""
     rows = version.deployments.exclude(target=Deployment.Target.NONE)
     return max([version.created_at, *rows.values_list("created_at", flat=True)])
 
 
 def _exports(version: ModelVersion) -> list[Artifact]:
-    """Without those that somebody had put elsewhere."""
+    """The version's exported files, without those that somebody had put elsewhere."""
     return [artifact for artifact in version.artifacts.filter(kind__in=EXPORTS) if not artifact.path.startswith("/")]
 
 

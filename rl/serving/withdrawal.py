@@ -28,7 +28,7 @@ def take_down(deployment: Deployment, report: Report = silent) -> None:
 
 
 def rows_of(agent: Agent, version: ModelVersion | None) -> QuerySet[Deployment]:
-    """Where the version is served, the newest first."""
+    """Deployments that serve the version, the newest first."""
     return Deployment.objects.filter(agent=agent, version=version).exclude(target=Target.NONE)
 
 

@@ -13,7 +13,7 @@ from rl.base.errors import Interrupted
 from rl.base.records import Report
 
 SECONDS = 1.0
-"""Between two signs."""
+"""Time between two signs of life."""
 
 
 class Alive:

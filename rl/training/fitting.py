@@ -30,7 +30,7 @@ Arguments = TypeVar("Arguments", bound=TrainingArguments)
 
 
 def lora(model: PreTrainedModel, config: TrainingConfig) -> LoraConfig:
-    """On every linear layer of the blocks that are trained, the head left out."""
+    """LoRA on every linear layer of the blocks that are trained, the head left out."""
     below = frozen_layers(model, config)
     count = len(layers_of(model)) if below else 0
     return LoraConfig(

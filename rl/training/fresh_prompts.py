@@ -61,7 +61,7 @@ def _fitting(
 def reward_function(
     scorer: Scorer, tokenizer: PreTrainedTokenizerBase, alive: Callable[[], None]
 ) -> Callable[..., list[float | None]]:
-    """As TRL calls it. Raises RewardFailed, which ends the training."""
+    """A reward function as TRL calls it. It raises RewardFailed, which ends the training."""
 
     def reward(
         completion_ids: Sequence[Sequence[int]],

@@ -66,7 +66,7 @@ class _Trainer(fitting.OnTokenIds, KTOTrainer):
 
 
 def _at_least_two_rows_a_pass(config: TrainingConfig, report: Report) -> TrainingConfig:
-    """In each process."""
+    """Settings under which each process takes at least two rows in a pass."""
     least = 2 * processes.count()
     if config.batch_size >= least:
         return config

@@ -32,7 +32,7 @@ class Start:
     report: Report
     scratch: Path
     checkpoint: Path | None
-    """To go on from."""
+    """Checkpoint to go on from."""
     tokenizer: PreTrainedTokenizerBase
     limits: Limits
 
@@ -42,7 +42,7 @@ class Start:
         return self.limits.most_tokens
 
     def path(self, name: str) -> Path:
-        """In the scratch folder, of this process alone."""
+        """A path in the scratch folder that is this process's alone."""
         return self.scratch / f"{processes.rank()}-{name}"
 
     def model(

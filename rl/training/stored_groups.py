@@ -67,7 +67,7 @@ def _up_to_its_end(ids: list[int], end: int | None) -> list[int]:
 
 
 def best_answers(groups: Dataset) -> Iterator[PromptAndAnswer]:
-    """With the most reward of each group."""
+    """The answer with the most reward of each group."""
     for group in iter(groups):
         yield group["prompt_ids"], group["answers"][group["rewards"].index(max(group["rewards"]))]
 
@@ -107,5 +107,5 @@ def _again_and_again(answers: int, order: random.Random) -> Iterator[int]:
 
 
 def stored_rewards(stored_reward: Sequence[float], **others: Any) -> list[float]:
-    """As TRL calls it."""
+    """The rewards that are stored in the rows: a reward function as TRL calls it."""
     return list(stored_reward)

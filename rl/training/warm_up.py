@@ -26,7 +26,7 @@ from rl.training.preparing import Start, write_arrow
 
 
 def load_untrained(start: Start, source: Path | None = None) -> PreTrainedModel:
-    """Of ``source``, or the base model, without dropout; TRL's own switch would turn off the adapter's too."""
+    """The model in ``source``, or the base model, without dropout; TRL's switch would turn off the adapter's too."""
     model = start.model(source=source)
     disable_dropout_in_model(model)
     return model

@@ -99,7 +99,7 @@ def _weights_in(folder: Path) -> Path | None:
 
 
 def check_output_dir(output_dir: str) -> None:
-    """For asking before hours of training that end there. Raises UsageError as ``copy_weights`` would."""
+    """Checks the folder before hours of training that end there. Raises UsageError as ``copy_weights`` would."""
     targets = [Path(output_dir).expanduser() / name for name in _CONFIGS]
     if existing := next((target for target in targets if target.exists()), None):
         raise _already_exists(existing)

@@ -30,7 +30,7 @@ class AgentFigures:
     current: int
     """Ratings, picks, corrections and outcomes that stand."""
     waiting: int
-    """Those of them that no training set has seen."""
+    """Those of the current feedback that no training set has seen."""
     champion: ModelVersion | None
     evaluation: Evaluation | None
     """The newest of the champion."""

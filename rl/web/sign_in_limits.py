@@ -23,9 +23,9 @@ from rl.web.devices import known_device
 PER_PAIR: Final = settings.AXES_FAILURE_LIMIT
 """Wrong passwords for one name from one address, or from one browser that it was signed in with before."""
 PER_NAME: Final = 4 * PER_PAIR
-"""For one name, wherever they come from: many addresses do not help to guess one password."""
+"""Wrong passwords for one name, wherever they come from: many addresses do not help to guess one password."""
 PER_ADDRESS: Final = 4 * PER_PAIR
-"""From one address, for whatever names: one password is not tried on everybody."""
+"""Wrong passwords from one address, for whatever names: one password is not tried on everybody."""
 NAME_LENGTH: Final = 150
 """The longest user name there is."""
 

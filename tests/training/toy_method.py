@@ -20,7 +20,8 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     started = time.monotonic()
     with prepare(job, report) as start:
         rows, lengths = encoded_rows(start, "toy")
-        model = get_peft_model(load_untrained(start), fitting.lora(job.config))
+        base = load_untrained(start)
+        model = get_peft_model(base, fitting.lora(base, job.config))
         optimizer = torch.optim.AdamW(model.parameters(), lr=job.config.learning_rate)
         history = []
         for step in range(int(job.config.max_steps)):

@@ -24,7 +24,7 @@ from rl.lm.chat.turns import Turns
 
 Tools = Sequence[Mapping[str, Any]]
 _MORE_ENDS = ("<|eom_id|>", "<|endoftext|>", "<|end_of_text|>")
-"""Of turns, though chat templates do not write them; Llama calls tools with the first."""
+"""Tokens that end turns too, though chat templates do not write them; Llama ends calls of tools with the first."""
 _PROBE = ToolRequest(TOOL_NAME, {"query": 'say "1 & 2"\nand <b>', "most": 3})
 _EXAMPLE = ToolRequest("name", {"argument": "value"})
 
@@ -65,7 +65,7 @@ class ChatFormat:
         return self._way.name
 
     def prompt_ids(self, messages: Sequence[Message], tools: Tools) -> list[int]:
-        """With the opening of the assistant's turn. Raises UsageError for a chat that the template refuses."""
+        """The chat and the opening of the assistant's turn. Raises UsageError for a chat that the template refuses."""
         chat, offered = self._way.style.prompt([self._hide_markers(message) for message in messages], tools)
         try:
             return self._tokens.ids(self._template.render(chat, offered, opening=True))
@@ -153,7 +153,7 @@ def _choose_way(
 
 
 def _native(tokenizer: PreTrainedTokenizerBase, style: Style, turns: Turns) -> _Way:
-    """By the first that reads a call back. Raises TemplateRefused."""
+    """The template's own way to write calls, with the first reader that reads one back. Raises TemplateRefused."""
     call_text = turns.write("", [_PROBE]).removesuffix(turns.call_end)
     for name in DIALECTS:
         read = _aloud(dialect(name).read_action, turns)

@@ -61,7 +61,7 @@ class ChatTokens:
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
     def markers(self, rendered: str) -> list[str]:
-        """In a text, in their order."""
+        """The markers in a text, in their order."""
         return self._marker.findall(rendered)
 
     def _changed_numbers(self, originals: Mapping[str, int]) -> dict[int, int]:

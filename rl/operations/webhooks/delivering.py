@@ -36,9 +36,9 @@ DELAYS: Final = (
 JITTER: Final = 0.2
 """Share by which a delay varies, so that what failed together does not come together again."""
 ROUND_SECONDS: Final = 100.0
-"""After which a round begins no other message; the rest waits for the next."""
+"""Seconds after which a round begins no other message; the rest waits for the next."""
 LEASE: Final = timedelta(minutes=5)
-"""For which a message is left to whoever took it up: longer than sending can take."""
+"""How long a message is left to whoever took it up: longer than sending can take."""
 GONE: Final = 410
 """An endpoint that answers so wants no more of it."""
 State = WebhookDelivery.State
@@ -84,7 +84,7 @@ def send(endpoint: Endpoint, message_id: str, payload: object) -> Answer:
 
 
 def send_again(delivery: WebhookDelivery) -> None:
-    """With the next round, and from the first delay on, whatever became of it before."""
+    """Has it sent with the next round, and from the first delay on, whatever became of it before."""
     type(delivery).objects.filter(pk=delivery.pk).update(
         state=State.WAITING, attempts=0, next_attempt_at=timezone.now(), delivered_at=None
     )

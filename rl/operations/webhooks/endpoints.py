@@ -34,7 +34,7 @@ class Endpoint:
     """The environment variable that holds the secret, in the process of the queue."""
     events: tuple[str, ...] = EVENTS
     agents: tuple[str, ...] = ()
-    """By name; none named: all."""
+    """Names of the agents whose events are sent; none named: all."""
     allow_private: bool = False
     """Whether it may be on this machine or in this network, and without TLS."""
 
@@ -58,7 +58,7 @@ class Endpoint:
 
 
 def endpoints() -> dict[str, Endpoint]:
-    """By name; none without a WEBHOOKS_FILE. Raises BadFile."""
+    """The endpoints by name; none without a WEBHOOKS_FILE. Raises BadFile."""
     if not settings.WEBHOOKS_FILE:
         return {}
     document = read_document(Path(settings.WEBHOOKS_FILE))

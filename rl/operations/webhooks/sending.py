@@ -15,7 +15,7 @@ import httpcore
 from rl.operations.webhooks.addresses import Refused, resolve
 
 SECONDS: Final = 15.0
-"""For the whole call."""
+"""Longest time that the whole call to a webhook may take."""
 MOST_BYTES: Final = 256 * 1024
 """Size of a body, at most."""
 

@@ -34,17 +34,17 @@ from rl.runs.processes.launch import Launch, environment
 FOLDER = "launch"
 RESULT, FAILURE, STOP = "result.json", "failure.json", "stop"
 END_SECONDS = 60.0
-"""For the processes to end by themselves after they were told to stop, or after their last sign of life since."""
+"""Time for processes to end by themselves after they were told to stop, or after their last sign of life since."""
 _LAST_LINES = 400
-"""Of what the processes print, the launcher's own summary at the end among them."""
+"""Lines that are kept of what the processes print, the launcher's own summary at the end among them."""
 _ERROR = re.compile(r"(?!torch\.distributed\.elastic)[\w.]*(Error|Exception|Interrupt): ")
 _LOST = re.compile(r"(closed|reset) by peer|remote process exited|Broken pipe")
 _KILLED = re.compile(r"\s*traceback : (Signal (?!15 )\d+ \(\w+\))")
-"""Of the launcher's summary; by 15 it ends those that are left."""
+"""A line of the launcher's summary on a killed process; with signal 15 the launcher itself ends those that are left."""
 
 
 def train(method: str, launch: Launch, job: TrainingJob, report: Report) -> TrainingResult:
-    """As the method's ``train``. What the first process raises is raised here; TrainingFailed when a process breaks."""
+    """Trains as the method's ``train``. Raises what the first process does, and TrainingFailed when one breaks."""
     folder = job.output_dir / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     for name in (RESULT, FAILURE, STOP):

@@ -23,7 +23,7 @@ JOB = "job.json"
 class SharedJob:
     method: str
     processes: int | None
-    """On all machines together; None where accelerate decides."""
+    """Number of processes on all machines together; None where accelerate decides."""
     job: TrainingJob
 
 

@@ -94,7 +94,7 @@ class Launch:
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Of the launcher: its workers import this package."""
+    """The launcher's environment: ``variables``, and what its workers need to import this package."""
     return {
         "DJANGO_SETTINGS_MODULE": "backend.settings",
         **variables,

@@ -96,7 +96,7 @@ def _draw_one(axes: Axes, chart: Chart, points: dict[int, float], spread: dict[i
 
 
 def _running_mean(values: list[float], window: int) -> list[float]:
-    """Of each value and those before it, at most ``window`` together."""
+    """The mean of each value and those before it, at most ``window`` together."""
     window = max(2, window)
     means = []
     for end in range(1, len(values) + 1):

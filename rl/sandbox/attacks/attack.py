@@ -38,7 +38,7 @@ SMALL: Final = Limits(
     files=500,
     output_bytes=64 * 1024,
 )
-"""Under which the attacks are tried. Programs of attacks know these numbers."""
+"""Limits under which the attacks are tried. Programs of attacks know these numbers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ _LATE_SECONDS: Final = 10.0
 
 
 def try_all(backend: str, attacks: Sequence[Attack] = ATTACKS) -> Iterator[AttackResult]:
-    """In the order given, two at a time."""
+    """Results of the attacks, in the order given; two are tried at a time."""
     with ThreadPoolExecutor(_THREADS) as pool:
         yield from pool.map(lambda attack: AttackResult(attack, backend, "; ".join(evidence(attack, backend))), attacks)
 

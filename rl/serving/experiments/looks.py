@@ -26,7 +26,7 @@ from rl.serving.experiments.verdicts import (
 )
 
 POINTS = 60
-"""In the history of one challenger: at least so many, where there are as many observations, and at most twice that."""
+"""Fewest points of a challenger's history, given as many observations; at most there are twice as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Look:
 
     @property
     def progress(self) -> float:
-        """Of the challenger that is the furthest behind, 0 to 1."""
+        """Progress of the challenger that is the furthest behind, 0 to 1."""
         open_arms = [arm_look for arm_look in self.challengers if not arm_look.arm.is_stopped]
         return min(
             (min(1.0, arm_look.reading.progress) if arm_look.reading else 0.0 for arm_look in open_arms), default=1.0
@@ -101,7 +101,7 @@ class _Past:
             }
 
     def until(self, tally: Tally) -> dict[int, list[Point]]:
-        """With the present as the last point."""
+        """The points by arm, with the present as the last one."""
         for arm in self.question.challengers:
             if reading := read(self.question, tally, arm):
                 points = self.points.setdefault(arm, [])
@@ -187,7 +187,7 @@ def _mean(question: Question, tally: Tally, arm: int) -> Interval | None:
 
 
 def _decision(experiment: Experiment, question: Question, evidence: Evidence) -> Decision:
-    """Of a running experiment; what was decided of a stopped one stands in its row."""
+    """What to do with a running experiment; what was decided of a stopped one stands in its row."""
     if experiment.state == Experiment.State.RUNNING and question.control:
         return decide(question, evidence)
     reason = "It has not started." if experiment.state == Experiment.State.DRAFT else experiment.reason

@@ -15,7 +15,7 @@ from rl.serving.experiments.wording import OUTCOME
 
 CHUNK = 5000
 _MIDDLE = 0.5
-"""Of the scale: a rating there is neither up nor down."""
+"""Middle of the scale of ratings: a rating there is neither up nor down."""
 
 
 class Observation(NamedTuple):
@@ -23,7 +23,7 @@ class Observation(NamedTuple):
     unit: Hashable
     value: float
     step: int
-    """Of the ramp, at the time of the answer."""
+    """Step of the ramp at the time of the answer."""
 
 
 def new_tally(metric: str, margin: float) -> Tally:
@@ -32,7 +32,7 @@ def new_tally(metric: str, margin: float) -> Tally:
 
 
 def observations(experiment: Experiment, metric: str) -> Iterator[Observation]:
-    """In the order in which they came in. What was retracted or superseded is not among them, nor what came after the
+    """Observations in the order in which they came in, without what was retracted or superseded, or came after the
     experiment ended. The error rate has none: requests are counted, see ``count_errors``."""
     if metric == "error_rate" or experiment.started_at is None:
         return iter(())

@@ -40,7 +40,7 @@ VALID_FROM: Final = 20
 class Estimate:
     value: float
     variance: float
-    """Of the value, above 0."""
+    """Variance of the value, above 0."""
 
 
 def half_width(variance: float, spread: float, alpha: float) -> float:

@@ -37,8 +37,8 @@ class Sample:
         self.squares += (new - old) * (new - self.mean + old - before)
 
     def variance(self, low: float, high: float) -> float:
-        """Of one observation, with one more added at each end of the range, as Agresti and Caffo (2000, Am. Stat. 54:280)
-        do for proportions: ten thumbs up of ten do not prove that all will be."""
+        """Variance of one observation, with one more added at each end of the range, as Agresti and Caffo (2000, Am.
+        Stat. 54:280) do for proportions: ten thumbs up of ten do not prove that all will be."""
         n = self.n + 2
         mean = (self.n * self.mean + low + high) / n
         squares = self.squares + self.n * (self.mean - mean) ** 2 + (low - mean) ** 2 + (high - mean) ** 2
@@ -48,26 +48,26 @@ class Sample:
 @dataclass(slots=True)
 class _Unit:
     step: int
-    """Of the ramp, when it was first seen on the arm; it stays there."""
+    """Step of the ramp at which the unit was first seen on the arm; it stays there."""
     value: float
     count: int = 1
 
 
 @dataclass(slots=True)
 class Tally:
-    """Of one metric. ``limits``: the range of its values; None for outcomes, whose range is what was seen so far, and at
-    least ``margin`` to each side of its middle."""
+    """Statistics of one metric. ``limits``: the range of its values; None for outcomes, whose range is what was seen so
+    far, and at least ``margin`` to each side of its middle."""
 
     limits: tuple[float, float] | None = SHARE
     margin: float = 0.0
     samples: dict[int, Sample] = field(default_factory=dict)
-    """By arm."""
+    """The values' mean and variance, by arm."""
     _by_step: dict[int, dict[int, Sample]] = field(default_factory=dict)
     _units: dict[tuple[int, Hashable], _Unit] = field(default_factory=dict)
     _seen: tuple[float, float] | None = None
 
     def add(self, arm: int, unit: Hashable, value: float, step: int = 0) -> bool:
-        """Whether the unit is new to the arm."""
+        """Adds a value; returns whether the unit is new to the arm."""
         if self.limits is None:
             low, high = self._seen or (value, value)
             self._seen = (min(low, value), max(high, value))
@@ -84,7 +84,7 @@ class Tally:
         return False
 
     def count(self, arm: int, trials: int, events: int) -> None:
-        """Puts ``events`` ones and zeros for the rest."""
+        """Sets the arm's sample to ``trials`` values: ``events`` ones, and zeros for the rest."""
         if trials:
             share = events / trials
             sample = Sample(trials, share, trials * share * (1 - share))
@@ -94,8 +94,8 @@ class Tally:
         return self.samples[arm].n if arm in self.samples else 0
 
     def variance(self, arm: int, other: int | None = None) -> float:
-        """Of one observation of the arm, never less than that of both arms together: in a small arm of a rare event it is
-        often far too small, and that is when an interval is wrong."""
+        """Variance of one observation of the arm, never less than that of both arms together: in a small arm of a rare
+        event it is often far too small, and that is when an interval is wrong."""
         low, high = self._range()
         here = self.samples.get(arm) or Sample()
         own = here.variance(low, high)

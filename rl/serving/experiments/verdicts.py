@@ -69,7 +69,7 @@ class Reading:
 @dataclass(frozen=True, slots=True)
 class Decision:
     verdict: str = ""
-    """As Experiment.Verdict; empty: go on."""
+    """A value of Experiment.Verdict; empty: go on."""
     arm: int | None = None
     """The arm that should answer everybody; None: go on."""
     harmful: tuple[int, ...] = ()
@@ -120,7 +120,7 @@ def decide(question: Question, evidence: Evidence) -> Decision:
 
 
 def clip_interval(metric: str, unclipped: Interval, low: float, high: float) -> Interval:
-    """As far as it lies between the two, where ratings and shares end; outcomes end nowhere."""
+    """The part of the interval between the two, where ratings and shares end; outcomes end nowhere."""
     if metric.startswith(wording.OUTCOME):
         return unclipped
     return Interval(unclipped.value, max(low, unclipped.low), min(high, unclipped.high))
@@ -182,7 +182,7 @@ def _estimate(question: Question, metric: str, tally: Tally, arm: int) -> tuple[
 
 
 def _variances(question: Question, metric: str, tally: Tally, arm: int) -> tuple[float, float]:
-    """Of one observation of the control and of the challenger; comparisons have one side."""
+    """Variances of one observation of the control and of one of the challenger; comparisons have one side."""
     if metric == "win_rate":
         return 0.0, tally.variance(arm)
     return tally.variance(question.control, arm), tally.variance(arm, question.control)
@@ -289,6 +289,6 @@ def _more(question: Question, evidence: Evidence, arm: int, reading: Reading) ->
 
 
 def _round_up(number: float) -> int:
-    """To two digits: more would claim to know."""
+    """The number rounded up to two digits: more would claim to know."""
     digits = max(0, len(str(math.ceil(number))) - 2)
     return math.ceil(number / 10**digits) * 10**digits

@@ -50,7 +50,7 @@ class Gateway:
         self._warned: set[str] = set()
 
     async def caller(self, request: Request, *scopes: ApiKey.Scope) -> KnownKey:
-        """With one of the scopes. Raises Refusal."""
+        """The key of the request, which must have one of the scopes. Raises Refusal."""
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not secret.strip():
             raise Refusal(401, "send an API key as 'Authorization: Bearer sk_…'", code="missing_api_key")
@@ -175,7 +175,7 @@ async def _on_disconnect(request: Request, error: Exception) -> Response:
 
 
 async def _on_http_error(request: Request, error: Exception) -> Response:
-    """Of Starlette's own: a method that an address does not take."""
+    """Answers errors that Starlette itself raises, such as for a method that an address does not take."""
     assert isinstance(error, HTTPException)  # noqa: S101
     known = {404: "there is nothing at this address", 405: f"{request.method} is not allowed here"}
     message = known.get(error.status_code, error.detail)

@@ -28,7 +28,7 @@ class ChatRequest:
     """The body of the request."""
     model: str
     prompt: tuple[Message, ...]
-    """As it is stored: texts, without a system prompt of the agent's."""
+    """The prompt as it is stored: texts, without a system prompt of the agent's."""
     unit: str
     session_id: str
 
@@ -114,7 +114,7 @@ def _part(part: Mapping[str, Any]) -> str:
 
 
 def parse_tool_calls(calls: object) -> list[Requested]:
-    """From the form that OpenAI gives them; what has no name is left out."""
+    """Reads calls of tools from the form that OpenAI gives them; what has no name is left out."""
     functions = [
         (call.get("function"), call.get("id"))
         for call in (calls if isinstance(calls, list) else ())

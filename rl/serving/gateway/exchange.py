@@ -37,7 +37,7 @@ class Exchange:
         return {"x-ratchet-trace": str(self.id), **self.side_headers(), **unbuffered}
 
     def side_headers(self) -> dict[str, str]:
-        """For refusals too, of which there is no trace."""
+        """Headers that refusals get too, of which there is no trace."""
         arm = {"x-ratchet-arm": str(self.route.arm_id)} if self.route.arm_id is not None else {}
         return {"x-ratchet-version": self.route.served.version, **arm}
 
@@ -46,7 +46,7 @@ class Exchange:
         return {**piece, "id": str(self.id), "model": self.route.model}
 
     def document(self) -> dict[str, Any]:
-        """As ``rl/serving/gateway/answer_rows.py`` takes it."""
+        """The exchange as ``rl/serving/gateway/answer_rows.py`` takes it."""
         route = self.route
         return {
             "agent_id": route.agent.id,

@@ -26,7 +26,7 @@ class Recorder:
             task.add_done_callback(self._open.discard)
 
     async def settle(self) -> None:
-        """Until all streams have ended; at a stop they were told to."""
+        """Waits until all streams have ended; at a stop they were told to."""
         if self._open:
             await asyncio.wait(self._open, timeout=PATIENCE_SECONDS)
 

@@ -98,9 +98,9 @@ class KnownKey:
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     agents: Mapping[str, KnownAgent] = field(default_factory=dict)
-    """By name in lower case."""
+    """The agents by name in lower case."""
     keys: Mapping[str, KnownKey] = field(default_factory=dict)
-    """By the digest of the key."""
+    """The keys by their digest."""
 
     def visible_to(self, key: KnownKey) -> Iterator[KnownAgent]:
         return (agent for agent in self.agents.values() if key.agent_id in (None, agent.id))

@@ -41,7 +41,7 @@ def _read_deployment(row: Deployment) -> Served:
 
 
 def _splits() -> dict[int, Split]:
-    """By agent; arms that were stopped are left out."""
+    """The split of traffic by agent; arms that were stopped are left out."""
     running = Experiment.objects.filter(state=Experiment.State.RUNNING).prefetch_related("arms__version")
     return {
         row.agent_id: Split(

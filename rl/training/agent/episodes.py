@@ -29,7 +29,7 @@ class Play:
     """An episode under way."""
 
     number: int
-    """In the crew."""
+    """The episode's number in the crew."""
     task: Mapping[str, Any]
     opening: Opening
     prompt_ids: Ids = field(default_factory=list)
@@ -38,7 +38,7 @@ class Play:
     own: list[int] = field(default_factory=list)
     """1 where the model said it, 0 where the environment did; as long as ``ids``."""
     log_probs: list[float] = field(default_factory=list)
-    """As long as ``ids``, where the generator tells them; else empty."""
+    """Log-probabilities, as many as ``ids``, where the generator tells them; else empty."""
     turns: list[Turn] = field(default_factory=list)
     last: Ids = field(default_factory=list)
     """The newest turn."""

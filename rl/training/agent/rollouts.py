@@ -105,7 +105,7 @@ def episode_reward(
     log_metric: Callable[[str, float], None],
     **others: Any,
 ) -> list[float | None]:
-    """As TRL calls it."""
+    """What the episodes earned: a reward function as TRL calls it."""
     judged = [number for number, reward in enumerate(reward_of_episode) if reward is not None]
     if judged:
         log_metric(f"{COMPONENT}success", fmean(solved[number] for number in judged))
@@ -142,7 +142,7 @@ class HeldOutTasks(TrainerCallback):
                 self._trainer._metrics["train"][f"{COMPONENT}{name}"].append(value)
 
     def _measure(self, state: TrainerState) -> dict[str, float]:
-        """In the first process, while the others wait. Empty where no task could be played."""
+        """Plays in the first process, while the others wait. Empty where no task could be played."""
         solved = processes.gather_items(self._play(state.global_step) if processes.is_first() else [])
         return {HELD_OUT: fmean(solved)} if solved else {}
 

@@ -27,7 +27,7 @@ from rl.training.preparing import Start, write_arrow
 TOGETHER = 16
 """Episodes that are begun or demonstrated at once."""
 Schemas = Sequence[Mapping[str, Any]]
-"""Of tools."""
+"""Schemas of tools, as a chat template takes them."""
 _COLUMNS = Features({"prompt": Value("string"), "prompt_ids": List(Value("int32")), "task": Value("string")})
 """``prompt``: the row's number, which the trainer hands over in place of a prompt. ``task``: JSON."""
 

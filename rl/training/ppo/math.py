@@ -52,7 +52,7 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def whiten(values: Tensor, mask: Tensor) -> Tensor:
-    """To mean 0 and variance 1 (of a sample) over the tokens. A single token has no spread and is only centred."""
+    """Values of mean 0 and variance 1 (of a sample) over the tokens. A single one has no spread and is only centred."""
     centred = (values - masked_mean(values, mask)) * mask  # (B, T)
     variance = (centred**2).sum() / (mask.sum() - 1).clamp(min=1)
     return centred * torch.rsqrt(variance + 1e-8)

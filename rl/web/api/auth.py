@@ -95,7 +95,7 @@ def key_of(request: Request) -> ApiKey:
 
 
 def visible_to(key: ApiKey, rows: QuerySet[Row]) -> QuerySet[Row]:
-    """Of traces or feedback: those of the key's agent, or all where the key is bound to none."""
+    """The traces or feedback that the key may see: those of its agent, or all where it is bound to none."""
     return rows if key.agent_id is None else rows.filter(agent=key.agent_id)
 
 

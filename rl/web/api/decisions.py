@@ -89,7 +89,7 @@ class _FollowUp(ApiView):
     queryset = Trace.objects.all()
 
     def find(self, reference: str, agent_type: str | None) -> Trace:
-        """By our id, or by the caller's own. Raises NotFound, and BadRequest where agents share the id."""
+        """Finds a trace by our id or by the caller's own. Raises NotFound, and BadRequest where agents share the id."""
         rows = visible_to(self.key, Trace.objects.select_related("agent").only("agent__name", *_COLUMNS))
         rows = rows.filter(action__isnull=False)
         if (own := _uuid(reference)) and (trace := rows.filter(pk=own).first()):

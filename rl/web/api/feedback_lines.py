@@ -28,7 +28,7 @@ Result = dict[str, Any]
 @dataclass(frozen=True, slots=True)
 class Lines:
     numbered: list[tuple[int, bytes]]
-    """From 1, as they were sent; empty ones are left out."""
+    """The lines as they were sent, numbered from 1; empty ones are left out."""
 
 
 class LinesParser(BaseParser):

@@ -47,7 +47,7 @@ class Known(Generic[Name, Row]):
 
 
 keys: Known[str, ApiKey] = Known(lambda digest: ApiKey.valid().filter(digest=digest).select_related("agent").first())
-"""By digest."""
+"""API keys by their digest."""
 agents: Known[int, Agent] = Known(lambda pk: Agent.objects.only("name").filter(pk=pk).first())
 
 

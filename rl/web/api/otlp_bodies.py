@@ -47,7 +47,7 @@ def media_type_of(request: Request) -> str:
 
 
 def body_of(request: Request) -> bytes:
-    """As it was before it was compressed. Raises TooLarge where either is larger than MAX_OTLP_REQUEST_BYTES."""
+    """The request's body, decompressed. Raises TooLarge where it or what was sent is over MAX_OTLP_REQUEST_BYTES."""
     encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip", "deflate"):
         raise UnknownEncoding

@@ -24,7 +24,7 @@ class Answer:
     """Lower-case names."""
     body: bytes | IO[bytes]
     later: Later | None = None
-    """Where the client wants to wait."""
+    """What is answered later, where the client wants to wait."""
 
     def with_body(self, status: int, body: bytes) -> Answer:
         length = (b"content-length", str(len(body)).encode())

@@ -25,7 +25,7 @@ from rl.web.front.refusals import ClientLeft, Refused
 THREADS: Final = 10
 """Requests of the site that are worked on at the same time, in each process."""
 MOST_WAITING: Final = 200
-"""For a thread. More are refused: whoever came last would have gone before its turn."""
+"""Requests that wait for a thread. More are refused: whoever came last would have gone before its turn."""
 RETRY_SECONDS: Final = 2
 Result = TypeVar("Result")
 _NOT_PASSED_ON: Final = (b"content-length", b"transfer-encoding", b"expect")

@@ -40,7 +40,7 @@ class Limits:
             self._require(count, settings.ANONYMOUS_REQUESTS_PER_MINUTE, "requests without a key")
 
     def note(self, scope: Any, address: str, status: int, headers: Headers) -> None:
-        """Of an answer: counts credentials that did not hold."""
+        """Looks at an answer, and counts credentials that did not hold."""
         is_refused = status == HTTPStatus.UNAUTHORIZED or (status == HTTPStatus.FOUND and _lead_to_sign_in(headers))
         if is_refused and (kind := _credentials(scope)):
             self._count(kind, address)
@@ -62,7 +62,7 @@ class Limits:
 
 
 def address_of(scope: Any) -> str:
-    """As far as NUM_PROXIES says that X-Forwarded-For can be trusted; empty where there is none."""
+    """The client's address, as far as NUM_PROXIES says that X-Forwarded-For can be trusted; empty if none is known."""
     remote = scope["client"][0] if scope.get("client") else ""
     forwarded = [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
     headers = {"x-forwarded-for": ",".join(forwarded)} if forwarded else {}

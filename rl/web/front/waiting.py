@@ -39,7 +39,7 @@ class EndsOfRuns:
         self._looking: asyncio.Task[None] | None = None
 
     async def wait(self, run: int) -> bool:
-        """Whether it has ended; False after LONGEST_WAIT."""
+        """Waits for the run; returns whether it has ended, False after LONGEST_WAIT."""
         end = asyncio.get_running_loop().create_future()
         self._awaited[run].add(end)
         if self._looking is None or self._looking.done():
@@ -67,7 +67,7 @@ class EndsOfRuns:
 
 
 def _active(runs: Collection[int]) -> set[int]:
-    """Those that go on; all of them where the database does not answer."""
+    """Those of the runs that go on; all of them where the database does not answer."""
     try:
         with own_connection():
             going_on = TrainingRun.objects.filter(pk__in=runs, state__in=TrainingRun.ACTIVE)

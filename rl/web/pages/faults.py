@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class FaultMiddleware:
-    """For views; what middleware raises goes to ``answer_error``."""
+    """Answers what views raise; what middleware raises goes to ``answer_error``."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
