@@ -90,8 +90,7 @@ def _cause(errors: str) -> str:
     if "No space left" in errors:
         return "the disk is full"
     lines = [line.removeprefix("ERROR: ") for line in errors.splitlines() if line.startswith("ERROR")]
-    reached = "is there a network, and does pip reach a package index?"
-    return f"pip says {lines[-1] if lines else 'nothing'!r}; {reached}"
+    return f"pip reached no package index that has it, and says {lines[-1] if lines else 'nothing'!r}"
 
 
 def _sha256(file: Path) -> str:

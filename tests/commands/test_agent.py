@@ -45,6 +45,10 @@ def test_a_registered_name_is_what_it_stands_for(data_dir: Path, settings):
         (("create", "no spaces"), "name: "),
         (("create", "helper", "--model", "/nowhere"), "no base model at /nowhere"),
         (("create", "helper", "--model", "/nowhere/my.gguf"), "there is no such file"),
+        (
+            ("create", "helper", "--model", "smolm2"),
+            r"unknown base model 'smolm2' \(did you mean smollm2\?\); known",
+        ),
         (("create", "helper", "--response-length", "0"), "response_length: "),
     ],
 )

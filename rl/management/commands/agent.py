@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -11,6 +12,7 @@ from django.core.management.base import CommandParser
 from django.db.models import Count
 from rich.table import Table
 
+from rl.base.names import require_known
 from rl.config.embedded_models import EMBEDDED_MODELS
 from rl.lm import base_models
 from rl.management.base import RatchetCommand
@@ -60,7 +62,7 @@ class Command(RatchetCommand):
         """The model first: an agent whose model cannot be had is not made."""
         agent = Agent(
             name=options.name,
-            base_model=settings.BASE_MODELS.get(options.model, options.model),
+            base_model=_find_model(options.model),
             description=options.description,
             system_prompt=options.system_prompt,
         )
@@ -82,6 +84,15 @@ class Command(RatchetCommand):
                 agent.name, agent.base_model, f"{agent.traces_count:,}", "yes" if agent.online_learning else "no"
             )
         self.result({"agents": [_as_dict(agent) for agent in agents]}, table)
+
+
+def _find_model(name: str) -> str:
+    """What the agent's base model is called. Raises UsageError for a bare word that names none: the hub has a few
+    such models, and a misspelt name would be looked for among them."""
+    if "/" not in name and not Path(name).exists():
+        known = [*EMBEDDED_MODELS, *settings.BASE_MODELS]
+        require_known("base model", name, known, "owner/name on the hub, a folder, or a GGUF file")
+    return str(settings.BASE_MODELS.get(name, name))
 
 
 def _as_dict(agent: Any) -> dict[str, Any]:
