@@ -19,6 +19,7 @@ from rl.base.files import staged_directory
 from rl.base.records import Report
 from rl.demo import phrases
 from rl.lm.loading import quiet
+from rl.lm.text_splitting import REGEXES
 
 SEED = 20_26
 VOCABULARY = 2048
@@ -26,10 +27,6 @@ VOCABULARY = 2048
 WIDTH = 256
 """Width of the residual stream, half that of feed-forward layers: whole blocks at every GGUF quantisation level."""
 
-# How Qwen2 splits text before merging bytes. llama.cpp knows tokenizers by this rule, so it must stay exactly so.
-_SPLIT = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
 _END_OF_TEXT, _START, _END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 _CHAT_TEMPLATE = (
     "{% for message in messages %}"
@@ -60,7 +57,7 @@ def byte_pairs() -> Tokenizer:
     bpe.normalizer = normalizers.NFC()
     bpe.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(_SPLIT), behavior="isolated"),
+            pre_tokenizers.Split(Regex(REGEXES["qwen2"]), behavior="isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -16,6 +15,7 @@ from typing import Any, Final
 from django.conf import settings
 
 from rl.base.errors import TrainingFailed, UsageError
+from rl.base.foreign_programs import system_variables
 from rl.base.records import Report
 from rl.evaluation.contest import Contest
 from rl.evaluation.lm_eval import results as lm_eval_results
@@ -23,25 +23,8 @@ from rl.evaluation.lm_eval.results import ModelScore, TaskScores
 from rl.lm.model_path import check_model_path, check_weights, is_adapter, is_reward_model
 
 PACKAGE: Final = "lm_eval==0.4.13"
-_KEPT = (
-    "PATH",
-    "HOME",
-    "USERPROFILE",
-    "SYSTEMROOT",
-    "TMPDIR",
-    "TEMP",
-    "TMP",
-    "LANG",
-    "LC_ALL",
-    "OMP_NUM_THREADS",
-    "LD_LIBRARY_PATH",
-    "DYLD_LIBRARY_PATH",
-    "CUDA_VISIBLE_DEVICES",
-    "HIP_VISIBLE_DEVICES",
-    "HF_HOME",
-    "HF_HUB_CACHE",
-)
-"""What a task sees of our environment, which may hold passwords and keys."""
+_OF_MODELS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "HF_HOME", "HF_HUB_CACHE")
+"""Variables that loading a model needs."""
 _ERROR = re.compile(r"[\w.]*(Error|Exception|Interrupt)\b")
 
 
@@ -110,7 +93,7 @@ def _model(base: str, weights: Path | None) -> dict[str, str]:
 
 def _run(command: list[str], task: Path, folder: Path) -> None:
     offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_DATASETS_CACHE": str(folder / "cache")}
-    inherited = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    inherited = system_variables(*_OF_MODELS)
     # Modules of the task's folder must not stand in for installed ones of the same name.
     environment = {**inherited, **offline, "PYTHONSAFEPATH": "1", "PYTHONUTF8": "1"}
     process = subprocess.run(

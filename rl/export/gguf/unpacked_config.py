@@ -27,6 +27,7 @@ _LLAMA3: Final = {"rope_type": "llama3", "low_freq_factor": _LOW, "high_freq_fac
 """GGUF keeps the factors that these two and the original context give, and not these."""
 SPECIAL_TOKENS: Final[Mapping[str, str]] = {"bos": "bos", "eos": "eos", "pad": "padding", "unk": "unknown"}
 """By transformers' name, the part of ``tokenizer.ggml.…_token_id``."""
+# Backwards, so that of several classes with one GGUF name (Llama, Mistral) the first is taken.
 _BY_NAME: Final[Mapping[str, tuple[str, Architecture]]] = {
     architecture.name: (model_class, architecture) for model_class, architecture in reversed(ARCHITECTURES.items())
 }

@@ -11,26 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rl.base.errors import ExportFailed
+from rl.base.foreign_programs import system_variables
 
 VARIABLE = "LLAMA_CPP_DIR"
 SCRIPT = "convert_hf_to_gguf.py"
 PROGRAM = "llama-quantize"
 _BINARIES = ("build/bin", "build/bin/Release", "bin")
-_PASSED_ON = (
-    "PATH",
-    "HOME",
-    "USERPROFILE",
-    "SYSTEMROOT",
-    "TMPDIR",
-    "TEMP",
-    "TMP",
-    "LANG",
-    "LC_ALL",
-    "OMP_NUM_THREADS",
-    "LD_LIBRARY_PATH",
-    "DYLD_LIBRARY_PATH",
-)
-"""What foreign code sees of our environment, which may hold passwords and keys."""
 _BASE_SECONDS = 900.0
 _SLOWEST_BYTES_PER_SECOND = 1e6
 
@@ -79,7 +65,7 @@ def run_program(program: str, source: Path, destination: Path, level: str, threa
 
 def _run(command: Sequence[str], what: str, destination: Path, input_bytes: int) -> None:
     seconds = _BASE_SECONDS + input_bytes / _SLOWEST_BYTES_PER_SECOND
-    environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | {"HF_HUB_OFFLINE": "1"}
+    environment = system_variables() | {"HF_HUB_OFFLINE": "1"}
     with tempfile.TemporaryFile() as log:
         try:
             process = subprocess.run(

@@ -12,6 +12,7 @@ from django.core.management.base import CommandParser
 from django.db.models import Count
 from rich.table import Table
 
+from rl import registered
 from rl.base.names import require_known
 from rl.config.embedded_models import EMBEDDED_MODELS
 from rl.lm import base_models
@@ -89,10 +90,10 @@ class Command(RatchetCommand):
 def _find_model(name: str) -> str:
     """What the agent's base model is called. Raises UsageError for a bare word that names none: the hub has a few
     such models, and a misspelt name would be looked for among them."""
+    known = registered.choices_of("base_model")
     if "/" not in name and not Path(name).exists():
-        known = [*EMBEDDED_MODELS, *settings.BASE_MODELS]
         require_known("base model", name, known, "owner/name on the hub, a folder, or a GGUF file")
-    return str(settings.BASE_MODELS.get(name, name))
+    return str(known.get(name, name))
 
 
 def _as_dict(agent: Any) -> dict[str, Any]:
