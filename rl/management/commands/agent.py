@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from rl import registered
 from rl.base.names import require_known
 from rl.config.embedded_models import EMBEDDED_MODELS
 from rl.lm import base_models
-from rl.management.base import RatchetCommand
+from rl.management.base import RatchetCommand, add_json_option
 from rl.management.options import Action, read_options
 from rl.models import Agent
 
@@ -49,8 +48,7 @@ class Command(RatchetCommand):
         create.add_argument("--response-length", type=int, help="most tokens of one answer")
         create.add_argument("--later", action="store_true", help="fetch the base model when it is needed first")
         listing = actions.add_parser("list", help="all agents by name")
-        for subcommand in (create, listing):  # people write options last
-            subcommand.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+        add_json_option(create, listing)
 
     def run(self, **arguments: Any) -> None:
         match read_options(Action, arguments).action:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,7 @@ from django.core.management.base import CommandParser
 from django.db import transaction
 
 from rl.base.errors import UsageError
-from rl.management.base import RatchetCommand
+from rl.management.base import RatchetCommand, add_json_option
 from rl.management.keys import parts_of, read_expiry, row_of, table_of
 from rl.management.options import Action, read_options
 from rl.models import Agent, ApiKey, usual_scopes
@@ -55,8 +54,7 @@ class Command(RatchetCommand):
         listing = actions.add_parser("list", help="all keys, newest first")
         revoke = actions.add_parser("revoke", help="refuse a key from now on")
         revoke.add_argument("id", type=int)
-        for subcommand in (create, listing, revoke):  # people write options last
-            subcommand.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+        add_json_option(create, listing, revoke)
 
     def run(self, **arguments: Any) -> None:
         match read_options(Action, arguments).action:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import getpass
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from django.db import transaction
 from rich.table import Table
 
 from rl.base.errors import UsageError
-from rl.management.base import RatchetCommand
+from rl.management.base import RatchetCommand, add_json_option
 from rl.management.experiment_options import (
     StartOptions,
     add_start_options,
@@ -66,9 +65,9 @@ class Command(RatchetCommand):
         promote.add_argument("--arm", required=True, help="a version, or base")
         for subcommand in (status, stop, promote):
             subcommand.add_argument("--name", help="which experiment; the running one, else the newest")
-        for subcommand in (start, status, stop, promote, listing):  # people write options last
+        for subcommand in (start, status, stop, promote, listing):
             subcommand.add_argument("--agent", required=subcommand is not listing)
-            subcommand.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+        add_json_option(start, status, stop, promote, listing)
 
     def run(self, **arguments: Any) -> None:
         match read_options(Action, arguments).action:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from rich.table import Table
 
 from rl import sandbox
 from rl.base.errors import BadFile, SandboxUnavailable
-from rl.management.base import RatchetCommand
+from rl.management.base import RatchetCommand, add_json_option
 from rl.management.options import Action, read_options
 from rl.sandbox.attacks import ATTACKS, AttackResult
 from rl.sandbox.attacks.checking import try_all
@@ -44,8 +43,7 @@ class Command(RatchetCommand):
         run.add_argument("--language", choices=list(sandbox.LANGUAGES), help="shell for a file .sh, else python")
         run.add_argument("--stdin", type=Path, help="a file that the program reads; nothing if left out")
         run.add_argument("--backend", choices=list(sandbox.BACKENDS), help="only this one")
-        for subcommand in (check, run):  # people write options last
-            subcommand.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+        add_json_option(check, run)
 
     def run(self, **arguments: Any) -> None:
         match read_options(Action, arguments).action:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import uuid
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from django.db.models import Count
 from rich.table import Table
 
 from rl.base.errors import RatchetError, UsageError
-from rl.management.base import RatchetCommand
+from rl.management.base import RatchetCommand, add_json_option
 from rl.management.options import Action, read_options
 from rl.models import WebhookDelivery
 from rl.operations.webhooks import delivering, events
@@ -43,8 +42,7 @@ class Command(RatchetCommand):
         again = actions.add_parser("resend", help="send a message again with the queue's next round")
         again.add_argument("message", help="its id, as in the webhook-id header or in the admin")
         secret = actions.add_parser("secret", help="print a new secret")
-        for subcommand in (listing, test, again, secret):  # people write options last
-            subcommand.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+        add_json_option(listing, test, again, secret)
 
     def run(self, **arguments: Any) -> None:
         match read_options(Action, arguments).action:
