@@ -27,8 +27,8 @@ REQUIREMENTS = {
     "quickstart": ("requirements-rl.txt",),
     "test": ("requirements-rl.txt", "tests/requirements.txt"),
 }
-TEST_PROCESSES = str(max(2, min(4, 2 * (os.cpu_count() or 1))))
-"""Two for each core, up to four: browsers, servers and installers are waited for while another test computes."""
+TEST_PROCESSES = str(min(4, (os.cpu_count() or 1) + 1))
+"""One more than there are cores: browsers, servers and installers are waited for while another test computes."""
 WHOLE_SUITE = ("--numprocesses", TEST_PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder")
 """What pytest is told when nobody names tests: each test file in one process. In their order, the short files come last, so
 that no process waits long for the others."""

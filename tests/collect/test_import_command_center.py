@@ -11,9 +11,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from rl.base.errors import BadFile, UsageError
+from rl.collect.feedback.imported_feedback import OLDER
 from rl.collect.feedback.write import retract
 from rl.collect.importers import IMPORTERS, command_center, importer
-from rl.collect.importers.command_center import NO_ENTRY, OLDER, OTHER_ANSWER, OTHER_QUESTION, RATED_TWICE, run
+from rl.collect.importers.command_center import NO_ENTRY, OTHER_ANSWER, OTHER_QUESTION, RATED_TWICE, run
 from rl.collect.importers.report import EXAMPLES, OTHER, REASONS, ImportCount
 from rl.collect.traces.rows import TraceRows
 from rl.models import Agent, Feedback, Trace

@@ -126,8 +126,12 @@ def _checked_event(
 def _store(
     checked: Sequence[_Located], store: Callable[[list[Feedback]], list[write.Rated]], count: ImportCount
 ) -> None:
-    recorded = store([event for _, event in checked])
-    for (where, event), rated in zip(checked, recorded, strict=True):
+    count_recorded(checked, store([event for _, event in checked]), count)
+
+
+def count_recorded(located: Sequence[_Located], recorded: Sequence[write.Rated], count: ImportCount) -> None:
+    """What became of each event; ``located``: with where it stands in the file."""
+    for (where, event), rated in zip(located, recorded, strict=True):
         if rated.changed:
             count.imported += rated.created
             count.updated += not rated.created

@@ -33,7 +33,7 @@ from rl.collect.command_center import (
     read_run,
 )
 from rl.collect.feedback import events, write
-from rl.collect.feedback.content import say_the_same
+from rl.collect.feedback.imported_feedback import count_recorded
 from rl.collect.importers.report import ImportCount, ImportReport
 from rl.collect.json_stream import open_json
 from rl.collect.traces.rows import STORED_BY_OTHERS, Key, TraceRows, find_traces, look_again, same_words, take_turns
@@ -49,7 +49,6 @@ OTHER_ANSWER = "the entry id belongs to another answer of this agent"
 OTHER_QUESTION = "the question id belongs to another question of this agent"
 NO_ENTRY = "no entry with this id"
 RATED_TWICE = "rated twice in this file"
-OLDER = "older than the rating that is here"
 
 _NAMED = ("agent_id", "external_id", "occurred_at")
 _COMPARED = ("prompt", "prompt_key", "response", "details")
@@ -244,15 +243,8 @@ class _Import:
         )
 
     def _account(self, feedback: list[Feedback], recorded: list[write.Rated]) -> None:
-        count = self.report.feedback
-        for event, rated in zip(feedback, recorded, strict=True):
-            if rated.changed:
-                count.imported += rated.created
-                count.updated += not rated.created
-            elif say_the_same(event, rated.event):
-                count.unchanged += 1
-            else:
-                count.skip(f"entry {event.trace.external_id}", OLDER)
+        located = [(f"entry {event.trace.external_id}", event) for event in feedback]
+        count_recorded(located, recorded, self.report.feedback)
 
 
 def _whole(records: Sequence[Record | Rejected], count: ImportCount) -> list[Record]:
