@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rl.config.authority import check_overrides
 from rl.config.base import TrainingConfig
-from rl.config.method_configs import AgentConfig, GRPOConfig, PPOConfig, RewardModelConfig
+from rl.config.method_configs import AgentConfig, GRPOConfig, MPOConfig, PPOConfig, RewardModelConfig
 from rl.config.methods import METHODS, Method, Rows, config_class, find_method, find_rows
 from rl.config.presets import PRESETS, preset
 
@@ -16,6 +16,7 @@ __all__ = [
     "PRESETS",
     "AgentConfig",
     "GRPOConfig",
+    "MPOConfig",
     "Method",
     "PPOConfig",
     "RewardModelConfig",

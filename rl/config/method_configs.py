@@ -12,6 +12,16 @@ from rl.config.base import TrainingConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MPOConfig(TrainingConfig):
+    """Mixed preference optimisation (after Wang et al., 2024)."""
+
+    RANGES: ClassVar[Mapping[str, tuple[float, float]]] = {**TrainingConfig.RANGES, "sft_weight": (0, 10)}
+
+    sft_weight: float = 0.2
+    """Weight of imitating what a person wrote, beside preferring it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GRPOConfig(TrainingConfig):
     """Group relative policy optimisation (Shao et al., 2024)."""
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from rl.base.names import require_known
 from rl.config.base import TrainingConfig
-from rl.config.method_configs import AgentConfig, GRPOConfig, PPOConfig, RewardModelConfig
+from rl.config.method_configs import AgentConfig, GRPOConfig, MPOConfig, PPOConfig, RewardModelConfig
 
 
 class Column(StrEnum):
@@ -36,6 +36,8 @@ class Rows:
     """A class, the RowBuilder of ``rl.dataset_builder.methods``."""
     columns: Mapping[str, Column]
     """Beside ``prompt``."""
+    optional: frozenset[str] = frozenset()
+    """Columns of answers that may be null, but never all of a row's."""
     measure: Literal["preference", "reward", "success", ""] = "preference"
     """By which answers it prefers; by the reward of fresh answers; by how many tasks it solves. Empty: not measured."""
     contrast: str = ""
@@ -55,6 +57,10 @@ class Rows:
     @property
     def flags(self) -> tuple[str, ...]:
         return tuple(name for name, column in self.columns.items() if column is Column.FLAG)
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        return tuple(name for name, column in self.columns.items() if column is Column.NUMBER)
 
     @property
     def has_answers(self) -> bool:
@@ -135,6 +141,24 @@ REWARDED = Rows(
 """Answers with their rewards, for trainers elsewhere."""
 
 METHODS: dict[str, Method] = {
+    "mpo": Method(
+        module="rl.training.mpo",
+        command="train_mpo",
+        config=MPOConfig,
+        rows=Rows(
+            name="mpo",
+            builder="rl.dataset_builder.rows.mixed.MixedRows",
+            columns={**_PAIR, "weight": Column.NUMBER, "imitate": Column.FLAG},
+            optional=frozenset(_PAIR),
+            contrast="rl.evaluation.contrasts.of_mixed",
+            relative=True,
+            has_pair_types=True,
+        ),
+        work=RowWork(
+            2, 6
+        ),  # a pair as in DPO; a single answer is half of it, and again half for the point of reference
+        least_rows=2,  # it compares the rows of a pass
+    ),
     "dpo": Method(
         module="rl.training.dpo",
         command="train_dpo",

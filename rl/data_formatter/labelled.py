@@ -31,6 +31,8 @@ class LabelRule:
 class Label:
     good: bool
     source: Literal["person", "proposed", "reward"]
+    certainty: float
+    """How far it is from the line between good and bad, as a share of the way to the end of the scale, 0 to 1."""
     feedback_ids: tuple[int, ...] = ()
     """That it rests on."""
 
@@ -45,19 +47,24 @@ def label_of(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> La
     if values and (mean := fmean(values)) != 0.5:
         return _by_people(answer, mean, rule, skipped)
     if answer.proposed and _is_sure(answer.proposed[1], rule):
-        return Label(answer.proposed[0], "proposed")
+        return Label(answer.proposed[0], "proposed", 2 * answer.proposed[1] - 1)
     if answer.reward is not None and not (values and answer.reward == 0.5):
-        return Label(answer.reward >= rule.reward_threshold, "reward", feedback_behind_reward(answer))
+        return _by_reward(answer, answer.reward, rule.reward_threshold)
     skipped[NEUTRAL if values else NO_LABEL] += 1
     return None
 
 
-def labelled_row(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> dict[str, Any] | None:
-    """TRL's conversational unpaired preference format, and where the label came from. None: left out, counted."""
+def usable_label(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> Label | None:
+    """As ``label_of``; None for an empty answer too."""
     if not answer.response.strip():
         skipped[EMPTY_ANSWER] += 1
         return None
-    label = label_of(answer, rule, skipped)
+    return label_of(answer, rule, skipped)
+
+
+def labelled_row(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> dict[str, Any] | None:
+    """TRL's conversational unpaired preference format, and where the label came from. None: left out, counted."""
+    label = usable_label(answer, rule, skipped)
     if label is None:
         return None
     return {
@@ -84,7 +91,14 @@ def _by_people(answer: JudgedAnswer, mean: float, rule: LabelRule, skipped: Coun
     if max(mean, 1 - mean) < rule.min_confidence:
         skipped[LOW_CONFIDENCE] += 1
         return None
-    return Label(mean > 0.5, "person", tuple(number for number, _ in answer.ratings))
+    return Label(mean > 0.5, "person", abs(2 * mean - 1), tuple(number for number, _ in answer.ratings))
+
+
+def _by_reward(answer: JudgedAnswer, reward: float, threshold: float) -> Label:
+    good = reward >= threshold
+    reach = 1 - threshold if good else threshold
+    certainty = abs(reward - threshold) / reach if reach > 0 else 1.0
+    return Label(good, "reward", certainty, feedback_behind_reward(answer))
 
 
 def _is_sure(confidence: float, rule: LabelRule) -> bool:

@@ -7,18 +7,28 @@ from pathlib import Path
 from typing import Any, Final
 
 from rl.base.errors import BadFile
-from rl.config.methods import Column, find_rows
+from rl.config.methods import Column, Rows, find_rows
 from rl.data_formatter.jsonl import json_lines
 
 
 def read_training_rows(path: Path, method: str = "dpo") -> Iterator[dict[str, Any]]:
     """Raises BadFile that names the line and the field, UsageError that lists the known methods."""
-    columns = {"prompt": Column.MESSAGES, **find_rows(method).columns}
+    kind = find_rows(method)
+    columns = {"prompt": Column.MESSAGES, **kind.columns}
     for number, row in json_lines(path):
         for name, column in columns.items():
-            if not isinstance(row, dict) or not _IS_RIGHT[column](row.get(name)):
-                raise BadFile(path, f"{name} must be {column}", f"line {number}")
+            if not isinstance(row, dict) or not _is_right(row, name, column, kind):
+                or_null = " or null" if name in kind.optional else ""
+                raise BadFile(path, f"{name} must be {column}{or_null}", f"line {number}")
+        if kind.optional and not any(row[name] for name in kind.optional):
+            raise BadFile(path, f"{' and '.join(sorted(kind.optional))} are all null", f"line {number}")
         yield row
+
+
+def _is_right(row: Mapping[str, Any], name: str, column: Column, kind: Rows) -> bool:
+    if name in kind.optional and name in row and row[name] is None:
+        return True
+    return _IS_RIGHT[column](row.get(name))
 
 
 def _is_messages(value: object) -> bool:

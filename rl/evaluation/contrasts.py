@@ -43,6 +43,19 @@ def of_labels(rows: Iterable[Row]) -> list[Row]:
     return matches
 
 
+def of_mixed(rows: Iterable[Row]) -> list[Row]:
+    """Pairs as they are, and of single answers what ``of_labels`` makes of them; of prompts with a pair, the pairs alone."""
+    rows = list(rows)
+    pairs = [row for row in rows if row["chosen"] and row["rejected"]]
+    paired = {row["prompt_key"] for row in pairs}
+    singles = [
+        {**row, "completion": row["chosen"] or row["rejected"], "label": bool(row["chosen"])}
+        for row in rows
+        if not (row["chosen"] and row["rejected"]) and row["prompt_key"] not in paired
+    ]
+    return pairs + of_labels(singles)
+
+
 def of_groups(rows: Iterable[Row]) -> list[Row]:
     """The answer with the most reward beside the one with the least."""
     return [

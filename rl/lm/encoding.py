@@ -40,17 +40,18 @@ def encode(
     report: Report,
     answers: Sequence[str] = PAIR,
     most_tokens: int | None = None,
+    kept: Sequence[str] = (),
 ) -> Iterator[EncodedRow]:
     """Rows in the order given, unshortened. Raises TrainingFailed when the chat template refuses one.
 
     ``total``: how many they are, for the steps that are reported. ``answers``: the keys of a row's answers;
-    there may be none. ``most_tokens``: answers to a prompt that is far longer than this are encoded without it, which is
+    there may be none, and one that is null has no tokens. ``kept``: keys whose values go along. ``most_tokens``: answers to a prompt that is far longer than this are encoded without it, which is
     right but for the tokens of the template, so that a huge prompt is read once and not once for each answer.
     """
     done = 0
     for batch in _batches(rows, answers):
         yield from _encode_batch(
-            tokenizer, batch, answers, math.inf if most_tokens is None else most_tokens + _TEMPLATE
+            tokenizer, batch, answers, math.inf if most_tokens is None else most_tokens + _TEMPLATE, kept
         )
         done += len(batch)
         report("step", {"step": done, "total_steps": total, "metrics": {}})
@@ -63,7 +64,7 @@ def _batches(rows: Iterable[Mapping[str, Any]], answers: Sequence[str]) -> Itera
     for row in rows:
         batch.append(row)
         prompt = _characters(row["prompt"])
-        characters += prompt + sum(prompt + _characters(row[name]) for name in answers)
+        characters += prompt + sum(prompt + _characters(row[name]) for name in answers if row[name])
         if len(batch) == _BATCH or characters >= _BATCH_CHARACTERS:
             yield batch
             batch, characters = [], 0
@@ -76,27 +77,31 @@ def _characters(messages: Sequence[Mapping[str, str]]) -> int:
 
 
 def _encode_batch(
-    tokenizer: PreTrainedTokenizerBase, batch: Sequence[Mapping[str, Any]], answers: Sequence[str], longest: float
+    tokenizer: PreTrainedTokenizerBase,
+    batch: Sequence[Mapping[str, Any]],
+    answers: Sequence[str],
+    longest: float,
+    kept: Sequence[str],
 ) -> Iterator[EncodedRow]:
     """``longest``: tokens of a prompt that is read again with each answer."""
     # prompts alone, each with the opening of the assistant's turn
     prompts = _render(tokenizer, [row["prompt"] for row in batch], add_generation_prompt=True)
-    # whole conversations, one for each kind of answer: an answer is what a conversation has more than its prompt
+    # whole conversations, one for each answer that is there: an answer is what a conversation has more than its prompt
     short = [row for row, prompt in zip(batch, prompts, strict=True) if len(prompt) <= longest]
-    conversations = zip(
-        *(_render(tokenizer, [[*row["prompt"], *row[name]] for row in short]) for name in answers), strict=True
-    )
+    whole = [[*row["prompt"], *row[name]] for name in answers for row in short if row[name]]
+    rendered = iter(_render(tokenizer, whole))
+    conversations = zip(*([next(rendered) if row[name] else None for row in short] for name in answers), strict=True)
     for row, prompt in zip(batch, prompts, strict=True):
         if len(prompt) > longest:
             # a huge prompt is not read again: its answers are tokenised without the template around them
-            start, answer_ids = len(prompt), [_alone(tokenizer, row[name]) for name in answers]
+            start, answer_ids = len(prompt), [_alone(tokenizer, row[name] or ()) for name in answers]
         else:
             chats = next(conversations, ())
             # A few templates render the end of a prompt differently once an answer follows.
-            start = len(commonprefix([prompt, *chats]))
-            answer_ids = [chat[start:] for chat in chats]
+            start = len(commonprefix([prompt, *(chat for chat in chats if chat is not None)]))
+            answer_ids = [[] if chat is None else chat[start:] for chat in chats]
         ids = {f"{name}_ids": answer for name, answer in zip(answers, answer_ids, strict=True)}
-        yield {"prompt_ids": prompt[:start], **ids, **({"label": row["label"]} if "label" in row else {})}
+        yield {"prompt_ids": prompt[:start], **ids, **{name: row[name] for name in kept}}
 
 
 def _alone(tokenizer: PreTrainedTokenizerBase, answer: Sequence[Mapping[str, str]]) -> list[int]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Protocol
 
+import numpy as np
 import torch
 import trl.trainer.utils
 from datasets import Dataset
@@ -34,21 +35,26 @@ class Sequences(Protocol):
 
 
 class StoredAnswers:
-    """Prompt and answer of every row of a dataset: all of the first column of answers, then all of the next."""
+    """Prompt and answer of every row of a dataset: all of the first column of answers, then all of the next. A row may lack
+    the answer of a column: it has no tokens there, and is left out."""
 
     def __init__(self, rows: Dataset, *columns: str) -> None:
         self._rows, self._columns = rows, columns
+        lengths = [len(row[column]) for column in columns for row in iter(rows)]
+        self.places = np.flatnonzero(lengths)
+        """Of each answer that is there: the number of its column times the number of rows, and its row."""
 
     def __len__(self) -> int:
-        return len(self._columns) * len(self._rows)
+        return len(self.places)
 
     def __getitem__(self, index: int) -> PromptAndAnswer:
-        column, number = divmod(index, len(self._rows))
+        column, number = divmod(int(self.places[index]), len(self._rows))
         row = self._rows[number]
         return row["prompt_ids"], row[self._columns[column]]
 
     def __iter__(self) -> Iterator[PromptAndAnswer]:
-        return ((row["prompt_ids"], row[column]) for column in self._columns for row in iter(self._rows))
+        every = ((row["prompt_ids"], row[column]) for column in self._columns for row in iter(self._rows))
+        return ((prompt, answer) for prompt, answer in every if answer)
 
 
 TOKENS_PER_BATCH = {"cpu": 4096, "cuda": 32768, "mps": 8192}
@@ -84,7 +90,7 @@ def answer_log_probs(
     # passes: sequences of similar length together, so that few of the B x T positions are padding
     lengths = [len(prompt) + len(answer) for prompt, answer in islice(sequences, mine.start, mine.stop)]
     for batch in batches(lengths, TOKENS_PER_BATCH[device.type]):
-        inputs = _pad([sequences[mine[index]] for index in batch], device)
+        inputs = pad_sequences([sequences[mine[index]] for index in batch], device)
         with torch.autocast(device.type, dtype=autocast, enabled=autocast is not None):
             output = model(**inputs, use_cache=False, fused_lm_head=True)
         # log_probs (B, T - 1): of every token but the first, 0 where the label is -100; their sum is the answer's, (B,)
@@ -107,7 +113,7 @@ def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         yield batch
 
 
-def _pad(sequences: Sequence[PromptAndAnswer], device: torch.device) -> dict[str, Tensor]:
+def pad_sequences(sequences: Sequence[PromptAndAnswer], device: torch.device | None = None) -> dict[str, Tensor]:
     """Right-padded ``input_ids``, ``attention_mask`` and ``labels`` (-100 outside answers), each (B, T)."""
     shape = (len(sequences), max(len(prompt) + len(answer) for prompt, answer in sequences))
     # What stands at a padded position is of no importance: it is masked, and nothing after it is scored.

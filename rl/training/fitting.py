@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
 from datasets import Dataset
 from peft import LoraConfig, PeftModel
 from torch import Tensor
@@ -81,6 +82,8 @@ class OnTokenIds:
 
     REFERENCE: ClassVar[Mapping[str, str]]
     """Column of answers to the column that its reference scores get."""
+    ALWAYS_SCORED: ClassVar[bool] = False
+    """Whether the reference scores are columns of the rows however few epochs there are."""
     train_dataset: Dataset
     model: Any
 
@@ -94,18 +97,20 @@ class OnTokenIds:
     def use_reference(self, config: TrainingConfig, report: Report) -> None:
         """Scores every answer under the reference now instead of once per epoch, or where it will be gone: a model that
         is trained itself is the reference only until its first step."""
-        if config.epochs <= 1 and not config.full:
+        if config.epochs <= 1 and not config.full and not self.ALWAYS_SCORED:
             return
         report("stage", {"name": "scoring under the base model"})
         rows = self.train_dataset
         self.model.eval()
         with reference(self.model):
-            # C columns of N answers each: scores (C * N), one column after the other
+            # C columns of N rows each: scores (C, N), 0 where a row has no such answer
             answers = StoredAnswers(rows, *self.REFERENCE)
-            scores = answer_log_probs(self.model, answers, loading.autocast_dtype(config.precision), report)
-        count = len(rows)
-        for number, name in enumerate(self.REFERENCE.values()):
-            rows = rows.add_column(name, scores[number * count : (number + 1) * count])
+            scores = np.zeros(len(self.REFERENCE) * len(rows))
+            scores[answers.places] = answer_log_probs(
+                self.model, answers, loading.autocast_dtype(config.precision), report
+            )
+        for name, of_column in zip(self.REFERENCE.values(), scores.reshape(-1, len(rows)), strict=True):
+            rows = rows.add_column(name, of_column.tolist())
         self.train_dataset = rows
         self.precompute_ref_logps = True
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import replace
-from typing import Any
+from operator import itemgetter
 
 from datasets import Dataset
 from peft import PeftModel
@@ -27,10 +27,9 @@ from trl import KTOConfig, KTOTrainer
 
 from rl.base.errors import NotEnoughData
 from rl.base.records import Report, TrainingResult
-from rl.config import TrainingConfig
 from rl.config.training_job import TrainingJob
-from rl.lm import processes
 from rl.training import fitting
+from rl.training.passes import at_least_two_rows_a_pass, with_other_answers
 from rl.training.preparing import Start, encoded_rows, prepare
 from rl.training.warm_up import warm_up
 
@@ -41,15 +40,14 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     Raises Interrupted after a checkpoint when ``report`` does; TrainingFailed, NotEnoughData or BadFile otherwise.
     """
     started = time.monotonic()
-    job = replace(job, config=_at_least_two_rows_a_pass(job.config, report))
+    job = replace(job, config=at_least_two_rows_a_pass(job.config, report))
     with prepare(job, report) as start:
         # rows: prompt_ids, completion_ids and label, on disk
         rows, lengths = encoded_rows(start, "kto")
         of_labels = _weights(rows, report)
         # order: fixed from here on, so that row i of a pass is known before the trainer runs
         rows = rows.shuffle(seed=int(job.config.seed))
-        rows_a_pass = fitting.batches(job.config)["per_device_train_batch_size"]
-        rows = _with_other_answers(rows, rows_a_pass, start)
+        rows = with_other_answers(rows, start, "KL_completion_ids", itemgetter("completion_ids"))
         # warm-up: imitates the good answers alone
         good = ((row["prompt_ids"], row["completion_ids"]) for row in iter(rows) if row["label"])
         trainer = _trainer(start, warm_up(start, good), rows, of_labels)
@@ -63,16 +61,6 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
 
 class _Trainer(fitting.OnTokenIds, KTOTrainer):
     REFERENCE = {"completion_ids": "ref_logps", "KL_completion_ids": "ref_KL_logps"}
-
-
-def _at_least_two_rows_a_pass(config: TrainingConfig, report: Report) -> TrainingConfig:
-    """Settings under which each process takes at least two rows in a pass."""
-    least = 2 * processes.count()
-    if config.batch_size >= least:
-        return config
-    passes = max(1, round(config.rows_a_step / least))
-    report("log", {"text": f"KTO compares the rows of a forward pass: {least} rows a pass and {passes} passes a step"})
-    return replace(config, batch_size=least, gradient_accumulation=passes)
 
 
 def _weights(rows: Dataset, report: Report) -> dict[str, float]:
@@ -92,26 +80,6 @@ def _weights(rows: Dataset, report: Report) -> dict[str, float]:
         },
     )
     return weights
-
-
-def _with_other_answers(rows: Dataset, batch_size: int, start: Start) -> Dataset:
-    """Gives each row the answer of the row before it in its forward pass, the first one that of the last.
-
-    ``map`` cuts the rows into the same passes as the trainer does, because the order is fixed.
-    """
-
-    def pair_up(passed: dict[str, list[Any]]) -> dict[str, list[Any]]:
-        # (x1, y1), ..., (xB, yB) become (x1, yB), (x2, y1), ..., (xB, yB-1): the same answers as in r, to other prompts
-        answers = passed["completion_ids"]
-        room = (start.most_tokens - len(prompt) for prompt in passed["prompt_ids"])
-        return {"KL_completion_ids": [ids[:most] for ids, most in zip([answers[-1], *answers[:-1]], room, strict=True)]}
-
-    return rows.map(
-        pair_up,
-        batched=True,
-        batch_size=int(batch_size),
-        cache_file_name=str(start.path("paired.arrow")),
-    )
 
 
 def _trainer(start: Start, model: PreTrainedModel | PeftModel, rows: Dataset, weights: dict[str, float]) -> _Trainer:

@@ -103,9 +103,10 @@ def encoded_rows(start: Start, method: str) -> tuple[Dataset, LengthCount]:
     path, source, max_length = start.path("rows.arrow"), start.job.train_rows, start.most_tokens
     lengths = LengthCount()
     kind, rows = find_rows(method), read_training_rows(source, method)
-    encoded = encode(start.tokenizer, rows, count_rows(source), start.report, kind.answers, max_length)
+    kept = (*kind.flags, *kind.numbers)
+    encoded = encode(start.tokenizer, rows, count_rows(source), start.report, kind.answers, max_length, kept)
     columns = {f"{name}_ids": List(Value("int32")) for name in ("prompt", *kind.answers)}
-    columns |= dict.fromkeys(kind.flags, Value("bool"))
+    columns |= dict.fromkeys(kind.flags, Value("bool")) | dict.fromkeys(kind.numbers, Value("float32"))
     write_arrow((lengths.fit(row, max_length) for row in encoded), path, Features(columns))
     check_lengths(lengths, start)
     return Dataset.from_file(str(path)), lengths

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from rl.base.records import TrainingResult, silent
 from rl.lm import checkpoints
 from rl.lm.lengths import Limits
 from rl.training import kto
+from rl.training.passes import at_least_two_rows_a_pass, with_other_answers
 from rl.training.preparing import Start
 from tests.training.conftest import Listener, Row, job, message, picture, polite_rows, same_weights, train_until_killed
 
@@ -78,9 +80,11 @@ def test_the_answer_to_compare_with_is_that_of_the_row_before_in_the_pass(tiny_b
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(tiny_base)
-    start = Start(job(tiny_base, tmp_path, labelled_rows()), silent, tmp_path, None, tokenizer, Limits(5, 5))
+    start = Start(
+        job(tiny_base, tmp_path, labelled_rows(), batch_size=3), silent, tmp_path, None, tokenizer, Limits(5, 5)
+    )
     rows = Dataset.from_list([{"prompt_ids": [0] * 3, "completion_ids": [i] * 4, "label": True} for i in range(5)])
-    paired = kto._with_other_answers(rows, 3, start)
+    paired = with_other_answers(rows, start, "KL_completion_ids", itemgetter("completion_ids"))
     assert paired["KL_completion_ids"] == [[2, 2], [0, 0], [1, 1], [4, 4], [3, 3]]
 
 
@@ -88,7 +92,7 @@ def test_two_processes_have_two_rows_each(monkeypatch: pytest.MonkeyPatch) -> No
     from rl.config import TrainingConfig
 
     monkeypatch.setenv("WORLD_SIZE", "2")
-    enough = kto._at_least_two_rows_a_pass(TrainingConfig(batch_size=2, gradient_accumulation=8), silent)
+    enough = at_least_two_rows_a_pass(TrainingConfig(batch_size=2, gradient_accumulation=8), silent)
     assert (enough.batch_size, enough.gradient_accumulation) == (4, 4)
 
 

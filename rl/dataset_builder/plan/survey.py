@@ -137,7 +137,7 @@ def _figures(scores: Sequence[float], source: Source, tally: Tally) -> dict[str,
 
 
 def answers_of(row: Mapping[str, Any]) -> list[list[Message]]:
-    answers: list[list[Message]] = [row[name] for name in ("chosen", "rejected", "completion") if name in row]
+    answers: list[list[Message]] = [row[name] for name in ("chosen", "rejected", "completion") if row.get(name)]
     return [*answers, *row.get("completions", [])]
 
 

@@ -137,10 +137,17 @@ class LabelledRows(JudgedRows):
     def _rows(self, answers: Iterable[JudgedAnswer]) -> Iterator[PromptRows]:
         for answer in answers:
             self._note(answer)
-            if row := labelled_row(answer, self._rule, self._tally.skipped):
+            if row := self._row(answer):
                 held_out = self._is_held_out(answer.split_key)
-                self._train.update([] if held_out else [row["label"]])
+                self._train.update([] if held_out else [self._is_good(row)])
                 yield PromptRows(held_out, [row], frozenset(answer.trace_ids))
+
+    def _row(self, answer: JudgedAnswer) -> dict[str, Any] | None:
+        return labelled_row(answer, self._rule, self._tally.skipped)
+
+    def _is_good(self, row: dict[str, Any]) -> bool:
+        good: bool = row["label"]
+        return good
 
     def _note(self, answer: JudgedAnswer) -> None:
         if answer.preferences:

@@ -1,0 +1,77 @@
+"""MPO: pairs where there are two answers to compare, and every other answer that is known to be good or bad alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rl.base.records import JudgedAnswer, PreferencePair
+from rl.data_formatter.mixed import pair_row, single_row
+from rl.data_formatter.opinions import ONLY_DISLIKED, ONLY_LIKED
+from rl.dataset_builder.options import DataOptions
+from rl.dataset_builder.read.groups import BOTH_BAD, DIRECT, OUTCOME, PromptGroup, PromptRows, Source, Tally
+from rl.dataset_builder.rows.judged import LabelledRows
+from rl.dataset_builder.rows.pairs import PairRows
+from rl.models import Agent
+
+_LEARNED_ALONE = (ONLY_LIKED, ONLY_DISLIKED, BOTH_BAD, OUTCOME)
+"""Why feedback makes no pair, which is no loss where answers train alone."""
+
+
+class MixedRows:
+    """First all pairs, then what is in none of them. From files, which hold nothing but pairs, pairs alone."""
+
+    def __init__(self, agent: Agent, source: Source, options: DataOptions, tally: Tally) -> None:
+        self._options, self._tally = options, tally
+        self._of_pairs, self._of_singles = Tally(), Tally()
+        self._in_pairs: set[str] = set()
+        self._pairs = _Pairs(agent, source, options, self._of_pairs)
+        arguments = (agent, source, options, self._of_singles)
+        self._singles = _Singles(*arguments, keep=self._stands_alone) if source.has_ids else None
+
+    def prompts(self) -> Iterator[PromptRows]:
+        pairs = singles = 0
+        for of_prompt in self._pairs.prompts():
+            self._in_pairs.update(of_prompt.trace_ids)
+            pairs += len(of_prompt.rows)
+            yield of_prompt
+        for of_prompt in self._singles.prompts() if self._singles else ():
+            singles += len(of_prompt.rows)
+            yield of_prompt
+        self._take_stock({"pair_rows": pairs, "single_rows": singles})
+
+    def problem(self, train: int, held_out: int) -> str:
+        if train and train + held_out >= self._options.min_samples:
+            return ""
+        return (self._singles or self._pairs).problem(train, held_out)
+
+    def _stands_alone(self, answer: JudgedAnswer) -> bool:
+        return self._in_pairs.isdisjoint(answer.trace_ids)
+
+    def _take_stock(self, rows: dict[str, int]) -> None:
+        """What the first pass read counts as read: what arrives between the two waits for the next run."""
+        tally, pairs, singles = self._tally, self._of_pairs, self._of_singles
+        tally.read, tally.ids, tally.usable = pairs.read, pairs.ids, pairs.usable + singles.usable
+        tally.prompts_read, tally.disputed = max(pairs.prompts_read, singles.prompts_read), pairs.disputed
+        tally.prompts = pairs.prompts + singles.prompts
+        no_loss = _LEARNED_ALONE if self._singles else ()
+        skipped = [(reason, number) for reason, number in pairs.skipped.items() if reason not in no_loss]
+        skipped += [pair for pair in singles.skipped.items() if pair[0] not in (DIRECT, *pairs.skipped)]
+        tally.skipped.update(dict(skipped))
+        tally.details.update(rows)
+
+
+class _Pairs(PairRows):
+    def _row(self, pair: PreferencePair, group: PromptGroup) -> dict[str, Any]:
+        edits = {direct.chosen.strip() for direct in group.direct if not direct.chosen_trace}
+        return pair_row(pair, edited=pair.chosen.strip() in edits)
+
+
+class _Singles(LabelledRows):
+    method = "mpo"
+
+    def _row(self, answer: JudgedAnswer) -> dict[str, Any] | None:
+        return single_row(answer, self._rule, self._tally.skipped)
+
+    def _is_good(self, row: dict[str, Any]) -> bool:
+        return row["chosen"] is not None

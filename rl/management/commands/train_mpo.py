@@ -1,0 +1,46 @@
+"""Train on everything that people and rewards said of answers, and measure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from rl.management.base import RatchetCommand
+from rl.management.options import read_options
+from rl.management.training import train_command
+from rl.management.training_options import (
+    DataGroup,
+    PairGroup,
+    TrainOptions,
+    add_data_options,
+    add_pair_options,
+    add_run_options,
+    add_training_options,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(TrainOptions, DataGroup, PairGroup):
+    beta: float | None
+    sft_weight: float | None
+
+
+class Command(RatchetCommand):
+    help = (
+        "Train a LoRA adapter by mixed preference optimisation (MPO) on every kind of rating at once: pairs, single good "
+        "and bad answers, scores and edited answers; and measure it."
+    )
+
+    def add_options(self, parser: CommandParser) -> None:
+        add_data_options(parser)
+        add_pair_options(parser)
+        add_training_options(parser)
+        parser.add_argument("--beta", type=float, help="inverse temperature; larger stays nearer to the base model")
+        parser.add_argument("--sft-weight", type=float, help="weight of imitating edited answers (0.2)")
+        add_run_options(parser)
+
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
+        train_command(self, "mpo", options)

@@ -1,0 +1,219 @@
+"""Mixed preference optimisation (MPO, after Wang et al., 2024, arXiv 2411.10442) of a LoRA adapter: one run learns from
+every kind of rating.
+
+Rows: ``prompt``; ``chosen`` and ``rejected``, each a list of chat messages or null; ``weight``, how sure the raters are, 0
+to 1; and ``imitate``, true where a person wrote the chosen answer. A row with both answers is a preference pair, one with a
+chosen answer alone is liked, one with a rejected answer alone is disliked.
+
+With r = log p(answer) / ref(answer), p the trained model's probability of a whole answer and ref that of the model that
+training started from, the loss is the mean over rows of weight times
+
+    pair       -log sigmoid(beta (r_chosen - r_rejected))                       DPO
+    liked      w_good (1 - sigmoid(beta (r - z)))                               KTO
+    disliked   w_bad (1 - sigmoid(beta (z - r)))                                KTO
+    imitate    sft_weight times the mean over tokens of -log p, beside the pair's loss
+
+z is KTO's point of reference: the mean of r over answers to other prompts of the same pass, at least 0, and without a
+gradient; w_good and w_bad make both labels weigh the same. See dpo.py and kto.py for what departs from TRL; here singles and
+pairs share passes, so that a step sees what people gave in the proportion in which they gave it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812  as everywhere
+from datasets import Dataset
+from peft import PeftModel
+from torch import Tensor
+from torch.utils.data import Sampler, SequentialSampler
+from transformers import PreTrainedModel
+from trl import DPOConfig, DPOTrainer
+
+from rl.base.records import Report, TrainingResult
+from rl.config import MPOConfig
+from rl.config.training_job import TrainingJob
+from rl.lm.log_probs import PromptAndAnswer, pad_sequences
+from rl.training import fitting
+from rl.training.passes import at_least_two_rows_a_pass, with_other_answers
+from rl.training.preparing import Start, encoded_rows, prepare
+from rl.training.warm_up import warm_up
+
+COLUMNS = ("chosen_ids", "rejected_ids", "other_ids")
+REFERENCE = {name: f"ref_{name.removesuffix('_ids')}_logps" for name in COLUMNS}
+
+
+def train(job: TrainingJob, report: Report) -> TrainingResult:
+    """Trains, or goes on from the newest checkpoint; ``output_dir/adapter`` or ``output_dir/model`` appears whole.
+
+    Raises Interrupted after a checkpoint when ``report`` does; TrainingFailed, NotEnoughData or BadFile otherwise.
+    """
+    started = time.monotonic()
+    job = replace(job, config=at_least_two_rows_a_pass(job.config, report))
+    with prepare(job, report) as start:
+        # rows: prompt_ids, chosen_ids and rejected_ids (empty where there is no such answer), weight, imitate; on disk
+        rows, lengths = encoded_rows(start, "mpo")
+        balance = _balance(rows, report)
+        # order: fixed from here on, so that z's answers of a pass are known before the trainer runs
+        rows = rows.shuffle(seed=int(job.config.seed))
+        rows = with_other_answers(rows, start, "other_ids", _answer_of, needs=_is_single)
+        good = ((row["prompt_ids"], row["chosen_ids"]) for row in iter(rows) if row["chosen_ids"])
+        trainer = _trainer(start, warm_up(start, good), rows, balance)
+        with fitting.frozen_trunk(start, trainer.model):
+            trainer.use_reference(job.config, report)
+            fitting.fit(trainer, job, start.checkpoint, report)
+        weights = fitting.publish(trainer, start)
+    return fitting.result(trainer, weights, lengths, time.monotonic() - started)
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """What liked and disliked single answers weigh, so that all of either weigh the same."""
+
+    good: float = 1.0
+    bad: float = 1.0
+
+
+def _balance(rows: Dataset, report: Report) -> Balance:
+    pairs, good, bad = 0, 0.0, 0.0
+    for row in iter(rows):
+        has_chosen, has_rejected = bool(row["chosen_ids"]), bool(row["rejected_ids"])
+        pairs += has_chosen and has_rejected
+        good += row["weight"] if has_chosen and not has_rejected else 0.0
+        bad += row["weight"] if has_rejected and not has_chosen else 0.0
+    # n_good w_good = n_bad w_bad, as for KTO; with labels of one kind alone there is nothing to balance
+    balance = Balance(max(1.0, bad / good), max(1.0, good / bad)) if good and bad else Balance()
+    singles = len(rows) - pairs
+    text = f"{pairs} pairs and {singles} single answers"
+    report(
+        "log", {"text": f"{text}: a liked one counts {balance.good:.2f} times, a disliked one {balance.bad:.2f} times"}
+    )
+    return balance
+
+
+def _answer_of(row: Mapping[str, Any]) -> list[int]:
+    answer: list[int] = row["chosen_ids"] or row["rejected_ids"]
+    return answer
+
+
+def _is_single(row: Mapping[str, Any]) -> bool:
+    return not (row["chosen_ids"] and row["rejected_ids"])
+
+
+class _Trainer(fitting.OnTokenIds, DPOTrainer):
+    """Shapes: B rows of a pass, S answers that they have, T tokens of the longest."""
+
+    REFERENCE = REFERENCE
+    ALWAYS_SCORED = True
+    balance: Balance
+    sft_weight: float
+
+    def _set_signature_columns_if_needed(self) -> None:
+        self._signature_columns = ["prompt_ids", "weight", "imitate", *REFERENCE, *REFERENCE.values()]
+
+    def _get_train_sampler(self, train_dataset: Dataset | None = None) -> Sampler[int]:
+        return SequentialSampler(train_dataset or self.train_dataset)
+
+    def _compute_loss(
+        self, model: torch.nn.Module, inputs: Mapping[str, Tensor], return_outputs: bool = False
+    ) -> Tensor | tuple[Tensor, None]:
+        # present (B, 3): whether a row has a chosen and a rejected answer, and another row's for z
+        present = inputs["present"]
+        learned = present & torch.tensor([True, True, False], device=present.device)
+        log_probs = self._log_probs(model, inputs, learned)
+        with torch.no_grad():
+            of_others = self._log_probs(model, inputs, present & ~learned)
+        # r (B, 3): log p / ref of each answer, 0 where there is none
+        r = (log_probs + of_others - inputs["reference"]) * present
+        # z, one number: how far the model has moved in general
+        z = self._mean(r[:, 2], present[:, 2]).clamp(min=0)
+        has_chosen, has_rejected = present[:, 0], present[:, 1]
+        losses = torch.where(
+            has_chosen & has_rejected,
+            -F.logsigmoid(self.beta * (r[:, 0] - r[:, 1])),
+            torch.where(
+                has_chosen,
+                self.balance.good * (1 - F.sigmoid(self.beta * (r[:, 0] - z))),
+                self.balance.bad * (1 - F.sigmoid(self.beta * (z - r[:, 1]))),
+            ),
+        )
+        # imitation: -log p a token of what a person wrote
+        imitated = -log_probs[:, 0] / inputs["chosen_tokens"].clamp(min=1)
+        losses = losses + self.sft_weight * inputs["imitate"] * imitated
+        self._note(r.detach(), present, z)
+        loss = (inputs["weight"] * losses).mean()
+        return (loss, None) if return_outputs else loss
+
+    def _log_probs(self, model: torch.nn.Module, inputs: Mapping[str, Tensor], wanted: Tensor) -> Tensor:
+        """(B, 3): log p of the whole answer where ``wanted`` is true, else 0."""
+        result = torch.zeros(wanted.shape, device=wanted.device)
+        # the S answers stand column by column: all chosen ones, then all rejected ones, then the others
+        of_wanted = wanted.T[inputs["present"].T]
+        if not of_wanted.any():
+            return result
+        width = int(inputs["attention_mask"][of_wanted].sum(1).max())
+        parts = {name: inputs[name][of_wanted, :width] for name in ("input_ids", "attention_mask", "labels")}
+        output = model(**parts, use_cache=False, fused_lm_head=True)
+        columns, rows = wanted.T.nonzero(as_tuple=True)
+        return result.index_put((rows, columns), output.log_probs.float().sum(dim=1))
+
+    def _mean(self, values: Tensor, present: Tensor) -> Tensor:
+        """Of the values that are there, in all processes together; 0 without any."""
+        sums = torch.stack([(values * present).sum(), present.sum().float()]).detach()
+        total: Tensor = self.accelerator.gather(sums).reshape(-1, 2).sum(0)
+        return total[0] / total[1].clamp(min=1)
+
+    def _note(self, r: Tensor, present: Tensor, z: Tensor) -> None:
+        metrics, rewards = self._metrics["train" if self.model.training else "eval"], self.beta * r
+        metrics["kl"].append(z.item())
+        for column, name in enumerate(("chosen", "rejected")):
+            if present[:, column].any():
+                metrics[f"rewards/{name}"].append(rewards[present[:, column], column].mean().item())
+        pairs = present[:, 0] & present[:, 1]
+        if pairs.any():
+            margins = (rewards[:, 0] - rewards[:, 1])[pairs]
+            metrics["rewards/margins"].append(margins.mean().item())
+            metrics["rewards/accuracies"].append((margins > 0).float().mean().item())
+
+
+def collate(examples: list[dict[str, Any]]) -> dict[str, Tensor]:
+    """A pass: ``input_ids``, ``attention_mask`` and ``labels``, (S, T), of the answers that are there, all chosen ones first;
+    ``present`` and ``reference``, (B, 3), for chosen, rejected and the other answer; ``weight``, ``imitate`` and
+    ``chosen_tokens``, (B)."""
+    present = torch.tensor([[bool(row[name]) for name in COLUMNS] for row in examples])
+    sequences: list[PromptAndAnswer] = [
+        (row["prompt_ids"], row[name]) for name in COLUMNS for row in examples if row[name]
+    ]
+    return {
+        **pad_sequences(sequences),
+        "present": present,
+        "reference": torch.tensor([[row[REFERENCE[name]] for name in COLUMNS] for row in examples]),
+        "weight": torch.tensor([row["weight"] for row in examples]),
+        "imitate": torch.tensor([row["imitate"] for row in examples]),
+        "chosen_tokens": torch.tensor([len(row["chosen_ids"]) for row in examples]),
+    }
+
+
+def _trainer(start: Start, model: PreTrainedModel | PeftModel, rows: Dataset, balance: Balance) -> _Trainer:
+    config = start.job.config
+    assert isinstance(config, MPOConfig)  # noqa: S101  the method's own
+    of_dpo = {
+        "beta": config.beta,
+        "max_length": None,  # the rows fit already
+        "disable_dropout": False,  # it would turn off the adapter's too; the base model's is off already
+        "precompute_ref_log_probs": config.full,  # else a reference would be loaded
+    }
+    trainer = _Trainer(
+        model=model,
+        args=fitting.arguments(DPOConfig, config, start.scratch, **of_dpo),
+        train_dataset=rows,
+        processing_class=start.tokenizer,
+        peft_config=fitting.peft_config(model, config),
+        data_collator=collate,
+    )
+    trainer.balance, trainer.sft_weight = balance, config.sft_weight
+    return trainer

@@ -1,0 +1,60 @@
+"""Forward passes whose rows are compared with each other: KTO's point of reference is the answer of another row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from datasets import Dataset
+
+from rl.base.records import Report
+from rl.config import TrainingConfig
+from rl.lm import processes
+from rl.training import fitting
+from rl.training.preparing import Start
+
+AnswerOf = Callable[[Mapping[str, Any]], list[int]]
+"""The answer that stands for a row in the point of reference of another."""
+
+
+def at_least_two_rows_a_pass(config: TrainingConfig, report: Report) -> TrainingConfig:
+    """Settings under which each process takes at least two rows in a pass."""
+    least = 2 * processes.count()
+    if config.batch_size >= least:
+        return config
+    passes = max(1, round(config.rows_a_step / least))
+    report("log", {"text": f"the rows of a forward pass are compared: {least} rows a pass and {passes} passes a step"})
+    return replace(config, batch_size=least, gradient_accumulation=passes)
+
+
+def with_other_answers(
+    rows: Dataset,
+    start: Start,
+    column: str,
+    answer_of: AnswerOf,
+    needs: Callable[[Mapping[str, Any]], bool] = lambda row: True,
+) -> Dataset:
+    """Gives each row of a pass with a row that ``needs`` it the answer of the row before it in its pass, the first row that
+    of the last, in a new column; in other passes nothing.
+
+    ``map`` cuts the rows into the same passes as the trainer does, because the order is fixed.
+    """
+
+    def pair_up(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        # (x1, y1), ..., (xB, yB) become (x1, yB), (x2, y1), ..., (xB, yB-1): the same answers as in r, to other prompts
+        names = list(batch)
+        of_pass = [dict(zip(names, values, strict=True)) for values in zip(*batch.values(), strict=True)]
+        if not any(map(needs, of_pass)):
+            return {column: [[] for _ in of_pass]}
+        answers = [answer_of(row) for row in of_pass]
+        room = (start.most_tokens - len(row["prompt_ids"]) for row in of_pass)
+        return {column: [ids[:most] for ids, most in zip([answers[-1], *answers[:-1]], room, strict=True)]}
+
+    rows_a_pass = fitting.batches(start.job.config)["per_device_train_batch_size"]
+    return rows.map(
+        pair_up,
+        batched=True,
+        batch_size=int(rows_a_pass),
+        cache_file_name=str(start.path("paired.arrow")),
+    )
