@@ -2,10 +2,10 @@
 
 An agent is due when ``min_samples_to_retrain`` new current ratings wait, or when ``retrain_interval_hours`` have passed
 since its last run and what waits gives at least one row to train on. After a run of the learner that failed or was
-cancelled only the interval counts, so that a run that cannot succeed is not tried every minute. Ratings that arrive
-while a run is at work are not in its training set and wait for the next one.
+cancelled only ratings that have come since count: the same data would fail again. Ratings that arrive while a run is at
+work are not in its training set and wait for the next one.
 
-What people gave decides the method: DPO where their ratings make pairs, KTO where most stand alone.
+The method is MPO, which learns from every kind of rating.
 
 Imports: base, collect, dataset_builder, models, runs; Django.
 """
@@ -30,8 +30,7 @@ from rl.runs import choosing, supervisor
 from rl.runs import run as runs
 
 logger = logging.getLogger(__name__)
-METHODS_OF_RATINGS = ("dpo", "kto")
-"""The first where the training plan advises neither."""
+METHOD = "mpo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +88,7 @@ class OnlineLearner:
     def trigger_retrain(self) -> TrainingRun:
         """Queues a run now, due or not. Raises RunConflict when one is queued or running, and UsageError for settings of the
         agent that do not fit together, or that only the operator may have."""
-        method = self.choose_method()
-        chosen = choosing.choose(self.agent, method)
+        chosen = choosing.choose(self.agent, METHOD)
         options = runs.RunOptions(
             data=dataset_builder.DataOptions(pair_type=self.agent.pair_type, min_samples=1),
             export=self.agent.auto_export,
@@ -99,7 +97,7 @@ class OnlineLearner:
         )
         run = runs.create(
             self.agent,
-            method_name=method,
+            method_name=METHOD,
             config=chosen.config,
             options=chosen.apply_to(options),
             trigger=TrainingRun.Trigger.ONLINE,
@@ -107,30 +105,29 @@ class OnlineLearner:
         supervisor.enqueue(run)
         return run
 
-    def choose_method(self) -> str:
-        advised = dataset_builder.training_plan(self.agent).advice.method
-        return advised if advised in METHODS_OF_RATINGS else METHODS_OF_RATINGS[0]
-
     def _due(self, waiting: int, last: TrainingRun | None, survey: bool) -> str:
         """The reason to start a run; empty when there is none."""
-        online = last is not None and last.trigger == TrainingRun.Trigger.ONLINE
-        stopped = last is not None and last.state != TrainingRun.State.SUCCEEDED
-        if waiting >= self.agent.min_samples_to_retrain and not (online and stopped):
-            return f"{waiting} new ratings wait"
-        if not waiting or timezone.now() < self._interval_ends(last):
+        new = self._new_since(last) if _stopped_by_itself(last) else waiting
+        if new >= self.agent.min_samples_to_retrain:
+            return f"{new} new ratings wait"
+        if not new or timezone.now() < self._interval_ends(last):
             return ""
         passed = f"{self.agent.retrain_interval_hours} hours have passed and {waiting} new ratings wait"
         if not survey:
             return f"{passed}; a run starts if they give a row to learn from"
         return passed if self._trainable() else ""
 
+    def _new_since(self, last: TrainingRun | None) -> int:
+        waiting = waiting_feedback(self.agent)
+        return waiting.filter(created_at__gt=last.created_at).count() if last else waiting.count()
+
     def _why_not(self, waiting: int, last: TrainingRun | None, survey: bool) -> str:
+        if waiting and last is not None and last.state == TrainingRun.State.FAILED:
+            again = "tried again when new ratings have come, or by 'Retrain now'"
+            return f"run {last.pk} failed: {last.error or 'see its log'}; {again}"
         if survey and waiting and timezone.now() >= self._interval_ends(last):
             return f"what waits gives no row; 'manage.py training_plan --agent {self.agent.name}' says what can use it"
-        if waiting and last is not None and last.state == TrainingRun.State.FAILED:
-            again = f"tried again at {self._interval_ends(last):%F %H:%M} UTC"
-            return f"run {last.pk} failed: {last.error or 'see its log'}; {again}"
-        return "not yet"
+        return f"{waiting} of {self.agent.min_samples_to_retrain} ratings that start a run wait"
 
     def _interval_ends(self, last: TrainingRun | None) -> datetime:
         since = self.agent.created_at if last is None else (last.finished_at or last.created_at)
@@ -138,8 +135,14 @@ class OnlineLearner:
 
     def _trainable(self) -> bool:
         options = dataset_builder.DataOptions(pair_type=self.agent.pair_type, min_samples=1)
-        survey = dataset_builder.survey(self.agent, options, method=self.choose_method())
+        survey = dataset_builder.survey(self.agent, options, method=METHOD)
         return survey.train_rows > 0 and not survey.shortage
+
+
+def _stopped_by_itself(run: TrainingRun | None) -> bool:
+    """Whether it is a run of the learner that did not succeed."""
+    online = run is not None and run.trigger == TrainingRun.Trigger.ONLINE
+    return online and run is not None and run.state != TrainingRun.State.SUCCEEDED
 
 
 def get_online_learner(agent_name: str) -> OnlineLearner:

@@ -80,20 +80,14 @@ def test_ratings_that_stand_alone_train_by_themselves(agent):
     """As widgets and gateways give them: no prompt has two answers, so there is no pair."""
     rate_alone(agent, 12)
     (run,) = online_learner.tick()
-    assert run.method == "kto"
-
-
-def test_ratings_that_make_pairs_train_on_the_pairs(agent):
-    rate_pairs(agent, 12)
-    (run,) = online_learner.tick()
-    assert run.method == "dpo"
+    assert run.method == "mpo"
 
 
 def test_after_the_interval_ratings_that_stand_alone_are_enough(agent):
     Agent.objects.update(min_samples_to_retrain=100)
     rate_alone(agent, 12)
     finished_run(agent, State.SUCCEEDED, hours_ago=25)
-    assert [run.method for run in online_learner.tick()] == ["kto"]
+    assert [run.method for run in online_learner.tick()] == ["mpo"]
 
 
 def test_a_failed_run_is_told_with_its_reason_and_when_it_is_tried_again(agent):
@@ -101,7 +95,8 @@ def test_a_failed_run_is_told_with_its_reason_and_when_it_is_tried_again(agent):
     run = finished_run(agent, State.FAILED, hours_ago=1)
     TrainingRun.objects.update(error="the disk is full")
     reason = online_learner.get_online_learner("support-chat").get_status().reason
-    assert reason.startswith(f"run {run.pk} failed: the disk is full; tried again at 2")
+    again = "tried again when new ratings have come, or by 'Retrain now'"
+    assert reason == f"run {run.pk} failed: the disk is full; {again}"
 
 
 def test_a_second_tick_starts_no_second_run(agent):
@@ -158,12 +153,25 @@ def test_the_interval_starts_nothing_without_new_ratings(agent):
 
 
 @pytest.mark.parametrize("state", [State.FAILED, State.CANCELLED])
-def test_a_run_that_did_not_succeed_is_tried_again_after_the_interval_only(agent, state):
+def test_a_run_that_did_not_succeed_is_tried_again_when_new_ratings_have_come(agent, state):
     rate_pairs(agent, 4)
-    finished_run(agent, state, hours_ago=1)
-    assert online_learner.tick() == []
-    TrainingRun.objects.update(finished_at=timezone.now() - timedelta(hours=25))
+    finished_run(agent, state, hours_ago=100)
+    assert online_learner.tick() == [], "the same ratings would fail again"
+    rate_pairs(agent, 2, start=10)
     assert len(online_learner.tick()) == 1
+
+
+def test_after_a_failure_and_the_interval_one_new_pair_is_enough(agent):
+    rate_pairs(agent, 4)
+    finished_run(agent, State.FAILED, hours_ago=25)
+    rate_pairs(agent, 1, start=10)
+    assert len(online_learner.tick()) == 1
+
+
+def test_what_is_missing_is_told_in_numbers(agent):
+    rate_pairs(agent, 1)
+    reason = online_learner.get_online_learner("support-chat").get_status().reason
+    assert reason == "2 of 4 ratings that start a run wait"
 
 
 def test_a_failed_run_by_hand_does_not_hold_the_learner_back(agent):

@@ -44,9 +44,10 @@ def encode(
 ) -> Iterator[EncodedRow]:
     """Rows in the order given, unshortened. Raises TrainingFailed when the chat template refuses one.
 
-    ``total``: how many they are, for the steps that are reported. ``answers``: the keys of a row's answers;
-    there may be none, and one that is null has no tokens. ``kept``: keys whose values go along. ``most_tokens``: answers to a prompt that is far longer than this are encoded without it, which is
-    right but for the tokens of the template, so that a huge prompt is read once and not once for each answer.
+    ``total``: how many they are, for the steps that are reported. ``answers``: the keys of a row's answers; there may be
+    none, and one that is null has no tokens. ``kept``: keys whose values go along. ``most_tokens``: answers to a prompt that
+    is far longer than this are encoded without it, which is right but for the tokens of the template, so that a huge prompt
+    is read once and not once for each answer.
     """
     done = 0
     for batch in _batches(rows, answers):

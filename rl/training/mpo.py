@@ -181,8 +181,8 @@ class _Trainer(fitting.OnTokenIds, DPOTrainer):
 
 
 def collate(examples: list[dict[str, Any]]) -> dict[str, Tensor]:
-    """A pass: ``input_ids``, ``attention_mask`` and ``labels``, (S, T), of the answers that are there, all chosen ones first;
-    ``present`` and ``reference``, (B, 3), for chosen, rejected and the other answer; ``weight``, ``imitate`` and
+    """A pass: ``input_ids``, ``attention_mask`` and ``labels``, (S, T), of the answers that are there, all chosen ones
+    first; ``present`` and ``reference``, (B, 3), for chosen, rejected and the other answer; ``weight``, ``imitate`` and
     ``chosen_tokens``, (B)."""
     present = torch.tensor([[bool(row[name]) for name in COLUMNS] for row in examples])
     sequences: list[PromptAndAnswer] = [

@@ -11,8 +11,6 @@ from rl.dataset_builder.plan.shortage import plural
 
 ENOUGH = DataOptions().min_samples
 """Rows that a run asks for."""
-PLENTY = 4
-"""Labelled answers for each pair, at most, where pairs use what people said well."""
 
 How = Literal["about", "at least"]
 REMARKS: dict[How, str] = {
@@ -44,28 +42,48 @@ class Advice:
 
 def plans(figures: Figures, *, uses_direct: bool, agent: str) -> list[MethodPlan]:
     """``uses_direct``: picks and edited answers make pairs for this agent."""
-    return [_dpo(figures, uses_direct), _kto(figures), _grpo(figures, agent), _reward(figures, agent), _sft(figures)]
+    pairs, labels = _dpo(figures, uses_direct), _kto(figures)
+    mixed = _mpo(figures, pairs, labels)
+    return [mixed, pairs, labels, _grpo(figures, agent), _reward(figures, agent), _sft(figures)]
 
 
 def advise(figures: Figures, methods: list[MethodPlan]) -> Advice:
     by_method = {plan.method: plan for plan in methods}
-    judged = figures.judged
-    pairs = by_method["dpo"].rows
-    if by_method["dpo"].ready and pairs * PLENTY >= judged:
-        number = _number(by_method["dpo"])
-        return Advice("dpo", f"{number} pairs use well what people said, and a pair says more than a label")
-    if by_method["kto"].ready and judged >= ENOUGH:
-        return Advice("kto", f"{judged:,} answers are rated, and only {pairs:,} pairs come of them: KTO needs none")
-    if by_method["grpo"].ready:
-        return Advice(
-            "grpo", f"rewards tell the answers to {_number(by_method['grpo'])} prompts apart, and few are rated"
-        )
-    if by_method["kto"].ready:
-        return Advice("kto", "rewards label single answers; GRPO becomes possible with a second answer to each prompt")
-    if by_method["dpo"].ready:
-        return Advice("dpo", f"{_number(by_method['dpo'])} pairs are enough for a run")
-    nearest = max((by_method["dpo"], by_method["kto"], by_method["grpo"]), key=lambda plan: plan.rows)
+    mixed, groups = by_method["mpo"], by_method["grpo"]
+    from_people = figures.judged + figures.picks + figures.corrections
+    if mixed.ready and from_people >= ENOUGH:
+        return Advice("mpo", f"every kind of rating trains in one run: {mixed.made_of}")
+    if groups.ready:
+        return Advice("grpo", f"rewards tell the answers to {_number(groups)} prompts apart, and few are rated")
+    if mixed.ready:
+        return Advice("mpo", f"{mixed.made_of}; GRPO becomes possible with a second answer to each prompt")
+    nearest = max((mixed, groups), key=lambda plan: plan.rows)
     return Advice("", f"nothing can be trained yet; {nearest.method} is nearest: {nearest.missing}")
+
+
+def _mpo(figures: Figures, pairs: MethodPlan, labels: MethodPlan) -> MethodPlan:
+    """Pairs where two answers can be compared, and what is left as single labels."""
+    alone = labels.rows - figures.judged + figures.judged_alone + 2 * figures.both_bad
+    rows = pairs.rows + alone
+    made_of = f"{plural(pairs.rows, 'pair')}, {plural(alone, 'single answer')}"
+    if figures.corrections:
+        made_of += f", of which {plural(figures.corrections, 'edited answer')} to imitate"
+    made_of += f"; {_who_learns(figures)}" if figures.ratings else ""
+    missing = ""
+    if rows < ENOUGH:
+        missing = f"{plural(ENOUGH - rows, 'more rated answer')}: rate answers up or down"
+    elif not pairs.rows:
+        missing = labels.missing
+    how: How = "at least" if "at least" in (pairs.how, labels.how) else "about"
+    return MethodPlan("mpo", rows, how, made_of, missing)
+
+
+def _who_learns(figures: Figures) -> str:
+    """What share of the ratings that were looked at takes part, and why not all."""
+    share = 1 - figures.undecided / figures.ratings
+    if not figures.undecided:
+        return "100 % of the ratings take part"
+    return f"{share:.0%} of the ratings take part, the others are of answers in the middle of the scale or without text"
 
 
 def _dpo(figures: Figures, uses_direct: bool) -> MethodPlan:

@@ -37,6 +37,10 @@ class Figures:
     """Liked against disliked answers to one prompt, at most PAIRS_PER_PROMPT."""
     one_sided_prompts: int
     """Prompts whose answers were all liked, or all disliked."""
+    judged_alone: int
+    """Good and bad answers to these prompts."""
+    undecided: int
+    """Ratings of answers whose mean rating is in the middle, or that have no text."""
     # of the rewarded answers that were looked at
     rewarded: int
     rewarded_good: int
@@ -107,11 +111,14 @@ _RATED = """
 SELECT sum(ratings) AS ratings, count(*) AS rated_prompts, sum(good) AS good, sum(bad) AS bad,
        sum(rewarded) AS rated_and_rewarded, sum(proposed) AS rated_and_proposed,
        sum(CASE WHEN liked * disliked < %s THEN liked * disliked ELSE %s END) AS rated_pairs,
-       sum(CASE WHEN (liked = 0) <> (disliked = 0) THEN 1 ELSE 0 END) AS one_sided_prompts
+       sum(CASE WHEN (liked = 0) <> (disliked = 0) THEN 1 ELSE 0 END) AS one_sided_prompts,
+       sum(CASE WHEN liked = 0 OR disliked = 0 THEN good + bad ELSE 0 END) AS judged_alone,
+       sum(undecided) AS undecided
 FROM (
     SELECT t.prompt_key, sum(a.ratings) AS ratings,
            sum(CASE WHEN t.response <> '' AND a.up > a.down THEN 1 ELSE 0 END) AS liked,
            sum(CASE WHEN t.response <> '' AND a.down > a.up THEN 1 ELSE 0 END) AS disliked,
+           sum(CASE WHEN t.response = '' OR a.mean = 0.5 THEN a.ratings ELSE 0 END) AS undecided,
            sum(CASE WHEN t.response <> '' AND a.mean > 0.5 THEN 1 ELSE 0 END) AS good,
            sum(CASE WHEN t.response <> '' AND a.mean < 0.5 THEN 1 ELSE 0 END) AS bad,
            sum(CASE WHEN t.response <> '' AND a.mean <> 0.5 AND t.reward IS NOT NULL THEN 1 ELSE 0 END) AS rewarded,

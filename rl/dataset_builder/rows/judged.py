@@ -130,7 +130,7 @@ class LabelledRows(JudgedRows):
         [only] = self._train
         return (
             f"all {plural(train, 'labelled answer')} to train on {'is' if train == 1 else 'are'} "
-            f"{'good' if only else 'bad'}, and KTO learns from the difference: "
+            f"{'good' if only else 'bad'}, and {self.method.upper()} learns from the difference: "
             f"rate some {'bad answers down' if only else 'good answers up'}"
         )
 

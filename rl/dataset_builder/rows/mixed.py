@@ -25,23 +25,25 @@ class MixedRows:
         self._options, self._tally = options, tally
         self._of_pairs, self._of_singles = Tally(), Tally()
         self._in_pairs: set[str] = set()
+        self._pair_rows = 0
         self._pairs = _Pairs(agent, source, options, self._of_pairs)
         arguments = (agent, source, options, self._of_singles)
         self._singles = _Singles(*arguments, keep=self._stands_alone) if source.has_ids else None
 
     def prompts(self) -> Iterator[PromptRows]:
-        pairs = singles = 0
+        singles = 0
         for of_prompt in self._pairs.prompts():
             self._in_pairs.update(of_prompt.trace_ids)
-            pairs += len(of_prompt.rows)
+            self._pair_rows += len(of_prompt.rows)
             yield of_prompt
         for of_prompt in self._singles.prompts() if self._singles else ():
             singles += len(of_prompt.rows)
             yield of_prompt
-        self._take_stock({"pair_rows": pairs, "single_rows": singles})
+        self._take_stock({"pair_rows": self._pair_rows, "single_rows": singles})
 
     def problem(self, train: int, held_out: int) -> str:
-        if train and train + held_out >= self._options.min_samples:
+        """A pair tells good from bad, so with one the labels may all be of one kind."""
+        if self._pair_rows and train and train + held_out >= self._options.min_samples:
             return ""
         return (self._singles or self._pairs).problem(train, held_out)
 
