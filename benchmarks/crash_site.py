@@ -24,7 +24,7 @@ from django.core.management import call_command
 from rl.demo.load import load_demo
 from rl.models import Agent, ApiKey, Deployment, ModelVersion
 call_command("migrate", verbosity=0)
-agent = load_demo()
+agent = load_demo("tiny")
 agent.training_overrides |= {{"epochs": 1.0, "save_steps": 2, "lora_r": 4}}
 agent.response_length = 16
 agent.save()

@@ -1,6 +1,6 @@
 """The first run of the whole loop, step by step. Every step looks at what is there already, so a second run is immediate.
 
-Imports: base, config, dataset_builder, demo, export, models, operations, runs; Django.
+Imports: base, config, dataset_builder, demo, export, hardware, lm, models, operations, runs, serving; Django.
 """
 
 from __future__ import annotations
@@ -21,16 +21,25 @@ from django.db import connection
 
 from rl import dataset_builder
 from rl.base.errors import RatchetError, TrainingFailed
+from rl.base.records import Report
+from rl.config import find_method
 from rl.config.authority import Owner
 from rl.demo.load import load_demo
 from rl.export.release import artifact_path
-from rl.models import Agent, ApiKey, Artifact, Evaluation, Feedback, Trace, TrainingRun
+from rl.hardware import usable_cores
+from rl.lm import base_models
+from rl.models import Agent, ApiKey, Artifact, Deployment, Evaluation, Feedback, Trace, TrainingRun
 from rl.operations.keys import revoke
 from rl.runs import run as runs
 from rl.runs import supervisor
+from rl.serving import promotion
+from rl.serving.deploy import deploy
 
 ADMIN = "admin"
 DEMO_KEY = "quickstart demo page"
+METHOD = "mpo"
+QUESTIONS = 5
+"""That are shown before and after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +62,30 @@ def prepare_admin() -> Admin:
     return Admin(ADMIN, password)
 
 
-def prepare_demo() -> tuple[Agent, str]:
-    agent = load_demo()
+def prepare_model(model: str, report: Report) -> str:
+    """Fetches or builds the base model. Raises UsageError in one sentence that ends in a way on."""
+    return base_models.resolve(model, report)
+
+
+def prepare_demo(model: str) -> tuple[Agent, str]:
+    agent = load_demo(model)
     answers, ratings = Trace.objects.filter(agent=agent), Feedback.objects.filter(agent=agent)
     prompts = answers.values("prompt_key").distinct().count()
     return agent, f"{prompts} prompts, {answers.count()} answers, {ratings.count()} ratings (simulated raters)"
+
+
+def serves(agent: Agent) -> bool:
+    """Whether its models are worth talking to: the toy's are not."""
+    return agent.deploy_target == Deployment.Target.LLAMA_CPP
+
+
+def deploy_base(agent: Agent, report: Report) -> str:
+    """The base model answers from now on, or whatever a quickstart before this one has put in its place."""
+    if promotion.in_use(agent) is None:
+        deploy(agent, None, target=agent.deploy_target, report=report)
+    in_use = promotion.in_use(agent)
+    assert in_use is not None  # noqa: S101  it has just been deployed
+    return f"{in_use.model_name} answers"
 
 
 def train(agent: Agent, announce: Callable[[str], None]) -> TrainingRun:
@@ -70,9 +98,11 @@ def train(agent: Agent, announce: Callable[[str], None]) -> TrainingRun:
         announce(f"run {run.pk} is done already")
         return run
     run = _claim(agent, run)
-    command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "train_dpo"]
+    command = [sys.executable, str(settings.BASE_DIR / "manage.py"), *find_method(run.method).command.split()]
     numbers = ["--run", str(run.pk), "--attempt", str(run.attempt)]
-    code = subprocess.call([*command, *numbers], stdout=subprocess.DEVNULL)
+    # All cores: a person waits for it, and the model that is served has nothing to do unless that person asks it.
+    threads = {"OMP_NUM_THREADS": str(usable_cores()), **os.environ}
+    code = subprocess.call([*command, *numbers], stdout=subprocess.DEVNULL, env=threads)
     run.refresh_from_db()
     if run.state != TrainingRun.State.SUCCEEDED:
         raise TrainingFailed(f"run {run.pk} ended with exit code {code}: {run.error or run.state}")
@@ -83,12 +113,13 @@ def _claim(agent: Agent, run: TrainingRun | None) -> TrainingRun:
     if run is None:
         run = runs.create(
             agent,
-            method_name="dpo",
-            config=agent.training_config(),
+            method_name=METHOD,
+            config=agent.training_config(METHOD),
             options=runs.RunOptions(
                 data=dataset_builder.DataOptions(pair_type=agent.pair_type, val_split=0.3),
                 export=True,
                 quantization=agent.export_quantization,
+                deploy=agent.deploy_target if serves(agent) else "",
             ),
             trigger=TrainingRun.Trigger.QUICKSTART,
             by=Owner.OPERATOR,
@@ -107,6 +138,13 @@ def outcome(run: TrainingRun) -> tuple[Evaluation, Path]:
     return evaluation, artifact_path(artifact)
 
 
+def before_and_after(evaluation: Evaluation) -> list[dict[str, str]]:
+    """Questions that the new version has never seen, as ``prompt``, ``before`` and ``after``: the first of those that the
+    guard rails asked, whatever the answers are."""
+    samples = evaluation.report["guards"].get("samples", [])[:QUESTIONS]
+    return [{"prompt": row["prompt"], "before": row["base"], "after": row["answer"]} for row in samples]
+
+
 def demo_page_link(agent: Agent, port: int) -> str:
     """A page on another origin (localhost, not 127.0.0.1) with a fresh publishable key; the last one is revoked."""
     for old in ApiKey.valid().filter(name=DEMO_KEY):
@@ -118,7 +156,9 @@ def demo_page_link(agent: Agent, port: int) -> str:
 
 def links(agent: Agent, run: TrainingRun, port: int) -> dict[str, str]:
     site = f"http://127.0.0.1:{port}"
+    talk = {"talk to it": f"{site}/try/{agent.name}/"} if serves(agent) else {}
     return {
+        **talk,
         "dashboard": f"{site}/",
         "rate answers": f"{site}/rate/{agent.name}/",
         "the training run": f"{site}/admin/rl/trainingrun/{run.pk}/change/",
@@ -127,20 +167,26 @@ def links(agent: Agent, run: TrainingRun, port: int) -> dict[str, str]:
     }
 
 
-def serve(port: int) -> None:
-    """The site with the gateway, and the queue, until the site ends or a person stops them."""
-    manage = [sys.executable, str(settings.BASE_DIR / "manage.py")]
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    environment = {**os.environ, "SITE_URL": f"http://127.0.0.1:{port}"}
-    site = subprocess.Popen([*manage, "serve", "--port", str(port)], env=environment)
-    queue = subprocess.Popen([*manage, "qcluster"], env=environment)
-    try:
-        if code := site.wait():
+class Site:
+    """The site with the gateway, and the queue, as processes."""
+
+    def __init__(self, port: int) -> None:
+        self.address = f"http://127.0.0.1:{port}"
+        manage = [sys.executable, str(settings.BASE_DIR / "manage.py")]
+        environment = {**os.environ, "SITE_URL": self.address}
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+        self._site = subprocess.Popen([*manage, "serve", "--port", str(port)], env=environment)
+        self._queue = subprocess.Popen([*manage, "qcluster"], env=environment)
+
+    def wait(self) -> None:
+        """Until the site ends. Raises RatchetError when it failed."""
+        if code := self._site.wait():
             raise RatchetError(f"the site ended with exit code {code}")
-    finally:
-        for process in (site, queue):
+
+    def stop(self) -> None:
+        for process in (self._site, self._queue):
             process.terminate()
-        for process in (site, queue):
+        for process in (self._site, self._queue):
             _wait_or_kill(process)
 
 

@@ -1,62 +1,112 @@
-"""Puts the simulated support chat into the database, once."""
+"""Puts a demo's questions, answers and simulated ratings into the database, once."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 from django.db import transaction
 
 from rl.base.records import Message
-from rl.config.embedded_models import TINY
-from rl.demo.support import DEMO_TRAINING, DemoQuestion, demo_answers
+from rl.config.embedded_models import SMOLLM2, TINY
+from rl.demo.everyday import Opinion, RatedQuestion, rated_questions
+from rl.demo.support import DEMO_TRAINING, demo_answers
 from rl.models import Agent, Feedback, Trace, prompt_key
 
-AGENT = "support-chat"
 SOURCE = "simulation"
+MOST_TOKENS = 96
+"""Of an answer to an everyday question: room for a long one, so that it is seen when answers become short."""
 
 
-def load_demo(seed: int = 0) -> Agent:
-    """The demo's agent, with all its traces and simulated ratings; changes nothing when they are there already."""
+@dataclass(frozen=True, slots=True)
+class Demo:
+    agent: str
+    settings: dict[str, Any]
+    """Fields of the agent."""
+    questions: Callable[[int], list[RatedQuestion]]
+
+
+def load_demo(model: str = SMOLLM2, seed: int = 0) -> Agent:
+    """The agent of the model's demo, with all its answers and simulated ratings; changes nothing when they are there
+    already."""
+    demo = DEMOS[model]
     with transaction.atomic():
-        agent, created = Agent.objects.get_or_create(
-            name=AGENT,
-            defaults={
-                "base_model": TINY,
-                "description": "A simulated support chat. Its questions, answers and raters were made up by Ratchet.",
-                "training_overrides": DEMO_TRAINING,
-                "response_length": 48,
-            },
-        )
+        agent, created = Agent.objects.get_or_create(name=demo.agent, defaults={"base_model": model, **demo.settings})
         if created:
-            _load(agent, demo_answers(seed))
+            _load(agent, demo.questions(seed))
     return agent
 
 
-def _load(agent: Agent, questions: list[DemoQuestion]) -> None:
-    traces, feedback = [], []
+def _load(agent: Agent, questions: list[RatedQuestion]) -> None:
+    traces: list[Trace] = []
+    feedback: list[Feedback] = []
     for number, question in enumerate(questions, start=1):
         prompt: list[Message] = [{"role": "user", "content": question.question}]
-        for letter, answer in zip("ab", question.answers, strict=True):
-            trace = Trace(
+        of_question = [
+            Trace(
                 agent=agent,
                 external_id=f"demo-{number:03}-{letter}",
                 source=SOURCE,
                 prompt=prompt,
                 prompt_key=prompt_key(prompt),
-                response=answer.text,
+                response=answer,
             )
-            traces.append(trace)
-            feedback += [_rating(agent, trace, rating.rater, rating.up) for rating in answer.ratings]
+            for letter, answer in zip("abcdefgh", question.answers, strict=False)
+        ]
+        traces += of_question
+        feedback += [_feedback(agent, of_question, opinion) for opinion in question.opinions]
     Trace.objects.bulk_create(traces)
     Feedback.objects.bulk_create(feedback)
 
 
-def _rating(agent: Agent, trace: Trace, rater: str, up: bool) -> Feedback:
-    return Feedback(
-        agent=agent,
-        trace=trace,
-        kind=Feedback.Kind.RATING,
-        rater=rater,
-        source=SOURCE,
-        scale=Feedback.Scale.THUMB,
-        raw_value=float(up),
-        value=float(up),
-    )
+def _feedback(agent: Agent, answers: list[Trace], opinion: Opinion) -> Feedback:
+    common = {"agent": agent, "trace": answers[opinion.answer], "rater": opinion.rater, "source": SOURCE}
+    if opinion.kind == "pick":
+        other = answers[opinion.other]
+        return Feedback(**common, kind=Feedback.Kind.COMPARISON, other_trace=other, choice=Feedback.Choice.LEFT)
+    if opinion.kind == "edit":
+        return Feedback(**common, kind=Feedback.Kind.CORRECTION, text=opinion.text)
+    value = float(opinion.up)
+    scale = Feedback.Scale.THUMB
+    return Feedback(**common, kind=Feedback.Kind.RATING, scale=scale, raw_value=value, value=value)
+
+
+def _support_questions(seed: int) -> list[RatedQuestion]:
+    return [
+        RatedQuestion(
+            question.question,
+            tuple(answer.text for answer in question.answers),
+            tuple(_thumbs(question.answers)),
+        )
+        for question in demo_answers(seed)
+    ]
+
+
+def _thumbs(answers: Any) -> Iterator[Opinion]:
+    for number, answer in enumerate(answers):
+        for rating in answer.ratings:
+            yield Opinion("thumb", rating.rater, number, rating.up)
+
+
+DEMOS = {
+    SMOLLM2: Demo(
+        agent="everyday",
+        settings={
+            "description": "Everyday questions. The model answered them; the raters are simulated and like short answers.",
+            "response_length": MOST_TOKENS,
+            "deploy_target": "llama_cpp",
+        },
+        questions=rated_questions,
+    ),
+    TINY: Demo(
+        agent="support-chat",
+        settings={
+            "description": "A simulated support chat. Its questions, answers and raters were made up by Ratchet.",
+            "training_overrides": DEMO_TRAINING,
+            "response_length": 48,
+        },
+        questions=_support_questions,
+    ),
+}
+"""By the base model that the demo is for."""

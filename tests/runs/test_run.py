@@ -33,7 +33,7 @@ QUICK = {
 
 @pytest.fixture
 def agent(data_dir) -> Agent:
-    agent = load_demo()
+    agent = load_demo("tiny")
     overrides = {**agent.training_overrides, **QUICK}
     Agent.objects.filter(pk=agent.pk).update(training_overrides=overrides, response_length=16)
     agent.refresh_from_db()

@@ -31,7 +31,7 @@ POINTS = {
 
 @pytest.fixture
 def run(data_dir) -> TrainingRun:
-    agent = load_demo()
+    agent = load_demo("tiny")
     agent.response_length = 16  # each evaluation lets the models answer
     agent.save()
     config = agent.training_config().with_overrides({"save_steps": 10})

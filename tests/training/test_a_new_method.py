@@ -46,7 +46,7 @@ def test_nobody_compares_the_name_of_a_method():
 @pytest.fixture
 def agent(data_dir, monkeypatch) -> Agent:
     monkeypatch.setitem(METHODS, "toy", TOY)
-    agent = load_demo()
+    agent = load_demo("tiny")
     quick = {**agent.training_overrides, "max_steps": 24, "learning_rate": 1e-3, "lora_r": 4}
     Agent.objects.filter(pk=agent.pk).update(training_overrides=quick, response_length=16)
     agent.refresh_from_db()

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from django.conf import settings
 from django.core.management.base import CommandParser
+from rich.table import Table
+from rich.text import Text
 
 from rl import quickstart
+from rl.config.embedded_models import EMBEDDED_MODELS
 from rl.management.base import RatchetCommand
 from rl.management.options import read_options
 from rl.management.ports import port_number, require_free
 from rl.management.tables import evaluation_document, evaluation_table, verdict_line
+from rl.models import Agent
 
 Result = TypeVar("Result")
-STEPS = 6
 
 
 def _introduce(admin: quickstart.Admin) -> str:
@@ -36,19 +40,34 @@ def _login(admin: quickstart.Admin) -> str:
     return f"log in as {admin.username} ({'with the password above' if admin.password else lost})"
 
 
+def _questions(pairs: list[dict[str, str]]) -> Table:
+    table = Table("question", "before", "after", title="The same questions, before and after", title_justify="left")
+    table.show_lines = True
+    for pair in pairs:
+        table.add_row(*(Text(pair[name]) for name in ("prompt", "before", "after")))
+    return table
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
+    model: str
     no_serve: bool
     yes: bool
     port: int
 
 
 class Command(RatchetCommand):
-    help = "From nothing to a trained, measured and exported model, and a running site: the whole loop on demo data."
+    help = "From nothing to a trained, measured and served model, and a running site: the whole loop on demo data."
     requires_system_checks: list[str] = []  # the database is not there yet
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--no-serve", action="store_true", help="do not start the site at the end")
+        parser.add_argument(
+            "--model",
+            choices=list(EMBEDDED_MODELS),
+            default=settings.DEFAULT_BASE_MODEL,
+            help="; ".join(f"{name}: {what}" for name, what in EMBEDDED_MODELS.items()),
+        )
+        parser.add_argument("--no-serve", action="store_true", help="start no site")
         parser.add_argument("--yes", action="store_true", help="install packages without asking")
         parser.add_argument("--port", type=port_number, default=8000, help="of the site (8000)")
 
@@ -60,33 +79,59 @@ class Command(RatchetCommand):
         self._step("packages", _packages)
         self._step("database", quickstart.prepare_database)
         admin = self._step("admin user", quickstart.prepare_admin, _introduce)
-        agent, _ = self._step("demo data", quickstart.prepare_demo, lambda result: result[1])
+        self._step(
+            f"base model: {EMBEDDED_MODELS[options.model]}",
+            lambda: quickstart.prepare_model(options.model, self.report),
+        )
+        agent, _ = self._step("demo data", lambda: quickstart.prepare_demo(options.model), lambda result: result[1])
+        if quickstart.serves(agent):
+            self._step("llama.cpp serves the base model", lambda: quickstart.deploy_base(agent, self.report))
+        with self._site(options, agent) as site, suppress(KeyboardInterrupt):  # the way to stop it
+            self._learn(agent, admin, options)
+            if site:
+                site.wait()
+
+    @contextmanager
+    def _site(self, options: Options, agent: Agent) -> Iterator[quickstart.Site | None]:
+        """Runs within the block, unless nobody wants it."""
+        if options.no_serve:
+            yield None
+            return
+        site = self._step("the site", lambda: quickstart.Site(options.port), lambda result: result.address)
+        if quickstart.serves(agent):
+            self._say(f"      ask the base model while it learns: {site.address}/try/{agent.name}/")
+        try:
+            yield site
+        finally:
+            site.stop()
+
+    def _learn(self, agent: Agent, admin: quickstart.Admin, options: Options) -> None:
         run = self._step(
-            "training run: tiny base model, DPO, held-out evaluation, GGUF",
+            "training run on all ratings: training, held-out evaluation, GGUF; some minutes, and Ctrl-C keeps what is done",
             lambda: quickstart.train(agent, self._say),
             str,
         )
         evaluation, gguf = self._step("gate", lambda: quickstart.outcome(run), lambda result: result[0].verdict)
         links = {} if options.no_serve else quickstart.links(agent, run, options.port)
+        questions = quickstart.before_and_after(evaluation)
         document = {
             "admin": {"username": admin.username, "password": admin.password},
             "run": run.pk,
             "evaluation": evaluation_document(evaluation),
+            "questions": questions,
             "gguf": str(gguf),
             "links": links,
         }
         start = ["start the site: python3 manage.py serve"] if options.no_serve else []
         lines = [verdict_line(evaluation), f"GGUF: {gguf}", *(f"{name}: {link}" for name, link in links.items())]
-        next_step = "next: rate some answers, then run 'manage.py train_dpo --agent support-chat' again"
-        self.result(document, evaluation_table(evaluation), lines=[*lines, *start, _login(admin), next_step])
-        if not options.no_serve:
-            with suppress(KeyboardInterrupt):  # the way to stop it
-                quickstart.serve(options.port)
+        next_step = f"next: rate some answers, then run 'manage.py train_mpo --agent {agent.name}' again"
+        tables = [evaluation_table(evaluation), *([_questions(questions)] if questions else [])]
+        self.result(document, *tables, lines=[*lines, *start, _login(admin), next_step])
 
     def _step(self, name: str, work: Callable[[], Result], tell: Callable[[Result], str] = str) -> Result:
         """Runs one numbered step and says what came of it, and how long it took."""
         self.number += 1
-        self._say(f"[{self.number}/{STEPS}] {name}")
+        self._say(f"[{self.number}] {name}")
         started = time.monotonic()
         result = work()
         self._say(f"      {tell(result)} ({time.monotonic() - started:.1f} s)")
