@@ -72,6 +72,12 @@ def base_of(directory: Path) -> str:
     return _read_entry(directory / ORIGIN, "base_model")
 
 
+def lowest_trained_layer(directory: Path) -> int:
+    """Of an adapter: the layers below it are the base model's. 0 for one that trains all layers."""
+    layers = _read(directory / ADAPTER_CONFIG).get("layers_to_transform")
+    return min(layers) if isinstance(layers, list) and layers else 0
+
+
 def is_reward_model(directory: Path) -> bool:
     """Whether the adapter or the model there scores answers instead of giving them."""
     if is_adapter(directory):

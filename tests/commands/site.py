@@ -123,7 +123,7 @@ def prepare(data: Path, overrides: dict[str, Any]) -> Site:
     data.mkdir(parents=True)
     program = (
         "from rl.demo.load import load_demo; from rl.lm.base_models import resolve; from rl.base.records import silent;"
-        f"agent = load_demo("tiny"); agent.training_overrides = {{**agent.training_overrides, **{overrides!r}}};"
+        f"agent = load_demo('tiny'); agent.training_overrides = {{**agent.training_overrides, **{overrides!r}}};"
         f"agent.response_length = {ANSWER_TOKENS}; agent.save();"
         "resolve('tiny', silent)"
     )

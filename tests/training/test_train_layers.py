@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +10,14 @@ from pathlib import Path
 import pytest
 
 from rl.base.errors import Interrupted, UsageError
-from rl.base.records import TrainingResult
+from rl.base.records import TrainingResult, silent
 from rl.config import TrainingConfig, config_class
-from rl.training import dpo, fitting, kto, reward_model
+from rl.evaluation.torch import scoring
+from rl.lm import loading
+from rl.lm.trunk import layers_of
+from rl.training import dpo, fitting, kto, mpo, reward_model
 from tests.training.conftest import SMALL, Listener, Row, job, polite_rows, same_weights, weights
+from tests.training.test_mpo import mixed_rows
 
 
 def labelled_rows() -> list[Row]:
@@ -28,7 +33,12 @@ def labelled_rows() -> list[Row]:
     ]
 
 
-METHODS = {"dpo": (dpo, polite_rows), "kto": (kto, labelled_rows), "reward_model": (reward_model, polite_rows)}
+METHODS = {
+    "dpo": (dpo, polite_rows),
+    "kto": (kto, labelled_rows),
+    "mpo": (mpo, mixed_rows),
+    "reward_model": (reward_model, polite_rows),
+}
 
 
 def train(
@@ -51,6 +61,28 @@ def test_the_losses_are_those_of_the_plain_path(
     _, plain = train(name, tiny_base, tmp_path / "plain")
     assert list(kept.losses.values()) == pytest.approx(list(plain.losses.values()), abs=1e-5)
     assert len(set(kept.losses.values())) > 1
+
+
+def test_scores_of_two_versions_share_the_layers_below_the_adapter(
+    tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    result, _ = train("dpo", tiny_base, tmp_path)
+    adapters, passes = {"base": None, "new": result.weights_dir}, Counter[str]()
+    attention = layers_of(model := loading.load_base(str(tiny_base), "fp32"))[0].self_attn
+    attention.register_forward_hook(lambda *_: passes.update(["lowest"]))
+    monkeypatch.setattr(scoring.loading, "load_base", lambda *_: model)
+
+    def score() -> dict[str, list[float]]:
+        scores = scoring.score_versions(str(tiny_base), adapters, polite_rows(), max_length=128, report=silent)
+        return {name: [score.margin for score in of_name] for name, of_name in scores.items()}
+
+    shared, once = score(), passes.total()
+    monkeypatch.setattr(scoring, "kept_trunk", lambda *arguments: nullcontext())
+    plain = score()
+    assert shared["new"] == pytest.approx(plain["new"], abs=1e-4)
+    assert shared["base"] == pytest.approx(plain["base"], abs=1e-4)
+    assert shared["new"] != pytest.approx(shared["base"], abs=1e-2)
+    assert passes.total() - once == 2 * once, "the base model's pass served the new version too"
 
 
 def test_a_resumed_run_ends_with_the_same_adapter(tiny_base: Path, tmp_path: Path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -21,7 +22,9 @@ from rl.lm import loading
 from rl.lm.encoding import SINGLE, encode
 from rl.lm.lengths import EncodedRow, LengthCount
 from rl.lm.log_probs import PromptAndAnswer, answer_log_probs, use_compact_head
+from rl.lm.model_path import is_adapter, lowest_trained_layer
 from rl.lm.resources import resource_advice
+from rl.lm.trunk import kept_trunk
 
 
 def score_pairs(
@@ -70,14 +73,16 @@ def score_versions(
     autocast = loading.autocast_dtype(precision)
     # one model after the other in the place of the last: 2N log-probabilities each
     scores: dict[str, list[float | None]] = {}
-    for name, adapter in ({_BASE: None, **adapters} if relative else adapters).items():
-        report("stage", {"name": f"scoring {name}"})
-        with resource_advice(), loading.with_weights(model, adapter) as adapted:
-            if adapted is not model and isinstance(adapted, PreTrainedModel):
-                add_fused_lm_head(adapted)
-            scores[name] = _log_probs(adapted, answers, autocast, report)
-            if also and name in adapters:
-                also(name, tokenizer, model, adapted)
+    compared = {_BASE: None, **adapters} if relative else dict(adapters)
+    with TemporaryDirectory() as folder, kept_trunk(model, _shared_layers(compared), Path(folder) / "states"):
+        for name, adapter in compared.items():
+            report("stage", {"name": f"scoring {name}"})
+            with resource_advice(), loading.with_weights(model, adapter) as adapted:
+                if adapted is not model and isinstance(adapted, PreTrainedModel):
+                    add_fused_lm_head(adapted)
+                scores[name] = _log_probs(adapted, answers, autocast, report)
+                if also and name in adapters:
+                    also(name, tokenizer, model, adapted)
     # relative: log p - log p(base) of each answer, as in DPO's implicit reward
     if relative:
         base = scores.pop(_BASE)
@@ -104,6 +109,12 @@ def _sequence(row: EncodedRow) -> PromptAndAnswer:
 
 
 _BASE = "the base model"
+
+
+def _shared_layers(compared: Mapping[str, Path | None]) -> int:
+    """How many layers, from the lowest, all adapters leave as they are in the base model: they run once for each text."""
+    adapters = [path for path in compared.values() if path is not None and is_adapter(path)]
+    return min(map(lowest_trained_layer, adapters), default=0) if len(compared) > 1 else 0
 
 
 def _answers(
