@@ -23,15 +23,15 @@ def planned(**known: Any) -> tuple[dict[str, MethodPlan], Advice]:
     ("known", "method"),
     [
         ({}, ""),
-        ({"good": 20, "bad": 20, "rated_pairs": 20}, "dpo"),
-        ({"corrections": 15}, "dpo"),
-        ({"good": 400, "bad": 100, "rated_pairs": 12}, "kto"),
-        ({"good": 6, "bad": 6}, "kto"),
-        ({"good": 12}, ""),
+        ({"good": 20, "bad": 20, "rated_pairs": 20}, "mpo"),
+        ({"corrections": 15}, "mpo"),
+        ({"good": 400, "bad": 100, "rated_pairs": 12, "judged_alone": 476}, "mpo"),
+        ({"good": 6, "bad": 6, "judged_alone": 12}, "mpo"),
+        ({"good": 12, "judged_alone": 12}, ""),
         ({"rewarded": 100, "rewarded_good": 50, "differing_prompts": 30}, "grpo"),
         ({"rewarded": 100, "rewarded_good": 50, "differing_prompts": 30, "good": 4, "bad": 4}, "grpo"),
-        ({"rewarded": 100, "rewarded_good": 50, "differing_prompts": 30, "good": 40, "bad": 40}, "kto"),
-        ({"rewarded": 100, "rewarded_good": 50, "single_prompts": 100}, "kto"),
+        ({"rewarded": 100, "rewarded_good": 50, "differing_prompts": 30, "good": 40, "bad": 40, "judged_alone": 80}, "mpo"),
+        ({"rewarded": 100, "rewarded_good": 50, "single_prompts": 100}, "mpo"),
     ],
 )
 def test_the_method_that_uses_what_there_is(known, method):
@@ -54,7 +54,7 @@ def test_what_is_missing_is_said_for_each_method():
     assert of["kto"].missing == "5 more labelled answers: rate single answers, up or down"
     assert of["grpo"].missing.startswith("9 more prompts with two or more answers whose rewards differ; 'manage.py")
     assert of["reward"].missing.startswith("6 more answers with a reward: 'manage.py calculate_rewards --agent support")
-    assert advice.reason == f"nothing can be trained yet; kto is nearest: {of['kto'].missing}"
+    assert advice.reason == f"nothing can be trained yet; mpo is nearest: {of['mpo'].missing}"
     assert not any(plan.ready for plan in of.values())
 
 
@@ -68,7 +68,7 @@ def test_one_of_a_thing_is_named_as_one():
 
 
 def test_where_edited_answers_make_no_pairs_nobody_is_told_to_edit():
-    [dpo, *_] = plans(figures(corrections=20), uses_direct=False, agent="widgets")
+    [_, dpo, *_] = plans(figures(corrections=20), uses_direct=False, agent="widgets")
     assert dpo.missing == "10 more pairs: rate two answers to one prompt, one up and one down"
 
 
@@ -79,3 +79,15 @@ def test_labels_of_one_kind_are_not_enough_for_kto():
     assert of["kto"].missing == "all labels are bad: rate some answers up"
     of, _ = planned(good=40, rewarded=5, rewarded_good=4)
     assert of["kto"].ready
+
+
+def test_the_plan_says_what_each_rating_becomes_and_how_many_learn():
+    known = {"ratings": 90, "good": 50, "bad": 30, "rated_pairs": 12, "judged_alone": 56, "corrections": 4}
+    of, advice = planned(**known)
+    assert of["mpo"].rows == 12 + 4 + 56
+    everybody = "16 pairs, 56 single answers, 4 edited answers to imitate; 100 % of the ratings take part"
+    assert of["mpo"].made_of == everybody
+    assert advice.reason == f"every kind of rating trains in one run: {everybody}"
+    of, _ = planned(**known, undecided=9)
+    why = "90% of the ratings take part, the others are of answers in the middle of the scale or without text"
+    assert of["mpo"].made_of.endswith(why)

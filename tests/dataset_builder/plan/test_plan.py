@@ -79,6 +79,7 @@ def test_only_so_much_is_looked_at_and_the_plan_says_so(agent, monkeypatch):
         make_trace(agent, f"{number}?", reward=0.5)
     plan = training_plan(agent)
     assert {one.method: one.how for one in plan.methods} == {
+        "mpo": "about",
         "dpo": "about",
         "kto": "about",
         "grpo": "about",
@@ -139,8 +140,8 @@ def test_the_number_of_queries_does_not_grow(agent, count):
 def test_a_plan_can_be_written_as_json(agent):
     rate_prompts(agent, 12)
     document = json.loads(json.dumps(training_plan(agent).as_dict()))
-    assert document["advice"]["method"] == "dpo"
-    assert document["methods"][0] == {
+    assert document["advice"]["method"] == "mpo"
+    assert document["methods"][1] == {
         "method": "dpo",
         "rows": 12,
         "how": "about",
