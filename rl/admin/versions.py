@@ -8,6 +8,7 @@ from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
 from django.utils.safestring import SafeString
 
+from rl.admin.answers import answer_table
 from rl.admin.markup import NOTHING, badge, change_link, join_links, list_link, percent, value_table
 from rl.admin.readonly import ReadOnlyAdmin, ReadOnlyInline
 from rl.models import Artifact, Deployment, Evaluation, ModelVersion, Trace, TrainingRun, TrainingSet
@@ -137,6 +138,7 @@ class EvaluationAdmin(ReadOnlyAdmin):
         "in_use",
         "ratings_needed",
         "guard_rails",
+        "answers",
         "figures",
         "created_at",
     ]
@@ -151,6 +153,7 @@ class EvaluationAdmin(ReadOnlyAdmin):
         "base",
         "in_use",
         "guard_rails",
+        "answers",
         "figures",
     ]
 
@@ -202,6 +205,10 @@ class EvaluationAdmin(ReadOnlyAdmin):
             for rail in guards.get("rails", ())
         }
         return value_table(rails or {name: text for name, text in guards.items() if name == "skipped"})
+
+    @admin.display(description="answers")
+    def answers(self, evaluation: Evaluation) -> SafeString | str:
+        return answer_table(evaluation.report.get("guards", {}).get("samples", ()))
 
     @admin.display(description="report")
     def figures(self, evaluation: Evaluation) -> SafeString | str:

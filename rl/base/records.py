@@ -238,6 +238,18 @@ class GeneratedAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class Distance:
+    """How far a model has moved from its base model, by answers of both to the same prompts; nats a token."""
+
+    kl: float
+    """Kullback-Leibler divergence from the base model, at the tokens of the model's own answers."""
+    likelihood: float
+    """Mean log-probability of these tokens under the base model."""
+    base_likelihood: float
+    """The same of the base model's own answers."""
+
+
+@dataclass(frozen=True, slots=True)
 class PairScore:
     """What one model thinks of one held-out pair: natural-log probabilities of whole answers, given the prompt; where the
     answers are to two prompts, each less what the base model gives it."""

@@ -11,6 +11,8 @@ from rich.text import Text
 
 from rl.models import Evaluation
 
+SHOWN, SHORT = 3, 160
+"""Prompts whose answers are printed, and characters of each answer."""
 LABELS = {"base": "base model", "current": "version in use", "new": "new version"}
 
 
@@ -99,6 +101,29 @@ def error_table(report: Mapping[str, Any]) -> Table | None:
     return table
 
 
+def answer_table(report: Mapping[str, Any]) -> Table | None:
+    """What each model answered to a few prompts, as the report ranks them; None where none were asked."""
+    samples = report.get("guards", {}).get("samples", [])[:SHOWN]
+    if not samples:
+        return None
+    names = [name for name in LABELS if name in samples[0]]
+    title = f"{len(samples)} of {report['guards']['prompts']} prompts, answers side by side"
+    heads = ["prompt", *(LABELS[name] for name in names)]
+    table = Table(*heads, title=title, title_justify="left", show_lines=True)
+    for sample in samples:
+        table.add_row(_shorten(sample["prompt"]), *(_answer(sample[name]) for name in names))
+    return table
+
+
+def _answer(answered: Mapping[str, Any]) -> Text:
+    errors = ", ".join(answered["errors"]).replace("_", " ")
+    return Text.assemble((f"{errors}: ", "red") if errors else "", _shorten(answered["answer"]))
+
+
+def _shorten(text: str) -> Text:
+    return Text(shorten(text, SHORT, placeholder=" …"))
+
+
 def group_tables(report: Mapping[str, Any]) -> Iterator[Table]:
     """Accuracy by tag and by scenario, where the pairs have any."""
     for kind in ("tags", "scenarios"):
@@ -112,7 +137,8 @@ def group_tables(report: Mapping[str, Any]) -> Iterator[Table]:
 
 def report_tables(report: Mapping[str, Any]) -> list[Table]:
     """What stands below the table of the models."""
-    return [table for table in (guard_table(report), error_table(report), *group_tables(report)) if table]
+    tables = (guard_table(report), error_table(report), answer_table(report), *group_tables(report))
+    return [table for table in tables if table]
 
 
 def verdict_line(evaluation: Evaluation) -> str:

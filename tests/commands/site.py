@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.commands.forked import Forked
+from tests.guard_limits import NOISE_ALLOWED
 
 MANAGE = Path(__file__).resolve().parents[2] / "manage.py"
 QUICK = {
@@ -124,7 +125,7 @@ def prepare(data: Path, overrides: dict[str, Any]) -> Site:
     program = (
         "from rl.demo.load import load_demo; from rl.lm.base_models import resolve; from rl.base.records import silent;"
         f"agent = load_demo('tiny'); agent.training_overrides = {{**agent.training_overrides, **{overrides!r}}};"
-        f"agent.response_length = {ANSWER_TOKENS}; agent.save();"
+        f"agent.response_length = {ANSWER_TOKENS}; agent.guard_limits = {NOISE_ALLOWED!r}; agent.save();"
         "resolve('tiny', silent)"
     )
     site.run("migrate", "--verbosity", "0")

@@ -44,6 +44,16 @@ def test_it_prints_guard_rails_errors_and_the_verdict(agent, version):
         assert words in told
 
 
+def test_it_prints_a_few_answers_of_the_models_side_by_side(agent, version, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    report = document(agent, "--compare-base")
+    told = evaluate(agent, "--compare-base")
+    assert "3 of 3 prompts, answers side by side" in told
+    assert len(report["guards"]["samples"]) == 3
+    for heading in ("prompt", "base model", "new version"):
+        assert heading in told.partition("side by side")[2]
+
+
 def test_own_pairs_are_measured_and_nothing_is_stored(agent, version, tmp_path):
     file = tmp_path / "own.jsonl"
     file.write_text('{"prompt": "Where is it?", "chosen": "Open Orders.", "rejected": "No."}\n')

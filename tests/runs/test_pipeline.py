@@ -10,6 +10,7 @@ from rl.models import Agent, Deployment, TrainingRun
 from rl.training import RLTrainer, TrainingConfig, TrainingPipeline
 from tests.conftest import make_trace
 from tests.dataset_builder.ratings import rate_prompts, rated
+from tests.guard_limits import NOISE_ALLOWED
 from tests.training.conftest import SMALL, polite_rows, write_rows
 
 
@@ -63,7 +64,7 @@ class TestPipeline:
     @pytest.mark.slow
     def test_the_whole_way(self, agent: Agent, data_dir: Path, tiny_base: Path):
         rate_prompts(agent, 60)
-        Agent.objects.update(base_model=str(tiny_base))
+        Agent.objects.update(base_model=str(tiny_base), guard_limits=NOISE_ALLOWED)
         overrides = {**SMALL, "max_steps": 30, "batch_size": 8}
         found = TrainingPipeline("support-chat", method="dpo").run_full_pipeline(
             overrides=overrides, quantization="f16"

@@ -13,6 +13,7 @@ from rl.runs import after_gate
 from rl.runs import run as runs
 from rl.runs.monitor import Monitor
 from rl.versions import versions
+from tests.guard_limits import NOISE_ALLOWED
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
@@ -33,6 +34,7 @@ POINTS = {
 def run(data_dir) -> TrainingRun:
     agent = load_demo("tiny")
     agent.response_length = 16  # each evaluation lets the models answer
+    agent.guard_limits = NOISE_ALLOWED
     agent.save()
     config = agent.training_config().with_overrides({"save_steps": 10})
     data = dataset_builder.DataOptions(pair_type="preference", val_split=0.3)

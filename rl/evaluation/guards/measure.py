@@ -21,7 +21,6 @@ from rl.models import Agent
 
 PROMPTS = 16
 """Asked of each model: every training pays for them."""
-SAMPLES = 10
 MODELS = ("new", "base", "current")
 SPEAKING = "rl.evaluation.torch.speaking"
 Row = Mapping[str, Any]
@@ -76,19 +75,20 @@ class Watch:
         if not answered:
             return skip("the held-out prompts leave no room for an answer", self.agent, self.task)
         rows = [self.rows[number] for number in answered]
-        examined = {
-            name: self._examine([of_model[number] for number in answered], rows, self.speaker.most[name])
-            for name, of_model in answers.items()
-        }
-        examined.setdefault("current", examined["base"])
-        return self._judge(rows, examined)
+        given = {name: [of_model[number] for number in answered] for name, of_model in answers.items()}
+        return self._judge(rows, {name: self._examine(name, given, rows) for name in given})
 
-    def _examine(self, answers: Sequence[GeneratedAnswer], rows: Sequence[Row], most: int) -> Answers:
-        pairs = list(zip(answers, rows, strict=True))
+    def _examine(self, name: str, given: Mapping[str, Sequence[GeneratedAnswer]], rows: Sequence[Row]) -> Answers:
+        """``given``: the answers of all models."""
+        agent_format, most = self.agent.answer_format, self.speaker.most[name]
+        texts_of_base = [[] if name == "base" else [answer.text] for answer in given["base"]]
         return Answers(
-            texts=[answer.text for answer in answers],
-            errors=[kinds_of(answer, most, row, self.agent.answer_format) for answer, row in pairs],
-            rewards=[self._reward(answer, row) for answer, row in pairs],
+            texts=[answer.text for answer in given[name]],
+            errors=[
+                kinds_of(answer, most, row, agent_format, others)
+                for answer, row, others in zip(given[name], rows, texts_of_base, strict=True)
+            ],
+            rewards=[self._reward(answer, row) for answer, row in zip(given[name], rows, strict=True)],
         )
 
     def _reward(self, answer: GeneratedAnswer, row: Row) -> float | None:
@@ -104,16 +104,18 @@ class Watch:
             return None
 
     def _judge(self, rows: Sequence[Row], examined: Mapping[str, Answers]) -> Guards:
+        """Where no version is in use, the base model stands for it."""
+        all_models = {"current": examined["base"], **examined}
         preferred = [len(row["chosen"][-1]["content"].strip()) for row in rows if "chosen" in row]
         has_format = any(asks_for_format(row, self.agent.answer_format) for row in rows)
         limits = guard_limits(self.agent.guard_limits)
-        kl = self.speaker.divergence
-        all_rails = rails(examined["new"], examined["current"], preferred, kl, limits, has_format, self.task)
+        distance, current = self.speaker.distance, all_models["current"]
+        all_rails = rails(examined["new"], current, preferred, distance, limits, has_format, self.task)
         report = {
             "prompts": len(rows),
             "rails": [asdict(rail) for rail in all_rails],
-            "models": {name: _figures(examined[name]) for name in MODELS},
-            "samples": _samples(rows, examined["new"]),
+            "models": {name: _figures(all_models[name]) for name in MODELS},
+            "samples": _samples(rows, examined),
             **({"rewards_broke": self._rewards_broke} if self._rewards_broke else {}),
         }
         return Guards(report, broken_reason(all_rails))
@@ -157,14 +159,17 @@ def _figures(answers: Answers) -> dict[str, Any]:
     }
 
 
-def _samples(rows: Sequence[Row], answers: Answers) -> list[dict[str, Any]]:
-    """Answers of the new version with an error first."""
-    ranked = sorted(range(len(rows)), key=lambda number: not answers.errors[number])
+def _samples(rows: Sequence[Row], examined: Mapping[str, Answers]) -> list[dict[str, Any]]:
+    """What each model answered to every prompt; those with an error of the new version first."""
+    ranked = sorted(range(len(rows)), key=lambda number: not examined["new"].errors[number])
     return [
         {
             "prompt": rows[number]["prompt"][-1]["content"],
-            "answer": answers.texts[number],
-            "errors": answers.errors[number],
+            **{
+                name: {"answer": examined[name].texts[number], "errors": examined[name].errors[number]}
+                for name in MODELS
+                if name in examined
+            },
         }
-        for number in ranked[:SAMPLES]
+        for number in ranked
     ]

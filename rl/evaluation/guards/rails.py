@@ -2,7 +2,8 @@
 
 Few answers tell whether one is broken, so each rule leaves room for chance: of rates, one answer more breaks none; a loss of
 reward or of accuracy on a task must lie beyond its 95 % interval; a length must be far from that of the version in use and
-from that of the answers that people prefer.
+from that of the answers that people prefer. Degenerate answers and the distance from the base model have limits of their
+own, whatever the version in use does: where that is broken too, no other rail would mind.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from rl.evaluation.guards.answer_errors import NOT_READABLE
+from rl.base.records import Distance
+from rl.evaluation.guards.answer_errors import DEGENERATE, NOT_READABLE
 from rl.evaluation.lm_eval.results import TaskScores
 from rl.evaluation.stats.intervals import mean_interval
 
-FEWEST_ANSWERS_MORE = 2
+FEWEST_ANSWERS = 2
+"""That break a rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +60,22 @@ def rails(
     new: Answers,
     current: Answers,
     preferred: Sequence[int],
-    kl: float | None,
+    distance: Distance | None,
     limits: Mapping[str, float],
     has_format: bool,
     task: TaskScores | None = None,
 ) -> list[Rail]:
     """Those that have a limit. ``preferred``: lengths of the answers that people prefer, in characters; none where none are
-    stored. ``kl``: nats a token, None: not measured; ``has_format``: a format is asked of the answers."""
+    stored. ``distance``: None: not measured; ``has_format``: a format is asked of the answers."""
     makers = {
+        "degenerate_rate": lambda limit: _degenerate(new, current, limit),
         "length_ratio": lambda limit: _length(new, current, preferred, limit),
         "empty_rate": lambda limit: _rate("empty_rate", "empty", ("empty",), new, current, limit),
         "refusal_rate": lambda limit: _rate("refusal_rate", "refusals", ("refusal",), new, current, limit),
         "parse_error_rate": lambda limit: _format(new, current, limit, has_format),
         "reward_loss": lambda limit: _reward(new, current, limit),
-        "kl_to_base": lambda limit: _divergence(kl, limit),
+        "kl_to_base": lambda limit: _divergence(distance, limit),
+        "base_likelihood": lambda limit: _unlikeliness(distance, limit),
         "task_loss": lambda limit: task_loss(task, limit),
     }
     return [make_rail(limits[name]) for name, make_rail in makers.items() if name in limits]
@@ -104,9 +109,17 @@ def _times(length: float, reference: float) -> float:
     return max(length, 1.0) / max(reference, 1.0)
 
 
+def _degenerate(new: Answers, current: Answers, limit: float) -> Rail:
+    rate, count = new.rate(DEGENERATE), new.count(DEGENERATE)
+    kinds = ", ".join(f"{kind} {new.count([kind])}" for kind in DEGENERATE if new.count([kind]))
+    what = f"degenerate: {count} of {len(new.texts)} answers{f' ({kinds})' if kinds else ''}"
+    text = f"{what}, {current.count(DEGENERATE)} of the version in use"
+    return Rail("degenerate_rate", rate, limit, rate > limit and count >= FEWEST_ANSWERS, text)
+
+
 def _rate(name: str, what: str, kinds: Sequence[str], new: Answers, current: Answers, limit: float) -> Rail:
     more = new.rate(kinds) - current.rate(kinds)
-    broken = more > limit and new.count(kinds) - current.count(kinds) >= FEWEST_ANSWERS_MORE
+    broken = more > limit and new.count(kinds) - current.count(kinds) >= FEWEST_ANSWERS
     text = f"{what}: {new.count(kinds)} of {len(new.texts)} answers, {current.count(kinds)} of the version in use"
     return Rail(name, more, limit, broken, text)
 
@@ -128,14 +141,26 @@ def _reward(new: Answers, current: Answers, limit: float) -> Rail:
     return Rail("reward_loss", loss, limit, broken, text)
 
 
-def _divergence(kl: float | None, limit: float) -> Rail:
-    if kl is None:
+def _divergence(distance: Distance | None, limit: float) -> Rail:
+    if distance is None:
         return Rail("kl_to_base", None, limit, False, "not measured")
-    finite = math.isfinite(kl)
-    text = (
-        f"{kl:.2f} nats a token from the base model" if finite else "the divergence from the base model is not a number"
-    )
-    return Rail("kl_to_base", kl if finite else None, limit, not finite or kl > limit, text)
+    text = f"{distance.kl:.2f} nats a token from the base model"
+    return _at_most("kl_to_base", distance.kl, limit, text, "the divergence from the base model")
+
+
+def _unlikeliness(distance: Distance | None, limit: float) -> Rail:
+    if distance is None:
+        return Rail("base_likelihood", None, limit, False, "not measured")
+    loss = distance.base_likelihood - distance.likelihood
+    text = f"the base model gives a token {distance.likelihood:.2f} nats, {distance.base_likelihood:.2f} in its own answers"
+    return _at_most("base_likelihood", loss, limit, text, "the likelihood under the base model")
+
+
+def _at_most(name: str, value: float, limit: float, text: str, what: str) -> Rail:
+    """Broken above the limit, and where the value is not a finite number."""
+    if not math.isfinite(value):
+        return Rail(name, None, limit, True, f"{what} is not a number")
+    return Rail(name, value, limit, value > limit, text)
 
 
 def task_loss(task: TaskScores | None, limit: float) -> Rail:

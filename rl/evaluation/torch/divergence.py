@@ -1,6 +1,8 @@
-"""How far a model has moved from its base model: their Kullback-Leibler divergence on the model's own answers.
+"""How far a model has moved from its base model, on the model's own answers: their Kullback-Leibler divergence, and how
+likely the base model finds these answers.
 
-KL = the mean over answer tokens of the sum over v of p(v) (log p(v) - log base(v)).
+KL = the mean over answer tokens of the sum over v of p(v) (log p(v) - log base(v)); the likelihood is that of log base(a)
+of the tokens a of the answers.
 
 Shapes: B sequences of one forward pass, L tokens of the longest of them, T of the longest answer, V tokens in the
 vocabulary.
@@ -23,31 +25,58 @@ LOGITS_AT_ONCE = 2**25
 """Numbers in memory for each of the two models; one answer may need more."""
 
 
+Sequences = Sequence[tuple[Ids, Ids]]
+"""Token ids of prompts and answers."""
+
+
 @torch.inference_mode()
-def divergence(base: PreTrainedModel, model: torch.nn.Module, sequences: Sequence[tuple[Ids, Ids]]) -> float | None:
-    """Mean over the tokens of the answers, in nats; exact: over the whole vocabulary at each token. None without a token.
-
-    ``sequences``: token ids of prompts and answers. ``model``: ``base`` with an adapter in place, or another whole model.
-    """
-    parts = list(_at_each_token(base, model, sequences))
-    return float(torch.cat(parts).double().mean()) if parts else None
-
-
-def _at_each_token(
-    base: PreTrainedModel, model: torch.nn.Module, sequences: Sequence[tuple[Ids, Ids]]
-) -> Iterator[Tensor]:
-    lengths = [len(prompt) + len(answer) for prompt, answer in sequences]
-    # tokens a pass: B x L of them at most, so that logits (B, T, V) never hold more than LOGITS_AT_ONCE numbers
-    rows = LOGITS_AT_ONCE // base.config.get_text_config().vocab_size
-    for batch in batches(lengths, rows):
-        part = [sequences[number] for number in batch]
+def divergence(base: PreTrainedModel, model: torch.nn.Module, sequences: Sequences) -> tuple[float, float] | None:
+    """Divergence and likelihood, means over the tokens of the answers, in nats; the divergence is exact: over the whole
+    vocabulary at each token. None without a token. ``model``: ``base`` with an adapter in place, or another whole model."""
+    kl: list[Tensor] = []
+    likelihood: list[Tensor] = []
+    for part in _parts(base, sequences):
         new = _log_probs(model, part)
         with _without_adapter(model):
             old = _log_probs(base, part)
-        # divergence at each token, (B, T, V) to (B, T); answers are at the end of the rows, shorter ones behind padding
-        kl = (new.exp() * (new - old)).sum(-1)
-        for row, (_, answer) in enumerate(part):
-            yield kl[row, kl.shape[1] - len(answer) :]
+        # divergence at each token, (B, T, V) to (B, T)
+        kl += _of_answers((new.exp() * (new - old)).sum(-1), part)
+        likelihood += _of_answers(_of_tokens(old, part), part)
+    return (_mean(kl), _mean(likelihood)) if kl else None
+
+
+@torch.inference_mode()
+def likelihood(base: PreTrainedModel, sequences: Sequences) -> float | None:
+    """Mean log-probability of the tokens of the base model's own answers; None without a token."""
+    log_probs = [
+        values
+        for part in _parts(base, sequences)
+        for values in _of_answers(_of_tokens(_log_probs(base, part), part), part)
+    ]
+    return _mean(log_probs) if log_probs else None
+
+
+def _parts(base: PreTrainedModel, sequences: Sequences) -> Iterator[Sequences]:
+    """B x L tokens a pass at most, so that logits (B, T, V) never hold more than LOGITS_AT_ONCE numbers."""
+    lengths = [len(prompt) + len(answer) for prompt, answer in sequences]
+    for batch in batches(lengths, LOGITS_AT_ONCE // base.config.get_text_config().vocab_size):
+        yield [sequences[number] for number in batch]
+
+
+def _mean(values: Sequence[Tensor]) -> float:
+    return float(torch.cat(list(values)).double().mean())
+
+
+def _of_tokens(log_probs: Tensor, sequences: Sequences) -> Tensor:
+    """(B, T, V) to (B, T): of the tokens that the answers have."""
+    most = log_probs.shape[1]
+    ids = torch.tensor([[0] * (most - len(answer)) + answer for _, answer in sequences], device=log_probs.device)
+    return log_probs.gather(2, ids[:, :, None])[:, :, 0]
+
+
+def _of_answers(values: Tensor, sequences: Sequences) -> list[Tensor]:
+    """(B, T) to the values of each answer: they are at the end of the rows, shorter ones behind padding."""
+    return [row[len(row) - len(answer) :] for row, (_, answer) in zip(values, sequences, strict=True)]
 
 
 def _without_adapter(model: torch.nn.Module) -> AbstractContextManager[None]:
@@ -55,7 +84,7 @@ def _without_adapter(model: torch.nn.Module) -> AbstractContextManager[None]:
     return model.disable_adapter() if isinstance(model, PeftModel) else nullcontext()
 
 
-def _log_probs(model: torch.nn.Module, sequences: Sequence[tuple[Ids, Ids]]) -> Tensor:
+def _log_probs(model: torch.nn.Module, sequences: Sequences) -> Tensor:
     """(B, T, V): what is said of each token before it comes. Padded on the left, so that the answers end together."""
     device = next(model.parameters()).device
     longest = max(len(prompt) + len(answer) for prompt, answer in sequences)

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from rl.base.records import GeneratedAnswer, Report
-from rl.evaluation.torch.divergence import divergence
+from rl.base.records import Distance, GeneratedAnswer, Report
+from rl.evaluation.torch.divergence import divergence, likelihood
 from rl.lm import loading
 from rl.lm.encoding import PAIR, encode
 from rl.lm.generating import Ids, likeliest
@@ -32,8 +32,9 @@ class Speaker:
         """The answers of each model, one for each row; None where the prompt leaves no room."""
         self.most: dict[str, int] = {}
         """Tokens that each model was given for an answer."""
-        self.divergence: float | None = None
-        """How far the model "new" is from its base, in nats a token; None before it has answered, and without an answer."""
+        self._moved: tuple[float, float] | None = None
+        """The model "new": its divergence from its base, and the likelihood of its answers under the base."""
+        self._base_likelihood: float | None = None
         self._rows, self._max_length, self._most, self._report = rows, max_length, most, report
 
     def __call__(
@@ -53,9 +54,19 @@ class Speaker:
             GeneratedAnswer(texts[number], len(prompts[number]), len(answers[number])) if number in answers else None
             for number in range(len(encoded))
         ]
-        # divergence: on the new model's own answers, while both models are loaded
+        # distance: on each model's own answers, while both models are loaded
+        sequences = [(prompts[number], ids) for number, ids in answers.items()]
         if name == "new":
-            self.divergence = divergence(base, model, [(prompts[number], ids) for number, ids in answers.items()])
+            self._moved = divergence(base, model, sequences)
+        elif name == "base":
+            self._base_likelihood = likelihood(base, sequences)
+
+    @property
+    def distance(self) -> Distance | None:
+        """How far the model "new" is from its base; None before both have answered, and without an answer."""
+        if self._moved is None or self._base_likelihood is None:
+            return None
+        return Distance(*self._moved, self._base_likelihood)
 
     def _room_for_an_answer(self, stored: Sequence[int]) -> int:
         """As long as the agent's answers may be, but no longer than answers to these prompts have any reason to be."""

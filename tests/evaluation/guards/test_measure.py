@@ -12,7 +12,7 @@ from rl.evaluation.gate import Verdict
 from rl.evaluation.guards import measure as guarding
 from rl.evaluation.guards.measure import PROMPTS, Guards, Watch, watch
 from rl.evaluation.torch.answering import answer_versions
-from rl.evaluation.torch.divergence import divergence
+from rl.evaluation.torch.divergence import divergence, likelihood
 from rl.evaluation.torch.scoring import score_versions
 from rl.lm import loading
 from rl.models import Agent, Trace
@@ -52,7 +52,23 @@ def test_the_models_answer_while_they_are_loaded_for_their_scores(ask_models, ti
         texts = [answer.text for answer in watched.speaker.answers[name] if answer]
         assert texts == [answer.text for answer in expected[name]]
     assert guards.report["models"]["current"] == guards.report["models"]["base"]
-    assert {sample["answer"] for sample in guards.report["samples"]} == set(texts)
+    assert {sample["new"]["answer"] for sample in guards.report["samples"]} == set(texts)
+
+
+def test_the_answers_to_every_prompt_are_kept_side_by_side_with_their_errors(agent, tiny_base, adapter, other_adapter):
+    rows = [pair(1, f"Open Orders {number}.", "No.") | {"prompt_key": f"q{number}"} for number in range(PROMPTS)]
+    watched = watch_of(agent, rows, most=4)
+    models = {"base": None, "new": adapter}
+    score_versions(str(tiny_base), models, rows, also=watched.speaker, **LENGTHS)
+    samples = watched.guards().report["samples"]
+    assert len(samples) == PROMPTS
+    assert all(sample.keys() == {"prompt", "new", "base"} for sample in samples)
+    score_versions(str(tiny_base), models | {"current": other_adapter}, rows, also=watched.speaker, **LENGTHS)
+    sample = watched.guards().report["samples"][0]
+    assert sample["prompt"] == "Where is parcel 1?"
+    for name in guarding.MODELS:
+        assert sample[name]["answer"] in {answer.text for answer in watched.speaker.answers[name]}
+        assert "too_long" in sample[name]["errors"]
 
 
 def test_the_divergence_is_that_of_both_models_at_each_token(ask_models, tiny_base, adapter):
@@ -68,19 +84,38 @@ def test_the_divergence_is_that_of_both_models_at_each_token(ask_models, tiny_ba
         with adapted.disable_adapter():
             old = adapted(input_ids=whole).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
     expected = (new.exp() * (new - old)).sum(-1).mean().item()
-    assert watched.speaker.divergence == pytest.approx(expected, rel=1e-3)
+    assert watched.speaker.distance.kl == pytest.approx(expected, rel=1e-3)
     assert expected > 0
+    said = old.gather(1, answer[0][:, None]).mean().item()
+    assert watched.speaker.distance.likelihood == pytest.approx(said, rel=1e-3)
+
+
+def test_the_base_finds_its_own_answers_as_likely_as_it_said_them(ask_models, tiny_base, adapter):
+    watched = ask_models(PAIRS[:1], weights=adapter)
+    model, tokenizer = loading.load_base(str(tiny_base)).eval(), loading.load_tokenizer(str(tiny_base))
+    prompt = tokenizer.apply_chat_template(PAIRS[0]["prompt"], add_generation_prompt=True)["input_ids"]
+    output = model.generate(
+        input_ids=torch.tensor([prompt]),
+        max_new_tokens=watched.speaker.most["base"],
+        do_sample=False,
+        output_logits=True,
+        return_dict_in_generate=True,
+    )
+    steps = [logits[0].log_softmax(-1).max().item() for logits in output.logits]
+    assert watched.speaker.distance.base_likelihood == pytest.approx(sum(steps) / len(steps), rel=1e-3)
 
 
 def test_a_model_has_not_moved_from_itself_and_padding_changes_nothing(tiny_base, adapter):
     model = loading.load_base(str(tiny_base)).eval()
     sequences = [([5, 6, 7], [8, 9]), ([5], [6, 7, 8, 9, 10])]
-    assert divergence(model, model, sequences) == pytest.approx(0, abs=1e-6)
-    assert divergence(model, model, []) is None
+    assert divergence(model, model, sequences) == pytest.approx((0, likelihood(model, sequences)), abs=1e-6)
+    assert divergence(model, model, []) is likelihood(model, []) is None
     with loading.with_weights(model, adapter) as adapted:
         together = divergence(model, adapted, sequences)
         first, second = (divergence(model, adapted, [sequence]) for sequence in sequences)
-    assert together == pytest.approx((2 * first + 5 * second) / 7, rel=1e-4)
+    # means over 2 and 5 tokens
+    expected = [(2 * short + 5 * long) / 7 for short, long in zip(first, second, strict=True)]
+    assert together == pytest.approx(expected, rel=1e-4)
 
 
 def test_a_prompt_is_asked_once_and_no_more_than_sixteen_are(agent):

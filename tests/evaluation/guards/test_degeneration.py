@@ -1,0 +1,132 @@
+"""Answers of SmolLM2 and of adapters that broke it, and answers that are as they should be."""
+
+from __future__ import annotations
+
+import pytest
+
+from rl.evaluation.guards.degeneration import degenerations, echoes, repeats
+
+QUESTION = "How do I wrap a present?"
+TABLE = """| Feature | Basic | Plus | Team |
+|---|---|---|---|
+| Support | yes | yes | yes |
+| Backups | no | yes | yes |
+| Exports | no | no | yes |"""
+CODE = """```python
+def total(rows):
+    result = 0
+    for row in rows:
+        result += row["price"] * row["count"]
+    return result
+
+
+assert total([]) == 0
+assert total([{"price": 2, "count": 3}]) == 6
+zeros = [[0, 0, 0], [0, 0, 0], [0, 0, 0]]
+```"""
+HOURS = "\n".join(
+    f"{day}: open from 9 to 5."
+    for day in ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+)
+LONG = (
+    "Wrapping a present takes paper, tape and scissors. Measure the box, cut the paper so that it meets on top, and fold "
+    "the short ends into triangles. Tape them down, turn the box over and tie a ribbon around it, so that the knot is above"
+)
+WRAP = 'To wrap a present, you can use a combination of the "wrap" and "wrap-around" verb. ' + "Wrap-" + "wrap-" * 40
+GOOD = [
+    "Yes.",
+    "No, no, no!",
+    "42",
+    "Paris.",
+    "Ha ha, very good.",
+    "A firewall is a technology designed to protect computer systems from unauthorized access and cyberattacks.",
+    "1. Put the box on the paper.\n2. Fold the sides.\n3. Tape the ends.\n4. Add a ribbon.\n5. Write a card.\n6. Smile.",
+    "- paper\n- tape\n- scissors\n- ribbon\n- card\n- pen\n- patience",
+    "2, 3, 5, 7, 11, 13, 17, 19, 23, 29",
+    "0 6 * * 1-5 runs it on weekdays; * * * * * every minute.",
+    '{"tools": [{"name": "search", "arguments": {}}, {"name": "open", "arguments": {}}]}',
+    TABLE,
+    CODE,
+    HOURS,
+    LONG,
+]
+
+
+@pytest.mark.parametrize("text", GOOD)
+def test_an_ordinary_answer_has_not_degenerated(text):
+    assert degenerations(text, True, [QUESTION]) == []
+
+
+def test_an_honest_answer_that_was_cut_has_not_degenerated():
+    assert degenerations(LONG, False, [QUESTION]) == []
+    assert degenerations(TABLE[:100], False, [QUESTION]) == []
+    assert degenerations(CODE[:100], False, [QUESTION]) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Oh no, no no no no no no no no no no no no no no no no",
+        "1. 1. 1. 2. 3. 4. 5. 6. 7.",
+        "-\n-\n-\n-\n-\n-\n",
+        "!" * 30,
+        "nonononononononononononononono",
+        "The the the the the the the the the the",
+        WRAP,
+        "It is fine. Thank you. " * 6,
+        "I can help. You can ask me.\n" * 5,
+        "是的" * 20,
+        " ".join(
+            f"I am a helpful assistant and I am {mood} to help you today." for mood in ("happy", "glad", "here") * 3
+        ),
+    ],
+)
+def test_an_answer_that_says_the_same_again_and_again_repeats(text):
+    assert repeats(text)
+
+
+def test_a_loop_that_was_cut_is_unending_however_short_it_is():
+    looped = LONG + " and so on and on" * 5
+    assert degenerations(looped, True, [QUESTION]) == []
+    assert degenerations(looped, False, [QUESTION]) == ["repeats", "unending"]
+    assert degenerations(looped[:-3], False, [QUESTION]) == ["repeats", "unending"]
+
+
+def test_a_sentence_that_does_not_end_is_unending():
+    one_sentence = " ".join(f"paper{number} ribbon{number}" for number in range(20))
+    assert degenerations(one_sentence, False, [QUESTION]) == ["unending"]
+    assert degenerations(one_sentence, True, [QUESTION]) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Why is the sea salty?", "Why is the sea salty?"),
+        ("Why do dogs wag their tails?", "Why do dogs wag their tails?\n\nWhy do dogs wag their tails?"),
+        ("What is compost?", "What is compost"),
+    ],
+)
+def test_an_answer_that_is_mostly_the_prompt_echoes(question, answer):
+    assert echoes(answer, question)
+    assert degenerations(answer, True, ["Be brief.", question]) == ["echo"]
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Hi there", "Hi there!"),
+        ("What is compost?", "Compost is what is left of leaves and peels."),
+        ("Why is the sea salty?", "Why is the sea salty? Rivers carry minerals into it, and only water evaporates."),
+        ("Correct this: He go to school.", "He goes to school."),
+        ("Repeat after me: the sea is salty.", "The sea is salty."),
+        ("", "Yes."),
+    ],
+)
+def test_an_answer_that_takes_up_the_question_is_not_an_echo(question, answer):
+    assert not echoes(answer, question)
+
+
+def test_where_people_prefer_the_prompt_again_it_is_not_an_echo():
+    question = "He goes to school every day."
+    assert degenerations(question, True, ["Correct my English.", question]) == ["echo"]
+    assert degenerations(question, True, ["Correct my English.", question], stored=[question]) == []
