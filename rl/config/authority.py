@@ -27,6 +27,7 @@ class Owner(StrEnum):
 HYPER_PARAMETERS: Mapping[str, Owner] = {
     **dict.fromkeys(
         (
+            "automatic",
             "epochs",
             "max_steps",
             "full",
@@ -73,7 +74,7 @@ HYPER_PARAMETERS: Mapping[str, Owner] = {
         ),
         Owner.TRAINER,
     ),
-    "center_rewards": Owner.TRAINER,
+    **dict.fromkeys(("preference_loss", "label_smoothing", "center_rewards"), Owner.TRAINER),
     "vllm_server": Owner.CHOICE,
     "environment": Owner.CHOICE,
 }

@@ -43,6 +43,7 @@ from rl.runs.progress import log_file
 from rl.runs.report.charts import draw_report
 from rl.runs.report.tracker_names import tracker_names
 from rl.runs.run_options import RunOptions as RunOptions
+from rl.runs.settling import settle_run
 from rl.runs.supervisor import conclude
 from rl.scoring import rollouts
 from rl.serving import machine
@@ -237,11 +238,13 @@ def _with_trackers(run: TrainingRun, options: RunOptions, report: Report) -> Ite
 
 
 def _job(run: TrainingRun, training_set: TrainingSet, options: RunOptions, report: Report) -> TrainingJob:
-    config = _config(run)
+    base_model = options.base_model or run.agent.base_model
+    resolved = base_models.resolve(base_model, report)
+    config = settle_run(run, training_set, options, base_model, report)
     by_rewards = rollouts.generates(run.method, config) and not options.reward_model
     return TrainingJob(
         train_rows=training_set.directory / "train.jsonl",
-        base_model=base_models.resolve(options.base_model or run.agent.base_model, report),
+        base_model=resolved,
         config=config,
         output_dir=run.directory,
         resume=run.attempt > 1,
