@@ -81,7 +81,7 @@ HYPER_PARAMETERS: Mapping[str, Owner] = {
 """Who may set each hyper-parameter of any method: the fields of the configurations in METHODS."""
 
 RUN_OPTIONS: Mapping[str, Owner] = {
-    **dict.fromkeys(("data", "export", "quantization", "deploy"), Owner.TRAINER),
+    **dict.fromkeys(("data", "sweep", "export", "quantization", "deploy"), Owner.TRAINER),
     "base_model": Owner.CHOICE,
     **dict.fromkeys(
         (

@@ -20,6 +20,7 @@ from rl.runs.model_shape import model_shape
 from rl.runs.past_runs import Experience, experience
 from rl.runs.run import RunOptions
 from rl.runs.settling import repeats_for
+from rl.runs.sweep import describe_sweep
 
 SAMPLE = 200
 """Answers that are tokenised to learn how many characters a token has."""
@@ -52,6 +53,8 @@ class Plan:
     """What the estimate has learned from; None where there is no such run."""
     chosen: str
     """What of the configuration was chosen by the rows and the model, and why, in one line; empty: nothing."""
+    sweep: str
+    """What is tried before the training; empty: nothing."""
     hardware: HardwareConfig
 
     @property
@@ -65,6 +68,7 @@ class Plan:
             "tokens": asdict(self.tokens),
             "config": self.config.as_dict(),
             "chosen": self.chosen,
+            "sweep": self.sweep,
             "estimate": asdict(self.estimate) if self.estimate else None,
             "experience": self.experience.as_dict() if self.experience else None,
             "hardware": asdict(self.hardware),
@@ -73,9 +77,8 @@ class Plan:
     @property
     def tables(self) -> dict[str, dict[str, Any]]:
         """Title to rows, for people."""
-        chosen = {"chosen": self.chosen} if self.chosen else {}
-        trained = {"trained": _describe_trained(self.config), **chosen}
-        cost = {**trained, **_cost_rows(self.estimate, self.hardware)}
+        lines = {name: line for name, line in (("chosen", self.chosen), ("sweep", self.sweep)) if line}
+        cost = {"trained": _describe_trained(self.config), **lines, **_cost_rows(self.estimate, self.hardware)}
         return {**_tables(self.survey, self.tokens), _cost_title(self.experience): cost}
 
 
@@ -108,6 +111,7 @@ def dry_run(agent: Agent, config: TrainingConfig, options: RunOptions, method: s
         experience=learned,
         hardware=hardware,
         chosen=chosen,
+        sweep=describe_sweep(config, survey.train_rows) if options.sweep else "",
     )
 
 

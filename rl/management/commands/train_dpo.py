@@ -10,6 +10,7 @@ from django.core.management.base import CommandParser
 from rl.config.method_configs import PREFERENCE_LOSSES, SMOOTHED
 from rl.management.base import RatchetCommand
 from rl.management.options import read_options
+from rl.management.sweep_option import SweepGroup, add_sweep_option
 from rl.management.training import train_command
 from rl.management.training_options import (
     DataGroup,
@@ -23,7 +24,7 @@ from rl.management.training_options import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(TrainOptions, DataGroup, PairGroup):
+class Options(TrainOptions, DataGroup, PairGroup, SweepGroup):
     beta: float | None
     preference_loss: str | None
     label_smoothing: float | None
@@ -41,6 +42,7 @@ class Command(RatchetCommand):
             "--loss-type", dest="preference_loss", metavar="LOSS[:WEIGHT],…", help=", ".join(PREFERENCE_LOSSES)
         )
         parser.add_argument("--label-smoothing", type=float, help=f"share of wrong pairs, for {', '.join(SMOOTHED)}")
+        add_sweep_option(parser)
         add_run_options(parser)
 
     def run(self, **arguments: Any) -> None:
