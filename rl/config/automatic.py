@@ -23,6 +23,8 @@ from rl.config.methods import find_method
 LEAST_STEPS, MOST_PASSES = 60, 10
 LEAST_REPEATS = 20
 """Repeated ratings from which on their disagreement says more than a guess."""
+OF_SIZE = ("learning_rate", "train_layers")
+"""What depends on the model's size."""
 _RATE, _HIDDEN_SIZE = 2e-4, 576
 _RATES = (2e-5, 1e-3)
 _ROWS_A_PASS = 4
@@ -48,7 +50,7 @@ class Repeats(NamedTuple):
 
     judgements: int
     flip_rate: float
-    """Probability that a judgement is the wrong way round, 0 to 0.49, from how often two of the same disagree."""
+    """Probability that a judgement is the wrong way round, 0 to 0.4, from how often two of the same disagree."""
 
 
 class Settled(NamedTuple):
@@ -123,14 +125,11 @@ def _numbers(config: TrainingConfig, rows: int, size: Size | None, automatic: tu
         "learning_rate": f"learning rate {in_words(config.learning_rate)}",
         "train_layers": layers,
     }
-    known = [words for name, words in parts.items() if name in automatic and (size or name not in _OF_SIZE)]
-    unknown = [name for name in _OF_SIZE if name in automatic and size is None]
+    known = [words for name, words in parts.items() if name in automatic and (size or name not in OF_SIZE)]
+    unknown = [name for name in OF_SIZE if name in automatic and size is None]
     if unknown:
         known.append(f"{' and '.join(unknown)} as usual, since the model's size is not known here")
     return f"{rows:,} rows on {_describe(size)}: {', '.join(known)}"
-
-
-_OF_SIZE = ("learning_rate", "train_layers")
 
 
 def in_words(rate: float) -> str:

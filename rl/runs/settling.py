@@ -8,12 +8,15 @@ from rl.base.errors import RunConflict
 from rl.base.leaves import leaf
 from rl.base.records import Report
 from rl.config import DPOConfig, TrainingConfig, config_class
-from rl.config.automatic import Repeats, settle
+from rl.config.automatic import OF_SIZE, Repeats, settle
+from rl.hardware import ModelShape
 from rl.lm.base_models import local_folder
 from rl.lm.model_path import MODEL_CONFIG
 from rl.models import Agent, TrainingRun, TrainingSet
 from rl.runs.model_shape import model_shape
 from rl.runs.run_options import RunOptions
+
+HUB = "rl.lm.hub"
 
 
 def settle_run(
@@ -24,17 +27,21 @@ def settle_run(
     config = config_class(run.method)(**run.config)
     if not config.automatic:
         return config
-    folder = local_folder(base_model)
-    if not (folder / MODEL_CONFIG).is_file():
-        leaf("rl.lm.hub").fetch_config(base_model)
-        folder = local_folder(base_model)
+    size = _size(base_model) if set(config.automatic) & set(OF_SIZE) else None
     repeats = repeats_for(run.agent, config, options)
-    settled, reason = settle(config, run.method, training_set.train_rows, model_shape(folder), repeats)
+    settled, reason = settle(config, run.method, training_set.train_rows, size, repeats)
     if reason:
         report("log", {"text": reason})
     if not run.beat(config=settled.as_dict()):
         raise RunConflict(f"run {run.pk} was taken over while its settings were chosen; this process stops")
     return settled
+
+
+def _size(base_model: str) -> ModelShape | None:
+    """Fetches the settings of a model of the hub that is not here yet: its weights come when they are trained."""
+    if not (local_folder(base_model) / MODEL_CONFIG).is_file():
+        leaf(HUB).fetch_config(base_model)
+    return model_shape(local_folder(base_model))
 
 
 def repeats_for(agent: Agent, config: TrainingConfig, options: RunOptions) -> Repeats | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rl.base.errors import RunConflict
+from rl.base.errors import RunConflict, UsageError
 from rl.base.records import silent
 from rl.config import DPOConfig, preset
 from rl.dataset_builder import DataOptions, freeze
@@ -65,6 +65,23 @@ def test_a_run_that_was_taken_over_stores_nothing(agent: Agent, data_dir, base: 
     TrainingRun.objects.filter(pk=run.pk).update(attempt=5)
     with pytest.raises(RunConflict, match="was taken over while its settings were chosen"):
         settle_run(run, frozen, OPTIONS, base, silent)
+
+
+def test_the_size_of_a_model_of_the_hub_is_fetched_where_it_is_needed(
+    agent: Agent, data_dir, monkeypatch: pytest.MonkeyPatch
+):
+    from rl.lm import hub
+
+    def fail(*asked: str) -> None:
+        raise OSError(f"no way to {asked}")
+
+    monkeypatch.setattr(hub.huggingface_hub, "hf_hub_download", fail)
+    rate_prompts(agent, 4)
+    run, frozen = running(agent, agent.training_config()), freeze(agent, DATA)
+    with pytest.raises(UsageError, match="cannot fetch nobody/has-this-model"):
+        settle_run(run, frozen, OPTIONS, "nobody/has-this-model", silent)
+    run.config = agent.training_config("dpo", "cpu").as_dict()
+    assert settle_run(run, frozen, OPTIONS, "nobody/has-this-model", silent).automatic == ()
 
 
 def test_the_dry_run_says_the_same(agent: Agent, data_dir, base: str, monkeypatch: pytest.MonkeyPatch):
