@@ -40,11 +40,11 @@ def test_every_field_of_an_agent_that_can_be_edited_is_named_and_no_other():
 
 
 @pytest.mark.parametrize("kind", [method.config for method in METHODS.values()], ids=list(METHODS))
-def test_what_a_trainer_sets_is_a_number_within_bounds_a_word_of_a_list_or_a_switch(kind: type[TrainingConfig]):
+def test_what_a_trainer_sets_is_a_number_within_bounds_words_of_a_list_or_a_switch(kind: type[TrainingConfig]):
     for field in fields(kind):
         if owner(HYPER_PARAMETERS, field.name) is not Owner.TRAINER:
             continue
-        bounded = field.name in kind.RANGES or field.name in kind.CHOICES or isinstance(field.default, bool)
+        bounded = field.name in {*kind.RANGES, *kind.CHOICES, *kind.LISTS} or isinstance(field.default, bool)
         assert bounded, field.name
         with pytest.raises(UsageError, match=field.name):
             kind(**{field.name: "/bin/canary"})

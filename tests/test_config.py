@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from rl.base.errors import UsageError
-from rl.config import METHODS, PRESETS, TrainingConfig, check_overrides, config_class, preset
+from rl.config import METHODS, PRESETS, DPOConfig, TrainingConfig, check_overrides, config_class, preset
 
 DEFAULT = TrainingConfig()
 
@@ -35,7 +35,7 @@ def test_overrides_leave_the_preset_as_it_was():
 
 
 def test_what_is_not_given_is_not_overridden():
-    assert preset("default").with_overrides({"epochs": None}) == DEFAULT
+    assert preset("default", "kto").with_overrides({"epochs": None}) == DEFAULT
 
 
 def test_an_unknown_name_is_refused():
@@ -64,6 +64,9 @@ def test_an_unknown_name_is_refused():
         ("warmup_ratio", 1.1),
         ("full", 1),
         ("full", "yes"),
+        ("automatic", "epochs"),
+        ("automatic", ["lora_r"]),
+        ("automatic", [["epochs"]]),
     ],
 )
 def test_a_value_that_cannot_be_meant_is_refused(name, value):
@@ -101,6 +104,12 @@ def test_every_preset_suits_every_method(method: str, name: str):
 @pytest.mark.parametrize(
     ("method", "name", "value"),
     [
+        ("dpo", "label_smoothing", 0.5),
+        ("dpo", "label_smoothing", 0.1),  # which sigmoid does not read
+        ("dpo", "preference_loss", "sigmod"),
+        ("dpo", "preference_loss", "sft,sft"),
+        ("dpo", "preference_loss", "sft:-1"),
+        ("dpo", "preference_loss", "sft:much"),
         ("grpo", "num_generations", 1),
         ("grpo", "loss_type", "ppo"),
         ("grpo", "rollouts", "both"),
@@ -133,3 +142,31 @@ def test_overrides_may_be_for_any_method_but_not_for_none():
 def test_an_unknown_method_lists_the_known_ones():
     with pytest.raises(UsageError, match="'sft'; known: dpo, kto, grpo, agent, ppo, reward_model"):
         preset("default", "sft")
+
+
+def test_what_is_given_is_not_chosen_any_more():
+    auto = preset("auto")
+    assert {"epochs", "learning_rate", "train_layers", "label_smoothing"} <= set(auto.automatic)
+    given = auto.with_overrides({"learning_rate": 1e-4, "epochs": None})
+    assert set(auto.automatic) - set(given.automatic) == {"learning_rate"}
+    assert "learning_rate" in auto.with_overrides({"full": True}).automatic, "a tenth of what will be chosen"
+    assert preset("auto", "ppo") == preset("default", "ppo")
+
+
+def test_losses_have_weights():
+    mixed = DPOConfig(preference_loss="sigmoid:1, sft:0.2,hinge")
+    assert mixed.losses == {"sigmoid": 1, "sft": 0.2, "hinge": 1}
+    with pytest.raises(UsageError, match="preference_loss: unknown loss 'sigmod' .did you mean sigmoid"):
+        DPOConfig(preference_loss="sigmod:1,sft:0.2")
+
+
+def test_a_loss_that_would_mean_something_else_is_refused():
+    with pytest.raises(UsageError, match="exo_pair takes the logarithm of label_smoothing"):
+        DPOConfig().with_overrides({"preference_loss": "exo_pair", "label_smoothing": 0.0})
+    with pytest.raises(UsageError, match="aot sorts the pairs of a forward pass: batch_size must be at least 2"):
+        DPOConfig(preference_loss="aot", batch_size=1)
+    assert DPOConfig(preference_loss="aot", batch_size=2).with_smaller_passes() is None
+    assert (DPOConfig(preference_loss="exo_pair").smoothing, DPOConfig(preference_loss="robust").smoothing) == (
+        0.001,
+        0.1,
+    )

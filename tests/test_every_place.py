@@ -195,7 +195,7 @@ def test_what_is_not_left_out_any_more_is_named():
 
 # --- hyper-parameters of methods ---------------------------------------------------------------------------------------
 
-RARE = "activation_checkpointing lora_dropout max_grad_norm precision warmup_ratio"
+RARE = "automatic activation_checkpointing lora_dropout max_grad_norm precision warmup_ratio"
 WITHOUT_OPTION: dict[str, dict[str, str]] = {
     "train_dpo": {"presets and agents set it": RARE},
     "train_kto": {"presets and agents set it": RARE},

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from rl.config.authority import check_overrides
 from rl.config.base import TrainingConfig
-from rl.config.method_configs import AgentConfig, GRPOConfig, MPOConfig, PPOConfig, RewardModelConfig
+from rl.config.method_configs import AgentConfig, DPOConfig, GRPOConfig, MPOConfig, PPOConfig, RewardModelConfig
 from rl.config.methods import METHODS, Method, Rows, config_class, find_method, find_rows
-from rl.config.presets import PRESETS, preset
+from rl.config.presets import AUTO, PRESETS, preset
 
 __all__ = [
+    "AUTO",
     "METHODS",
     "PRESETS",
     "AgentConfig",
+    "DPOConfig",
     "GRPOConfig",
     "MPOConfig",
     "Method",

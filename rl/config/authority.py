@@ -27,6 +27,7 @@ class Owner(StrEnum):
 HYPER_PARAMETERS: Mapping[str, Owner] = {
     **dict.fromkeys(
         (
+            "automatic",
             "epochs",
             "max_steps",
             "full",
@@ -73,14 +74,14 @@ HYPER_PARAMETERS: Mapping[str, Owner] = {
         ),
         Owner.TRAINER,
     ),
-    "center_rewards": Owner.TRAINER,
+    **dict.fromkeys(("preference_loss", "label_smoothing", "center_rewards"), Owner.TRAINER),
     "vllm_server": Owner.CHOICE,
     "environment": Owner.CHOICE,
 }
 """Who may set each hyper-parameter of any method: the fields of the configurations in METHODS."""
 
 RUN_OPTIONS: Mapping[str, Owner] = {
-    **dict.fromkeys(("data", "export", "quantization", "deploy"), Owner.TRAINER),
+    **dict.fromkeys(("data", "sweep", "export", "quantization", "deploy"), Owner.TRAINER),
     "base_model": Owner.CHOICE,
     **dict.fromkeys(
         (

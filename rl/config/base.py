@@ -56,12 +56,26 @@ class TrainingConfig:
         "precision": ("auto", "fp32", "bf16"),
         "quantize_base": ("none", "auto", "4bit"),
     }
+    LISTS: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "automatic": (
+            "epochs",
+            "batch_size",
+            "gradient_accumulation",
+            "learning_rate",
+            "train_layers",
+            "lora_dropout",
+        ),
+    }
+    """What a field with several words may name."""
     OF_PRESETS: ClassVar[Mapping[str, str]] = {}
     """What a preset's names mean here, where they mean something else; empty: nothing."""
     MOST_KL: ClassVar[float] = 1000.0
     """Divergence from the base model at which a run is stopped, in nats an answer. A good adapter moves some ten; at a
     thousand the base model would not write one such answer in e^1000, and every further step only leads away."""
 
+    automatic: tuple[str, ...] = ()
+    """Hyper-parameters that are chosen when the rows and the model are known (rl/config/automatic.py); until then they have
+    the method's defaults."""
     epochs: float = 3.0
     """Passes over the training rows."""
     max_steps: int = 0
@@ -113,6 +127,11 @@ class TrainingConfig:
         for name, known in self.CHOICES.items():
             if getattr(self, name) not in known:
                 raise UsageError(f"{name} must be {', '.join(known[:-1])} or {known[-1]}, not {getattr(self, name)!r}")
+        if not isinstance(self.automatic, (list, tuple)):
+            raise UsageError(f"automatic must be a list of hyper-parameters, not {self.automatic!r}")
+        if unknown := [name for name in self.automatic if name not in self.LISTS["automatic"]]:
+            raise UsageError(f"automatic: {unknown_name('hyper-parameter', str(unknown[0]), self.LISTS['automatic'])}")
+        object.__setattr__(self, "automatic", tuple(self.automatic))
         for field in fields(self):
             if isinstance(field.default, bool) and not isinstance(value := getattr(self, field.name), bool):
                 raise UsageError(f"{field.name} must be true or false, not {value!r}")
@@ -122,7 +141,7 @@ class TrainingConfig:
             raise UsageError("weights in 4 bits cannot be trained: leave out full, or quantize_base 4bit")
 
     def with_overrides(self, overrides: Mapping[str, Any]) -> Self:
-        """A copy with some values replaced; None means 'not given'.
+        """A copy with some values replaced; None means 'not given'. A value that is given is not chosen any more.
 
         All weights at once want smaller steps than an adapter: where ``full`` is turned on and no learning rate is given
         with it, a tenth of the learning rate remains. Raises UsageError for a name that is not a hyper-parameter.
@@ -131,6 +150,7 @@ class TrainingConfig:
         if unknown := sorted(set(overrides) - known):
             raise UsageError(unknown_name("hyper-parameter", unknown[0], sorted(known)))
         values = {name: value for name, value in overrides.items() if value is not None}
+        values = {"automatic": tuple(name for name in self.automatic if name not in values), **values}
         if values.get("full") is True and not self.full:
             values = {"learning_rate": self.learning_rate * FULL_LEARNING_RATE, **values}
         return replace(self, **values)
@@ -164,4 +184,5 @@ class TrainingConfig:
         return None
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """JSON."""
+        return asdict(self) | {"automatic": list(self.automatic)}

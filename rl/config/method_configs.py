@@ -8,7 +8,99 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 from rl.base.errors import UsageError
+from rl.base.names import unknown_name
 from rl.config.base import TrainingConfig
+
+PREFERENCE_LOSSES = (
+    "sigmoid",
+    "hinge",
+    "ipo",
+    "exo_pair",
+    "nca_pair",
+    "robust",
+    "bco_pair",
+    "sppo_hard",
+    "aot",
+    "aot_unpaired",
+    "apo_zero",
+    "apo_down",
+    "discopop",
+    "sft",
+    "sigmoid_norm",
+)
+"""Losses of TRL's DPOTrainer."""
+SMOOTHED = ("robust", "exo_pair", "aot", "aot_unpaired")
+"""Those that read ``label_smoothing``."""
+SORTED = ("aot", "aot_unpaired")
+"""Those that sort the pairs of a forward pass, and mean something else where there is one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DPOConfig(TrainingConfig):
+    """Direct preference optimisation, by one loss or several (Rafailov et al., 2023)."""
+
+    RANGES: ClassVar[Mapping[str, tuple[float, float]]] = {**TrainingConfig.RANGES, "label_smoothing": (0, 0.49)}
+    LISTS: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "automatic": (*TrainingConfig.LISTS["automatic"], "label_smoothing"),
+        "preference_loss": PREFERENCE_LOSSES,
+    }
+
+    automatic: tuple[str, ...] = ("label_smoothing",)
+    preference_loss: str = "sigmoid"
+    """One loss, or several with weights and commas between: ``sigmoid:1,sft:0.2``; a weight that is left out is 1."""
+    label_smoothing: float = 0.0
+    """Probability that a pair is the wrong way round, 0 to 0.49, for the losses that allow for it."""
+
+    def __post_init__(self) -> None:
+        TrainingConfig.__post_init__(self)
+        losses = self.losses
+        if self.label_smoothing and not losses.keys() & set(SMOOTHED):
+            raise UsageError(
+                f"label_smoothing has no effect with {self.preference_loss}: only {', '.join(SMOOTHED)} read it"
+            )
+        if "exo_pair" in losses and not self.smoothing:
+            raise UsageError("exo_pair takes the logarithm of label_smoothing, which must be above 0: 0.001 is usual")
+        if self.batch_size == 1 and (sorting := losses.keys() & set(SORTED)):
+            raise UsageError(f"{min(sorting)} sorts the pairs of a forward pass: batch_size must be at least 2")
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """Loss to weight. Raises UsageError."""
+        losses: dict[str, float] = {}
+        for part in str(self.preference_loss).split(","):
+            name, _, weight = (word.strip() for word in part.partition(":"))
+            if name not in PREFERENCE_LOSSES:
+                raise UsageError(f"preference_loss: {unknown_name('loss', name, PREFERENCE_LOSSES)}")
+            if name in losses:
+                raise UsageError(f"preference_loss: {name} is there twice")
+            losses[name] = _weight(name, weight or "1")
+        return losses
+
+    @property
+    def smoothing(self) -> float:
+        """``label_smoothing``; while that is not chosen yet, what the losses' authors use."""
+        return self.usual_smoothing if "label_smoothing" in self.automatic else self.label_smoothing
+
+    @property
+    def usual_smoothing(self) -> float:
+        return next((value for name, value in _USUAL_SMOOTHING.items() if name in self.losses), 0.0)
+
+    def with_smaller_passes(self, least_rows: int = 1) -> Self | None:
+        least = 2 if self.losses.keys() & set(SORTED) else 1
+        return TrainingConfig.with_smaller_passes(self, max(least, least_rows))
+
+
+_USUAL_SMOOTHING = {"robust": 0.1, "exo_pair": 0.001}
+
+
+def _weight(name: str, text: str) -> float:
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = 0.0
+    if not 0 < weight <= 100:
+        raise UsageError(f"preference_loss: the weight of {name} must be a number above 0, at most 100, not {text!r}")
+    return weight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import Literal
 
 from rl.base.names import require_known
 from rl.config.base import TrainingConfig
-from rl.config.method_configs import AgentConfig, GRPOConfig, MPOConfig, PPOConfig, RewardModelConfig
+from rl.config.method_configs import AgentConfig, DPOConfig, GRPOConfig, MPOConfig, PPOConfig, RewardModelConfig
 
 
 class Column(StrEnum):
@@ -104,6 +104,8 @@ class Method:
     """Single answers to prompts, while it trains; online: where its hyper-parameter ``rollouts`` says so."""
     least_rows: int = 1
     """Fewest rows of a forward pass."""
+    automatic: tuple[str, ...] = ()
+    """The hyper-parameters that the preset ``auto`` leaves to ``rl.config.automatic``."""
     scores: bool = False
     """Its versions score answers instead of giving them."""
     version: str = "v{feedback}"
@@ -162,8 +164,10 @@ METHODS: dict[str, Method] = {
     "dpo": Method(
         module="rl.training.dpo",
         command="train_dpo",
+        config=DPOConfig,
         rows=PAIRS,
         work=RowWork(2, 6),  # forward and backward of the policy, forward of the reference
+        automatic=TrainingConfig.LISTS["automatic"],
     ),
     "kto": Method(
         module="rl.training.kto",
@@ -177,6 +181,7 @@ METHODS: dict[str, Method] = {
         ),
         work=RowWork(1, 10),  # as DPO, and a forward pass of both with the answer of another row
         least_rows=2,  # it compares the rows of a pass
+        automatic=TrainingConfig.LISTS["automatic"],
     ),
     "grpo": Method(
         module="rl.training.grpo",
@@ -219,6 +224,7 @@ METHODS: dict[str, Method] = {
         config=RewardModelConfig,
         rows=Rows(name="reward_model", builder="rl.dataset_builder.rows.reward_model.RewardPairs", columns=_PAIR),
         work=RowWork(2, 4),  # forward and backward
+        automatic=TrainingConfig.LISTS["automatic"],
         scores=True,
         version="reward-v{feedback}",
     ),

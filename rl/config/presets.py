@@ -7,9 +7,12 @@ from typing import Any
 
 from rl.base.names import require_known
 from rl.config.base import TrainingConfig
-from rl.config.methods import config_class
+from rl.config.methods import find_method
 
+AUTO = "auto"
 PRESETS: dict[str, Mapping[str, Any]] = {
+    # The method's defaults, and what the rows and the model call for in their place (rl/config/automatic.py).
+    AUTO: {},
     "default": {},
     # Half the activations at the same effective batch of 16.
     "small_gpu": {"batch_size": 2, "gradient_accumulation": 8, "activation_checkpointing": True},
@@ -53,6 +56,9 @@ PRESETS: dict[str, Mapping[str, Any]] = {
 def preset(name: str, method: str = "dpo") -> TrainingConfig:
     """Raises UsageError that lists the known presets, or methods."""
     require_known("preset", name, PRESETS)
-    config = config_class(method)()
+    record = find_method(method)
+    config = record.config()
     values = {config.OF_PRESETS.get(key, key): value for key, value in PRESETS[name].items()}
+    if name == AUTO:
+        values["automatic"] = (*record.automatic, *config.automatic)
     return config.with_overrides({key: value for key, value in values.items() if key})

@@ -6,6 +6,7 @@
 - ``task_source``: the tasks of an agent with tools
 - ``release``, ``reclaim``: let the feedback of a failed run wait again, and undo that
 - ``is_held_out``: the split
+- ``count_repeats``: how often people disagree
 - ``training_plan``: how many rows each method could use
 - ``DatasetPipeline``, ``prepare_training_dataset``, ``get_training_stats``: the same under names that users of
   other systems know
@@ -24,6 +25,7 @@ from rl.dataset_builder.plan.plan import training_plan
 from rl.dataset_builder.plan.stats import get_training_stats
 from rl.dataset_builder.plan.survey import Lengths, Survey, survey, survey_files, survey_tasks
 from rl.dataset_builder.read.agent_tasks import task_source
+from rl.dataset_builder.read.repeats import count_repeats
 from rl.dataset_builder.rows.tasks import TaskSource
 from rl.dataset_builder.training_dataset import prepare_training_dataset
 
@@ -34,6 +36,7 @@ __all__ = [
     "Lengths",
     "Survey",
     "TaskSource",
+    "count_repeats",
     "freeze",
     "freeze_files",
     "freeze_tasks",

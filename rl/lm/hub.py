@@ -10,9 +10,17 @@ import huggingface_hub
 from rl.base.errors import UsageError
 from rl.base.records import Report
 from rl.lm.loading import errors_as, quiet
+from rl.lm.model_path import MODEL_CONFIG
 
 _FILES: Final = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "README.md")
 """No pickles, and no code."""
+
+
+def fetch_config(hub_id: str) -> None:
+    """Puts the model's config.json into the hub's cache. Raises UsageError."""
+    quiet()
+    with errors_as(UsageError, f"cannot fetch {hub_id}"):
+        huggingface_hub.hf_hub_download(hub_id, MODEL_CONFIG)
 
 
 def snapshot(hub_id: str, revision: str, report: Report) -> Path:

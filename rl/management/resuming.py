@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -48,7 +49,7 @@ def resume(
     other = [name for name, value in changed.items() if stored.get(name) != value]
     if file is not None:
         other = ["config" if name in file else name for name in other]
-    if (options.config or file is not None) and config.as_dict() != run.config:
+    if (options.config or file is not None) and not _agree(config, run):
         other.append("config")
     if other:
         named = ", ".join(f"--{name.replace('_', '-')}" for name in dict.fromkeys(other))
@@ -56,6 +57,13 @@ def resume(
     choosing.vouch(run, {*changed, *(() if file is None else {*run.config, *file})})
     choosing.require_origins(run)
     return supervisor.claim_stopped(run)
+
+
+def _agree(asked: TrainingConfig, run: TrainingRun) -> bool:
+    """Whether the run has these settings. What is left to choose may have become anything."""
+    started = type(asked)(**run.config)
+    chosen = {name: getattr(started, name) for name in (*asked.automatic, "automatic")}
+    return replace(asked, **chosen) == started
 
 
 def _changed_options(command: RatchetCommand, options: TrainOptions) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from rl.base.errors import UsageError
 from rl.base.slugs import check_slug
 from rl.config import PRESETS, TrainingConfig
 from rl.config.levels import LEVELS, check_level
+from rl.management.sweep_option import SweepGroup
 from rl.models import Agent
 from rl.runs import choosing
 from rl.runs import run as runs
@@ -232,6 +233,8 @@ def run_options(agent: Agent, options: TrainOptions) -> runs.RunOptions:
     if isinstance(options, PairGroup):
         source, data_file, ratings_file = options.source, options.data_file, options.ratings_file
         chosen = replace(chosen, source=source, data_file=data_file, ratings_file=ratings_file)
+    if isinstance(options, SweepGroup):
+        chosen = replace(chosen, sweep=options.sweep)
     if isinstance(options, RolloutGroup):
         chosen = replace(chosen, rewards=options.rewards, reward_model=options.reward_model)
     if isinstance(options, TaskGroup):

@@ -14,7 +14,7 @@ from django.db.models.functions import Lower
 from rl.base.errors import UsageError
 from rl.base.names import unknown_name
 from rl.base.slugs import check_slug
-from rl.config import PRESETS, TrainingConfig, authority, check_overrides, preset
+from rl.config import AUTO, PRESETS, TrainingConfig, authority, check_overrides, preset
 from rl.config.guard_limits import check_guard_limits
 from rl.config.levels import LEVELS, check_level
 from rl.config.reward_weights import check_decision_weights, check_reward_weights
@@ -93,7 +93,7 @@ class Agent(models.Model):
 
     # training
     pair_type = models.CharField(max_length=16, choices=PairType, default=PairType.PREFERENCE)
-    preset = models.CharField(max_length=32, choices=[(name, name) for name in PRESETS], default="default")
+    preset = models.CharField(max_length=32, choices=[(name, name) for name in PRESETS], default=AUTO)
     training_overrides = models.JSONField(
         default=dict,
         blank=True,

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rl import dataset_builder
-from rl.base.errors import NotEnoughData, UsageError
+from rl.base.errors import NotEnoughData
 from rl.base.records import Message, silent
 from rl.config import TrainingConfig, find_method, find_rows
 from rl.dataset_builder import Survey
 from rl.dataset_builder.plan.survey import answers_of
 from rl.lm.lengths import UNKNOWN_CONTEXT, LengthCount, Limits
 from rl.models import Agent
+from rl.runs.model_shape import model_config
 from rl.runs.run import RunOptions, tasks_of
 from rl.scoring.rollouts import check_rollouts, generates, require_rewards, row_kind
 
@@ -96,16 +96,3 @@ class Prompts:
 def context_of(directory: Path) -> int:
     """Tokens that the model has positions for; very large where that is not known here."""
     return int(model_config(directory).get("max_position_embeddings") or UNKNOWN_CONTEXT)
-
-
-def model_config(directory: Path) -> dict[str, Any]:
-    """Settings of the language model, out of its config.json; empty when the model is not on this machine."""
-    file = directory / "config.json"
-    if not file.is_file():
-        return {}
-    try:
-        values = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UsageError(f"{file} is not JSON: {error}") from None
-    values = values.get("text_config", values) if isinstance(values, dict) else {}
-    return values if isinstance(values, dict) else {}

@@ -9,14 +9,18 @@ from typing import Any
 
 from django.conf import settings
 
-from rl.config import TrainingConfig, config_class, find_method
+from rl.config import DPOConfig, TrainingConfig, config_class, find_method
+from rl.config.automatic import describe_losses, settle
 from rl.dataset_builder import Lengths, Survey
-from rl.hardware import GIB, HardwareConfig, ModelShape, TrainingEstimate, detect_hardware, estimate
+from rl.hardware import GIB, HardwareConfig, TrainingEstimate, detect_hardware, estimate
 from rl.lm.base_models import loaded_name, local_folder
 from rl.models import Agent, TrainingRun
-from rl.runs.data_check import CHARACTERS_PER_TOKEN, checked_survey, model_config
+from rl.runs.data_check import CHARACTERS_PER_TOKEN, checked_survey
+from rl.runs.model_shape import model_shape
 from rl.runs.past_runs import Experience, experience
 from rl.runs.run import RunOptions
+from rl.runs.settling import repeats_for
+from rl.runs.sweep import describe_sweep
 
 SAMPLE = 200
 """Answers that are tokenised to learn how many characters a token has."""
@@ -47,6 +51,10 @@ class Plan:
     """None where the size of the base model is not known here."""
     experience: Experience | None
     """What the estimate has learned from; None where there is no such run."""
+    chosen: str
+    """What of the configuration was chosen by the rows and the model, and why, in one line; empty: nothing."""
+    sweep: str
+    """What is tried before the training; empty: nothing."""
     hardware: HardwareConfig
 
     @property
@@ -59,6 +67,8 @@ class Plan:
             "data": self.survey.as_dict(),
             "tokens": asdict(self.tokens),
             "config": self.config.as_dict(),
+            "chosen": self.chosen,
+            "sweep": self.sweep,
             "estimate": asdict(self.estimate) if self.estimate else None,
             "experience": self.experience.as_dict() if self.experience else None,
             "hardware": asdict(self.hardware),
@@ -67,7 +77,8 @@ class Plan:
     @property
     def tables(self) -> dict[str, dict[str, Any]]:
         """Title to rows, for people."""
-        cost = {"trained": _describe_trained(self.config), **_cost_rows(self.estimate, self.hardware)}
+        lines = {name: line for name, line in (("chosen", self.chosen), ("sweep", self.sweep)) if line}
+        cost = {"trained": _describe_trained(self.config), **lines, **_cost_rows(self.estimate, self.hardware)}
         return {**_tables(self.survey, self.tokens), _cost_title(self.experience): cost}
 
 
@@ -78,6 +89,7 @@ def dry_run(agent: Agent, config: TrainingConfig, options: RunOptions, method: s
     survey = checked_survey(agent, config, options, method, directory)
     ratio, measured = _characters_per_token(agent, directory)
     hardware, shape = detect_hardware(settings.DATA_DIR), model_shape(directory)
+    config, chosen = settle(config, method, survey.train_rows, shape, repeats_for(agent, config, options))
     tokens = _tokens(survey, ratio, config)
     cost = estimate(survey.train_rows, tokens, shape, config, hardware, method) if shape else None
     learned = experience(method, loaded_name(base), hardware, partial(_estimate_seconds, hardware)) if cost else None
@@ -98,35 +110,14 @@ def dry_run(agent: Agent, config: TrainingConfig, options: RunOptions, method: s
         estimate=cost,
         experience=learned,
         hardware=hardware,
+        chosen=chosen,
+        sweep=describe_sweep(config, survey.train_rows) if options.sweep else "",
     )
 
 
 def require_data(agent: Agent, config: TrainingConfig, options: RunOptions, method: str) -> None:
     """Raises as ``dry_run``, and estimates nothing."""
     checked_survey(agent, config, options, method, local_folder(options.base_model or agent.base_model))
-
-
-def model_shape(directory: Path) -> ModelShape | None:
-    """From the model's config.json; None when the model is not on this machine yet, or does not tell its size.
-
-    Counts a Llama-like transformer: attention with grouped keys and values, a gated feed-forward, embeddings.
-    """
-    values = model_config(directory)
-    hidden, layers, heads = (
-        values.get(name) or values.get(older)
-        for name, older in (
-            ("hidden_size", "n_embd"),
-            ("num_hidden_layers", "n_layer"),
-            ("num_attention_heads", "n_head"),
-        )
-    )
-    if not (hidden and layers and heads and values.get("vocab_size")):
-        return None
-    shared = (values.get("num_key_value_heads") or heads) / heads
-    inner = values.get("intermediate_size") or values.get("n_inner") or 4 * hidden
-    block = hidden * hidden * (2 + 2 * shared) + 3 * hidden * inner
-    embeddings = values["vocab_size"] * hidden * (1 if values.get("tie_word_embeddings") else 2)
-    return ModelShape(int(layers * block + embeddings), layers, hidden, values["vocab_size"])
 
 
 def _characters_per_token(agent: Agent, directory: Path) -> tuple[float, bool]:
@@ -208,7 +199,8 @@ def _scores(survey: Survey) -> dict[str, str]:
 
 
 def _describe_trained(config: TrainingConfig) -> str:
-    return "all weights, in float32" if config.full else f"an adapter of rank {config.lora_r:.0f}"
+    what = "all weights, in float32" if config.full else f"an adapter of rank {config.lora_r:.0f}"
+    return f"{what}, by {describe_losses(config)}" if isinstance(config, DPOConfig) else what
 
 
 def _cost_rows(cost: TrainingEstimate | None, hardware: HardwareConfig) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -43,7 +43,9 @@ from rl.runs.progress import log_file
 from rl.runs.report.charts import draw_report
 from rl.runs.report.tracker_names import tracker_names
 from rl.runs.run_options import RunOptions as RunOptions
+from rl.runs.settling import settle_run
 from rl.runs.supervisor import conclude
+from rl.runs.sweep import swept
 from rl.scoring import rollouts
 from rl.serving import machine
 from rl.serving.deploy import require_target
@@ -202,13 +204,24 @@ def tasks_of(agent: Agent, config: TrainingConfig, options: RunOptions) -> datas
 
 def _train(run: TrainingRun, training_set: TrainingSet, options: RunOptions, monitor: Monitor) -> TrainingResult:
     job = _job(run, training_set, options, monitor)
+    train = partial(train_within_memory, _trainer(run, options))
+    if options.sweep:
+        job = replace(job, config=_swept(run, partial(train, method=run.method), job, monitor))
     with _with_trackers(run, options, monitor) as tell:
-        result = train_within_memory(_trainer(run, options), job, tell, run.method)
+        result = train(job, tell, run.method)
     monitor.complete(result.history)
     gc.collect()  # trainer and model refer to each other, and the next model may not fit beside this one
     result.save(run.directory / "result.json")
     draw_report(result, run.directory / "report.png", f"{run.agent.name}, run {run.pk}: {run.method}", monitor)
     return result
+
+
+def _swept(run: TrainingRun, train: Train, job: TrainingJob, report: Report) -> TrainingConfig:
+    """The job's configuration with the best of three learning rates, which is stored."""
+    config = swept(train, job, report, run.method)
+    if not run.beat(config=config.as_dict()):
+        raise RunConflict(f"run {run.pk} was taken over while rates were tried; this process stops")
+    return config
 
 
 def _trainer(run: TrainingRun, options: RunOptions) -> Train:
@@ -237,11 +250,13 @@ def _with_trackers(run: TrainingRun, options: RunOptions, report: Report) -> Ite
 
 
 def _job(run: TrainingRun, training_set: TrainingSet, options: RunOptions, report: Report) -> TrainingJob:
-    config = _config(run)
+    base_model = options.base_model or run.agent.base_model
+    resolved = base_models.resolve(base_model, report)
+    config = settle_run(run, training_set, options, base_model, report)
     by_rewards = rollouts.generates(run.method, config) and not options.reward_model
     return TrainingJob(
         train_rows=training_set.directory / "train.jsonl",
-        base_model=base_models.resolve(options.base_model or run.agent.base_model, report),
+        base_model=resolved,
         config=config,
         output_dir=run.directory,
         resume=run.attempt > 1,

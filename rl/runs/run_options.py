@@ -40,6 +40,8 @@ class RunOptions:
     train_split: str = "train"
     eval_split: str = "eval"
     """Name of the split whose tasks are held out for evaluation; empty: none."""
+    sweep: bool = False
+    """Three learning rates are tried before the training."""
     num_processes: int = 1
     accelerate_config: str = ""
     origins: Mapping[str, str] = field(default_factory=dict)

@@ -4,7 +4,8 @@ Rows: ``prompt``, ``chosen``, ``rejected``, each a list of chat messages.
 
 Minimises -log sigmoid(beta (log p(chosen) / ref(chosen) - log p(rejected) / ref(rejected))), the mean over pairs, where
 p is the trained model's probability of a whole answer, and ref that of the model it started from: the base model, or
-what imitating good answers has made of it.
+what imitating good answers has made of it. This is the loss ``sigmoid``; ``preference_loss`` names another one of TRL's, or
+a weighted sum of some.
 
 Departs from TRL in four ways: rows are tokenised here (long ones counted, too many of them refused); the base model's
 answers are scored once when there is more than one epoch; dropout is off in the base model but on in the adapter; the
@@ -21,6 +22,7 @@ from transformers import PreTrainedModel
 from trl import DPOConfig, DPOTrainer
 
 from rl.base.records import Report, TrainingResult
+from rl.config import DPOConfig as Settings
 from rl.config.training_job import TrainingJob
 from rl.lm.log_probs import StoredAnswers
 from rl.training import fitting
@@ -55,8 +57,12 @@ class _Trainer(fitting.OnTokenIds, DPOTrainer):
 
 def _trainer(start: Start, model: PreTrainedModel | PeftModel, rows: Dataset) -> _Trainer:
     config = start.job.config
+    assert isinstance(config, Settings)  # noqa: S101  the method's own
     of_dpo = {
         "beta": config.beta,
+        "loss_type": list(config.losses),
+        "loss_weights": list(config.losses.values()),
+        "label_smoothing": config.smoothing,
         "max_length": None,  # the rows fit already
         "disable_dropout": False,  # it would turn off the adapter's too; the base model's is off already
         "precompute_ref_log_probs": config.full,  # else a reference would be loaded

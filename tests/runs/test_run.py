@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -115,6 +116,18 @@ def test_a_run_that_does_not_fit_into_memory_ends_well_and_says_with_what(agent,
     assert "once more with batch_size 4, gradient_accumulation 2" in run.log_path.read_text()
     assert TrainingResult.load(run.directory / "result.json").changed == {"batch_size": 4, "gradient_accumulation": 2}
     assert MetricPoint.objects.filter(run=run).first().values["batch_size"] == 4
+
+
+@pytest.mark.slow
+def test_a_run_that_sweeps_trains_with_the_rate_that_it_stores(agent, monkeypatch):
+    monkeypatch.setattr("rl.runs.sweep.FEWEST_STEPS", 4)
+    run = claimed(agent, steps=6, sweep=True)
+    runs.execute(run, silent)
+    run.refresh_from_db()
+    trials = json.loads((run.directory / "sweep.json").read_text())["trials"]
+    assert [trial["rate"] for trial in trials] == [5e-4, 1e-3, 2e-3]
+    assert run.config["learning_rate"] == min(trials, key=lambda trial: trial["loss"])["rate"]
+    assert (run.config["automatic"], run.step, run.metric_points.count()) == ([], 6, 6)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from typing import Any
 
 from rl.base.errors import Interrupted
 from rl.base.records import Report, TrainingResult
-from rl.config import TrainingConfig
+from rl.config import DPOConfig
 from rl.config.training_job import TrainingJob
 from tests.forkserver import SERVER
 
@@ -64,7 +64,7 @@ def job(
     return TrainingJob(
         train_rows=write_rows(folder / "train.jsonl", polite_rows() if rows is None else rows),
         base_model=str(base),
-        config=TrainingConfig().with_overrides({**SMALL, **overrides}),
+        config=DPOConfig().with_overrides({**SMALL, **overrides}),
         output_dir=folder / "run",
         resume=resume,
     )

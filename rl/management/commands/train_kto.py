@@ -9,6 +9,7 @@ from django.core.management.base import CommandParser
 
 from rl.management.base import RatchetCommand
 from rl.management.options import read_options
+from rl.management.sweep_option import SweepGroup, add_sweep_option
 from rl.management.training import train_command
 from rl.management.training_options import (
     DataGroup,
@@ -20,7 +21,7 @@ from rl.management.training_options import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(TrainOptions, DataGroup):
+class Options(TrainOptions, DataGroup, SweepGroup):
     beta: float | None
 
 
@@ -31,6 +32,7 @@ class Command(RatchetCommand):
         add_data_options(parser)
         add_training_options(parser)
         parser.add_argument("--beta", type=float, help="inverse temperature; larger stays nearer to the base model")
+        add_sweep_option(parser)
         add_run_options(parser)
 
     def run(self, **arguments: Any) -> None:

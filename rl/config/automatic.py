@@ -1,0 +1,165 @@
+"""Hyper-parameters by what is there: rows, the size of the model, the method.
+
+Measured on SmolLM2-135M (hidden size 576) with 39 pairs: adapters on the top third of the layers, 2e-4, four rows a step
+and 50 to 60 steps teach what people see; 5e-4 breaks the model, and 8 steps at 1e-4 change nothing. From there:
+
+- learning rate: 2e-4 x 576 / hidden size, between 2e-5 and 1e-3; a tenth where all weights are trained;
+- rows a step: 4 up to 256 rows, 8 up to 1,024, 16 above;
+- passes: as many as make 60 steps, at most 10; at least 2 below 1,000 rows;
+- layers: the top third, at least 4, of a model with 12 or more, below 2,000 rows; else all;
+- dropout of the adapter: none below 2,000 rows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol
+
+from rl.config.base import FULL_LEARNING_RATE, TrainingConfig
+from rl.config.method_configs import SMOOTHED, DPOConfig
+from rl.config.methods import find_method
+
+LEAST_STEPS, MOST_PASSES = 60, 10
+LEAST_REPEATS = 20
+"""Repeated ratings from which on their disagreement says more than a guess."""
+OF_SIZE = ("learning_rate", "train_layers")
+"""What depends on the model's size."""
+_RATE, _HIDDEN_SIZE = 2e-4, 576
+_RATES = (2e-5, 1e-3)
+_ROWS_A_PASS = 4
+_FEW_ROWS, _SOME_ROWS, _MANY_ROWS = 256, 1024, 2000
+_SEVERAL_PASSES_BELOW = 1000
+_LAYERS_TO_CHOOSE_FROM, _LEAST_LAYERS = 12, 4
+_DROPOUT = 0.05
+
+
+class Size(Protocol):
+    """A model's, as far as the choice depends on it."""
+
+    @property
+    def parameters(self) -> int: ...
+    @property
+    def layers(self) -> int: ...
+    @property
+    def hidden_size(self) -> int: ...
+
+
+class Repeats(NamedTuple):
+    """Judgements that say again what somebody judged before."""
+
+    judgements: int
+    flip_rate: float
+    """Probability that a judgement is the wrong way round, 0 to 0.4, from how often two of the same disagree."""
+
+
+class Settled(NamedTuple):
+    config: TrainingConfig
+    reason: str
+    """One line: what was chosen, and why. Empty where nothing was left to choose."""
+
+
+def settle(
+    config: TrainingConfig, method: str, rows: int, size: Size | None = None, repeats: Repeats | None = None
+) -> Settled:
+    """The configuration with a value for each of its automatic hyper-parameters. ``size``: None where it is not known; what
+    depends on it keeps its default. ``repeats``: of the ratings, where the loss reads ``label_smoothing``."""
+    chosen: dict[str, Any] = {**_by_rows(config, method, rows), **_by_size(config, rows, size)}
+    if isinstance(config, DPOConfig):
+        chosen["label_smoothing"] = _smoothing(config, repeats)
+    values = {name: value for name, value in chosen.items() if name in config.automatic}
+    settled = replace(config, **values, automatic=())
+    lines = [_numbers(settled, rows, size, config.automatic), _smoothing_line(settled, repeats, config.automatic)]
+    return Settled(settled, "; ".join(filter(None, lines)))
+
+
+def _by_rows(config: TrainingConfig, method: str, rows: int) -> dict[str, Any]:
+    rows_a_step = 4 if rows <= _FEW_ROWS else 8 if rows <= _SOME_ROWS else 16
+    batch, passes = _cut(config, rows_a_step, find_method(method).least_rows)
+    of_a_pass = math.ceil(math.ceil(rows / batch) / passes) if rows else 1
+    least = 2 if rows < _SEVERAL_PASSES_BELOW else 1
+    return {
+        "batch_size": batch,
+        "gradient_accumulation": passes,
+        "epochs": float(min(MOST_PASSES, max(least, math.ceil(LEAST_STEPS / of_a_pass)))),
+        "lora_dropout": 0.0 if rows < _MANY_ROWS else _DROPOUT,
+    }
+
+
+def _cut(config: TrainingConfig, rows_a_step: int, least_rows: int) -> tuple[int, int]:
+    """``batch_size`` and ``gradient_accumulation``, either as it is given."""
+    batch, passes = int(config.batch_size), int(config.gradient_accumulation)
+    if "batch_size" in config.automatic:
+        given = "gradient_accumulation" not in config.automatic
+        batch = max(least_rows, rows_a_step // passes if given else _ROWS_A_PASS)
+    if "gradient_accumulation" in config.automatic:
+        passes = max(1, round(rows_a_step / batch))
+    return batch, passes
+
+
+def _by_size(config: TrainingConfig, rows: int, size: Size | None) -> dict[str, Any]:
+    if size is None:
+        return {}
+    rate = min(max(_RATE * _HIDDEN_SIZE / size.hidden_size, _RATES[0]), _RATES[1])
+    top = not config.full and size.layers >= _LAYERS_TO_CHOOSE_FROM and rows < _MANY_ROWS
+    return {
+        "learning_rate": float(f"{rate * (FULL_LEARNING_RATE if config.full else 1):.2g}"),
+        "train_layers": max(_LEAST_LAYERS, round(size.layers / 3)) if top else 0,
+    }
+
+
+def _smoothing(config: DPOConfig, repeats: Repeats | None) -> float:
+    if "robust" in config.losses and repeats and repeats.judgements >= LEAST_REPEATS:
+        return repeats.flip_rate
+    return config.usual_smoothing
+
+
+def _numbers(config: TrainingConfig, rows: int, size: Size | None, automatic: tuple[str, ...]) -> str:
+    """Such as "39 rows on a 135M model: 4 rows a step, 6 passes (60 steps), learning rate 2e-4, the top 10 of 30 layers"."""
+    if not set(automatic) - {"label_smoothing"}:
+        return ""
+    layers = f"the top {config.train_layers} of {size.layers} layers" if size and config.train_layers else "all layers"
+    parts = {
+        "batch_size": f"{config.rows_a_step} rows a step",
+        "epochs": f"{config.epochs:g} pass{'es' if config.epochs != 1 else ''} ({config.steps(rows):,} steps)",
+        "learning_rate": f"learning rate {in_words(config.learning_rate)}",
+        "train_layers": layers,
+    }
+    known = [words for name, words in parts.items() if name in automatic and (size or name not in OF_SIZE)]
+    unknown = [name for name in OF_SIZE if name in automatic and size is None]
+    if unknown:
+        known.append(f"{' and '.join(unknown)} as usual, since the model's size is not known here")
+    return f"{rows:,} rows on {_describe(size)}: {', '.join(known)}"
+
+
+def in_words(rate: float) -> str:
+    """2e-4, 5.8e-5."""
+    digits, _, power = f"{rate:.1e}".partition("e")
+    return f"{float(digits):g}e{int(power)}"
+
+
+def _describe(size: Size | None) -> str:
+    if size is None:
+        return "a model of unknown size"
+    millions = size.parameters / 1e6
+    return f"a {millions / 1000:.1f}B model" if millions >= 1000 else f"a {millions:.3g}M model"
+
+
+def describe_losses(config: DPOConfig) -> str:
+    """``sigmoid``; ``robust with label_smoothing 0.1``; ``sigmoid and 0.2 of sft``."""
+    parts = [name if weight == 1 else f"{weight:g} of {name}" for name, weight in config.losses.items()]
+    smoothed = f" with label_smoothing {config.smoothing:.3g}" if config.smoothing else ""
+    return " and ".join(parts) + smoothed
+
+
+def _smoothing_line(config: TrainingConfig, repeats: Repeats | None, automatic: tuple[str, ...]) -> str:
+    if not isinstance(config, DPOConfig) or "label_smoothing" not in automatic:
+        return ""
+    if not config.losses.keys() & set(SMOOTHED):
+        return ""
+    value = f"label_smoothing {config.label_smoothing:.3g}"
+    if "robust" not in config.losses:
+        return f"{value}, as usual for {config.preference_loss}"
+    if repeats and repeats.judgements >= LEAST_REPEATS:
+        return f"{value}, from {repeats.judgements:,} repeated ratings"
+    return f"{value}, a guess: {repeats.judgements if repeats else 0} repeated ratings, and {LEAST_REPEATS} would measure it"

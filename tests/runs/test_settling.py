@@ -1,0 +1,118 @@
+"""What a run chooses by its rows and its model is chosen once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rl.base.errors import RunConflict, UsageError
+from rl.base.records import silent
+from rl.config import DPOConfig, preset
+from rl.dataset_builder import DataOptions, freeze
+from rl.management.resuming import _agree
+from rl.models import Agent, TrainingRun
+from rl.runs.dry_run import dry_run
+from rl.runs.run_options import RunOptions
+from rl.runs.settling import repeats_for, settle_run
+from tests.dataset_builder.ratings import rate, rate_prompts
+from tests.training.conftest import Listener
+
+pytestmark = pytest.mark.django_db
+DATA = DataOptions(min_samples=1, val_split=0)
+OPTIONS = RunOptions(data=DATA)
+CONFIG = {"hidden_size": 576, "num_hidden_layers": 30, "num_attention_heads": 9, "vocab_size": 49_152}
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> str:
+    """As much of a model as is read before it is loaded."""
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    (tmp_path / "tokenizer.json").write_text("{}")
+    return str(tmp_path)
+
+
+def running(agent: Agent, config: DPOConfig) -> TrainingRun:
+    run = TrainingRun.objects.create(agent=agent, method="dpo", config=config.as_dict(), options=OPTIONS.as_dict())
+    assert run.claim()
+    return run
+
+
+def test_new_agents_leave_the_numbers_to_the_rows(agent: Agent):
+    assert (agent.preset, Agent(name="x", preset="cpu").training_config().learning_rate) == ("auto", 5e-5)
+    assert "learning_rate" in agent.training_config("kto").automatic
+    agent.training_overrides = {"learning_rate": 3e-4}
+    assert "learning_rate" not in agent.training_config("kto").automatic
+
+
+def test_a_run_stores_what_it_chose_and_does_not_choose_again(agent: Agent, data_dir, base: str):
+    rate_prompts(agent, 39)
+    run, listener = running(agent, agent.training_config()), Listener()
+    settled = settle_run(run, freeze(agent, DATA), OPTIONS, base, listener)
+    assert (settled.learning_rate, settled.train_layers, settled.steps(39)) == (2e-4, 10, 60)
+    assert "39 rows on a" in listener.log
+    run.refresh_from_db()
+    assert DPOConfig(**run.config) == settled
+    rate_prompts(agent, 400, start=39)
+    assert settle_run(run, freeze(agent, DATA), OPTIONS, base, listener) == settled
+
+
+def test_a_run_that_was_taken_over_stores_nothing(agent: Agent, data_dir, base: str):
+    rate_prompts(agent, 4)
+    run, frozen = running(agent, agent.training_config()), freeze(agent, DATA)
+    TrainingRun.objects.filter(pk=run.pk).update(attempt=5)
+    with pytest.raises(RunConflict, match="was taken over while its settings were chosen"):
+        settle_run(run, frozen, OPTIONS, base, silent)
+
+
+def test_the_size_of_a_model_of_the_hub_is_fetched_where_it_is_needed(
+    agent: Agent, data_dir, monkeypatch: pytest.MonkeyPatch
+):
+    from rl.lm import hub
+
+    def fail(*asked: str) -> None:
+        raise OSError(f"no way to {asked}")
+
+    monkeypatch.setattr(hub.huggingface_hub, "hf_hub_download", fail)
+    rate_prompts(agent, 4)
+    run, frozen = running(agent, agent.training_config()), freeze(agent, DATA)
+    with pytest.raises(UsageError, match="cannot fetch nobody/has-this-model"):
+        settle_run(run, frozen, OPTIONS, "nobody/has-this-model", silent)
+    run.config = agent.training_config("dpo", "cpu").as_dict()
+    assert settle_run(run, frozen, OPTIONS, "nobody/has-this-model", silent).automatic == ()
+
+
+def test_the_dry_run_says_the_same(agent: Agent, data_dir, base: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("rl.runs.dry_run._characters_per_token", lambda *args: (4.0, False))
+    rate_prompts(agent, 39)
+    plan = dry_run(agent, agent.training_config(), RunOptions(data=DATA, base_model=base))
+    assert plan.document["chosen"].endswith("6 passes (60 steps), learning rate 2e-4, the top 10 of 30 layers")
+    assert plan.document["config"]["learning_rate"] == 2e-4
+    assert plan.document["estimate"]["steps"] == 60
+    cost = list(plan.tables.values())[-1]
+    assert (cost["chosen"], cost["trained"]) == (plan.chosen, "an adapter of rank 16, by sigmoid")
+
+
+def test_robust_reads_how_often_people_disagree(agent: Agent, data_dir, base: str):
+    rate_prompts(agent, 10)
+    for number, trace in enumerate(agent.traces.all()):
+        rate(trace, number % 5 > 0 and trace.response.endswith("good."), "bob")
+    robust = agent.training_config().with_overrides({"preference_loss": "robust"})
+    assert repeats_for(agent, agent.training_config(), OPTIONS) is None
+    assert repeats_for(agent, robust, OPTIONS).judgements == 20
+    run, listener = running(agent, robust), Listener()
+    settled = settle_run(run, freeze(agent, DATA), OPTIONS, base, listener)
+    assert isinstance(settled, DPOConfig)
+    assert 0 < settled.label_smoothing == repeats_for(agent, robust, OPTIONS).flip_rate < 0.3
+    assert "from 20 repeated ratings" in listener.log
+
+
+def test_a_run_agrees_with_the_preset_that_left_it_the_choice(agent: Agent):
+    settled = preset("auto").with_overrides({"learning_rate": 1e-4, "epochs": 6.0, "automatic": ()})
+    run = running(agent, settled)
+    assert _agree(preset("auto"), run)
+    assert _agree(preset("auto").with_overrides({"learning_rate": 1e-4}), run)
+    assert not _agree(preset("auto").with_overrides({"learning_rate": 2e-4}), run)
+    assert not _agree(preset("default"), run)
