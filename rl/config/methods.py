@@ -159,6 +159,7 @@ METHODS: dict[str, Method] = {
         work=RowWork(
             2, 6
         ),  # a pair as in DPO; a single answer is half of it, and again half for the point of reference
+        automatic=TrainingConfig.LISTS["automatic"],
         least_rows=2,  # it compares the rows of a pass
     ),
     "dpo": Method(

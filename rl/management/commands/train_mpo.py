@@ -9,6 +9,7 @@ from django.core.management.base import CommandParser
 
 from rl.management.base import RatchetCommand
 from rl.management.options import read_options
+from rl.management.sweep_option import SweepGroup, add_sweep_option
 from rl.management.training import train_command
 from rl.management.training_options import (
     DataGroup,
@@ -22,7 +23,7 @@ from rl.management.training_options import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(TrainOptions, DataGroup, PairGroup):
+class Options(TrainOptions, DataGroup, PairGroup, SweepGroup):
     beta: float | None
     sft_weight: float | None
 
@@ -37,6 +38,7 @@ class Command(RatchetCommand):
         add_data_options(parser)
         add_pair_options(parser)
         add_training_options(parser)
+        add_sweep_option(parser)
         parser.add_argument("--beta", type=float, help="inverse temperature; larger stays nearer to the base model")
         parser.add_argument("--sft-weight", type=float, help="weight of imitating edited answers (0.2)")
         add_run_options(parser)
