@@ -14,8 +14,8 @@ training started from, the loss is the mean over rows of weight times
     imitate    sft_weight times the mean over tokens of -log p, beside the pair's loss
 
 z is KTO's point of reference: the mean of r over answers to other prompts of the same pass, at least 0, and without a
-gradient; w_good and w_bad make both labels weigh the same. See dpo.py and kto.py for what departs from TRL; here singles and
-pairs share passes, so that a step sees what people gave in the proportion in which they gave it.
+gradient; w_good and w_bad make both labels weigh the same. See dpo.py and kto.py for what departs from TRL. Passes of pairs
+and passes of single answers take turns, in the proportion in which people gave them, because z costs a forward pass.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from rl.config import MPOConfig
 from rl.config.training_job import TrainingJob
 from rl.lm.log_probs import PromptAndAnswer, pad_sequences
 from rl.training import fitting
-from rl.training.passes import at_least_two_rows_a_pass, with_other_answers
+from rl.training.passes import at_least_two_rows_a_pass, in_passes_of_a_kind, with_other_answers
 from rl.training.preparing import Start, encoded_rows, prepare
 from rl.training.warm_up import warm_up
 
@@ -58,8 +58,9 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         # rows: prompt_ids, chosen_ids and rejected_ids (empty where there is no such answer), weight, imitate; on disk
         rows, lengths = encoded_rows(start, "mpo")
         balance = _balance(rows, report)
-        # order: fixed from here on, so that z's answers of a pass are known before the trainer runs
-        rows = rows.shuffle(seed=int(job.config.seed))
+        # order: fixed from here on, so that z's answers of a pass are known before the trainer runs; only passes with single
+        # answers need them
+        rows = in_passes_of_a_kind(rows.shuffle(seed=int(job.config.seed)), start, _is_single)
         rows = with_other_answers(rows, start, "other_ids", _answer_of, needs=_is_single)
         good = ((row["prompt_ids"], row["chosen_ids"]) for row in iter(rows) if row["chosen_ids"])
         trainer = _trainer(start, warm_up(start, good), rows, balance)

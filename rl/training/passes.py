@@ -51,10 +51,31 @@ def with_other_answers(
         room = (start.most_tokens - len(row["prompt_ids"]) for row in of_pass)
         return {column: [ids[:most] for ids, most in zip([answers[-1], *answers[:-1]], room, strict=True)]}
 
-    rows_a_pass = fitting.batches(start.job.config)["per_device_train_batch_size"]
     return rows.map(
         pair_up,
         batched=True,
-        batch_size=int(rows_a_pass),
+        batch_size=_rows_a_pass(start),
         cache_file_name=str(start.path("paired.arrow")),
     )
+
+
+def in_passes_of_a_kind(rows: Dataset, start: Start, is_of_kind: Callable[[Mapping[str, Any]], bool]) -> Dataset:
+    """The rows in an order in which a pass holds rows of the kind alone or none of it, both as often in the beginning as at
+    the end; what is left of either comes last. Within a kind the order stays."""
+    size = _rows_a_pass(start)
+    kinds: dict[bool, list[int]] = {True: [], False: []}
+    for number, row in enumerate(rows):
+        kinds[is_of_kind(row)].append(number)
+    whole: list[tuple[float, list[int]]] = []
+    rest: list[int] = []
+    for numbers in kinds.values():
+        count = len(numbers) // size
+        cut = [numbers[first * size : (first + 1) * size] for first in range(count)]
+        whole += [((position + 0.5) / count, of_pass) for position, of_pass in enumerate(cut)]
+        rest += numbers[count * size :]
+    order = [number for _, of_pass in sorted(whole) for number in of_pass]
+    return rows.select(order + rest)
+
+
+def _rows_a_pass(start: Start) -> int:
+    return int(fitting.batches(start.job.config)["per_device_train_batch_size"])

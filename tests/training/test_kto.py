@@ -11,7 +11,7 @@ from rl.base.records import TrainingResult, silent
 from rl.lm import checkpoints
 from rl.lm.lengths import Limits
 from rl.training import kto
-from rl.training.passes import at_least_two_rows_a_pass, with_other_answers
+from rl.training.passes import at_least_two_rows_a_pass, in_passes_of_a_kind, with_other_answers
 from rl.training.preparing import Start
 from tests.training.conftest import Listener, Row, job, message, picture, polite_rows, same_weights, train_until_killed
 
@@ -122,3 +122,16 @@ def test_a_row_without_a_label_is_refused_with_its_line(tiny_base: Path, tmp_pat
     rows = [*labelled_rows(2), single("Question?", "Thank you.", "yes")]
     with pytest.raises(BadFile, match=r"\(line 3\): label must be true or false"):
         kto.train(job(tiny_base, tmp_path, rows), silent)
+
+
+def test_passes_hold_rows_of_a_kind_in_turns_and_the_rest_comes_last(tiny_base: Path, tmp_path: Path) -> None:
+    from datasets import Dataset
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_base)
+    start = Start(
+        job(tiny_base, tmp_path, labelled_rows(), batch_size=2), silent, tmp_path, None, tokenizer, Limits(5, 5)
+    )
+    rows = Dataset.from_list([{"number": number} for number in range(12)])
+    ordered = in_passes_of_a_kind(rows, start, lambda row: row["number"] % 4 == 0 or row["number"] > 9)
+    assert list(ordered["number"]) == [1, 2, 0, 4, 3, 5, 8, 10, 6, 7, 11, 9]

@@ -19,9 +19,8 @@ Run = tuple[TrainingResult, Listener]
 
 
 def job(base: Path, folder: Path, rows: list[Row], resume: bool = False, **overrides: Any) -> TrainingJob:
-    own = {name: overrides.pop(name) for name in ("sft_weight",) if name in overrides}
-    made = conftest.job(base, folder, rows, resume, **overrides)
-    return replace(made, config=MPOConfig(**made.config.as_dict(), **own))
+    config = MPOConfig().with_overrides({**conftest.SMALL, **overrides})
+    return replace(conftest.job(base, folder, rows, resume), config=config)
 
 
 def pair(row: Row, weight: float = 1.0, imitate: bool = False) -> Row:

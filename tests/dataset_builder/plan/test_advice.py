@@ -30,7 +30,10 @@ def planned(**known: Any) -> tuple[dict[str, MethodPlan], Advice]:
         ({"good": 12, "judged_alone": 12}, ""),
         ({"rewarded": 100, "rewarded_good": 50, "differing_prompts": 30}, "grpo"),
         ({"rewarded": 100, "rewarded_good": 50, "differing_prompts": 30, "good": 4, "bad": 4}, "grpo"),
-        ({"rewarded": 100, "rewarded_good": 50, "differing_prompts": 30, "good": 40, "bad": 40, "judged_alone": 80}, "mpo"),
+        (
+            {"rewarded": 100, "rewarded_good": 50, "differing_prompts": 30, "good": 40, "bad": 40, "judged_alone": 80},
+            "mpo",
+        ),
         ({"rewarded": 100, "rewarded_good": 50, "single_prompts": 100}, "mpo"),
     ],
 )
