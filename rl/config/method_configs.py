@@ -109,8 +109,8 @@ class MPOConfig(TrainingConfig):
 
     RANGES: ClassVar[Mapping[str, tuple[float, float]]] = {**TrainingConfig.RANGES, "sft_weight": (0, 10)}
 
-    sft_weight: float = 0.2
-    """Weight of imitating what a person wrote, beside preferring it."""
+    sft_weight: float = 0.5
+    """Weight of imitating chosen answers, beside preferring them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,10 +13,10 @@ LEAST_WEIGHT = 0.1
 """Of a row whose raters hardly lean to one side: it says little, and not nothing."""
 
 
-def pair_row(pair: PreferencePair, *, edited: bool) -> dict[str, Any]:
-    """``edited``: a person wrote the chosen answer. Weighs the share of the raters that agree less that of the others."""
+def pair_row(pair: PreferencePair) -> dict[str, Any]:
+    """Weighs the share of the raters that agree less that of the others."""
     confidence: float = (pair.metadata or {}).get("confidence", 1.0)
-    return {**training_row(pair), "weight": _weight(2 * confidence - 1), "imitate": edited}
+    return {**training_row(pair), "weight": _weight(2 * confidence - 1)}
 
 
 def single_row(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> dict[str, Any] | None:
@@ -31,7 +31,6 @@ def single_row(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> 
         "chosen": text if label.good else None,
         "rejected": None if label.good else text,
         "weight": _weight(label.certainty),
-        "imitate": False,
         "label_source": label.source,
         "prompt_key": answer.prompt_key,
         "feedback": sorted(label.feedback_ids),

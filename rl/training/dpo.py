@@ -28,6 +28,7 @@ from rl.lm.log_probs import StoredAnswers
 from rl.training import fitting
 from rl.training.preparing import Start, encoded_rows, prepare
 from rl.training.warm_up import warm_up
+from rl.training.watch import watch
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:
@@ -46,7 +47,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         # its own
         with fitting.frozen_trunk(start, trainer.model):
             trainer.use_reference(job.config, report)
-            fitting.fit(trainer, job, start.checkpoint, report)
+            fitting.fit(trainer, job, start.checkpoint, report, watches=watch(start, trainer.model, rows))
         weights = fitting.publish(trainer, start)
     return fitting.result(trainer, weights, lengths, time.monotonic() - started)
 

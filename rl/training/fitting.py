@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -11,7 +11,7 @@ import numpy as np
 from datasets import Dataset
 from peft import LoraConfig, PeftModel
 from torch import Tensor
-from transformers import PreTrainedModel, PrinterCallback, Trainer, TrainingArguments
+from transformers import PreTrainedModel, PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 from trl.trainer.utils import use_adapter
 
 from rl.base.errors import UsageError
@@ -159,13 +159,22 @@ def batches(config: TrainingConfig) -> dict[str, int]:
     return {"per_device_train_batch_size": rows, "gradient_accumulation_steps": passes}
 
 
-def fit(trainer: Trainer, job: TrainingJob, checkpoint: Path | None, report: Report, stage: str = "training") -> None:
+def fit(
+    trainer: Trainer,
+    job: TrainingJob,
+    checkpoint: Path | None,
+    report: Report,
+    stage: str = "training",
+    watches: Iterable[TrainerCallback] = (),
+) -> None:
     """Raises Interrupted, after a checkpoint, when ``report`` does."""
     report = processes.reporter(report)
     progress = Progress(report, job.config.MOST_KL)
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(progress)
     trainer.add_callback(PublishedCheckpoints(job.output_dir))
+    for watch in watches:
+        trainer.add_callback(watch)
     report("stage", {"name": stage})
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     if progress.stopped is not None:

@@ -32,6 +32,7 @@ from rl.training import fitting
 from rl.training.passes import at_least_two_rows_a_pass, with_other_answers
 from rl.training.preparing import Start, encoded_rows, prepare
 from rl.training.warm_up import warm_up
+from rl.training.watch import watch
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:
@@ -54,7 +55,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         # reference: with several epochs log ref of each answer, and of z's, becomes a column; else each pass computes it
         with fitting.frozen_trunk(start, trainer.model):
             trainer.use_reference(job.config, report)
-            fitting.fit(trainer, job, start.checkpoint, report)
+            fitting.fit(trainer, job, start.checkpoint, report, watches=watch(start, trainer.model, rows))
         weights = fitting.publish(trainer, start)
     return fitting.result(trainer, weights, lengths, time.monotonic() - started)
 

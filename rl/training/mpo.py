@@ -1,17 +1,20 @@
 """Mixed preference optimisation (MPO, after Wang et al., 2024, arXiv 2411.10442) of a LoRA adapter: one run learns from
 every kind of rating.
 
-Rows: ``prompt``; ``chosen`` and ``rejected``, each a list of chat messages or null; ``weight``, how sure the raters are, 0
-to 1; and ``imitate``, true where a person wrote the chosen answer. A row with both answers is a preference pair, one with a
-chosen answer alone is liked, one with a rejected answer alone is disliked.
+Rows: ``prompt``; ``chosen`` and ``rejected``, each a list of chat messages or null; and ``weight``, how sure the raters are,
+0 to 1. A row with both answers is a preference pair, one with a chosen answer alone is liked, one with a rejected answer
+alone is disliked.
 
 With r = log p(answer) / ref(answer), p the trained model's probability of a whole answer and ref that of the model that
 training started from, the loss is the mean over rows of weight times
 
-    pair       -log sigmoid(beta (r_chosen - r_rejected))                       DPO
-    liked      w_good (1 - sigmoid(beta (r - z)))                               KTO
+    pair       -log sigmoid(beta (r_chosen - r_rejected)) + imitation           DPO
+    liked      w_good (1 - sigmoid(beta (r - z))) + imitation                   KTO
     disliked   w_bad (1 - sigmoid(beta (z - r)))                                KTO
-    imitate    sft_weight times the mean over tokens of -log p, beside the pair's loss
+
+Imitation is ``sft_weight`` times the mean over the chosen answer's tokens of -log p. It keeps the model fluent where the
+preference alone would make chosen answers less likely too, only less so than rejected ones, and it is what an edited answer
+is for.
 
 z is KTO's point of reference: the mean of r over answers to other prompts of the same pass, at least 0, and without a
 gradient; w_good and w_bad make both labels weigh the same. See dpo.py and kto.py for what departs from TRL. Passes of pairs
@@ -42,6 +45,7 @@ from rl.training import fitting
 from rl.training.passes import at_least_two_rows_a_pass, in_passes_of_a_kind, with_other_answers
 from rl.training.preparing import Start, encoded_rows, prepare
 from rl.training.warm_up import warm_up
+from rl.training.watch import watch
 
 COLUMNS = ("chosen_ids", "rejected_ids", "other_ids")
 REFERENCE = {name: f"ref_{name.removesuffix('_ids')}_logps" for name in COLUMNS}
@@ -55,7 +59,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     started = time.monotonic()
     job = replace(job, config=at_least_two_rows_a_pass(job.config, report))
     with prepare(job, report) as start:
-        # rows: prompt_ids, chosen_ids and rejected_ids (empty where there is no such answer), weight, imitate; on disk
+        # rows: prompt_ids, chosen_ids and rejected_ids (empty where there is no such answer), weight; on disk
         rows, lengths = encoded_rows(start, "mpo")
         balance = _balance(rows, report)
         # order: fixed from here on, so that z's answers of a pass are known before the trainer runs; only passes with single
@@ -66,7 +70,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         trainer = _trainer(start, warm_up(start, good), rows, balance)
         with fitting.frozen_trunk(start, trainer.model):
             trainer.use_reference(job.config, report)
-            fitting.fit(trainer, job, start.checkpoint, report)
+            fitting.fit(trainer, job, start.checkpoint, report, watches=watch(start, trainer.model, rows))
         weights = fitting.publish(trainer, start)
     return fitting.result(trainer, weights, lengths, time.monotonic() - started)
 
@@ -114,7 +118,7 @@ class _Trainer(fitting.OnTokenIds, DPOTrainer):
     sft_weight: float
 
     def _set_signature_columns_if_needed(self) -> None:
-        self._signature_columns = ["prompt_ids", "weight", "imitate", *REFERENCE, *REFERENCE.values()]
+        self._signature_columns = ["prompt_ids", "weight", *REFERENCE, *REFERENCE.values()]
 
     def _get_train_sampler(self, train_dataset: Dataset | None = None) -> Sampler[int]:
         return SequentialSampler(train_dataset or self.train_dataset)
@@ -142,9 +146,8 @@ class _Trainer(fitting.OnTokenIds, DPOTrainer):
                 self.balance.bad * (1 - F.sigmoid(self.beta * (z - r[:, 1]))),
             ),
         )
-        # imitation: -log p a token of what a person wrote
-        imitated = -log_probs[:, 0] / inputs["chosen_tokens"].clamp(min=1)
-        losses = losses + self.sft_weight * inputs["imitate"] * imitated
+        # imitation: -log p a token of chosen answers, 0 where there is none
+        losses = losses - self.sft_weight * log_probs[:, 0] / inputs["chosen_tokens"].clamp(min=1)
         self._note(r.detach(), present, z)
         loss = (inputs["weight"] * losses).mean()
         return (loss, None) if return_outputs else loss
@@ -183,7 +186,7 @@ class _Trainer(fitting.OnTokenIds, DPOTrainer):
 
 def collate(examples: list[dict[str, Any]]) -> dict[str, Tensor]:
     """A pass: ``input_ids``, ``attention_mask`` and ``labels``, (S, T), of the answers that are there, all chosen ones
-    first; ``present`` and ``reference``, (B, 3), for chosen, rejected and the other answer; ``weight``, ``imitate`` and
+    first; ``present`` and ``reference``, (B, 3), for chosen, rejected and the other answer; ``weight`` and
     ``chosen_tokens``, (B)."""
     present = torch.tensor([[bool(row[name]) for name in COLUMNS] for row in examples])
     sequences: list[PromptAndAnswer] = [
@@ -194,7 +197,6 @@ def collate(examples: list[dict[str, Any]]) -> dict[str, Tensor]:
         "present": present,
         "reference": torch.tensor([[row[REFERENCE[name]] for name in COLUMNS] for row in examples]),
         "weight": torch.tensor([row["weight"] for row in examples]),
-        "imitate": torch.tensor([row["imitate"] for row in examples]),
         "chosen_tokens": torch.tensor([len(row["chosen_ids"]) for row in examples]),
     }
 

@@ -53,6 +53,7 @@ SMALL: dict[str, Any] = {
     "lora_dropout": 0.1,
     "max_length": 128,
     "save_steps": 100,
+    "most_kl": 0,
 }
 """Twelve rows make six steps."""
 

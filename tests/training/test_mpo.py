@@ -23,8 +23,8 @@ def job(base: Path, folder: Path, rows: list[Row], resume: bool = False, **overr
     return replace(conftest.job(base, folder, rows, resume), config=config)
 
 
-def pair(row: Row, weight: float = 1.0, imitate: bool = False) -> Row:
-    return {**row, "weight": weight, "imitate": imitate}
+def pair(row: Row, weight: float = 1.0) -> Row:
+    return {**row, "weight": weight}
 
 
 def single(row: Row, good: bool, weight: float = 1.0) -> Row:
@@ -34,7 +34,7 @@ def single(row: Row, good: bool, weight: float = 1.0) -> Row:
 def mixed_rows(count: int = 12) -> list[Row]:
     """A third are pairs, a third liked answers, a third disliked ones."""
     return [
-        pair(row, imitate=number % 2 == 0) if number % 3 == 0 else single(row, good=number % 3 == 1)
+        pair(row) if number % 3 == 0 else single(row, good=number % 3 == 1)
         for number, row in enumerate(polite_rows(count))
     ]
 
@@ -56,7 +56,7 @@ def test_of_pairs_alone_it_has_the_losses_of_dpo(tiny_base: Path, tmp_path: Path
     """All rows in each step, so that their order has no say."""
     same = {"batch_size": 12, "epochs": 4.0, "lora_dropout": 0.0}
     ours, theirs = Listener(), Listener()
-    mpo.train(job(tiny_base, tmp_path / "mpo", [pair(row) for row in polite_rows()], **same), ours)
+    mpo.train(job(tiny_base, tmp_path / "mpo", [pair(row) for row in polite_rows()], sft_weight=0.0, **same), ours)
     dpo.train(conftest.job(tiny_base, tmp_path / "dpo", polite_rows(), **same), theirs)
     assert len(ours.losses) == 4
     assert list(ours.losses.values()) == pytest.approx(list(theirs.losses.values()), abs=1e-5)
@@ -67,7 +67,7 @@ def test_of_single_answers_alone_it_has_the_losses_of_kto(tiny_base: Path, tmp_p
     rows = [{**row, "chosen": row["completion"], "rejected": row["completion"], "prompt_key": "x"} for row in labelled]
     singles = [single(row, good=row["label"]) for row in rows]
     ours, theirs = Listener(), Listener()
-    mpo.train(job(tiny_base, tmp_path / "mpo", singles, lora_dropout=0.0), ours)
+    mpo.train(job(tiny_base, tmp_path / "mpo", singles, lora_dropout=0.0, sft_weight=0.0), ours)
     kto.train(conftest.job(tiny_base, tmp_path / "kto", labelled, lora_dropout=0.0), theirs)
     assert len(ours.losses) == 6
     assert list(ours.losses.values()) == pytest.approx(list(theirs.losses.values()), abs=1e-5)
@@ -84,8 +84,8 @@ def test_a_row_counts_by_its_weight(tiny_base: Path, tmp_path: Path) -> None:
     assert losses[1] == pytest.approx(losses[0] / 2, rel=1e-4)
 
 
-def test_what_a_person_wrote_is_imitated_too(tiny_base: Path, tmp_path: Path) -> None:
-    rows = [pair(row, imitate=True) for row in polite_rows()]
+def test_chosen_answers_are_imitated_too(tiny_base: Path, tmp_path: Path) -> None:
+    rows = [pair(row) for row in polite_rows()]
     likelihoods = []
     for sft_weight in (0.0, 5.0):
         result = mpo.train(job(tiny_base, tmp_path / str(sft_weight), rows, epochs=4.0, sft_weight=sft_weight), silent)

@@ -66,8 +66,6 @@ def _mpo(figures: Figures, pairs: MethodPlan, labels: MethodPlan) -> MethodPlan:
     alone = labels.rows - figures.judged + figures.judged_alone + 2 * figures.both_bad
     rows = pairs.rows + alone
     made_of = f"{plural(pairs.rows, 'pair')}, {plural(alone, 'single answer')}"
-    if figures.corrections:
-        made_of += f", {plural(figures.corrections, 'edited answer')} to imitate"
     made_of += f"; {_who_learns(figures)}" if figures.ratings else ""
     missing = ""
     if rows < ENOUGH:

@@ -65,8 +65,7 @@ class MixedRows:
 
 class _Pairs(PairRows):
     def _row(self, pair: PreferencePair, group: PromptGroup) -> dict[str, Any]:
-        edits = {direct.chosen.strip() for direct in group.direct if not direct.chosen_trace}
-        return pair_row(pair, edited=pair.chosen.strip() in edits)
+        return pair_row(pair)
 
 
 class _Singles(LabelledRows):

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rl.base.records import GeneratedAnswer
+from rl.data_formatter.degeneration import degenerations
 from rl.data_formatter.fresh import fresh_trace
-from rl.evaluation.guards.degeneration import degenerations
 from rl.evaluation.guards.refusals import is_refusal
 from rl.rewards.format_compliance import FormatComplianceReward
 

@@ -9,8 +9,8 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rl.base.records import Distance, GeneratedAnswer, Report
-from rl.evaluation.torch.divergence import divergence, likelihood
 from rl.lm import loading
+from rl.lm.divergence import divergence, likelihood
 from rl.lm.encoding import PAIR, encode
 from rl.lm.generating import Ids, likeliest
 from rl.lm.log_probs import TOKENS_PER_BATCH, batches

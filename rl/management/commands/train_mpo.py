@@ -40,7 +40,7 @@ class Command(RatchetCommand):
         add_training_options(parser)
         add_sweep_option(parser)
         parser.add_argument("--beta", type=float, help="inverse temperature; larger stays nearer to the base model")
-        parser.add_argument("--sft-weight", type=float, help="weight of imitating edited answers (0.2)")
+        parser.add_argument("--sft-weight", type=float, help="weight of imitating chosen answers (0.5)")
         add_run_options(parser)
 
     def run(self, **arguments: Any) -> None:

@@ -88,7 +88,7 @@ def test_the_plan_says_what_each_rating_becomes_and_how_many_learn():
     known = {"ratings": 90, "good": 50, "bad": 30, "rated_pairs": 12, "judged_alone": 56, "corrections": 4}
     of, advice = planned(**known)
     assert of["mpo"].rows == 12 + 4 + 56
-    everybody = "16 pairs, 56 single answers, 4 edited answers to imitate; 100 % of the ratings take part"
+    everybody = "16 pairs, 56 single answers; 100 % of the ratings take part"
     assert of["mpo"].made_of == everybody
     assert advice.reason == f"every kind of rating trains in one run: {everybody}"
     of, _ = planned(**known, undecided=9)

@@ -12,9 +12,9 @@ from rl.evaluation.gate import Verdict
 from rl.evaluation.guards import measure as guarding
 from rl.evaluation.guards.measure import PROMPTS, Guards, Watch, watch
 from rl.evaluation.torch.answering import answer_versions
-from rl.evaluation.torch.divergence import divergence, likelihood
 from rl.evaluation.torch.scoring import score_versions
 from rl.lm import loading
+from rl.lm.divergence import divergence, likelihood
 from rl.models import Agent, Trace
 from tests.evaluation.conftest import PAIRS, TOO_LONG, pair
 

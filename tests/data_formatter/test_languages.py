@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rl.evaluation.guards.languages import COMMON_WORDS, in_another_language, language_of
+from rl.data_formatter.languages import COMMON_WORDS, in_another_language, language_of
 
 TEXTS = {
     "English": "You can track the parcel on the page of your order, and it will be with you in two days.",

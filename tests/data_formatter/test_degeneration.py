@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rl.evaluation.guards.degeneration import degenerations, echoes, repeats
+from rl.data_formatter.degeneration import degenerations, echoes, repeats
 
 QUESTION = "How do I wrap a present?"
 TABLE = """| Feature | Basic | Plus | Team |

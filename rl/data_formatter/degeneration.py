@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from rl.evaluation.guards.languages import in_another_language
+from rl.data_formatter.languages import in_another_language
 
 TIMES = 4
 """So often in a row a unit is said in a loop."""
