@@ -34,7 +34,7 @@ class Compared:
 
 
 def newest_answers(agent: Agent, version_name: str = "") -> Compared | None:
-    """Of the named version; without a name, of the version in use, else of the newest that has some."""
+    """Those of the named version; without a name, of the version in use, else of the newest that has some."""
     champion = Deployment.champion(agent)
     rows = Evaluation.objects.filter(version__agent=agent, artifact=None).select_related("version")
     if version_name:

@@ -52,15 +52,24 @@ function explain(error) {
   return error instanceof TypeError ? "The site cannot be reached. Is it still running?" : error.message;
 }
 
+/** Why an answer is not whole; empty where it is. `error`: what broke it off. */
+function problemOf(answer, error, wasStopped) {
+  if (wasStopped) return "Stopped.";
+  if (error) return `${answer ? "The answer broke off" : "No answer"}: ${explain(error)}`;
+  return answer ? "" : "The model said nothing.";
+}
+
 /** What is left of a question when its answer has ended, however it ended. */
-function settle(turn, question, problem) {
-  const answer = turn.querySelector(".answer").textContent, line = turn.querySelector(".problem");
+function settle(turn, question, error, wasStopped) {
+  const answer = turn.querySelector(".answer").textContent, line = turn.querySelector(".ending");
   turn.setAttribute("aria-busy", "false");
   turn.querySelector(".thumbs").hidden = !answer;
-  line.hidden = !problem && Boolean(answer);
-  line.textContent = problem || (answer ? "" : "The model said nothing.");
-  if (answer) history.push({ role: "user", content: question }, { role: "assistant", content: answer });
-  else if (!box.value) box.value = question;
+  line.textContent = problemOf(answer, error, wasStopped);
+  line.classList.toggle("problem", !wasStopped);
+  if (answer) {
+    history.push({ role: "user", content: question }, { role: "assistant", content: answer });
+    $("unserved")?.remove();
+  } else if (!box.value) box.value = question;
 }
 
 async function send() {
@@ -71,14 +80,14 @@ async function send() {
   const turn = addTurn(question);
   setBusy(true);
   window.scrollTo(0, document.documentElement.scrollHeight);
-  let problem = "";
+  let problem = null;
   try {
     await ask(question, turn, own.signal);
   } catch (error) {
-    problem = own.signal.aborted ? "Stopped." : explain(error);
+    problem = error;
   }
   if (running !== own) return; // a new conversation has begun
-  settle(turn, question, problem);
+  settle(turn, question, problem, own.signal.aborted);
   setBusy(false);
   say(problem ? "" : "The answer is complete.");
 }
