@@ -6,12 +6,17 @@ from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import include, path
 
 from rl.web.api.otlp import OtlpTraces
-from rl.web.pages import dashboard, demo, experiments, labelling, rating, runs, traces
+from rl.web.pages import dashboard, demo, experiments, labelling, rating, runs, talking, traces
 
 urlpatterns = [
     path("", dashboard.dashboard, name="home"),
     path("rate/", rating.choose_agent, name="rate"),
     path("rate/<str:name>/", rating.rate_answers, name="rate_agent"),
+    path("try/", talking.choose_agent, name="try"),
+    path("try/<str:name>/", talking.talk, name="try_agent"),
+    path("try/<str:name>/answer/", talking.answer, name="try_answer"),
+    path("try/<str:name>/rating/", talking.rate_answer, name="try_rating"),
+    path("try/<str:name>/before-and-after/", talking.before_and_after, name="before_and_after"),
     path("traces/", traces.trace_list, name="traces"),
     path("traces/<uuid:pk>/", traces.one_trace, name="trace"),
     path("traces/of/<str:name>/", traces.trace_statistics, name="trace_statistics"),

@@ -1,6 +1,8 @@
 /* The rating page without page loads: the next answer is fetched ahead and shown at once, the decision is sent meanwhile.
    If it cannot be sent, the answer comes back with its tags and its note. The page works without this file too. */
 
+import { ask, post as postForm } from "./ask.js";
+
 const $ = (id) => document.getElementById(id);
 const form = $("form"), page = $("rate"), article = $("item"), dialog = $("keys");
 const token = form.elements.csrfmiddlewaretoken.value;
@@ -11,21 +13,7 @@ let busy = false;
 
 // --- the server ------------------------------------------------------------------------------------------------------
 
-async function ask(address, options = {}) {
-  const response = await fetch(address, { ...options, headers: { Accept: "application/json" }, redirect: "manual" });
-  if (response.type === "opaqueredirect") throw new Error("You are signed out. Reload the page to sign in again.");
-  if (!response.headers.get("content-type")?.includes("json")) throw new Error(`The server answered ${response.status}. Reload the page to go on.`);
-  const answer = await response.json();
-  if (!response.ok) throw new Error(answer.error);
-  return answer;
-}
-
-function post(fields) {
-  const body = new FormData();
-  body.set("csrfmiddlewaretoken", token);
-  for (const [name, value] of fields) body.append(name, value);
-  return ask(location.pathname, { method: "POST", body });
-}
+const post = (fields) => postForm(location.pathname, token, fields);
 
 async function fetchAhead() {
   const shown = current?.trace;

@@ -44,7 +44,7 @@ def store(documents: Mapping[UUID, Document], unanswered: Collection[Unanswered]
         failed = [request for request in unanswered if request.arm_id in arms]
         _count(answered, failed)
         _assign([*map(_unit_of, answered), *failed])
-        keys = {document["api_key_id"] for document in new.values()}
+        keys = {document["api_key_id"] for document in new.values()} - {None}
         ApiKey.objects.filter(pk__in=keys).update(last_used_at=timezone.now())
 
 

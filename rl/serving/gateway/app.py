@@ -19,8 +19,9 @@ from starlette.routing import Route as Path
 
 from rl.base import disk_space, logs
 from rl.base.errors import UsageError
-from rl.models import BASE, ApiKey
+from rl.models import ApiKey
 from rl.serving.activity import note_request
+from rl.serving.advice import deploy_command
 from rl.serving.gateway.chat_request import ChatRequest, parse_request
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.limiting import RequestsPerMinute
@@ -32,6 +33,9 @@ from rl.serving.gateway.table import Table
 from rl.serving.gateway.upstream import ask, completion, new_client
 from rl.serving.gateway.writer import Writer
 
+CALLER: Final = "ratchet.caller"
+"""In the ASGI scope of a request: the KnownKey of somebody whom the site has checked already. No client can put it there."""
+CHAT_PATH: Final = "/v1/chat/completions"
 SWITCH_SECONDS: Final = 0.001
 """How long a thread that computes (a page of the site, rows being stored) may keep the requests of the gateway waiting; it
 is five times that in Python's default."""
@@ -50,7 +54,16 @@ class Gateway:
         self._warned: set[str] = set()
 
     async def caller(self, request: Request, *scopes: ApiKey.Scope) -> KnownKey:
-        """The key of the request, which must have one of the scopes. Raises Refusal."""
+        """Whose request it is; he must have one of the scopes. Raises Refusal."""
+        key: KnownKey = request.scope.get(CALLER) or await self._key_of(request)
+        _require(key, scopes)
+        if wait := self.limit.wait((key.id, key.user_id)):
+            message = f"more than {settings.API_REQUESTS_PER_MINUTE} requests in a minute; go on in {wait} seconds"
+            raise Refusal(429, message, code="rate_limit_exceeded", headers={"Retry-After": str(wait)})
+        return key
+
+    async def _key_of(self, request: Request) -> KnownKey:
+        """Raises Refusal."""
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not secret.strip():
             raise Refusal(401, "send an API key as 'Authorization: Bearer sk_…'", code="missing_api_key")
@@ -58,10 +71,6 @@ class Gateway:
         key = self.table.snapshot.keys.get(digest) or (await self.table.fresh()).keys.get(digest)
         if key is None or key.has_expired():
             raise Refusal(401, "this API key is unknown, was revoked, or has expired", code="invalid_api_key")
-        _require(key, scopes)
-        if wait := self.limit.wait(key.id):
-            message = f"more than {settings.API_REQUESTS_PER_MINUTE} requests in a minute; go on in {wait} seconds"
-            raise Refusal(429, message, code="rate_limit_exceeded", headers={"Retry-After": str(wait)})
         return key
 
     async def route(self, key: KnownKey, chat_request: ChatRequest) -> Route:
@@ -156,9 +165,7 @@ def _require_room() -> None:
 
 
 def _not_served(chosen: Route) -> Refusal:
-    name, version = chosen.agent.name, chosen.served.version
-    how = f"manage.py deploy_model --agent {name} --target …" + (f" --version {version}" if version != BASE else "")
-    message = f"{chosen.served.problem}; deploy it: {how}"
+    message = f"{chosen.served.problem}; deploy it: {deploy_command(chosen.agent.name, chosen.served.version)}"
     return Refusal(503, message, param="model", code="model_not_served", blames_version=True)
 
 
@@ -203,7 +210,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
 
 application = Starlette(
     routes=[
-        Path("/v1/chat/completions", chat, methods=["POST"]),
+        Path(CHAT_PATH, chat, methods=["POST"]),
         Path("/v1/models", models, methods=["GET"]),
         Path("/v1/models/{name}", one_model, methods=["GET"]),
     ],

@@ -12,7 +12,7 @@ from typing import Any
 
 from rl.base.errors import UsageError
 from rl.base.names import unknown_name
-from rl.models import BASE, Deployment
+from rl.models import BASE, ApiKey, Deployment
 from rl.serving.allocation import pick, shares
 from rl.serving.upstreams import Upstream
 
@@ -83,12 +83,21 @@ class KnownAgent:
 
 @dataclass(frozen=True, slots=True)
 class KnownKey:
-    id: int
+    """Who asks: an application by its key, or a person of whom the site knows that he signed in."""
+
+    id: int | None
+    """None: a person, who has no key."""
     is_secret: bool
     agent_id: int | None
     """None: it is for every agent."""
     scopes: frozenset[str] = frozenset()
     expires_at: datetime | None = None
+    user_id: int | None = None
+
+    @classmethod
+    def of_person(cls, user_id: int, agent_id: int) -> KnownKey:
+        """He may ask this agent."""
+        return cls(None, True, agent_id, frozenset({ApiKey.Scope.INGEST.value}), user_id=user_id)
 
     def has_expired(self) -> bool:
         """Since the snapshot was read."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, Final
 
+from rl.web.front.questions import Question
 from rl.web.front.waiting import Later
 
 PIECE: Final = 65_536
@@ -25,6 +26,8 @@ class Answer:
     body: bytes | IO[bytes]
     later: Later | None = None
     """What is answered later, where the client wants to wait."""
+    question: Question | None = None
+    """What the gateway answers in the place of this."""
 
     def with_body(self, status: int, body: bytes) -> Answer:
         length = (b"content-length", str(len(body)).encode())

@@ -68,6 +68,10 @@ class Front:
                     await gateway(scope, replay(body, receive), self._noting_send(scope, address, send))
                     return
                 answer = await self._of_site(scope, receive, body)
+                if asked := answer.question:
+                    noting = self._noting_send(scope, address, send)
+                    await gateway(asked.scope(scope), replay(asked.body, receive), noting)
+                    return
         except Refused as refused:
             answer = as_gateway_answer(refused) if is_for_gateway(path) else refused.answer()
         self._limits.note(scope, address, answer.status, answer.headers)

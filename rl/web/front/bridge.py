@@ -20,6 +20,7 @@ from django.core.handlers.wsgi import WSGIHandler
 from rl.serving.gateway.streaming import unless_gone
 from rl.web.front.answers import Answer, Headers, spool
 from rl.web.front.bodies import Receive
+from rl.web.front.questions import PASSES_ON
 from rl.web.front.refusals import ClientLeft, Refused
 
 THREADS: Final = 10
@@ -78,7 +79,8 @@ class Bridge:
         response = self._django(environment, start_response)
         try:
             body = spool(response) if response.streaming else response.content
-            return Answer(*started[0], body, getattr(response, "later", None))
+            more = getattr(response, "later", None), getattr(response, "question", None)
+            return Answer(*started[0], body, *more)
         finally:
             response.close()
 
@@ -105,6 +107,7 @@ def environ(scope: Any, body: bytes) -> dict[str, Any]:
         "wsgi.multithread": True,
         "wsgi.multiprocess": True,
         "wsgi.run_once": False,
+        PASSES_ON: True,
     }
     for raw, value in scope["headers"]:
         if b"_" in raw or raw in _NOT_PASSED_ON:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Final
 
+from rl.serving.gateway.app import CHAT_PATH
 from rl.serving.gateway.refusals import Refusal
 from rl.web.front.answers import Answer
 from rl.web.front.refusals import Refused
@@ -18,7 +19,7 @@ _CODES: Final = {
 
 
 def is_for_gateway(path: str) -> bool:
-    return path == "/v1/chat/completions" or f"{path}/".startswith("/v1/models/")
+    return path == CHAT_PATH or f"{path}/".startswith("/v1/models/")
 
 
 def as_gateway_answer(refused: Refused) -> Answer:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
@@ -11,9 +13,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from rl.base.disk_space import shortage
-from rl.models import Trace
+from rl.models import Trace, version_name
 from rl.serving import machine
+from rl.serving.advice import deploy_command
 from rl.web import dashboard_counts
+from rl.web.dashboard_counts import AgentFigures
 
 
 @require_safe
@@ -38,8 +42,14 @@ def dashboard(request: HttpRequest) -> HttpResponse:
         "runs": dashboard_counts.recent_runs(),
         "served": dashboard_counts.served_deployments(),
         "experiments": dashboard_counts.running_experiments(),
+        "deploy_command": _deploy_command(agents),
         "decisions": machine.decisions(),
         "has_traces": Trace.objects.exists(),
         "has_feedback": any(row.current for row in agents),
     }
     return render(request, "rl/dashboard.html", context)
+
+
+def _deploy_command(agents: Sequence[AgentFigures]) -> str:
+    """For the first agent; empty without one."""
+    return deploy_command(agents[0].agent.name, version_name(agents[0].champion)) if agents else ""

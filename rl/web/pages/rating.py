@@ -17,10 +17,10 @@ from django.views.decorators.vary import vary_on_headers
 
 from rl.base.errors import RatchetError, UsageError
 from rl.base.names import unknown_name
-from rl.collect.feedback.write import rate, retract
+from rl.collect.feedback.write import retract
 from rl.models import Agent, Feedback, Trace
 from rl.web import rating_queue
-from rl.web.pages.rating_form import TAGS, RatingForm
+from rl.web.pages.rating_form import TAGS, posted_trace, rate_as_posted
 from rl.web.rating_queue import QueuePosition
 
 SOURCE = "rating_page"
@@ -84,24 +84,12 @@ class Desk:
         return action
 
     def _rate(self) -> None:
-        form = RatingForm(self.request.POST)
-        if not form.is_valid():
-            raise UsageError(form.problem())
-        trace, fields = self._posted_trace(), form.cleaned_data
-        rated = rate(
-            trace,
-            rater=self.rater,
-            scale=Feedback.Scale.THUMB,
-            value=fields["value"],
-            tags=fields["tags"],
-            notes=fields["notes"],
-            source=SOURCE,
-            user=self.user,
-        )
+        trace = posted_trace(self.agent, self.request.POST)
+        rated = rate_as_posted(trace, self.request.POST, rater=self.rater, source=SOURCE, user=self.user)
         self.position.note_rating(trace, rated.event)
 
     def _skip(self) -> None:
-        self.position.skip(self._posted_trace())
+        self.position.skip(posted_trace(self.agent, self.request.POST))
 
     def _undo(self) -> Trace:
         """The answer that is unrated again."""
@@ -114,16 +102,6 @@ class Desk:
         retract(events[0], rater=self.rater, source=SOURCE, user=self.user)
         self.position.note_undo(events[0].trace, events[0])
         return events[0].trace
-
-    def _posted_trace(self) -> Trace:
-        try:
-            pk = uuid.UUID(self.request.POST.get("trace", ""))
-        except ValueError:
-            raise UsageError("trace: not an id") from None
-        trace = Trace.objects.filter(pk=pk, agent=self.agent).first()
-        if trace is None:
-            raise UsageError(f"agent {self.agent} has no trace {pk}")
-        return trace
 
     def _next(self, showing: str) -> Trace | None:
         try:

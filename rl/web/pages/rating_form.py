@@ -1,8 +1,17 @@
-"""Its form and tags."""
+"""What a person says of an answer in a form: a thumb, tags, a note."""
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
 from django import forms
+
+from rl.base.errors import UsageError
+from rl.collect.feedback.write import Rated, rate
+from rl.models import Agent, Feedback, Trace
+from rl.serving.gateway import pending
 
 TAGS = ("wrong", "incomplete", "off topic", "unclear", "too long", "unsafe")
 
@@ -16,3 +25,30 @@ class RatingForm(forms.Form):
         """The first error in one line."""
         name, messages = next(iter(self.errors.items()))
         return f"{name}: {messages[0]}"
+
+
+def rate_as_posted(trace: Trace, posted: Any, **by: Any) -> Rated:
+    """``posted``: a QueryDict; ``by``: rater, source and user, as ``rate`` takes them. Raises UsageError."""
+    form = RatingForm(posted)
+    if not form.is_valid():
+        raise UsageError(form.problem())
+    fields = form.cleaned_data
+    return rate(
+        trace, scale=Feedback.Scale.THUMB, value=fields["value"], tags=fields["tags"], notes=fields["notes"], **by
+    )
+
+
+def posted_trace(agent: Agent, posted: Mapping[str, Any]) -> Trace:
+    """The one that the form names; an answer that the gateway gave a moment ago too. Raises UsageError."""
+    try:
+        pk = uuid.UUID(posted.get("trace", ""))
+    except ValueError:
+        raise UsageError("trace: not an id") from None
+    rows = Trace.objects.filter(pk=pk, agent=agent)
+    trace = rows.first()
+    if trace is None:
+        pending.deliver_named([str(pk)])
+        trace = rows.first()
+    if trace is None:
+        raise UsageError(f"agent {agent} has no trace {pk}")
+    return trace

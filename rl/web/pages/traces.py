@@ -15,10 +15,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from rl.base.errors import RatchetError, UsageError
-from rl.collect.feedback.write import correct, current_rating, rate, retract
+from rl.collect.feedback.write import correct, current_rating, retract
 from rl.models import Agent, Feedback, Trace
 from rl.web import trace_lists
-from rl.web.pages.rating_form import TAGS, RatingForm
+from rl.web.pages.rating_form import TAGS, rate_as_posted
 from rl.web.rating_queue import rater_of
 from rl.web.trace_page import trace_context
 from rl.web.trace_statistics import statistics
@@ -104,11 +104,7 @@ def _record_opinion(request: HttpRequest, trace: Trace) -> None:
         if event is None or not retract(event, **by):
             raise UsageError("there is nothing of yours to take back")
     else:
-        form = RatingForm(request.POST)
-        if not form.is_valid():
-            raise UsageError(form.problem())
-        fields = form.cleaned_data
-        rate(trace, scale=Feedback.Scale.THUMB, value=fields["value"], tags=fields["tags"], notes=fields["notes"], **by)
+        rate_as_posted(trace, request.POST, **by)
 
 
 def _own(request: HttpRequest, trace: Trace, rater: str) -> Feedback | None:

@@ -80,6 +80,23 @@ def test_it_says_whether_an_agent_retrains_by_itself(
     assert words in client.get("/").content.decode()
 
 
+def test_where_nothing_is_served_it_names_the_command(client: Client, bob, agent: Agent) -> None:
+    client.force_login(bob)
+    text = client.get("/").content.decode()
+    assert "python3 manage.py deploy_model --agent support-chat --version base --target llama_cpp" in text
+    assert "Talk to it" not in text
+
+
+def test_what_is_served_leads_to_where_one_talks_to_it(client: Client, bob, agent: Agent) -> None:
+    make_loop(agent)
+    Deployment.objects.update(target="openai", url="http://127.0.0.1:9", alias="champion")
+    Deployment.objects.create(agent=agent, target="openai", url="http://127.0.0.1:9")
+    client.force_login(bob)
+    text = client.get("/").content.decode()
+    assert text.count('href="/try/support-chat/">Talk to it</a>') == 1
+    assert "deploy_model" not in text
+
+
 def test_names_of_agents_are_escaped(client: Client, bob) -> None:
     Agent.objects.create(name="<script>alert(1)")
     client.force_login(bob)

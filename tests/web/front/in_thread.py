@@ -1,0 +1,30 @@
+"""The site with its gateway in a thread of the test, on the test's own database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.core.handlers.wsgi import WSGIHandler
+
+from rl.models import Agent, Deployment
+from rl.web.front.application import Front
+from tests.admin.records import make_version
+from tests.serving.gateway.upstream_double import UpstreamDouble, running
+
+
+@contextmanager
+def front_in_thread(settings: Any) -> Iterator[str]:
+    """Its address. DATA_DIR must be the test's own."""
+    settings.ALLOWED_HOSTS = ["127.0.0.1"]
+    with running(Front(WSGIHandler())) as url:
+        yield url
+
+
+def serve_by(upstream: UpstreamDouble, agent: Agent) -> None:
+    """Version v2, which the upstream knows as ``support-chat-v2``."""
+    version = make_version(agent, "v2")
+    Deployment.objects.create(
+        agent=agent, version=version, target="openai", url=upstream.url, model_name=f"{agent}-v2", alias="champion"
+    )

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.template.loader import render_to_string
+from django.test import Client
+
+from rl.models import Agent, Deployment, Evaluation, ModelVersion
+from rl.web.before_after import BeforeAfter, newest_answers
+from tests.admin.records import make_evaluation, make_run, make_training_set, make_version
+
+PAGE = "/try/support-chat/before-and-after/"
+SAMPLES = [
+    {"prompt": "Why is the sky blue?", "answer": "Air scatters blue light.", "base": "The sky is", "errors": []},
+    {"prompt": "Who are you?", "answer": "", "base": "", "current": "x", "errors": {"new": ["empty"]}},
+]
+QUESTIONS = [{"prompt": "What is rain?", "before": "Rain rain rain", "after": "Water that falls from clouds."}]
+
+
+def measured(agent: Agent, report: Any, name: str = "v40", number: int = 1) -> Evaluation:
+    row = make_evaluation(make_version(agent, name), make_training_set(agent, number))
+    Evaluation.objects.filter(pk=row.pk).update(report=report)
+    row.refresh_from_db()
+    return row
+
+
+def use(version: ModelVersion) -> None:
+    Deployment.objects.create(agent=version.agent, version=version, alias="champion")
+
+
+def test_questions_that_were_asked_come_before_the_guards_answers(agent: Agent) -> None:
+    evaluation = measured(agent, {"guards": {"samples": SAMPLES}, "questions": QUESTIONS})
+    compared = newest_answers(agent)
+    assert compared is not None
+    assert (compared.evaluation, compared.were_guarded) == (evaluation, False)
+    assert compared.answers == [BeforeAfter("What is rain?", "Rain rain rain", "Water that falls from clouds.")]
+
+
+def test_without_them_the_guards_answers_are_shown(agent: Agent) -> None:
+    measured(agent, {"guards": {"samples": SAMPLES}, "questions": []})
+    compared = newest_answers(agent)
+    assert compared is not None
+    assert compared.were_guarded
+    assert compared.answers[0] == BeforeAfter("Why is the sky blue?", "The sky is", "Air scatters blue light.")
+
+
+def test_a_report_of_an_earlier_release_has_no_answers_of_the_base_model(agent: Agent) -> None:
+    measured(agent, {"guards": {"samples": [{"prompt": "a", "answer": "b", "errors": []}]}})
+    compared = newest_answers(agent)
+    assert compared is not None
+    assert compared.answers == [BeforeAfter("a", None, "b")]
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        {},
+        [],
+        {"guards": {"skipped": "no prompts are held out"}},
+        {"guards": None, "questions": {"prompt": "a"}},
+        {"questions": [1, None, {"prompt": "a"}, {"prompt": 1, "after": "b"}]},
+    ],
+)
+def test_a_report_without_answers_compares_nothing(agent: Agent, report: Any) -> None:
+    measured(agent, report)
+    assert newest_answers(agent) is None
+
+
+def test_the_version_in_use_comes_before_newer_ones(agent: Agent) -> None:
+    first = measured(agent, {"questions": QUESTIONS}, "v1", 1)
+    second = measured(agent, {"questions": QUESTIONS}, "v2", 2)
+    assert (compared := newest_answers(agent)) is not None
+    assert (compared.evaluation, compared.is_in_use) == (second, False)
+    use(first.version)
+    assert (compared := newest_answers(agent)) is not None
+    assert (compared.evaluation, compared.is_in_use) == (first, True)
+    assert (compared := newest_answers(agent, "V2")) is not None
+    assert compared.evaluation == second
+    assert newest_answers(agent, "v3") is None
+
+
+# --- the page ----------------------------------------------------------------------------------------------------------
+
+
+def test_it_takes_the_permission_to_see_evaluations(client: Client, alice, agent: Agent) -> None:
+    assert client.get(PAGE)["Location"] == f"/login/?next={PAGE}"
+    client.force_login(alice)
+    assert client.get(PAGE).status_code == 403
+    alice.user_permissions.add(Permission.objects.get(codename="view_evaluation"))
+    client.force_login(User.objects.get(pk=alice.pk))
+    assert client.get(PAGE).status_code == 200
+
+
+def test_both_answers_stand_side_by_side_as_escaped_text(client: Client, bob, agent: Agent) -> None:
+    evil = {"prompt": "<b>why</b>", "before": "<script>alert(1)</script>", "after": "<img src=x>"}
+    use(measured(agent, {"questions": [evil, *QUESTIONS]}).version)
+    client.force_login(bob)
+    text = client.get(PAGE).content.decode()
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    assert not [markup for markup in ("<b>why", "<script>alert", "<img src=x") if markup in text]
+    assert "Rain rain rain" in text
+    assert "in use" in text
+
+
+def test_it_says_where_an_answer_is_missing(client: Client, bob, agent: Agent) -> None:
+    measured(agent, {"guards": {"samples": [{"prompt": "a", "answer": ""}]}})
+    client.force_login(bob)
+    text = client.get(PAGE).content.decode()
+    assert "This answer was not kept." in text
+    assert "(It said nothing.)" in text
+
+
+def test_without_answers_it_says_where_they_come_from(client: Client, bob, agent: Agent) -> None:
+    client.force_login(bob)
+    assert "No version of support-chat was measured" in client.get(PAGE).content.decode()
+    assert "No evaluation of version v9" in client.get(PAGE, {"version": "v9"}).content.decode()
+
+
+def test_the_pages_of_the_run_and_of_the_agent_lead_to_it(client: Client, bob, agent: Agent) -> None:
+    version = measured(agent, {"questions": QUESTIONS}).version
+    run = make_run(agent, version=version)
+    client.force_login(bob)
+    assert f'href="{PAGE}?version=v40"' in client.get(f"/admin/rl/trainingrun/{run.pk}/change/").content.decode()
+    for address in ("/", "/try/support-chat/"):
+        assert f'href="{PAGE}"' in client.get(address).content.decode()
+
+
+def test_the_part_takes_any_list() -> None:
+    text = render_to_string("rl/_before_after.html", {"answers": QUESTIONS})
+    assert "Water that falls from clouds." in text
+    assert "the base model" in text
