@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from datasets import Dataset
+from datasets import Dataset, Features, List, Value
 
 from rl.base.records import Report
 from rl.config import TrainingConfig
@@ -55,6 +55,7 @@ def with_other_answers(
         pair_up,
         batched=True,
         batch_size=_rows_a_pass(start),
+        features=Features({**rows.features, column: List(Value("int32"))}),  # the first pass may have no other answers
         cache_file_name=str(start.path("paired.arrow")),
     )
 

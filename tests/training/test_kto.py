@@ -124,6 +124,19 @@ def test_a_row_without_a_label_is_refused_with_its_line(tiny_base: Path, tmp_pat
         kto.train(job(tiny_base, tmp_path, rows), silent)
 
 
+def test_the_first_pass_may_need_no_other_answers(tiny_base: Path, tmp_path: Path) -> None:
+    from datasets import Dataset
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_base)
+    start = Start(job(tiny_base, tmp_path, labelled_rows(), batch_size=2), silent, tmp_path, None, tokenizer, Limits(9, 9))
+    rows = Dataset.from_list([{"prompt_ids": [0], "completion_ids": [i]} for i in range(1, 1201)])
+    paired = with_other_answers(
+        rows, start, "other_ids", itemgetter("completion_ids"), needs=lambda row: row["completion_ids"] == [1200]
+    )
+    assert list(paired["other_ids"]) == [[]] * 1198 + [[1200], [1199]]
+
+
 def test_passes_hold_rows_of_a_kind_in_turns_and_the_rest_comes_last(tiny_base: Path, tmp_path: Path) -> None:
     from datasets import Dataset
     from transformers import AutoTokenizer
