@@ -57,6 +57,7 @@ def with_other_answers(
         batch_size=_rows_a_pass(start),
         features=Features({**rows.features, column: List(Value("int32"))}),  # the first pass may have no other answers
         cache_file_name=str(start.path("paired.arrow")),
+        new_fingerprint="paired",  # the closure has none that is the same twice, and nothing is looked up by it
     )
 
 
