@@ -67,8 +67,9 @@ def prepare_model(model: str, report: Report) -> str:
     return base_models.resolve(model, report)
 
 
-def prepare_demo(model: str) -> tuple[Agent, str]:
-    agent = load_demo(model)
+def prepare_demo(model: str, seed: int) -> tuple[Agent, str]:
+    """``seed``: of the simulated raters."""
+    agent = load_demo(model, seed)
     answers, ratings = Trace.objects.filter(agent=agent), Feedback.objects.filter(agent=agent)
     prompts = answers.values("prompt_key").distinct().count()
     return agent, f"{prompts} prompts, {answers.count()} answers, {ratings.count()} ratings (simulated raters)"
@@ -88,7 +89,7 @@ def deploy_base(agent: Agent, report: Report) -> str:
     return f"{in_use.model_name} answers"
 
 
-def train(agent: Agent, announce: Callable[[str], None]) -> TrainingRun:
+def train(agent: Agent, seed: int, announce: Callable[[str], None]) -> TrainingRun:
     """The demo's run, in a process of its own; an unfinished one of an earlier quickstart is gone on with.
 
     Raises TrainingFailed when it did not succeed.
@@ -97,7 +98,7 @@ def train(agent: Agent, announce: Callable[[str], None]) -> TrainingRun:
     if run is not None and run.state == TrainingRun.State.SUCCEEDED:
         announce(f"run {run.pk} is done already")
         return run
-    run = _claim(agent, run)
+    run = _claim(agent, run, seed)
     command = [sys.executable, str(settings.BASE_DIR / "manage.py"), *find_method(run.method).command.split()]
     numbers = ["--run", str(run.pk), "--attempt", str(run.attempt)]
     # All cores: a person waits for it, and the model that is served has nothing to do unless that person asks it.
@@ -109,12 +110,12 @@ def train(agent: Agent, announce: Callable[[str], None]) -> TrainingRun:
     return run
 
 
-def _claim(agent: Agent, run: TrainingRun | None) -> TrainingRun:
+def _claim(agent: Agent, run: TrainingRun | None, seed: int) -> TrainingRun:
     if run is None:
         run = runs.create(
             agent,
             method_name=METHOD,
-            config=agent.training_config(METHOD),
+            config=agent.training_config(METHOD).with_overrides({"seed": seed}),
             options=runs.RunOptions(
                 data=dataset_builder.DataOptions(pair_type=agent.pair_type, val_split=0.3),
                 export=True,

@@ -104,9 +104,10 @@ DEMOS = {
         settings={
             "description": "A simulated support chat. Its questions, answers and raters were made up by Ratchet.",
             "training_overrides": DEMO_TRAINING,
+            "guard_limits": dict.fromkeys(("degenerate_rate", "kl_to_base", "base_likelihood")),
             "response_length": 48,
         },
         questions=_support_questions,
     ),
 }
-"""By the base model that the demo is for."""
+"""By the base model that the demo is for. The toy says nothing that makes sense before or after, so no guard rail asks."""

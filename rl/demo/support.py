@@ -34,6 +34,7 @@ DEMO_TRAINING: dict[str, Any] = {
     "lora_alpha": 16,
     "max_length": 256,
     "precision": "fp32",
+    "most_kl": 0,
 }
 """Overrides of TrainingConfig that suit the embedded tiny model, which starts from random weights."""
 

@@ -51,6 +51,7 @@ def _questions(pairs: list[dict[str, str]]) -> Table:
 @dataclass(frozen=True, slots=True)
 class Options:
     model: str
+    seed: int
     no_serve: bool
     yes: bool
     port: int
@@ -67,6 +68,7 @@ class Command(RatchetCommand):
             default=settings.DEFAULT_BASE_MODEL,
             help="; ".join(f"{name}: {what}" for name, what in EMBEDDED_MODELS.items()),
         )
+        parser.add_argument("--seed", type=int, default=42, help="of the simulated raters and of the training (42)")
         parser.add_argument("--no-serve", action="store_true", help="start no site")
         parser.add_argument("--yes", action="store_true", help="install packages without asking")
         parser.add_argument("--port", type=port_number, default=8000, help="of the site (8000)")
@@ -83,7 +85,9 @@ class Command(RatchetCommand):
             f"base model: {EMBEDDED_MODELS[options.model]}",
             lambda: quickstart.prepare_model(options.model, self.report),
         )
-        agent, _ = self._step("demo data", lambda: quickstart.prepare_demo(options.model), lambda result: result[1])
+        agent, _ = self._step(
+            "demo data", lambda: quickstart.prepare_demo(options.model, options.seed), lambda result: result[1]
+        )
         if quickstart.serves(agent):
             self._step("llama.cpp serves the base model", lambda: quickstart.deploy_base(agent, self.report))
         with self._site(options, agent) as site, suppress(KeyboardInterrupt):  # the way to stop it
@@ -108,7 +112,7 @@ class Command(RatchetCommand):
     def _learn(self, agent: Agent, admin: quickstart.Admin, options: Options) -> None:
         run = self._step(
             "training run on all ratings: training, held-out evaluation, GGUF; some minutes, and Ctrl-C keeps what is done",
-            lambda: quickstart.train(agent, self._say),
+            lambda: quickstart.train(agent, options.seed, self._say),
             str,
         )
         evaluation, gguf = self._step("gate", lambda: quickstart.outcome(run), lambda result: result[0].verdict)
