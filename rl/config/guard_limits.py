@@ -16,7 +16,7 @@ GUARD_LIMITS: Final[dict[str, float]] = {
     "parse_error_rate": 0.05,
     "reward_loss": 0.05,
     "kl_to_base": 1.0,
-    "base_likelihood": 1.0,
+    "base_likelihood": 0.7,
     "task_loss": 0.02,
 }
 """``degenerate_rate``: share of answers that are empty, repeat, do not end, echo the prompt or change the language, whatever

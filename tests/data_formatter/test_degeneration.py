@@ -73,6 +73,7 @@ def test_an_honest_answer_that_was_cut_has_not_degenerated():
         "nonononononononononononononono",
         "The the the the the the the the the the",
         WRAP,
+        "I'm a helpful AI, " * 10 + "I'm a helpful",
         "It is fine. Thank you. " * 6,
         "I can help. You can ask me.\n" * 5,
         "是的" * 20,

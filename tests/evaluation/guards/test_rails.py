@@ -100,7 +100,7 @@ def test_a_version_may_not_move_far_from_its_base(kl, broken):
     assert rail.value is None or math.isfinite(rail.value)
 
 
-@pytest.mark.parametrize(("likelihood", "broken"), [(-0.5, False), (-1.0, False), (-2.2, True), (-math.inf, True)])
+@pytest.mark.parametrize(("likelihood", "broken"), [(-0.5, False), (-1.04, False), (-1.66, True), (-math.inf, True)])
 def test_a_version_may_not_say_what_its_base_finds_very_unlikely(likelihood, broken):
     rail = all_rails(answers(), distance=moved(likelihood=likelihood))["base_likelihood"]
     assert rail.broken is broken
