@@ -39,13 +39,10 @@ import json
 from rl.models import Agent
 run = Agent.by_name("{AGENT}").runs.get()
 evaluation = run.version.evaluations.order_by("created_at").first() if run.version else None
-samples = evaluation.report["guards"].get("samples", []) if evaluation else []
 print(json.dumps({{
     "run": run.pk, "method": run.method, "trigger": run.trigger, "state": run.state, "error": run.error,
     "verdict": evaluation and evaluation.verdict, "reason": evaluation and evaluation.report["reason"],
-    "questions": [
-        {{"prompt": sample["prompt"], "before": sample["base"], "after": sample["answer"]}} for sample in samples[:5]
-    ],
+    "questions": evaluation.before_and_after[:5] if evaluation else [],
 }}))
 """
 

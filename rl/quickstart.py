@@ -128,22 +128,13 @@ def _claim(agent: Agent, run: TrainingRun | None, seed: int) -> TrainingRun:
     return supervisor.claim_stopped(run)
 
 
-def outcome(run: TrainingRun) -> tuple[Evaluation, Path]:
-    """What the gate said and the GGUF file. Raises RatchetError when the demo's model was not good enough to export."""
+def outcome(run: TrainingRun) -> tuple[Evaluation, Path | None]:
+    """What the gate said, and the GGUF file; None where it did not promote the version."""
     assert run.version is not None  # noqa: S101  the run has succeeded
     evaluation = run.version.evaluations.order_by("created_at").select_related("against", "version__agent").first()
     assert evaluation is not None  # noqa: S101  a run that succeeded was evaluated
     artifact = run.version.artifacts.filter(kind=Artifact.Kind.GGUF).first()
-    if artifact is None:
-        raise RatchetError(f"the gate did not promote {run.version}: {evaluation.report['reason']}")
-    return evaluation, artifact_path(artifact)
-
-
-def before_and_after(evaluation: Evaluation) -> list[dict[str, str]]:
-    """Questions that the new version has never seen, as ``prompt``, ``before`` and ``after``: the first of those that the
-    guard rails asked, whatever the answers are."""
-    samples = evaluation.report["guards"].get("samples", [])[:QUESTIONS]
-    return [{"prompt": row["prompt"], "before": row["base"], "after": row["answer"]} for row in samples]
+    return evaluation, artifact_path(artifact) if artifact else None
 
 
 def demo_page_link(agent: Agent, port: int) -> str:

@@ -37,7 +37,7 @@ _COMMON: Final = frozenset(
     + ("that", "them", "they", "what", "when", "with", "your")
 )
 
-NOISE: Final = 0.05
+NOISE: Final = 0.03
 """Share of ratings that say the opposite of what the rater thinks."""
 RATERS: Final = 5
 
@@ -102,11 +102,18 @@ def _opinions(rng: random.Random, answers: list[str], liked: list[int], disliked
     rater = f"simulated-{rng.randint(1, RATERS)}"
     way = rng.random() if liked and disliked else 0.0
     if way < 0.6:
-        for number, up in [(number, True) for number in liked] + [(number, False) for number in disliked]:
-            if rng.random() < 0.75:
-                yield Opinion("thumb", rater, number, up != (rng.random() < NOISE))
+        for number in range(len(answers)):
+            if rng.random() < _share_rated(number in liked, len(answers[number].split())):
+                yield Opinion("thumb", rater, number, (number in liked) != (rng.random() < NOISE))
     elif way < 0.8:
         better, worse = rng.choice(liked), rng.choice(disliked)
         yield Opinion("pick", rater, better, other=worse)
     else:
         yield Opinion("edit", rater, rng.choice(disliked), text=answers[rng.choice(liked)])
+
+
+def _share_rated(liked: bool, words: int) -> float:
+    """Who bothers to rate: nearly everybody who had to read a long answer, few whom a short one left cold."""
+    if liked:
+        return 0.75
+    return 0.9 if words > MOST_WORDS else 0.4

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 from django.db import models
 from django.db.models.functions import Lower
 
@@ -161,3 +163,17 @@ class Evaluation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.version_id}: {self.verdict}"
+
+    @property
+    def before_and_after(self) -> list[dict[str, str]]:
+        """``prompt``, ``before``, ``after``: prompts that the guard rails asked, which the version never learned from, with
+        the answers of the base model and of the version, in an order that has nothing to do with the answers. Empty where
+        none were kept, as in reports of earlier releases."""
+        guards = self.report.get("guards") if isinstance(self.report, dict) else None
+        samples = guards.get("samples", []) if isinstance(guards, dict) else []
+        pairs = [
+            {"prompt": sample["prompt"], "before": sample["base"]["answer"], "after": sample["new"]["answer"]}
+            for sample in samples
+            if isinstance(sample.get("base"), dict) and isinstance(sample.get("new"), dict)
+        ]
+        return sorted(pairs, key=lambda pair: sha256(pair["prompt"].encode("utf-8", "surrogatepass")).digest())

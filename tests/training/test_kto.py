@@ -129,7 +129,9 @@ def test_the_first_pass_may_need_no_other_answers(tiny_base: Path, tmp_path: Pat
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(tiny_base)
-    start = Start(job(tiny_base, tmp_path, labelled_rows(), batch_size=2), silent, tmp_path, None, tokenizer, Limits(9, 9))
+    start = Start(
+        job(tiny_base, tmp_path, labelled_rows(), batch_size=2), silent, tmp_path, None, tokenizer, Limits(9, 9)
+    )
     rows = Dataset.from_list([{"prompt_ids": [0], "completion_ids": [i]} for i in range(1, 1201)])
     paired = with_other_answers(
         rows, start, "other_ids", itemgetter("completion_ids"), needs=lambda row: row["completion_ids"] == [1200]

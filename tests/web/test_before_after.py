@@ -8,15 +8,26 @@ from django.template.loader import render_to_string
 from django.test import Client
 
 from rl.models import Agent, Deployment, Evaluation, ModelVersion
-from rl.web.before_after import BeforeAfter, newest_answers
+from rl.web.before_after import newest_answers
 from tests.admin.records import make_evaluation, make_run, make_training_set, make_version
 
 PAGE = "/try/support-chat/before-and-after/"
 SAMPLES = [
-    {"prompt": "Why is the sky blue?", "answer": "Air scatters blue light.", "base": "The sky is", "errors": []},
-    {"prompt": "Who are you?", "answer": "", "base": "", "current": "x", "errors": {"new": ["empty"]}},
+    {
+        "prompt": "Who are you?",
+        "new": {"answer": "", "errors": ["empty"]},
+        "base": {"answer": "Nobody", "errors": []},
+        "current": {"answer": "x", "errors": []},
+    },
+    {
+        "prompt": "Why is the sky blue?",
+        "new": {"answer": "Air scatters blue light.", "errors": []},
+        "base": {"answer": "The sky is", "errors": []},
+    },
 ]
-QUESTIONS = [{"prompt": "What is rain?", "before": "Rain rain rain", "after": "Water that falls from clouds."}]
+SKY = {"prompt": "Why is the sky blue?", "before": "The sky is", "after": "Air scatters blue light."}
+NOBODY = {"prompt": "Who are you?", "before": "Nobody", "after": ""}
+REPORT = {"guards": {"samples": SAMPLES}}
 
 
 def measured(agent: Agent, report: Any, name: str = "v40", number: int = 1) -> Evaluation:
@@ -30,27 +41,14 @@ def use(version: ModelVersion) -> None:
     Deployment.objects.create(agent=version.agent, version=version, alias="champion")
 
 
-def test_questions_that_were_asked_come_before_the_guards_answers(agent: Agent) -> None:
-    evaluation = measured(agent, {"guards": {"samples": SAMPLES}, "questions": QUESTIONS})
+def test_the_answers_come_in_an_order_that_has_nothing_to_do_with_their_errors(agent: Agent) -> None:
+    evaluation = measured(agent, REPORT)
     compared = newest_answers(agent)
     assert compared is not None
-    assert (compared.evaluation, compared.were_guarded) == (evaluation, False)
-    assert compared.answers == [BeforeAfter("What is rain?", "Rain rain rain", "Water that falls from clouds.")]
-
-
-def test_without_them_the_guards_answers_are_shown(agent: Agent) -> None:
-    measured(agent, {"guards": {"samples": SAMPLES}, "questions": []})
-    compared = newest_answers(agent)
-    assert compared is not None
-    assert compared.were_guarded
-    assert compared.answers[0] == BeforeAfter("Why is the sky blue?", "The sky is", "Air scatters blue light.")
-
-
-def test_a_report_of_an_earlier_release_has_no_answers_of_the_base_model(agent: Agent) -> None:
-    measured(agent, {"guards": {"samples": [{"prompt": "a", "answer": "b", "errors": []}]}})
-    compared = newest_answers(agent)
-    assert compared is not None
-    assert compared.answers == [BeforeAfter("a", None, "b")]
+    assert compared.evaluation == evaluation
+    assert compared.answers == [SKY, NOBODY]
+    backwards = measured(agent, {"guards": {"samples": SAMPLES[::-1]}}, "v41", 2)
+    assert backwards.before_and_after == [SKY, NOBODY]
 
 
 @pytest.mark.parametrize(
@@ -59,8 +57,8 @@ def test_a_report_of_an_earlier_release_has_no_answers_of_the_base_model(agent: 
         {},
         [],
         {"guards": {"skipped": "no prompts are held out"}},
-        {"guards": None, "questions": {"prompt": "a"}},
-        {"questions": [1, None, {"prompt": "a"}, {"prompt": 1, "after": "b"}]},
+        {"guards": None},
+        {"guards": {"samples": [{"prompt": "of an earlier release", "answer": "b", "errors": []}]}},
     ],
 )
 def test_a_report_without_answers_compares_nothing(agent: Agent, report: Any) -> None:
@@ -69,8 +67,8 @@ def test_a_report_without_answers_compares_nothing(agent: Agent, report: Any) ->
 
 
 def test_the_version_in_use_comes_before_newer_ones(agent: Agent) -> None:
-    first = measured(agent, {"questions": QUESTIONS}, "v1", 1)
-    second = measured(agent, {"questions": QUESTIONS}, "v2", 2)
+    first = measured(agent, REPORT, "v1", 1)
+    second = measured(agent, REPORT, "v2", 2)
     assert (compared := newest_answers(agent)) is not None
     assert (compared.evaluation, compared.is_in_use) == (second, False)
     use(first.version)
@@ -94,21 +92,18 @@ def test_it_takes_the_permission_to_see_evaluations(client: Client, alice, agent
 
 
 def test_both_answers_stand_side_by_side_as_escaped_text(client: Client, bob, agent: Agent) -> None:
-    evil = {"prompt": "<b>why</b>", "before": "<script>alert(1)</script>", "after": "<img src=x>"}
-    use(measured(agent, {"questions": [evil, *QUESTIONS]}).version)
+    evil = {
+        "prompt": "<b>why</b>",
+        "base": {"answer": "<script>alert(1)</script>", "errors": []},
+        "new": {"answer": "<img src=x>", "errors": []},
+    }
+    use(measured(agent, {"guards": {"samples": [evil, *SAMPLES]}}).version)
     client.force_login(bob)
     text = client.get(PAGE).content.decode()
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert not [markup for markup in ("<b>why", "<script>alert", "<img src=x") if markup in text]
-    assert "Rain rain rain" in text
+    assert "Air scatters blue light." in text
     assert "in use" in text
-
-
-def test_it_says_where_an_answer_is_missing(client: Client, bob, agent: Agent) -> None:
-    measured(agent, {"guards": {"samples": [{"prompt": "a", "answer": ""}]}})
-    client.force_login(bob)
-    text = client.get(PAGE).content.decode()
-    assert "This answer was not kept." in text
     assert "(It said nothing.)" in text
 
 
@@ -119,7 +114,7 @@ def test_without_answers_it_says_where_they_come_from(client: Client, bob, agent
 
 
 def test_the_pages_of_the_run_and_of_the_agent_lead_to_it(client: Client, bob, agent: Agent) -> None:
-    version = measured(agent, {"questions": QUESTIONS}).version
+    version = measured(agent, REPORT).version
     run = make_run(agent, version=version)
     client.force_login(bob)
     assert f'href="{PAGE}?version=v40"' in client.get(f"/admin/rl/trainingrun/{run.pk}/change/").content.decode()
@@ -128,6 +123,6 @@ def test_the_pages_of_the_run_and_of_the_agent_lead_to_it(client: Client, bob, a
 
 
 def test_the_part_takes_any_list() -> None:
-    text = render_to_string("rl/_before_after.html", {"answers": QUESTIONS})
-    assert "Water that falls from clouds." in text
+    text = render_to_string("rl/_before_after.html", {"answers": [SKY]})
+    assert "Air scatters blue light." in text
     assert "the base model" in text

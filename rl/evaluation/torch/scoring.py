@@ -80,7 +80,8 @@ def score_versions(
             with resource_advice(), loading.with_weights(model, adapter) as adapted:
                 if adapted is not model and isinstance(adapted, PreTrainedModel):
                     add_fused_lm_head(adapted)
-                scores[name] = _log_probs(adapted, answers, autocast, report)
+                known = scores.get(_BASE) if adapter is None else None
+                scores[name] = known or _log_probs(adapted, answers, autocast, report)
                 if also and name in adapters:
                     also(name, tokenizer, model, adapted)
     # relative: log p - log p(base) of each answer, as in DPO's implicit reward

@@ -117,17 +117,18 @@ class Command(RatchetCommand):
         )
         evaluation, gguf = self._step("gate", lambda: quickstart.outcome(run), lambda result: result[0].verdict)
         links = {} if options.no_serve else quickstart.links(agent, run, options.port)
-        questions = quickstart.before_and_after(evaluation)
+        questions = evaluation.before_and_after[: quickstart.QUESTIONS]
         document = {
             "admin": {"username": admin.username, "password": admin.password},
             "run": run.pk,
             "evaluation": evaluation_document(evaluation),
             "questions": questions,
-            "gguf": str(gguf),
+            "gguf": str(gguf) if gguf else None,
             "links": links,
         }
         start = ["start the site: python3 manage.py serve"] if options.no_serve else []
-        lines = [verdict_line(evaluation), f"GGUF: {gguf}", *(f"{name}: {link}" for name, link in links.items())]
+        kept = f"GGUF: {gguf}" if gguf else "the version is kept, and neither exported nor served"
+        lines = [verdict_line(evaluation), kept, *(f"{name}: {link}" for name, link in links.items())]
         next_step = f"next: rate some answers, then run 'manage.py train_mpo --agent {agent.name}' again"
         tables = [evaluation_table(evaluation), *([_questions(questions)] if questions else [])]
         self.result(document, *tables, lines=[*lines, *start, _login(admin), next_step])
