@@ -24,6 +24,7 @@ _BATCH = 256
 _BATCH_CHARACTERS = 2_000_000
 _TEMPLATE = 64
 """Tokens by which an answer that follows may change the end of a prompt, at most."""
+_KEPT = ("label", "score")
 PAIR = ("chosen", "rejected")
 SINGLE = ("completion",)
 
@@ -44,8 +45,9 @@ def encode(
     """Rows in the order given, unshortened. Raises TrainingFailed when the chat template refuses one.
 
     ``total``: how many they are, for the steps that are reported. ``answers``: the keys of a row's answers;
-    there may be none. ``most_tokens``: answers to a prompt that is far longer than this are encoded without it, which is
-    right but for the tokens of the template, so that a huge prompt is read once and not once for each answer.
+    there may be none, and a row may lack some. ``most_tokens``: answers to a prompt that is far longer than this are
+    encoded without it, which is right but for the tokens of the template, so that a huge prompt is read once and not once
+    for each answer.
     """
     done = 0
     for batch in _batches(rows, answers):
@@ -63,7 +65,7 @@ def _batches(rows: Iterable[Mapping[str, Any]], answers: Sequence[str]) -> Itera
     for row in rows:
         batch.append(row)
         prompt = _characters(row["prompt"])
-        characters += prompt + sum(prompt + _characters(row[name]) for name in answers)
+        characters += prompt + sum(prompt + _characters(row[name]) for name in answers if name in row)
         if len(batch) == _BATCH or characters >= _BATCH_CHARACTERS:
             yield batch
             batch, characters = [], 0
@@ -83,20 +85,22 @@ def _encode_batch(
     prompts = _render(tokenizer, [row["prompt"] for row in batch], add_generation_prompt=True)
     # whole conversations, one for each kind of answer: an answer is what a conversation has more than its prompt
     short = [row for row, prompt in zip(batch, prompts, strict=True) if len(prompt) <= longest]
-    conversations = zip(
-        *(_render(tokenizer, [[*row["prompt"], *row[name]] for row in short]) for name in answers), strict=True
-    )
+    conversations = {
+        name: iter(_render(tokenizer, [[*row["prompt"], *row[name]] for row in short if name in row]))
+        for name in answers
+    }
     for row, prompt in zip(batch, prompts, strict=True):
+        own = [name for name in answers if name in row]
         if len(prompt) > longest:
             # a huge prompt is not read again: its answers are tokenised without the template around them
-            start, answer_ids = len(prompt), [_alone(tokenizer, row[name]) for name in answers]
+            start, answer_ids = len(prompt), [_alone(tokenizer, row[name]) for name in own]
         else:
-            chats = next(conversations, ())
+            chats = [next(conversations[name]) for name in own]
             # A few templates render the end of a prompt differently once an answer follows.
             start = len(commonprefix([prompt, *chats]))
             answer_ids = [chat[start:] for chat in chats]
-        ids = {f"{name}_ids": answer for name, answer in zip(answers, answer_ids, strict=True)}
-        yield {"prompt_ids": prompt[:start], **ids, **({"label": row["label"]} if "label" in row else {})}
+        ids = {f"{name}_ids": answer for name, answer in zip(own, answer_ids, strict=True)}
+        yield {"prompt_ids": prompt[:start], **ids, **{name: row[name] for name in _KEPT if name in row}}
 
 
 def _alone(tokenizer: PreTrainedTokenizerBase, answer: Sequence[Mapping[str, str]]) -> list[int]:

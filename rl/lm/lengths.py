@@ -16,7 +16,7 @@ UNKNOWN_CONTEXT = 1 << 30
 """Tokens that a model reads whose configuration does not say how many."""
 EncodedRow = dict[str, Any]
 """Lists of token ids: ``prompt_ids``, and for each answer of the row its own (``chosen_ids`` and ``rejected_ids``, or
-``completion_ids``); beside them the row's ``label`` where it has one."""
+``completion_ids``); beside them the row's ``label`` or ``score`` where it has one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ def encoded_rows(start: Start, method: str) -> tuple[Dataset, LengthCount]:
     kind, rows = find_rows(method), read_training_rows(source, method)
     encoded = encode(start.tokenizer, rows, count_rows(source), start.report, kind.answers, max_length)
     columns = {f"{name}_ids": List(Value("int32")) for name in ("prompt", *kind.answers)}
-    columns |= dict.fromkeys(kind.flags, Value("bool"))
+    columns |= dict.fromkeys(kind.flags, Value("bool")) | dict.fromkeys(kind.scores, Value("float64"))
     write_arrow((lengths.fit(row, max_length) for row in encoded), path, Features(columns))
     check_lengths(lengths, start)
     return Dataset.from_file(str(path)), lengths
@@ -115,7 +115,7 @@ def write_arrow(rows: Iterator[EncodedRow | None], path: Path, columns: Features
     with ArrowWriter(path=str(path), features=columns) as writer:
         for row in rows:
             if row is not None:
-                writer.write(row)
+                writer.write({name: row.get(name) for name in columns})
         writer.finalize()
 
 

@@ -12,7 +12,7 @@ from rl.base.errors import Interrupted, UsageError
 from rl.base.records import TrainingResult
 from rl.config import TrainingConfig, config_class
 from rl.training import dpo, fitting, kto, reward_model
-from tests.training.conftest import SMALL, Listener, Row, job, polite_rows, same_weights, weights
+from tests.training.conftest import SMALL, Listener, Row, job, mixed_rows, polite_rows, same_weights, weights
 
 
 def labelled_rows() -> list[Row]:
@@ -28,7 +28,7 @@ def labelled_rows() -> list[Row]:
     ]
 
 
-METHODS = {"dpo": (dpo, polite_rows), "kto": (kto, labelled_rows), "reward_model": (reward_model, polite_rows)}
+METHODS = {"dpo": (dpo, polite_rows), "kto": (kto, labelled_rows), "reward_model": (reward_model, mixed_rows)}
 
 
 def train(
