@@ -61,8 +61,8 @@ def brier_score(values: Sequence[float], scores: Sequence[float]) -> float:
 def _mean_gap(places: Sequence[float], expected: Sequence[float], observed: Sequence[float]) -> float:
     """``places``: 0 to 1, by which they are cut into bins. 0 without any."""
     bins: list[list[float]] = [[] for _ in range(BINS)]
-    for place, said, seen in zip(places, expected, observed, strict=True):
-        bins[min(int(place * BINS), BINS - 1)].append(said - seen)
+    for position, forecast, outcome in zip(places, expected, observed, strict=True):
+        bins[min(int(position * BINS), BINS - 1)].append(forecast - outcome)
     return sum(abs(sum(gaps)) for gaps in bins) / len(places) if places else 0.0
 
 

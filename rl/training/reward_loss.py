@@ -39,7 +39,7 @@ class Batches:
         ids = [torch.tensor(sequence) for sequence in (*sequences, *(row["completion_ids"] for row in single))]
         return {
             "input_ids": pad(ids, padding_value=self._pad_token_id, padding_side="right"),
-            "attention_mask": pad([torch.ones_like(one) for one in ids], padding_value=0, padding_side="right"),
+            "attention_mask": pad([torch.ones_like(row) for row in ids], padding_value=0, padding_side="right"),
             "scores": torch.tensor([row["score"] for row in single], dtype=torch.float32),
         }
 

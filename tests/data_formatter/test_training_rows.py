@@ -75,5 +75,5 @@ def test_an_unknown_method_is_refused(tmp_path: Path):
 def test_rows_of_a_reward_model_are_pairs_or_scored_answers(tmp_path: Path):
     rows = [ROWS["dpo"], ROWS["reward_model"]]
     assert list(read_training_rows(written(tmp_path, *rows), "reward_model")) == rows
-    with pytest.raises(BadFile, match="line 1: chosen must be a list of messages"):
+    with pytest.raises(BadFile, match=r"\(line 1\): chosen must be a list of messages"):
         list(read_training_rows(written(tmp_path, {"prompt": PROMPT}), "reward_model"))

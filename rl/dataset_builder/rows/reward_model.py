@@ -32,7 +32,7 @@ _OF_PAIRS = (
 
 
 class RewardModelRows:
-    """Of files that are not imported, pairs only."""
+    """Files that are not imported give pairs only."""
 
     def __init__(self, agent: Agent, source: Source, options: DataOptions, tally: Tally) -> None:
         self._agent, self._source, self._options, self._tally = agent, source, options, tally
