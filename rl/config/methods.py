@@ -22,6 +22,7 @@ class Column(StrEnum):
     ANSWERS = "a list of lists of messages"
     FLAG = "true or false"
     NUMBER = "a number"
+    SCORE = "a number from 0 to 1"
     NUMBERS = "a list of numbers"
     OBJECT = "an object"
 
@@ -38,6 +39,8 @@ class Rows:
     """Beside ``prompt``."""
     optional: frozenset[str] = frozenset()
     """Columns of answers that may be null, but never all of a row's."""
+    alternatives: tuple[frozenset[str], ...] = ()
+    """Names of columns: each row has those of one alternative, and all columns that are in none."""
     measure: Literal["preference", "reward", "success", ""] = "preference"
     """By which answers it prefers; by the reward of fresh answers; by how many tasks it solves. Empty: not measured."""
     contrast: str = ""
@@ -63,13 +66,24 @@ class Rows:
         return tuple(name for name, column in self.columns.items() if column is Column.NUMBER)
 
     @property
+    def scores(self) -> tuple[str, ...]:
+        return tuple(name for name, column in self.columns.items() if column is Column.SCORE)
+
+    def columns_of(self, row: Mapping[str, object]) -> Mapping[str, Column]:
+        """Those that this row must have: of the alternatives the first that it has a part of."""
+        started = (names for names in self.alternatives if not names.isdisjoint(row))
+        chosen = next(started, self.alternatives[0] if self.alternatives else frozenset())
+        left_out = frozenset().union(*self.alternatives) - chosen
+        return {name: column for name, column in self.columns.items() if name not in left_out}
+
+    @property
     def has_answers(self) -> bool:
         """Else answers are generated, or episodes played, to train and to measure."""
         return bool({Column.MESSAGES, Column.ANSWERS} & set(self.columns.values()))
 
     @property
     def has_rewards(self) -> bool:
-        return bool({Column.NUMBER, Column.NUMBERS} & set(self.columns.values()))
+        return bool({Column.NUMBER, Column.NUMBERS, Column.SCORE} & set(self.columns.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +134,7 @@ class Method:
 
 
 _PAIR: Mapping[str, Column] = {"chosen": Column.MESSAGES, "rejected": Column.MESSAGES}
+_SCORED: Mapping[str, Column] = {"completion": Column.MESSAGES, "score": Column.SCORE}
 PAIRS = Rows(
     name="dpo",
     builder="rl.dataset_builder.rows.pairs.PairRows",
@@ -223,7 +238,13 @@ METHODS: dict[str, Method] = {
         module="rl.training.reward_model",
         command="train_reward_model",
         config=RewardModelConfig,
-        rows=Rows(name="reward_model", builder="rl.dataset_builder.rows.reward_model.RewardPairs", columns=_PAIR),
+        rows=Rows(
+            name="reward_model",
+            builder="rl.dataset_builder.rows.reward_model.RewardModelRows",
+            columns={**_PAIR, **_SCORED},
+            alternatives=(frozenset(_PAIR), frozenset(_SCORED)),
+            contrast="rl.data_formatter.score_contrasts.of_scores",
+        ),
         work=RowWork(2, 4),  # forward and backward
         automatic=TrainingConfig.LISTS["automatic"],
         scores=True,

@@ -46,7 +46,7 @@ def label_of(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> La
     values = [value for _, value in answer.ratings]
     if values and (mean := fmean(values)) != 0.5:
         return _by_people(answer, mean, rule, skipped)
-    if answer.proposed and _is_sure(answer.proposed[1], rule):
+    if answer.proposed and is_sure(answer.proposed[1], rule):
         return Label(answer.proposed[0], "proposed", 2 * answer.proposed[1] - 1)
     if answer.reward is not None and not (values and answer.reward == 0.5):
         return _by_reward(answer, answer.reward, rule.reward_threshold)
@@ -101,5 +101,5 @@ def _by_reward(answer: JudgedAnswer, reward: float, threshold: float) -> Label:
     return Label(good, "reward", certainty, feedback_behind_reward(answer))
 
 
-def _is_sure(confidence: float, rule: LabelRule) -> bool:
+def is_sure(confidence: float, rule: LabelRule) -> bool:
     return rule.proposal_threshold is not None and confidence >= rule.proposal_threshold

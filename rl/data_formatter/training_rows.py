@@ -14,10 +14,10 @@ from rl.data_formatter.jsonl import json_lines
 def read_training_rows(path: Path, method: str = "dpo") -> Iterator[dict[str, Any]]:
     """Raises BadFile that names the line and the field, UsageError that lists the known methods."""
     kind = find_rows(method)
-    columns = {"prompt": Column.MESSAGES, **kind.columns}
-    for number, row in json_lines(path):
-        for name, column in columns.items():
-            if not isinstance(row, dict) or not _is_right(row, name, column, kind):
+    for number, value in json_lines(path):
+        row = value if isinstance(value, dict) else {}
+        for name, column in {"prompt": Column.MESSAGES, **kind.columns_of(row)}.items():
+            if not _is_right(row, name, column, kind):
                 or_null = " or null" if name in kind.optional else ""
                 raise BadFile(path, f"{name} must be {column}{or_null}", f"line {number}")
         if kind.optional and not any(row[name] for name in kind.optional):
@@ -43,6 +43,10 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def _is_score(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
+
+
 def _is_list_of(is_right: Callable[[object], bool]) -> Callable[[object], bool]:
     return lambda value: isinstance(value, list) and bool(value) and all(map(is_right, value))
 
@@ -52,6 +56,7 @@ _IS_RIGHT: Final[Mapping[Column, Callable[[object], bool]]] = {
     Column.ANSWERS: _is_list_of(_is_messages),
     Column.FLAG: lambda value: isinstance(value, bool),
     Column.NUMBER: _is_number,
+    Column.SCORE: _is_score,
     Column.NUMBERS: _is_list_of(_is_number),
     Column.OBJECT: lambda value: isinstance(value, dict),
 }

@@ -26,7 +26,7 @@ from rl.lm.model_path import base_of, is_reward_model
 from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun, TrainingSet
 from rl.operations.webhooks.events import version_judged
 from rl.scoring import rollouts
-from rl.training.calibration import expected_calibration_error
+from rl.training.calibration import calibration
 from rl.versions import versions
 
 
@@ -117,7 +117,7 @@ def evaluate_checkpoint(
     agent: Agent, weights: Path, report: Report, *, against_base: bool = False, task: Path | None = None
 ) -> dict[str, Any]:
     """The same for the directory of an adapter or a whole model that is not a version; nothing is stored."""
-    training_set = latest_training_set(agent)
+    training_set = latest_training_set(agent, scores=is_reward_model(weights))
     subject = _of_checkpoint(agent, weights, against_base).on_task(task, report)
     measured = _measure(subject, training_set, never_learned(training_set, subject.current), report)
     return {"checkpoint": str(weights), **_as_document(measured)}
@@ -191,8 +191,7 @@ def _of_reward_model(subject: _Subject, scale: _Scale, held_out: HeldOut, report
         reason = f"{verdict.reason} It is a reward model: it scores answers, and is never promoted."
         verdict = replace(verdict, decision="undecided", reason=reason)
     measured = _describe_ranking(scores, verdict, skip("a reward model gives no answers", subject.agent, None), 0.0)
-    error = expected_calibration_error([score.margin for score in scores.new])
-    return replace(measured, report={**measured.report, "calibration_error": error})
+    return replace(measured, report={**measured.report, **calibration(scores.rows, scores.new)})
 
 
 def _ask_gate(scores: pairs.Comparison, scale: _Scale, held_out: HeldOut, margin: float) -> Verdict:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rl.base.errors import NotEnoughData
 from rl.config import find_method, find_rows
-from rl.config.methods import all_rows
+from rl.config.methods import METHODS, all_rows
 from rl.data_formatter import read_training_rows
 from rl.dataset_builder import is_held_out
 from rl.evaluation.contrasts import contrasts
@@ -59,17 +59,26 @@ def _of_tasks() -> list[str]:
     return [name for name, kind in all_rows().items() if kind.of_tasks]
 
 
+def _of_scoring_methods() -> list[str]:
+    return [method.rows.name for method in METHODS.values() if method.scores]
+
+
 def _measured_by(*measures: str) -> list[str]:
     return [name for name, kind in all_rows().items() if kind.measure in measures]
 
 
-def latest_training_set(agent: Agent, version: ModelVersion | None = None) -> TrainingSet:
+def latest_training_set(agent: Agent, version: ModelVersion | None = None, *, scores: bool = False) -> TrainingSet:
     """Its held-out prompts are those of all earlier sets and newer ones. Sets whose rows are tried come last, but for a
-    version that learned from such a set those of its kind come first. Raises NotEnoughData when there is none."""
+    version that learned from such a set those of its kind come first. Sets of reward models, which compare answers to
+    different prompts, measure these alone. Raises NotEnoughData when there is none.
+
+    ``scores``: for a folder with a reward model, which is not a version."""
     sets = agent.training_sets.filter(heldout_rows__gt=0, method__in=_measured_by("preference", *TRIED))
     learned_from = TrainingSet.objects.filter(runs__version=version).first() if version else None
     if version and version.is_reward_model:
         sets = sets.filter(method=find_method(version.run.method).rows.name)
+    elif not scores:
+        sets = sets.exclude(method__in=_of_scoring_methods())
     ranked = [sets.filter(method__in=_measured_by(measure)) for measure in ("preference", *TRIED)]
     if learned_from and learned_from.method in _measured_by(*TRIED):
         ranked.insert(0, sets.filter(method=learned_from.method))

@@ -45,7 +45,7 @@ def encode(
     """Rows in the order given, unshortened. Raises TrainingFailed when the chat template refuses one.
 
     ``total``: how many they are, for the steps that are reported. ``answers``: the keys of a row's answers; there may be
-    none, and one that is null has no tokens. ``kept``: keys whose values go along. ``most_tokens``: answers to a prompt that
+    none, and a row may lack some. ``kept``: keys whose values go along. ``most_tokens``: answers to a prompt that
     is far longer than this are encoded without it, which is right but for the tokens of the template, so that a huge prompt
     is read once and not once for each answer.
     """
@@ -65,7 +65,7 @@ def _batches(rows: Iterable[Mapping[str, Any]], answers: Sequence[str]) -> Itera
     for row in rows:
         batch.append(row)
         prompt = _characters(row["prompt"])
-        characters += prompt + sum(prompt + _characters(row[name]) for name in answers if row[name])
+        characters += prompt + sum(prompt + _characters(row[name]) for name in answers if row.get(name))
         if len(batch) == _BATCH or characters >= _BATCH_CHARACTERS:
             yield batch
             batch, characters = [], 0
@@ -89,20 +89,22 @@ def _encode_batch(
     prompts = _render(tokenizer, [row["prompt"] for row in batch], add_generation_prompt=True)
     # whole conversations, one for each answer that is there: an answer is what a conversation has more than its prompt
     short = [row for row, prompt in zip(batch, prompts, strict=True) if len(prompt) <= longest]
-    whole = [[*row["prompt"], *row[name]] for name in answers for row in short if row[name]]
-    rendered = iter(_render(tokenizer, whole))
-    conversations = zip(*([next(rendered) if row[name] else None for row in short] for name in answers), strict=True)
+    conversations = {
+        name: iter(_render(tokenizer, [[*row["prompt"], *row[name]] for row in short if row.get(name)]))
+        for name in answers
+    }
     for row, prompt in zip(batch, prompts, strict=True):
+        own = [name for name in answers if row.get(name)]
         if len(prompt) > longest:
             # a huge prompt is not read again: its answers are tokenised without the template around them
-            start, answer_ids = len(prompt), [_alone(tokenizer, row[name] or ()) for name in answers]
+            start, answer_ids = len(prompt), [_alone(tokenizer, row[name]) for name in own]
         else:
-            chats = next(conversations, ())
+            chats = [next(conversations[name]) for name in own]
             # A few templates render the end of a prompt differently once an answer follows.
-            start = len(commonprefix([prompt, *(chat for chat in chats if chat is not None)]))
-            answer_ids = [[] if chat is None else chat[start:] for chat in chats]
-        ids = {f"{name}_ids": answer for name, answer in zip(answers, answer_ids, strict=True)}
-        yield {"prompt_ids": prompt[:start], **ids, **{name: row[name] for name in kept}}
+            start = len(commonprefix([prompt, *chats]))
+            answer_ids = [chat[start:] for chat in chats]
+        ids = {f"{name}_ids": answer for name, answer in zip(own, answer_ids, strict=True)}
+        yield {"prompt_ids": prompt[:start], **ids, **{name: row[name] for name in kept if name in row}}
 
 
 def _alone(tokenizer: PreTrainedTokenizerBase, answer: Sequence[Mapping[str, str]]) -> list[int]:

@@ -16,7 +16,7 @@ UNKNOWN_CONTEXT = 1 << 30
 """Tokens that a model reads whose configuration does not say how many."""
 EncodedRow = dict[str, Any]
 """Lists of token ids: ``prompt_ids``, and for each answer of the row its own (``chosen_ids`` and ``rejected_ids``, or
-``completion_ids``), empty where it has none; beside them its flags and numbers."""
+``completion_ids``), where it has one; beside them its flags, numbers and scores."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class StoredAnswers:
 
     def __init__(self, rows: Dataset, *columns: str) -> None:
         self._rows, self._columns = rows, columns
-        lengths = [len(row[column]) for column in columns for row in iter(rows)]
+        lengths = [len(row[column] or ()) for column in columns for row in iter(rows)]
         self.places = np.flatnonzero(lengths)
         """Of each answer that is there: the number of its column times the number of rows, and its row."""
 

@@ -21,6 +21,7 @@ METRICS = {
     "rewards/margins": "margin",
     "accuracy": "accuracy",
     "margin": "margin",
+    "brier_score": "brier_score",
     "mean_reward": "reward",
     "rewards/chosen": "chosen_reward",
     "rewards/rejected": "rejected_reward",

@@ -59,7 +59,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     started = time.monotonic()
     job = replace(job, config=at_least_two_rows_a_pass(job.config, report))
     with prepare(job, report) as start:
-        # rows: prompt_ids, chosen_ids and rejected_ids (empty where there is no such answer), weight; on disk
+        # rows: prompt_ids, chosen_ids and rejected_ids (null where there is no such answer), weight; on disk
         rows, lengths = encoded_rows(start, "mpo")
         balance = _balance(rows, report)
         # order: fixed from here on, so that z's answers of a pass are known before the trainer runs; only passes with single
@@ -197,7 +197,7 @@ def collate(examples: list[dict[str, Any]]) -> dict[str, Tensor]:
         "present": present,
         "reference": torch.tensor([[row[REFERENCE[name]] for name in COLUMNS] for row in examples]),
         "weight": torch.tensor([row["weight"] for row in examples]),
-        "chosen_tokens": torch.tensor([len(row["chosen_ids"]) for row in examples]),
+        "chosen_tokens": torch.tensor([len(row["chosen_ids"] or ()) for row in examples]),
     }
 
 

@@ -103,10 +103,11 @@ def encoded_rows(start: Start, method: str) -> tuple[Dataset, LengthCount]:
     path, source, max_length = start.path("rows.arrow"), start.job.train_rows, start.most_tokens
     lengths = LengthCount()
     kind, rows = find_rows(method), read_training_rows(source, method)
-    kept = (*kind.flags, *kind.numbers)
+    kept = (*kind.flags, *kind.numbers, *kind.scores)
     encoded = encode(start.tokenizer, rows, count_rows(source), start.report, kind.answers, max_length, kept)
     columns = {f"{name}_ids": List(Value("int32")) for name in ("prompt", *kind.answers)}
-    columns |= dict.fromkeys(kind.flags, Value("bool")) | dict.fromkeys(kind.numbers, Value("float32"))
+    columns |= dict.fromkeys(kind.flags, Value("bool"))
+    columns |= dict.fromkeys((*kind.numbers, *kind.scores), Value("float64"))
     write_arrow((lengths.fit(row, max_length) for row in encoded), path, Features(columns))
     check_lengths(lengths, start)
     return Dataset.from_file(str(path)), lengths
@@ -116,7 +117,7 @@ def write_arrow(rows: Iterator[EncodedRow | None], path: Path, columns: Features
     with ArrowWriter(path=str(path), features=columns) as writer:
         for row in rows:
             if row is not None:
-                writer.write(row)
+                writer.write({name: row.get(name) for name in columns})
         writer.finalize()
 
 

@@ -1,25 +1,33 @@
 """A reward model (Bradley and Terry, 1952; Ouyang et al., 2022): a LoRA adapter and a linear head, by TRL's RewardTrainer.
 
-Rows: ``prompt``, ``chosen``, ``rejected``, each a list of chat messages. Each answer x gets a number s(x).
+Rows: ``prompt``, a list of chat messages, with ``chosen`` and ``rejected``, each one too, or with ``completion`` and
+``score``, 0 to 1, for an answer that stands alone. Each answer x gets a number s(x).
 
-Minimises -log sigmoid(s(chosen) - s(rejected)) + c (s(chosen) + s(rejected))^2, the mean over pairs; c is
-``center_rewards``, a small weight that keeps the numbers around 0 (Eisenstein et al., 2023).
+Minimises the mean over rows of
 
-Departs from TRL: rows are tokenised here; dropout is off in the base model but on in the adapter; and the head starts
-at 0, so that before training every two answers are equally good. Held-out pairs say how often the order is right, and
-whether the model is as sure as it is right.
+- a pair: -log sigmoid(s(chosen) - s(rejected)) + c (s(chosen) + s(rejected))^2, where c is ``center_rewards``, a small
+  weight that keeps the numbers around 0 (Eisenstein et al., 2023);
+- an answer with the score y: -y log sigmoid(s(x)) - (1 - y) log(1 - sigmoid(s(x))), the cross entropy with a soft label,
+  least where sigmoid(s(x)) = y. So sigmoid(s(x)) is the score to expect, as which it rewards answers.
+
+Departs from TRL: it knows pairs only; rows are tokenised here; dropout is off in the base model but on in the adapter;
+and the head starts at 0, so that before training every two answers are equally good. Held-out rows say how often the
+order is right, whether the model is as sure as it is right, and how far its scores are from those given.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset
+import torch
+from datasets import Dataset, Features
 from peft import LoraConfig
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 from trl import RewardConfig, RewardTrainer
 from trl.trainer.utils import disable_dropout_in_model
@@ -28,10 +36,12 @@ from rl.base.records import Report, TrainingResult
 from rl.config import RewardModelConfig, TrainingConfig
 from rl.config.training_job import TrainingJob
 from rl.data_formatter import read_training_rows
+from rl.data_formatter.score_contrasts import of_scores
 from rl.lm.model_path import SCORES
 from rl.training import fitting
-from rl.training.calibration import expected_calibration_error
+from rl.training.calibration import calibration
 from rl.training.preparing import Start, encoded_rows, prepare
+from rl.training.reward_loss import Batches, metrics, reward_loss, sides, sums
 from rl.training.reward_scoring import HEAD, RewardModel, load_scoring_base, score_pairs
 
 
@@ -47,7 +57,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         trainer = _trainer(start, start.model(load_scoring_base), _whole(rows, start))
         with fitting.frozen_trunk(start, trainer.model):
             fitting.fit(trainer, job, start.checkpoint, report)
-        # held-out pairs: scored by the model that is in memory, as the saved one would
+        # held-out rows: scored by the model that is in memory, as the saved one would
         model = RewardModel(trainer.model, start.tokenizer, start.most_tokens, job.config.precision)
         held_out_metrics = _measure_held_out(model, job.heldout_rows, report)
         weights = fitting.publish(trainer, start)
@@ -56,20 +66,44 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
 
 
 class _Trainer(RewardTrainer):
-    """TRL's trainer for rows that are token ids already."""
+    """TRL's trainer for rows that are token ids already: pairs, and single answers with a score."""
 
     def _prepare_dataset(self, dataset: Dataset, *args: object) -> Dataset:
         return dataset
 
+    def _set_signature_columns_if_needed(self) -> None:
+        self._signature_columns = ["chosen_ids", "rejected_ids", "completion_ids", "score"]
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Tensor],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | None = None,
+    ) -> Any:
+        scores = inputs.pop("scores")
+        outputs = model(**inputs, use_cache=False)
+        of = sides(outputs.logits.squeeze(-1).float(), scores)
+        loss = reward_loss(of, scores, self.args.center_rewards_coefficient or 0.0)
+        with torch.no_grad():
+            # one gathering a pass, whatever its rows are: (processes, 6) to (6,)
+            added = self.accelerator.gather(sums(of, scores)[None]).sum(dim=0)
+        for name, value in metrics(added).items():
+            self._metrics["train"][name].append(value)
+        return (loss, outputs) if return_outputs else loss
+
 
 def _whole(rows: Dataset, start: Start) -> Dataset:
-    """TRL scores conversations: the prompt with its answer."""
+    """Conversations are scored whole: the prompt with its answer. A row lacks the answers of the other kind."""
+    answers = [name for name in rows.column_names if name.endswith("_ids") and name != "prompt_ids"]
 
     def join_conversation(row: dict[str, Any]) -> dict[str, Any]:
-        # TRL stacks B chosen and then B rejected ones into a pass (2B, T), and takes s at the last token of each
-        return {name: row["prompt_ids"] + row[name] for name in ("chosen_ids", "rejected_ids")}
+        # s is read at the last token of each
+        return {name: None if row[name] is None else row["prompt_ids"] + row[name] for name in answers}
 
-    return rows.map(join_conversation, remove_columns=["prompt_ids"], cache_file_name=str(start.path("whole.arrow")))
+    columns = Features({name: kind for name, kind in rows.features.items() if name != "prompt_ids"})
+    file = str(start.path("whole.arrow"))
+    return rows.map(join_conversation, remove_columns=["prompt_ids"], features=columns, cache_file_name=file)
 
 
 def _trainer(start: Start, model: PreTrainedModel, rows: Dataset) -> _Trainer:
@@ -85,6 +119,7 @@ def _trainer(start: Start, model: PreTrainedModel, rows: Dataset) -> _Trainer:
     return _Trainer(
         model=model,
         args=fitting.arguments(RewardConfig, config, start.scratch, **of_reward),
+        data_collator=Batches(start.tokenizer.pad_token_id),
         train_dataset=rows,
         processing_class=start.tokenizer,
         peft_config=_lora(model, config),
@@ -102,25 +137,33 @@ def _lora(model: PreTrainedModel, config: TrainingConfig) -> LoraConfig | None:
 
 
 def _measure_held_out(model: RewardModel, heldout_rows: Path | None, report: Report) -> dict[str, float]:
-    pairs = list(read_training_rows(heldout_rows, "reward_model")) if heldout_rows else []
-    report("stage", {"name": "scoring held-out pairs"})
-    margins = [score.margin for score in score_pairs(model, pairs, report) if score is not None]
-    if not margins:
-        report("log", {"text": "no pairs are held out, so nothing is known about accuracy and calibration"})
+    contrasts = of_scores(read_training_rows(heldout_rows, "reward_model")) if heldout_rows else []
+    report("stage", {"name": "scoring held-out answers"})
+    numbers = score_pairs(model, contrasts, report)
+    scored = [(contrast, both) for contrast, both in zip(contrasts, numbers, strict=True) if both is not None]
+    if not scored:
+        text = "no pairs and no answers whose scores differ are held out"
+        report("log", {"text": f"{text}, so nothing is known about accuracy and calibration"})
         return {"heldout_pairs": 0.0}
+    margins = [both.margin for _, both in scored]
     # a margin is s(chosen) - s(rejected); a tie is half right
-    accuracy = sum(0.5 if margin == 0 else float(margin > 0) for margin in margins) / len(margins)
-    error = expected_calibration_error(margins)
-    report(
-        "log",
-        {
-            "text": f"{len(margins)} held-out pairs: {accuracy:.1%} in the right order, "
-            f"expected calibration error {error:.3f}"
-        },
-    )
-    return {
-        "heldout_pairs": float(len(margins)),
-        "heldout_accuracy": accuracy,
-        "heldout_calibration_error": error,
-        "heldout_margin": math.fsum(margins) / len(margins),
+    figures = {
+        "pairs": float(len(margins)),
+        "accuracy": sum(both.credit for _, both in scored) / len(margins),
+        "margin": math.fsum(margins) / len(margins),
+        **calibration([contrast for contrast, _ in scored], [both for _, both in scored]),
     }
+    report("log", {"text": _describe(figures)})
+    return {f"heldout_{name}": value for name, value in figures.items()}
+
+
+def _describe(figures: Mapping[str, float]) -> str:
+    text = f"{figures['pairs']:.0f} held-out pairs: {figures['accuracy']:.1%} in the right order"
+    if "calibration_error" in figures:
+        text += f", expected calibration error {figures['calibration_error']:.3f}"
+    if "brier_score" in figures:
+        text += (
+            f"; Brier score {figures['brier_score']:.3f} of {figures['scored_answers']:.0f} scored answers "
+            f"({figures['brier_score_of_mean']:.3f} by always giving their mean)"
+        )
+    return text

@@ -1,8 +1,8 @@
 """Reward models at work: a model, or one with a LoRA adapter, and a head that gives an answer one number.
 
 The number has no unit: a larger one is better, and the sigmoid of the difference of two is how likely people are to
-prefer the first. Training keeps the numbers of an agent's answers around 0, so the sigmoid of a single one is used as a
-score from 0 to 1.
+prefer the first. The sigmoid of a single one is the answer's score, from 0 to 1: scored answers train it to be what
+people would give, and pairs alone keep the numbers of an agent's answers around 0.
 
 Shapes: B sequences of one forward pass, T tokens of the longest of them, prompt and answer together.
 """
@@ -22,7 +22,7 @@ from transformers import AutoModelForSequenceClassification, PreTrainedModel, Pr
 from rl.base.errors import TrainingFailed, UsageError
 from rl.base.records import AnswerScore, Message, PairScore, Report, TraceRecord, silent
 from rl.lm import loading
-from rl.lm.encoding import PAIR, SINGLE, encode
+from rl.lm.encoding import SINGLE, encode
 from rl.lm.lengths import LengthCount
 from rl.lm.log_probs import TOKENS_PER_BATCH, batches
 from rl.lm.model_path import base_of, check_model_path, check_weights, is_adapter, is_reward_model
@@ -48,24 +48,17 @@ class RewardModel:
     def score(self, prompt: Sequence[Message], response: str) -> float | None:
         """0 to 1; None for a prompt that is too long."""
         row = {"prompt": prompt, "completion": [{"role": "assistant", "content": response}]}
-        [number] = self.numbers([row], SINGLE, silent)["completion"]
+        [number] = self.numbers([row], silent)
         return None if number is None else 1 / (1 + math.exp(-max(-500.0, number)))
 
-    def numbers(
-        self, rows: Sequence[Mapping[str, Any]], answers: Sequence[str], report: Report
-    ) -> dict[str, list[float | None]]:
-        """For each kind of answer, in the order of the rows; None where the prompt leaves no room for an answer."""
+    def numbers(self, rows: Sequence[Mapping[str, Any]], report: Report) -> list[float | None]:
+        """``rows``: each a ``prompt`` and a ``completion``. None where the prompt leaves no room for an answer."""
         lengths = LengthCount()
-        whole = encode(self._tokenizer, rows, len(rows), report, answers, self._most_tokens)
+        whole = encode(self._tokenizer, rows, len(rows), report, SINGLE, self._most_tokens)
         encoded = [lengths.fit(row, self._most_tokens) for row in whole]
-        fitting = [row for row in encoded if row is not None]
-        # sequences: the first kind of answer to all prompts, then the next; those without room are not among them
-        numbers = iter(
-            self._score_sequences(
-                [row["prompt_ids"] + row[f"{name}_ids"] for name in answers for row in fitting], report
-            )
-        )
-        return {name: [None if row is None else next(numbers) for row in encoded] for name in answers}
+        sequences = [row["prompt_ids"] + row["completion_ids"] for row in encoded if row is not None]
+        numbers = iter(self._score_sequences(sequences, report))
+        return [None if row is None else next(numbers) for row in encoded]
 
     @torch.inference_mode()
     def _score_sequences(self, sequences: Sequence[list[int]], report: Report) -> list[float]:
@@ -136,8 +129,7 @@ def score_versions(
     relative: bool = False,
 ) -> dict[str, list[PairScore | None]]:
     """As ``rl.evaluation.torch.scoring``, with the model's numbers in the place of log-probabilities. None is a model that
-    tells nothing apart."""
-    assert not relative  # noqa: S101  pairs have one prompt
+    tells nothing apart: so numbers are ``relative`` to the base model's as they are."""
     loading.quiet()
     loading.leave_a_core_free()
     report("stage", {"name": "loading the base model"})
@@ -151,10 +143,16 @@ def score_versions(
 
 
 def score_pairs(model: RewardModel, pairs: Sequence[Mapping[str, Any]], report: Report) -> list[PairScore | None]:
-    numbers = model.numbers(pairs, PAIR, report)
+    """The rejected answer is one to ``rejected_prompt``, where a pair has that."""
+    answers = [{"prompt": pair["prompt"], "completion": pair["chosen"]} for pair in pairs]
+    answers += [
+        {"prompt": pair.get("rejected_prompt", pair["prompt"]), "completion": pair["rejected"]} for pair in pairs
+    ]
+    # first all chosen ones, then all rejected ones
+    numbers = model.numbers(answers, report)
     return [
         None if chosen is None or rejected is None else PairScore(pair["prompt_key"], chosen, rejected)
-        for pair, chosen, rejected in zip(pairs, numbers["chosen"], numbers["rejected"], strict=True)
+        for pair, chosen, rejected in zip(pairs, numbers[: len(pairs)], numbers[len(pairs) :], strict=True)
     ]
 
 

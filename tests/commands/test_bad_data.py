@@ -25,7 +25,7 @@ METHODS = {
     "ppo": ("train_ppo", "--max-new-tokens", "4", "--batch-size", "4"),
     "reward_model": ("train_reward_model",),
 }
-PAIRS, FRESH = ("dpo", "reward_model"), ("grpo", "ppo")
+FRESH = ("grpo", "ppo")
 PROMPTS = 14
 LONG, HUGE = "parcel " * 3000, "parcel " * 10_000
 
@@ -101,6 +101,9 @@ CASES: dict[str, Callable[[Agent], None]] = {
     "nothing": lambda agent: None,
     "few": partial(fill, prompts=3),
 }
+SAME_SCORE = (
+    "no answers make a pair, and all 24 scored answers to train on have the score {}: a reward model learns from"
+)
 EQUAL = "14 prompts whose answers have equal rewards, which teach nothing: let the agent answer again"
 NO_ANSWERS = "support-chat has no answers yet, and 10 rows to train on are needed: send or import answers"
 TOO_LONG = "the base model reads 2048 tokens: raise max_length up to that and shorten or delete the longest prompts"
@@ -109,35 +112,40 @@ NO_WEIGHT = (
 )
 REFUSED: dict[str, dict[str, str]] = {
     "all equal": {
-        **dict.fromkeys(PAIRS, "14 prompts have no answer that more raters like than not, or the reverse: rate their"),
+        "dpo": "14 prompts have no answer that more raters like than not, or the reverse: rate their",
+        "reward_model": SAME_SCORE.format(0.5),
         "kto": "give 0 labelled answers, and 10 are needed. rate 10 more answers, up or down",
         "grpo-offline": EQUAL,
     },
     "only good": {
-        **dict.fromkeys(PAIRS, "14 prompts have only liked answers: rate a second answer of them down"),
+        "dpo": "14 prompts have only liked answers: rate a second answer of them down",
+        "reward_model": SAME_SCORE.format(1),
         "kto": "labelled answers to train on are good, and KTO learns from the difference: rate some bad answers down",
         "grpo-offline": EQUAL,
     },
     "only bad": {
-        **dict.fromkeys(PAIRS, "14 prompts have only disliked answers: rate another answer of them up"),
+        "dpo": "14 prompts have only disliked answers: rate another answer of them up",
+        "reward_model": SAME_SCORE.format(0),
         "kto": "labelled answers to train on are bad, and KTO learns from the difference: rate some good answers up",
         "grpo-offline": EQUAL,
     },
     "some empty": {},
     "all empty": {
-        **dict.fromkeys(PAIRS, "14 prompts have only empty answers: collect answers with text"),
-        **dict.fromkeys(("kto", "grpo-offline"), "are empty: collect answers with text"),
+        "dpo": "14 prompts have only empty answers: collect answers with text",
+        **dict.fromkeys(("kto", "grpo-offline", "reward_model"), "are empty: collect answers with text"),
     },
     "most long": dict.fromkeys(METHODS, TOO_LONG),
     "all long": dict.fromkeys(METHODS, TOO_LONG),
     "weights 0": {
-        **dict.fromkeys(PAIRS, "rate two answers to one prompt, one up and one down, to make the first pair"),
+        "dpo": "rate two answers to one prompt, one up and one down, to make the first pair",
+        "reward_model": "rate 10 more answers, by thumb, stars or score",
         "kto": "rate 10 more answers, up or down",
         "grpo-offline": "no reward applies: set the agent's answer format or reward weights, or rate answers",
         **dict.fromkeys(FRESH, NO_WEIGHT),
     },
     "no reward applies": {
-        **dict.fromkeys(PAIRS, "rate two answers to one prompt, one up and one down, to make the first pair"),
+        "dpo": "rate two answers to one prompt, one up and one down, to make the first pair",
+        "reward_model": "rate 10 more answers, by thumb, stars or score",
         "kto": "rate 10 more answers, up or down",
         "grpo-offline": "no reward applies: set the agent's answer format or reward weights, or rate answers",
         **dict.fromkeys(FRESH, "no reward applies to any of the 20 newest answers of support-chat"),
@@ -149,7 +157,8 @@ REFUSED: dict[str, dict[str, str]] = {
         ),
     },
     "few": {
-        **dict.fromkeys(PAIRS, "6 ratings of 3 prompts give 3 pairs, and 10 are needed: about 14 more ratings"),
+        "dpo": "6 ratings of 3 prompts give 3 pairs, and 10 are needed: about 14 more ratings",
+        "reward_model": "3 pairs and 0 single scored answers make 3 rows, and 10 are needed. rate 7 more answers",
         "kto": "give 6 labelled answers, and 10 are needed. rate 4 more answers, up or down",
         "grpo-offline": "3 prompts have answers whose rewards differ, and 10 are needed",
         **dict.fromkeys(

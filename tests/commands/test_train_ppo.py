@@ -30,7 +30,7 @@ def test_rewarded_answers_lead_to_a_version_that_the_gate_has_judged(site: Site)
 def test_a_reward_model_rewards_instead(site: Site):
     few = ("--max-steps", "2", "--val-split", "0")
     site.run("train_reward_model", "--agent", "support-chat", *few)
-    site.run(*TRAIN, *QUICK, "--ppo-epochs", "1", "--reward-model", "reward-v286", *few)
+    site.run(*TRAIN, *QUICK, "--ppo-epochs", "1", "--reward-model", "reward-v326", *few)
     [(points,)] = site.query('SELECT "values" FROM rl_metricpoint ORDER BY run_id DESC, step DESC LIMIT 1')
     assert 0 < json.loads(points)["reward_model"] < 1
     assert site.query("SELECT state, method FROM rl_trainingrun ORDER BY id") == [

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from rl.data_formatter.opinions import EMPTY_ANSWER
-from rl.data_formatter.scored import NO_REWARD, scored_row
+import pytest
+
+from rl.data_formatter.labelled import NO_LABEL, LabelRule
+from rl.data_formatter.opinions import EMPTY_ANSWER, LOW_CONFIDENCE
+from rl.data_formatter.scored import NO_REWARD, score_of, scored_row, single_row
 from tests.data_formatter.judged import judged
 
 
@@ -18,3 +21,37 @@ def test_answers_without_a_reward_or_without_words_are_counted():
     assert scored_row(judged(1, ratings=(1.0,)), skipped) is None
     assert scored_row(judged(1, "", reward=0.5), skipped) is None
     assert skipped == {NO_REWARD: 1, EMPTY_ANSWER: 1}
+
+
+SURE = LabelRule(proposal_threshold=0.9)
+
+
+@pytest.mark.parametrize(
+    ("said", "value", "source"),
+    [
+        ({"ratings": (1.0, 0.5), "reward": 0.1, "proposed": (False, 0.95)}, 0.75, "person"),
+        ({"ratings": (0.5,), "reward": 0.9}, 0.5, "person"),
+        ({"reward": 0.1, "proposed": (True, 0.95)}, 0.1, "reward"),
+        ({"proposed": (True, 0.95)}, 0.95, "proposed"),
+        ({"proposed": (False, 0.95)}, 0.05, "proposed"),
+    ],
+)
+def test_people_know_best_then_rewards_then_proposals(said, value: float, source: str):
+    score = score_of(judged(1, **said), SURE, Counter())
+    assert score is not None
+    assert (score.value, score.source) == (pytest.approx(value), source)
+
+
+def test_what_nothing_tells_of_is_counted():
+    skipped: Counter[str] = Counter()
+    assert score_of(judged(1, proposed=(True, 0.7)), SURE, skipped) is None
+    assert score_of(judged(1, proposed=(True, 0.7)), LabelRule(), skipped) is None
+    assert score_of(judged(1, ratings=(1.0, 1.0, 0.0)), LabelRule(min_confidence=0.8), skipped) is None
+    assert single_row(judged(1, " ", reward=0.5), SURE, skipped) is None
+    assert skipped == {NO_LABEL: 2, LOW_CONFIDENCE: 1, EMPTY_ANSWER: 1}
+
+
+def test_a_single_row_holds_the_score_and_the_feedback_behind_it():
+    row = single_row(judged(2, "Yes.", ratings=(1.0, 0.0, 1.0), reward=0.1), SURE, Counter())
+    assert row is not None
+    assert (row["score"], row["score_source"], row["feedback"]) == (0.666667, "person", [20, 21, 22])

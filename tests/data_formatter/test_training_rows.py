@@ -16,6 +16,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "kto": {"prompt": PROMPT, "completion": ANSWER, "label": False},
     "grpo": {"prompt": PROMPT, "completions": [ANSWER, ANSWER], "rewards": [0, 0.5]},
     "reward": {"prompt": PROMPT, "completion": ANSWER, "reward": 0.5},
+    "reward_model": {"prompt": PROMPT, "completion": ANSWER, "score": 1},
     "prompts": {"prompt": PROMPT, "details": {"tests": []}},
 }
 
@@ -47,6 +48,9 @@ def test_every_method_reads_its_rows(tmp_path: Path, method: str):
         ("grpo", {"completions": ANSWER}, "completions must be a list of lists of messages"),
         ("grpo", {"rewards": [True]}, "rewards must be a list of numbers"),
         ("reward", {"reward": None}, "reward must be a number"),
+        ("reward_model", {"score": 1.5}, "score must be a number from 0 to 1"),
+        ("reward_model", {"score": True}, "score must be a number from 0 to 1"),
+        ("reward_model", {"chosen": ANSWER}, "rejected must be a list of messages"),
         ("prompts", {"details": []}, "details must be an object"),
     ],
 )
@@ -66,3 +70,10 @@ def test_a_line_that_is_no_row_is_named(tmp_path: Path, line: str):
 def test_an_unknown_method_is_refused(tmp_path: Path):
     with pytest.raises(UsageError, match="unknown kind of rows 'ppo'.*; known: mpo, dpo, "):
         list(read_training_rows(written(tmp_path), "ppo"))
+
+
+def test_rows_of_a_reward_model_are_pairs_or_scored_answers(tmp_path: Path):
+    rows = [ROWS["dpo"], ROWS["reward_model"]]
+    assert list(read_training_rows(written(tmp_path, *rows), "reward_model")) == rows
+    with pytest.raises(BadFile, match=r"\(line 1\): chosen must be a list of messages"):
+        list(read_training_rows(written(tmp_path, {"prompt": PROMPT}), "reward_model"))

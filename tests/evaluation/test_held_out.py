@@ -13,10 +13,10 @@ from tests.evaluation.task_sets import task_set, version_from
 pytestmark = pytest.mark.django_db
 
 
-def pairs(agent: Agent, digest: str = "p", share: float = 0.2) -> TrainingSet:
+def pairs(agent: Agent, digest: str = "p", share: float = 0.2, method: str = "dpo") -> TrainingSet:
     training_set = TrainingSet.objects.create(
         agent=agent,
-        method="dpo",
+        method=method,
         content_hash=digest * 64,
         train_rows=1,
         heldout_rows=3,
@@ -76,3 +76,12 @@ def test_where_there_are_only_tasks_all_are_measured_on_them(agent: Agent, data_
         latest_training_set(agent)
     newest = task_set(agent, [1], [2], digest="1")
     assert latest_training_set(agent) == newest
+
+
+def test_rows_of_reward_models_measure_these_alone(agent: Agent, data_dir):
+    rated, newest = pairs(agent), pairs(agent, "r", method="reward_model")
+    liked, judge = version_from(agent, "v2", "tiny", rated), version_from(agent, "reward-v2", "tiny", newest)
+    judge.run.method = "reward_model"
+    judge.run.save()
+    assert latest_training_set(agent, judge) == latest_training_set(agent, scores=True) == newest
+    assert latest_training_set(agent, liked) == latest_training_set(agent) == rated

@@ -18,7 +18,7 @@ from rl.training import dpo, fitting, grpo, kto, reward_model
 from rl.training.agent import train as agent
 from rl.training.ppo import train as ppo
 from tests.training import agents, test_grpo, two_processes
-from tests.training.conftest import SMALL, Listener, job, weights
+from tests.training.conftest import SMALL, Listener, Row, job, mixed_rows, polite_rows, weights
 from tests.training.ppo import test_train as test_ppo
 from tests.training.test_kto import labelled_rows
 
@@ -89,9 +89,10 @@ def test_kto_learns_in_two_processes(tiny_base: Path, tmp_path: Path):
     assert result.loss_history == pytest.approx(alone.loss_history, abs=0.05)
 
 
-def test_a_reward_model_learns_in_two_processes(tiny_base: Path, tmp_path: Path):
+@pytest.mark.parametrize("rows", [polite_rows, mixed_rows])
+def test_a_reward_model_learns_in_two_processes(tiny_base: Path, tmp_path: Path, rows: Callable[[], list[Row]]):
     config = RewardModelConfig().with_overrides({**SMALL, "lora_dropout": 0.0})
-    jobs = [replace(job(tiny_base, tmp_path / name), config=config) for name in ("one", "two")]
+    jobs = [replace(job(tiny_base, tmp_path / name, rows()), config=config) for name in ("one", "two")]
     alone, result = reward_model.train(jobs[0], silent), two_processes.train("reward_model", jobs[1])
     assert result.loss_history == pytest.approx(alone.loss_history, abs=1e-3)
     assert (result.weights_dir / "adapter_model.safetensors").exists()

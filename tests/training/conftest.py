@@ -38,6 +38,22 @@ def polite_rows(count: int = 12) -> list[Row]:
     ]
 
 
+def scored_rows(count: int = 12) -> list[Row]:
+    """One answer to each prompt: those that thank have high scores, those that wait have low ones."""
+    high, low = (0.9, 0.75, 1.0), (0.1, 0.25, 0.0)
+    rows = []
+    for number, pair in enumerate(polite_rows(count)):
+        name, scores = ("rejected", low) if number % 2 else ("chosen", high)
+        prompt = {field: pair[field] for field in ("prompt", "prompt_key")}
+        rows.append({**prompt, "completion": pair[name], "score": scores[number % 3]})
+    return rows
+
+
+def mixed_rows(count: int = 12) -> list[Row]:
+    """Half of them pairs."""
+    return polite_rows(count)[: count // 2] + scored_rows(count)[count // 2 :]
+
+
 def write_rows(path: Path, rows: Sequence[Row]) -> Path:
     path.write_text("".join(json.dumps(entry) + "\n" for entry in rows))
     return path

@@ -4,7 +4,13 @@ import math
 
 import pytest
 
-from rl.training.calibration import expected_calibration_error
+from rl.base.records import PairScore
+from rl.training.calibration import (
+    brier_score,
+    calibration,
+    expected_calibration_error,
+    score_calibration_error,
+)
 
 SURE_OF_80_PERCENT = math.log(4)
 """The margin whose sigmoid is 0.8."""
@@ -27,3 +33,31 @@ def test_each_pair_weighs_the_same_across_bins():
 def test_a_model_that_knows_nothing_and_says_so_is_calibrated():
     assert expected_calibration_error([0.0, 0.0]) == 0
     assert expected_calibration_error([]) == 0
+
+
+def test_scores_that_are_met_on_average_are_calibrated():
+    # in one bin, 0.1 too high and 0.1 too low make up for each other; in two bins they do not
+    assert score_calibration_error([0.75, 0.75], [0.65, 0.85]) == pytest.approx(0)
+    assert score_calibration_error([0.75, 0.15], [0.65, 0.25]) == pytest.approx(0.1)
+    assert score_calibration_error([1.0, 0.0], [1.0, 0.0]) == 0
+
+
+def test_a_brier_score_is_the_mean_squared_difference():
+    assert brier_score([1.0, 0.5], [0.5, 0.5]) == 0.125
+
+
+def test_pairs_and_scored_answers_are_measured_apart():
+    # sigmoid(log 4) = 0.8 for a score of 0.9, sigmoid(0) = 0.5 for a score of 0.3
+    contrasts = [{"scores": [0.9, 0.3]}, {}]
+    numbers = [PairScore("a", SURE_OF_80_PERCENT, 0.0), PairScore("b", 0.0, SURE_OF_80_PERCENT)]
+    assert calibration(contrasts, numbers) == pytest.approx(
+        {
+            "calibration_error": 0.8,
+            "scored_answers": 2,
+            "score_calibration_error": 0.15,
+            "brier_score": (0.01 + 0.04) / 2,
+            "brier_score_of_mean": 0.09,
+        }
+    )
+    assert calibration(contrasts[1:], numbers[1:]).keys() == {"calibration_error"}
+    assert "calibration_error" not in calibration(contrasts[:1], numbers[:1])

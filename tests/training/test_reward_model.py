@@ -19,9 +19,11 @@ from tests.training.conftest import (
     Listener,
     Row,
     message,
+    mixed_rows,
     picture,
     polite_rows,
     same_weights,
+    scored_rows,
     train_until_killed,
     write_rows,
 )
@@ -83,6 +85,71 @@ def test_it_learns_what_shuffled_pairs_do_not_teach(tiny_base: Path, tmp_path: P
     noise = reward_model.train(job(tiny_base, tmp_path / "noise", shuffled, seed=1, epochs=4.0), silent)
     assert learned.metrics["heldout_accuracy"] == 1
     assert learned.metrics["heldout_margin"] > 1 + abs(noise.metrics["heldout_margin"])
+
+
+def scored_job(base: Path, folder: Path, rows: list[Row], resume: bool = False, **overrides: Any) -> TrainingJob:
+    """Held out: twelve scored answers."""
+    made = job(base, folder, rows, resume, **overrides)
+    write_rows(folder / "heldout.jsonl", scored_rows(36)[24:])
+    return made
+
+
+def test_single_scores_train_what_shuffled_scores_do_not(tiny_base: Path, tmp_path: Path) -> None:
+    """Measured with seeds 1 to 3."""
+    rows = scored_rows(24)
+    scores = [row["score"] for row in rows]
+    random.Random(1).shuffle(scores)
+    shuffled = [{**row, "score": score} for row, score in zip(rows, scores, strict=True)]
+    listener = Listener()
+    learned = reward_model.train(scored_job(tiny_base, tmp_path / "real", rows, seed=1, epochs=6.0), listener)
+    noise = reward_model.train(scored_job(tiny_base, tmp_path / "noise", shuffled, seed=1, epochs=6.0), silent)
+    metrics = learned.metrics
+    assert (metrics["heldout_pairs"], metrics["heldout_scored_answers"]) == (6, 12)
+    assert metrics["heldout_accuracy"] == 1
+    assert metrics["heldout_brier_score"] < metrics["heldout_brier_score_of_mean"] / 2
+    assert metrics["heldout_brier_score"] < noise.metrics["heldout_brier_score"] / 2
+    assert "heldout_calibration_error" not in metrics
+    assert listener.losses[1] == pytest.approx(math.log(2)), "nothing is known: every score is taken for a half"
+    assert "6 held-out pairs: 100.0% in the right order; Brier score 0.0" in listener.log
+
+
+def test_a_scored_model_gives_scores_near_those_of_people(tiny_base: Path, tmp_path: Path) -> None:
+    trained = reward_model.train(scored_job(tiny_base, tmp_path, scored_rows(24), seed=1, epochs=6.0), silent)
+    model = reward_scoring.load(trained.weights_dir)
+    prompt = [message("user", "Question number 40?")]
+    good, bad = (model.score(prompt, answer) for answer in ("Thank you, open page 40.", "Perhaps it, wait page 40."))
+    assert (good, bad) == (pytest.approx(0.88, abs=0.15), pytest.approx(0.12, abs=0.15))
+
+
+def test_pairs_and_single_scores_train_one_model(tiny_base: Path, tmp_path: Path) -> None:
+    listener = Listener()
+    result = reward_model.train(scored_job(tiny_base, tmp_path, mixed_rows(24), seed=1, epochs=4.0), listener)
+    assert {"loss", "accuracy", "margin", "brier_score", "reward"} <= result.metrics.keys()
+    assert listener.losses[1] == pytest.approx(math.log(2))
+    assert result.metrics["heldout_accuracy"] == 1
+
+
+def test_an_interrupted_training_on_both_resumes_to_the_same_model(tiny_base: Path, tmp_path: Path) -> None:
+    whole = reward_model.train(scored_job(tiny_base, tmp_path / "whole", mixed_rows()), silent)
+    with pytest.raises(Interrupted, match="stopped by a test"):
+        reward_model.train(scored_job(tiny_base, tmp_path / "parts", mixed_rows()), Listener(stop_at=2))
+    resumed = reward_model.train(scored_job(tiny_base, tmp_path / "parts", mixed_rows(), resume=True), silent)
+    assert same_weights(resumed, whole)
+
+
+def test_of_pairs_the_losses_are_those_of_trl(
+    tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uninterrupted_run: Run
+) -> None:
+    from trl import RewardTrainer
+
+    def compute_loss(self: Any, model: Any, inputs: dict[str, Any], *arguments: Any, **options: Any) -> Any:
+        del inputs["scores"]
+        return RewardTrainer.compute_loss(self, model, inputs, *arguments, **options)
+
+    monkeypatch.setattr(reward_model._Trainer, "compute_loss", compute_loss)
+    of_trl = reward_model.train(job(tiny_base, tmp_path), silent)
+    for name in ("loss", "accuracy", "margin", "reward"):
+        assert uninterrupted_run[0].series(name) == pytest.approx(of_trl.series(name), abs=1e-6)
 
 
 def test_the_base_model_tells_nothing_apart(tiny_base: Path, uninterrupted_run: Run) -> None:

@@ -16,8 +16,8 @@ from rl.evaluation.torch import scoring
 from rl.lm import loading
 from rl.lm.trunk import layers_of
 from rl.training import dpo, fitting, kto, mpo, reward_model
-from tests.training.conftest import SMALL, Listener, Row, job, polite_rows, same_weights, weights
-from tests.training.test_mpo import mixed_rows
+from tests.training import test_mpo
+from tests.training.conftest import SMALL, Listener, Row, job, mixed_rows, polite_rows, same_weights, weights
 
 
 def labelled_rows() -> list[Row]:
@@ -36,8 +36,8 @@ def labelled_rows() -> list[Row]:
 METHODS = {
     "dpo": (dpo, polite_rows),
     "kto": (kto, labelled_rows),
-    "mpo": (mpo, mixed_rows),
-    "reward_model": (reward_model, polite_rows),
+    "mpo": (mpo, test_mpo.mixed_rows),
+    "reward_model": (reward_model, mixed_rows),
 }
 
 

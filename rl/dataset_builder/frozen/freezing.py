@@ -37,8 +37,7 @@ from rl.models import Agent, TrainingSet
 
 def freeze(agent: Agent, options: DataOptions, *, method: str = "dpo") -> TrainingSet:
     """Writes what the agent's answers and the feedback on them teach as rows that never change, and takes note that the
-    feedback has been read. ``method`` says which rows: dpo, kto, grpo,
-    reward or prompts.
+    feedback has been read. ``method`` says which rows, as ``find_rows`` finds them.
 
     An equal set that exists already is returned instead. Its ``feedback_count`` is the number of current feedback items that
     took part in at least one row, train or held-out. All feedback that was read, used or not, stops waiting for the next

@@ -15,7 +15,8 @@ ENOUGH = DataOptions().min_samples
 How = Literal["about", "at least"]
 REMARKS: dict[How, str] = {
     "about": "equal texts and answers without text are found only when the rows are written",
-    "at least": f"the newest {RATINGS:,} ratings and {REWARDED:,} rewarded answers were looked at",
+    "at least": f"the newest {RATINGS:,} ratings and {REWARDED:,} rewarded answers were looked at, and answers that "
+    "may be in a pair are not counted again",
 }
 
 
@@ -43,8 +44,15 @@ class Advice:
 def plans(figures: Figures, *, uses_direct: bool, agent: str) -> list[MethodPlan]:
     """``uses_direct``: picks and edited answers make pairs for this agent."""
     pairs, labels = _dpo(figures, uses_direct), _kto(figures)
-    mixed = _mpo(figures, pairs, labels)
-    return [mixed, pairs, labels, _grpo(figures, agent), _reward(figures, agent), _sft(figures)]
+    return [
+        _mpo(figures, pairs, labels),
+        pairs,
+        labels,
+        _grpo(figures, agent),
+        _reward_model(figures, uses_direct, agent),
+        _reward(figures, agent),
+        _sft(figures),
+    ]
 
 
 def advise(figures: Figures, methods: list[MethodPlan]) -> Advice:
@@ -131,6 +139,32 @@ def _grpo(figures: Figures, agent: str) -> MethodPlan:
         missing = f"{plural(ENOUGH - rows, 'more prompt')} with two or more answers whose rewards differ"
         missing += f"; {_calculate(agent)}" if figures.rewarded < figures.traces else ""
     return MethodPlan("grpo", rows, "about" if figures.all_rewards_seen else "at least", made_of, missing)
+
+
+def _reward_model(figures: Figures, uses_direct: bool, agent: str) -> MethodPlan:
+    """Pairs, and the scored answers that are in none."""
+    direct = figures.picks + figures.corrections if uses_direct else 0
+    pairs = figures.rated_pairs + direct
+    kind, alone = "of people", figures.unpaired
+    if figures.all_ratings_seen:  # else a rewarded answer may be in a pair
+        alone += figures.rewarded - figures.paired_and_rewarded
+    if not pairs:
+        # each of these prompts has at least one pair, in which its answers are
+        kind, pairs = "of rewards", figures.differing_prompts
+        alone = figures.unpaired + figures.undiffering
+    elif direct:
+        # a pick may be about two of the scored answers, an edit about one
+        alone = max(0, alone - 2 * figures.picks - figures.corrections)
+    rows = pairs + alone
+    missing = ""
+    if rows < ENOUGH:
+        missing = f"{plural(ENOUGH - rows, 'more scored answer')}: rate single answers, by thumb, stars or score"
+        missing += f"; {_calculate(agent)}" if figures.rewarded < figures.traces else ""
+    exact = figures.all_ratings_seen and figures.all_rewards_seen and not (direct or figures.proposed)
+    how: How = "about" if exact and not (kind == "of rewards" and pairs) else "at least"
+    return MethodPlan(
+        "reward_model", rows, how, f"{plural(pairs, 'pair')} {kind}, {alone:,} single scored answers", missing
+    )
 
 
 def _reward(figures: Figures, agent: str) -> MethodPlan:

@@ -41,6 +41,10 @@ class Figures:
     """Good and bad answers to these prompts."""
     undecided: int
     """Ratings of answers whose mean rating is in the middle, or that have no text."""
+    unpaired: int
+    """Rated answers without a reward that are in none of these pairs."""
+    paired_and_rewarded: int
+    """Rated answers with a reward that are in one of these pairs, were there no limit."""
     # of the rewarded answers that were looked at
     rewarded: int
     rewarded_good: int
@@ -50,6 +54,8 @@ class Figures:
     equal_prompts: int
     single_prompts: int
     """Prompts with one rewarded answer."""
+    undiffering: int
+    """Rewarded answers to prompts whose rewards do not differ."""
     # all of them
     picks: int
     """Side-by-side picks that have a winner."""
@@ -113,7 +119,9 @@ SELECT sum(ratings) AS ratings, count(*) AS rated_prompts, sum(good) AS good, su
        sum(CASE WHEN liked * disliked < %s THEN liked * disliked ELSE %s END) AS rated_pairs,
        sum(CASE WHEN (liked = 0) <> (disliked = 0) THEN 1 ELSE 0 END) AS one_sided_prompts,
        sum(CASE WHEN liked = 0 OR disliked = 0 THEN good + bad ELSE 0 END) AS judged_alone,
-       sum(undecided) AS undecided
+       sum(undecided) AS undecided,
+       sum(CASE WHEN liked * disliked > 0 THEN unrewarded - decided_unrewarded ELSE unrewarded END) AS unpaired,
+       sum(CASE WHEN liked * disliked > 0 THEN decided_rewarded ELSE 0 END) AS paired_and_rewarded
 FROM (
     SELECT t.prompt_key, sum(a.ratings) AS ratings,
            sum(CASE WHEN t.response <> '' AND a.up > a.down THEN 1 ELSE 0 END) AS liked,
@@ -122,7 +130,10 @@ FROM (
            sum(CASE WHEN t.response <> '' AND a.mean > 0.5 THEN 1 ELSE 0 END) AS good,
            sum(CASE WHEN t.response <> '' AND a.mean < 0.5 THEN 1 ELSE 0 END) AS bad,
            sum(CASE WHEN t.response <> '' AND a.mean <> 0.5 AND t.reward IS NOT NULL THEN 1 ELSE 0 END) AS rewarded,
-           sum(CASE WHEN a.mean <> 0.5 AND p.trace_id IS NOT NULL THEN 1 ELSE 0 END) AS proposed
+           sum(CASE WHEN a.mean <> 0.5 AND p.trace_id IS NOT NULL THEN 1 ELSE 0 END) AS proposed,
+           sum(CASE WHEN t.response <> '' AND t.reward IS NULL THEN 1 ELSE 0 END) AS unrewarded,
+           sum(CASE WHEN t.response <> '' AND a.up <> a.down AND t.reward IS NULL THEN 1 ELSE 0 END) AS decided_unrewarded,
+           sum(CASE WHEN t.response <> '' AND a.up <> a.down AND t.reward IS NOT NULL THEN 1 ELSE 0 END) AS decided_rewarded
     FROM (
         SELECT trace_id, count(*) AS ratings, avg(value) AS mean,
                sum(CASE WHEN value > 0.5 THEN 1 ELSE 0 END) AS up,
@@ -144,7 +155,8 @@ _REWARDED = """
 SELECT sum(rewarded) AS rewarded, sum(good) AS rewarded_good,
        sum(CASE WHEN high - low > 5e-7 THEN 1 ELSE 0 END) AS differing_prompts,
        sum(CASE WHEN high - low <= 5e-7 AND rewarded > 1 THEN 1 ELSE 0 END) AS equal_prompts,
-       sum(CASE WHEN rewarded = 1 THEN 1 ELSE 0 END) AS single_prompts
+       sum(CASE WHEN rewarded = 1 THEN 1 ELSE 0 END) AS single_prompts,
+       sum(CASE WHEN high - low <= 5e-7 THEN rewarded ELSE 0 END) AS undiffering
 FROM (
     SELECT count(*) AS rewarded, min(reward) AS low, max(reward) AS high,
            sum(CASE WHEN reward >= %s THEN 1 ELSE 0 END) AS good

@@ -55,7 +55,7 @@ class Survey:
     """None when there is no row."""
     answer_lengths: Lengths | None
     score_mean: float | None
-    """Mean of the rows' labels (1 is good) or rewards; where rows have none, of the ratings read; None without any."""
+    """Mean of the rows' labels (1 is good), rewards or scores; where rows have none, of the ratings; None without any."""
     score_std: float | None
     contradictions: int
     """Answers that some raters liked and others did not, and texts preferred to each other both ways."""
@@ -142,7 +142,11 @@ def answers_of(row: Mapping[str, Any]) -> list[list[Message]]:
 
 
 def _scores(row: dict[str, Any]) -> list[float]:
-    return row["rewards"] if "rewards" in row else [float(row[name]) for name in ("label", "reward") if name in row]
+    return (
+        row["rewards"]
+        if "rewards" in row
+        else [float(row[name]) for name in ("label", "reward", "score") if name in row]
+    )
 
 
 def _length(messages: list[Message]) -> int:

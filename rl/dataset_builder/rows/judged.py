@@ -166,7 +166,7 @@ class LabelledRows(JudgedRows):
 
 
 class RewardRows(JudgedRows):
-    """For trainers elsewhere: one row for each answer with a reward. Ours learns from pairs (``rows/reward_model.py``)."""
+    """For trainers elsewhere: one row for each answer with a reward. Our reward models have ``rows/reward_model.py``."""
 
     method = "reward"
 

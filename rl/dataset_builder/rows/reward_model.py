@@ -1,58 +1,79 @@
-"""Rows for reward models: the pairs of people; of an agent that has none, answers to one prompt with different rewards."""
+"""Rows for reward models: the pairs of people; of an agent that has none, answers to one prompt with different rewards; and
+the answers that are in no pair, each with its score."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
+from rl.data_formatter import opinions
 from rl.data_formatter.opinions import OVER_LIMIT, stable_hash
 from rl.dataset_builder.options import DataOptions
-from rl.dataset_builder.plan.shortage import plural
-from rl.dataset_builder.read.groups import PromptRows, Source, Tally
+from rl.dataset_builder.read.groups import OTHER_PROMPT, TIE, PromptRows, Source, Tally
 from rl.dataset_builder.rows.judged import GroupRows
 from rl.dataset_builder.rows.pairs import PairRows
+from rl.dataset_builder.rows.single import PairsMade, SingleRows
 from rl.models import Agent
 
+_OF_PAIRS = (
+    OVER_LIMIT,
+    OTHER_PROMPT,
+    TIE,
+    opinions.CONTRADICTION,
+    opinions.MIXED_SCENARIO,
+    opinions.NO_WIDGET,
+    opinions.OUTVOTED,
+    opinions.SAME_TEXT,
+    opinions.UNKNOWN_SCENARIO,
+)
+"""Reasons why two answers make no pair. Those that concern one answer are counted again where it may stand alone."""
 
-class RewardPairs:
+
+class RewardModelRows:
+    """Files that are not imported give pairs only."""
+
     def __init__(self, agent: Agent, source: Source, options: DataOptions, tally: Tally) -> None:
-        self._arguments, self._tally, self._options = (agent, source, options), tally, options
+        self._agent, self._source, self._options, self._tally = agent, source, options, tally
         self._from_people = PairRows(agent, source, options, tally)
-        self._from_rewards: GroupRows | None = None
+        self._pairs = PairsMade()
+        self._single: SingleRows | None = None
 
     def prompts(self) -> Iterator[PromptRows]:
-        has_pairs = False
-        for rows in self._from_people.prompts():
-            has_pairs = True
-            yield rows
-        if not has_pairs and self._arguments[1].has_ids:
-            yield from self._rows_from_rewards()
+        """Pairs, in the order of the prompts' keys, and then the answers that stand alone, in the same order."""
+        if not self._source.has_ids:
+            yield from self._from_people.prompts()
+            return
+        yield from map(self._pairs.note, self._from_people.prompts())
+        if not self._pairs.count:
+            yield from map(self._pairs.note, self._rows_from_rewards())
+        yield from self._rows_of_single_answers()
 
     def problem(self, train: int, held_out: int) -> str:
-        """Why the rows are too few to train on; for an agent with neither kind of pair, what people can do about it."""
-        pairs = train + held_out
-        if self._from_rewards is None or not pairs:
-            return self._from_people.problem(train, held_out)
-        if pairs >= self._options.min_samples:
-            return self._from_rewards.problem(train, held_out)
-        return (
-            f"people gave no pairs, and the rewards give {plural(pairs, 'pair')} of answers to "
-            f"{plural(self._tally.prompts, 'prompt')}, and {self._options.min_samples:,} are needed: rate answers to one "
-            "prompt up and down, or let the agent answer its prompts again"
-        )
+        rows = self._single or self._from_people
+        return rows.problem(train, held_out)
 
     def _rows_from_rewards(self) -> Iterator[PromptRows]:
-        agent, source, options = self._arguments
-        tally = Tally()
-        self._from_rewards = GroupRows(agent, source, options, tally)
-        for prompt_rows in self._from_rewards.prompts():
-            rows = [pair for row in prompt_rows.rows for pair in self._pairs(row)]
+        own = Tally()
+        for prompt_rows in GroupRows(self._agent, self._source, self._options, own).prompts():
+            rows = [pair for row in prompt_rows.rows for pair in self._pairs_of(row)]
             yield PromptRows(prompt_rows.held_out, rows, prompt_rows.trace_ids)
-        if tally.prompts:
-            _take_over(self._tally, tally)
+        self._tally.usable += own.usable
+        self._tally.prompts += own.prompts
 
-    def _pairs(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def _rows_of_single_answers(self) -> Iterator[PromptRows]:
+        """Feedback counts as read by the first pass."""
+        of_pairs = Counter({reason: self._tally.skipped[reason] for reason in _OF_PAIRS if self._tally.skipped[reason]})
+        own = Tally(skipped=of_pairs, prompts=self._tally.prompts)
+        self._single = SingleRows(self._agent, self._source, self._options, own, self._pairs)
+        yield from self._single.prompts()
+        own.prompts -= self._single.prompts_with_pairs
+        self._tally.skipped = own.skipped
+        self._tally.usable += own.usable
+        self._tally.prompts, self._tally.prompts_read = own.prompts, own.prompts_read
+
+    def _pairs_of(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Those with the largest difference first; never answers to different prompts."""
         pairs = sorted(_contrasts(row), key=lambda pair: (-pair["difference"], _hash(pair)))
         self._tally.skipped[OVER_LIMIT] += max(0, len(pairs) - self._options.max_pairs_per_question)
@@ -77,10 +98,3 @@ def _contrasts(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _hash(pair: Mapping[str, Any]) -> int:
     return stable_hash(pair["chosen"][0]["content"] + "\n" + pair["rejected"][0]["content"])
-
-
-def _take_over(tally: Tally, newer: Tally) -> None:
-    """The account of the pass that gave the rows, in the place of the one that gave none."""
-    newer.skipped.update({reason: number for reason, number in tally.skipped.items() if reason == OVER_LIMIT})
-    for name in ("read", "ids", "usable", "prompts_read", "prompts", "disputed", "skipped"):
-        setattr(tally, name, getattr(newer, name))

@@ -56,6 +56,9 @@ def test_what_is_missing_is_said_for_each_method():
     assert of["dpo"].missing == "8 more pairs: on 3 prompts one opposite rating is missing, or edit an answer"
     assert of["kto"].missing == "5 more labelled answers: rate single answers, up or down"
     assert of["grpo"].missing.startswith("9 more prompts with two or more answers whose rewards differ; 'manage.py")
+    assert of["reward_model"].missing.startswith(
+        "4 more scored answers: rate single answers, by thumb, stars or score; 'man"
+    )
     assert of["reward"].missing.startswith("6 more answers with a reward: 'manage.py calculate_rewards --agent support")
     assert advice.reason == f"nothing can be trained yet; mpo is nearest: {of['mpo'].missing}"
     assert not any(plan.ready for plan in of.values())

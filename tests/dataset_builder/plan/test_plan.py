@@ -32,7 +32,7 @@ def test_the_counts_are_what_freezing_writes(agent, data_dir):
     rated(agent, "Lonely?", "Yes.", 1)
     make_trace(agent, "Single?", reward=0.3)
     counted = rows(agent)
-    for method in ("dpo", "kto", "grpo", "reward"):
+    for method in ("dpo", "kto", "grpo", "reward_model", "reward"):
         frozen = freeze(agent, DataOptions(), method=method)
         assert frozen.train_rows + frozen.heldout_rows == counted[method], method
 
@@ -83,6 +83,7 @@ def test_only_so_much_is_looked_at_and_the_plan_says_so(agent, monkeypatch):
         "dpo": "about",
         "kto": "about",
         "grpo": "about",
+        "reward_model": "about",
         "reward": "about",
         "sft": "about",
     }
@@ -92,6 +93,30 @@ def test_only_so_much_is_looked_at_and_the_plan_says_so(agent, monkeypatch):
     assert {one.how for one in plan.methods if one.rows} == {"at least"}
     assert (plan.figures.ratings, plan.figures.rewarded) == (4, 5)
     assert set(plan.remarks) == {"at least"}
+
+
+def test_scored_answers_without_a_pair_are_rows_of_a_reward_model(agent, data_dir):
+    for number in range(9):
+        rate(make_trace(agent, f"Question {number}?", reward=0.5 if number % 2 else None), number / 10, scale="score")
+    for number in range(4):
+        make_trace(agent, f"Rewarded {number}?", reward=number / 10)
+    frozen = freeze(agent, DataOptions(), method="reward_model")
+    [plan] = [one for one in training_plan(agent).methods if one.method == "reward_model"]
+    assert plan.rows == frozen.train_rows + frozen.heldout_rows == 13
+    assert (plan.how, plan.made_of) == ("about", "0 pairs of rewards, 13 single scored answers")
+    make_trace(agent, "Rewarded 3?", "Another.", reward=0.9)
+    [plan] = [one for one in training_plan(agent).methods if one.method == "reward_model"]
+    assert (plan.rows, plan.how, plan.made_of) == (13, "at least", "1 pair of rewards, 12 single scored answers")
+
+
+def test_edited_answers_that_are_rated_are_not_counted_twice(agent, data_dir):
+    for number in range(12):
+        trace = make_trace(agent, f"Question {number}?")
+        rate(trace, 0)
+        if number < 5:
+            correct(trace, text="Better.", rater="alice", source="test")
+    frozen = freeze(agent, DataOptions(), method="reward_model")
+    assert rows(agent)["reward_model"] == frozen.train_rows + frozen.heldout_rows == 12
 
 
 def test_empty_answers_that_are_rated_are_not_counted(agent):
