@@ -7,6 +7,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -72,10 +73,11 @@ class StageClock:
             self._seconds[self._part.value] -= values["seconds"]
 
     def save(self, folder: Path) -> None:
-        """At the end of the run."""
+        """At the end of the run, which a full disk does not make fail."""
         self._turn(None)
         costs = Costs(dict(self._seconds), dict(self._cpu_seconds), leaf(RESOURCES).peak_memory())
-        write_json(folder / FILE, asdict(costs))
+        with suppress(OSError):
+            write_json(folder / FILE, asdict(costs))
 
     def _turn(self, part: Part | None) -> None:
         now = (time.monotonic(), _cpu_seconds())

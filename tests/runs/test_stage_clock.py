@@ -65,6 +65,10 @@ def test_a_pause_for_requests_is_not_work(moment, tmp_path):
     assert Costs.read(tmp_path).seconds == {Part.START: 0, Part.STEPS: 10}
 
 
+def test_a_folder_that_cannot_be_written_ends_no_run(moment, tmp_path):
+    StageClock().save(tmp_path / "is not there")
+
+
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", '{"seconds": {"steps": "many"}, "cpu_seconds": {}, "peak_memory_bytes": 1}']
 )
