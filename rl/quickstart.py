@@ -117,7 +117,7 @@ def _claim(agent: Agent, run: TrainingRun | None, seed: int) -> TrainingRun:
             method_name=METHOD,
             config=agent.training_config(METHOD).with_overrides({"seed": seed}),
             options=runs.RunOptions(
-                data=dataset_builder.DataOptions(pair_type=agent.pair_type, val_split=0.3),
+                data=dataset_builder.DataOptions(pair_type=agent.pair_type, max_pairs_per_question=2, val_split=0.3),
                 export=True,
                 quantization=agent.export_quantization,
                 deploy=agent.deploy_target if serves(agent) else "",

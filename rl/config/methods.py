@@ -94,7 +94,9 @@ class RowWork:
     """A prompt with an answer each."""
     flops: int
     """A parameter and token: 2 for a forward pass, and 2 for a backward pass, since the frozen weights need no gradient of
-    their own."""
+    their own. Without what is generated."""
+    once: int = 0
+    """The part of ``flops`` that is done once a row where there are several epochs: the reference's forward passes."""
     answers: str = ""
     """The hyper-parameter that says how many answers are made to each prompt; each is a row then."""
     passes: str = ""
@@ -182,7 +184,7 @@ METHODS: dict[str, Method] = {
         command="train_dpo",
         config=DPOConfig,
         rows=PAIRS,
-        work=RowWork(2, 6),  # forward and backward of the policy, forward of the reference
+        work=RowWork(2, 6, once=2),  # forward and backward of the policy, forward of the reference
         automatic=TrainingConfig.LISTS["automatic"],
     ),
     "kto": Method(
@@ -195,7 +197,7 @@ METHODS: dict[str, Method] = {
             contrast="rl.evaluation.contrasts.of_labels",
             relative=True,
         ),
-        work=RowWork(1, 10),  # as DPO, and a forward pass of both with the answer of another row
+        work=RowWork(1, 10, once=4),  # as DPO, and a forward pass of both with the answer of another row
         least_rows=2,  # it compares the rows of a pass
         automatic=TrainingConfig.LISTS["automatic"],
     ),
@@ -209,7 +211,7 @@ METHODS: dict[str, Method] = {
             columns={"completions": Column.ANSWERS, "rewards": Column.NUMBERS},
             contrast="rl.evaluation.contrasts.of_groups",
         ),
-        work=RowWork(1, 10, answers="num_generations", copies=1),  # four tenths of the time go into generating
+        work=RowWork(1, 6, answers="num_generations", copies=1),
         generates="online",
     ),
     "agent": Method(
@@ -223,7 +225,7 @@ METHODS: dict[str, Method] = {
             measure="success",
             of_tasks=True,
         ),
-        work=RowWork(1, 10, answers="num_generations", copies=1),
+        work=RowWork(1, 6, answers="num_generations", copies=1),
         version="tasks-v{rows}",
     ),
     "ppo": Method(
@@ -231,7 +233,7 @@ METHODS: dict[str, Method] = {
         command="train_ppo",
         config=PPOConfig,
         rows=PROMPTS,
-        work=RowWork(1, 12, passes="ppo_epochs", flops_a_pass=8, copies=1),  # generating, four scores; policy and value
+        work=RowWork(1, 8, passes="ppo_epochs", flops_a_pass=8, copies=1),  # four scores; policy and value
         generates="always",
     ),
     "reward_model": Method(

@@ -5,10 +5,12 @@ Imports: base, config.
 
 from __future__ import annotations
 
-from rl.hardware.cost import ModelShape, TrainingEstimate, estimate
+from rl.hardware.cost import TrainingEstimate, estimate, trains_in_bf16
 from rl.hardware.detecting import GIB, Gpu, HardwareConfig, detect_hardware, usable_cores
 from rl.hardware.four_bit import in_4bit
+from rl.hardware.parts import Part, Workload
 from rl.hardware.profiles import PROFILES, Recommendation, get_ryzen_optimized_config, recommend
+from rl.hardware.speed import ModelShape, Speed, assumed_speed
 
 __all__ = [
     "GIB",
@@ -16,12 +18,17 @@ __all__ = [
     "Gpu",
     "HardwareConfig",
     "ModelShape",
+    "Part",
     "Recommendation",
+    "Speed",
     "TrainingEstimate",
+    "Workload",
+    "assumed_speed",
     "detect_hardware",
     "estimate",
     "get_ryzen_optimized_config",
     "in_4bit",
     "recommend",
+    "trains_in_bf16",
     "usable_cores",
 ]

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 from rl.base.errors import UsageError
 from rl.base.names import require_known
 from rl.config import TrainingConfig, preset
-from rl.hardware.cost import ModelShape, estimate, peak_memory
+from rl.hardware.cost import estimate, peak_memory
 from rl.hardware.detecting import GIB, HardwareConfig, detect_hardware
+from rl.hardware.parts import Workload
+from rl.hardware.speed import ModelShape
 
 PROFILES = {
     "AUTO_DETECT": "the GPU where there is one, else what the CPU can do",
@@ -20,7 +22,7 @@ PROFILES = {
 }
 
 MODEL_SIZES = {
-    "7B": ModelShape(7_600_000_000, 28, 3584, 152_064),
+    "7B": ModelShape(7_600_000_000, 28, 3584, 152_064, tied=False),
     "3B": ModelShape(3_090_000_000, 36, 2048, 151_936),
     "1.5B": ModelShape(1_540_000_000, 28, 1536, 151_936),
     "0.5B": ModelShape(494_000_000, 24, 896, 151_936),
@@ -35,7 +37,7 @@ _PAIR = 2
 _MUCH_RAM, _LARGE_GPU = 32 * GIB, 40 * GIB
 _NIGHT = 8.0
 """Hours that a DPO run of so many rows of so many tokens may take:"""
-_SOME_ROWS, _SOME_TOKENS = 500, 300
+_SOME_ROWS, _SOME_TOKENS, _PADDED_TOKENS = 500, 300, 400
 _DISCRETE = ("cuda", "rocm")
 
 
@@ -170,9 +172,9 @@ def _size(name: str, reason: str, recompute: bool, device: str) -> dict[str, Cho
 
 def _need(name: str, config: TrainingConfig) -> int:
     """Bytes."""
-    tokens = _PAIR * int(config.batch_size) * config.max_length
-    return peak_memory(MODEL_SIZES[name], config, tokens, 4 if config.precision == "fp32" else 2)
+    return peak_memory(MODEL_SIZES[name], config, _PAIR * int(config.batch_size), config.precision != "fp32")
 
 
 def _hours(name: str, hardware: HardwareConfig, config: TrainingConfig) -> float:
-    return estimate(_SOME_ROWS, _SOME_TOKENS, MODEL_SIZES[name], config, replace(hardware, gpus=())).seconds / 3600
+    work = Workload(rows=_SOME_ROWS, tokens=_SOME_TOKENS, answer_tokens=_SOME_TOKENS / 2, longest=_PADDED_TOKENS)
+    return estimate(work, MODEL_SIZES[name], config, replace(hardware, gpus=())).seconds / 3600

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import resource
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -41,6 +43,14 @@ def release_memory() -> None:
         torch.cuda.empty_cache()
     elif torch.backends.mps.is_available():
         torch.mps.empty_cache()
+
+
+def peak_memory() -> int:
+    """Bytes: the most that this process has held; on a GPU, of its memory."""
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        return torch.cuda.max_memory_reserved()
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
 
 
 def _is_memory(error: Exception) -> bool:

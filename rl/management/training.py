@@ -38,7 +38,7 @@ def train_command(
         return
     chosen = run_options(agent, options)
     if options.dry_run:
-        plan = dry_run(agent, config, chosen, method)
+        plan = dry_run(agent, config, chosen, method, measures=True, report=command.report)
         command.result(plan.document, *[two_columns(title, rows) for title, rows in plan.tables.items()])
         return
     run = runs.create(agent, method_name=method, config=config, options=chosen, by=Owner.OPERATOR)

@@ -37,7 +37,7 @@ def of_run(trackers: Iterable[str]) -> Iterator[tuple[dict[str, str], tuple[int,
         needed = {name: value for name in ("DATABASE_URL", "SERVING_KEY") if (value := getattr(settings, name))}
         descriptors = {name: pipes.enter_context(_readable_once(value)) for name, value in needed.items()}
         files = {f"{name}_FILE": f"/dev/fd/{descriptor}" for name, descriptor in descriptors.items()}
-        yield {**_allowed_variables(trackers), **_own(), **files}, tuple(descriptors.values())
+        yield {**library_variables(trackers), **_own(), **files}, tuple(descriptors.values())
 
 
 @contextmanager
@@ -50,12 +50,12 @@ def of_workers(folder: Path, needs_database: bool) -> Iterator[dict[str, str]]:
         if needs_database and settings.DATABASE_URL:
             write_text(file, settings.DATABASE_URL)
             passed["DATABASE_URL_FILE"] = str(file)
-        yield {**_allowed_variables(()), **_own(), **passed}
+        yield {**library_variables(), **_own(), **passed}
     finally:
         file.unlink(missing_ok=True)
 
 
-def _allowed_variables(trackers: Iterable[str]) -> dict[str, str]:
+def library_variables(trackers: Iterable[str] = ()) -> dict[str, str]:
     named = plain_names() | {*settings.TRAINING_ENVIRONMENT}
     prefixes = tuple(f"{name.strip().upper()}_" for name in trackers if name.strip())
     return {

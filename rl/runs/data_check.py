@@ -16,6 +16,7 @@ from rl.lm.lengths import UNKNOWN_CONTEXT, LengthCount, Limits
 from rl.models import Agent
 from rl.runs.model_shape import model_config
 from rl.runs.run import RunOptions, tasks_of
+from rl.runs.workload import Texts
 from rl.scoring.rollouts import check_rollouts, generates, require_rewards, row_kind
 
 BUDGET = 4_000_000
@@ -26,23 +27,37 @@ MESSAGE_TOKENS, OPENING_TOKENS = 5, 3
 """About how many tokens a chat template adds to each message, and to open the answer."""
 
 
-def checked_survey(agent: Agent, config: TrainingConfig, options: RunOptions, method: str, directory: Path) -> Survey:
-    """``directory``: of the base model, which need not be there. Raises NotEnoughData and UsageError as the run would."""
+def checked_survey(
+    agent: Agent,
+    config: TrainingConfig,
+    options: RunOptions,
+    method: str,
+    directory: Path,
+    texts: Texts | None = None,
+) -> Survey:
+    """``directory``: of the base model, which need not be there; ``texts``: is shown the rows to train on. Raises
+    NotEnoughData and UsageError as the run would."""
     check_rollouts(agent, method, config, options.rewards, options.reward_model)
     fresh = generates(method, config)
     if fresh and not options.reward_model:
         require_rewards(agent, options.rewards)
     answer = int(getattr(config, "max_new_tokens", 0)) if fresh or find_method(method).rows.of_tasks else 0
     prompts = Prompts(directory, Limits(int(config.max_length), context_of(directory), answer))
+
+    def see(row: Mapping[str, Any]) -> None:
+        prompts.saw(row)
+        if texts is not None:
+            texts.saw(row)
+
     kind = row_kind(method, config)
     if find_rows(kind).of_tasks:
         tasks = tasks_of(agent, config, options)
-        survey = dataset_builder.survey_tasks(agent, tasks, options.data, method=kind, see=prompts.saw)
+        survey = dataset_builder.survey_tasks(agent, tasks, options.data, method=kind, see=see)
     elif options.source == "file":
         files = options.data_file, options.ratings_file or None
-        survey = dataset_builder.survey_files(agent, *files, options.data, method=kind, see=prompts.saw)
+        survey = dataset_builder.survey_files(agent, *files, options.data, method=kind, see=see)
     else:
-        survey = dataset_builder.survey(agent, options.data, method=kind, see=prompts.saw)
+        survey = dataset_builder.survey(agent, options.data, method=kind, see=see)
     if survey.shortage:
         raise NotEnoughData(survey.shortage)
     prompts.lengths.check(prompts.limits, silent, "about ")

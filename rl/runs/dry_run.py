@@ -1,31 +1,31 @@
-"""What a run would do, and about what it would cost here: nothing is written and torch is not imported."""
+"""What a run would do, and about what it would cost here: no run is made and torch is not imported."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 
-from rl.config import DPOConfig, TrainingConfig, config_class, find_method
+from rl.base.records import Report, silent
+from rl.config import DPOConfig, TrainingConfig, config_class
 from rl.config.automatic import describe_losses, settle
 from rl.dataset_builder import Lengths, Survey
 from rl.hardware import GIB, HardwareConfig, TrainingEstimate, detect_hardware, estimate
 from rl.lm.base_models import loaded_name, local_folder
-from rl.models import Agent, TrainingRun
+from rl.models import Agent, Deployment, TrainingRun
 from rl.runs.data_check import CHARACTERS_PER_TOKEN, checked_survey
+from rl.runs.machine_speed import TimedModel
 from rl.runs.model_shape import model_shape
 from rl.runs.past_runs import Experience, experience
 from rl.runs.run import RunOptions
 from rl.runs.settling import repeats_for
 from rl.runs.sweep import describe_sweep
+from rl.runs.workload import Run, Texts, past_run
 
 SAMPLE = 200
 """Answers that are tokenised to learn how many characters a token has."""
-TEMPLATE_TOKENS = 16
-"""About how many tokens a chat template adds to a prompt and its answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,22 +79,37 @@ class Plan:
         """Title to rows, for people."""
         lines = {name: line for name, line in (("chosen", self.chosen), ("sweep", self.sweep)) if line}
         cost = {"trained": _describe_trained(self.config), **lines, **_cost_rows(self.estimate, self.hardware)}
-        return {**_tables(self.survey, self.tokens), _cost_title(self.experience): cost}
+        return {**_tables(self.survey, self.tokens), _cost_title(self.estimate, self.experience): cost}
 
 
-def dry_run(agent: Agent, config: TrainingConfig, options: RunOptions, method: str = "dpo") -> Plan:
-    """Raises NotEnoughData as the run itself would, and UsageError for a base model that is not one."""
-    base = options.base_model or agent.base_model
+def dry_run(
+    agent: Agent,
+    config: TrainingConfig,
+    options: RunOptions,
+    method: str = "dpo",
+    *,
+    measures: bool = False,
+    report: Report = silent,
+) -> Plan:
+    """``measures``: first times this machine with the base model where that was not done yet, in a process of its own, and
+    keeps what it learns. Raises NotEnoughData as the run itself would, and UsageError for a base model that is not one.
+    """
+    base, texts = options.base_model or agent.base_model, Texts()
     directory = local_folder(base)
-    survey = checked_survey(agent, config, options, method, directory)
+    survey = checked_survey(agent, config, options, method, directory, texts)
     ratio, measured = _characters_per_token(agent, directory)
     hardware, shape = detect_hardware(settings.DATA_DIR), model_shape(directory)
     config, chosen = settle(config, method, survey.train_rows, shape, repeats_for(agent, config, options))
-    tokens = _tokens(survey, ratio, config)
-    cost = estimate(survey.train_rows, tokens, shape, config, hardware, method) if shape else None
-    learned = experience(method, loaded_name(base), hardware, partial(_estimate_seconds, hardware)) if cost else None
-    if cost and learned:
-        cost = replace(cost, seconds=cost.seconds * learned.ratio)
+    cost = learned = None
+    if shape:
+        timed = TimedModel(directory, shape, hardware)
+        if measures:
+            timed.measure(config, method, report)
+        planned = _planned_run(agent, config, options, method, survey)
+        estimator = _Estimator(timed, ratio)
+        cost = estimator.estimate(planned, texts)
+        learned = experience(method, loaded_name(base), hardware, estimator.estimate_past)
+        cost = learned.correct(cost) if learned else cost
     return Plan(
         agent=agent.name,
         method=method,
@@ -115,6 +130,19 @@ def dry_run(agent: Agent, config: TrainingConfig, options: RunOptions, method: s
     )
 
 
+def _planned_run(agent: Agent, config: TrainingConfig, options: RunOptions, method: str, survey: Survey) -> Run:
+    return Run(
+        agent=agent,
+        config=config,
+        method=method,
+        options=options,
+        rows=survey.train_rows,
+        heldout_rows=survey.heldout_rows,
+        heldout_prompts=survey.heldout_prompts,
+        has_champion=Deployment.champion(agent) is not None,
+    )
+
+
 def require_data(agent: Agent, config: TrainingConfig, options: RunOptions, method: str) -> None:
     """Raises as ``dry_run``, and estimates nothing."""
     checked_survey(agent, config, options, method, local_folder(options.base_model or agent.base_model))
@@ -132,31 +160,20 @@ def _characters_per_token(agent: Agent, directory: Path) -> tuple[float, bool]:
     return (sum(map(len, texts)) / tokens, True) if tokens else (CHARACTERS_PER_TOKEN, False)
 
 
-def _tokens(survey: Survey, ratio: float, config: TrainingConfig) -> float:
-    """Tokens of a prompt with an answer, by the median lengths."""
-    prompt, answer = survey.prompt_lengths, survey.answer_lengths
-    assert prompt is not None  # noqa: S101  there is a row, else NotEnoughData was raised
-    return _row_tokens(prompt.median + (answer.median if answer else 0), ratio, config, answer is not None)
+@dataclass(frozen=True, slots=True)
+class _Estimator:
+    model: TimedModel
+    characters_per_token: float
 
+    def estimate(self, run: Run, texts: Texts) -> TrainingEstimate:
+        speed = self.model.speed(run.config)
+        work = run.workload(texts, self.characters_per_token, speed)
+        return estimate(work, self.model.shape, run.config, self.model.hardware, run.method, speed)
 
-def _row_tokens(characters: float, ratio: float, config: TrainingConfig, with_answer: bool) -> float:
-    """Answers that are still to be generated may be as long as is allowed."""
-    generated = 0 if with_answer else getattr(config, "max_new_tokens", 0)
-    return characters / ratio + TEMPLATE_TOKENS + generated
-
-
-def _estimate_seconds(hardware: HardwareConfig, run: TrainingRun, characters: float) -> float | None:
-    """Seconds that would be estimated for a past run, before anything was learned."""
-    assert run.version is not None  # noqa: S101  it succeeded
-    assert run.training_set is not None  # noqa: S101
-    directory = local_folder(run.version.base_model)
-    config, shape = config_class(run.method)(**run.config), model_shape(directory)
-    if shape is None:
-        return None
-    ratio, _ = _characters_per_token(run.agent, directory)
-    rows = find_method(run.method).rows_with(config)
-    tokens = _row_tokens(characters, ratio, config, rows.has_answers)
-    return estimate(run.training_set.train_rows, tokens, shape, config, hardware, run.method).seconds
+    def estimate_past(self, run: TrainingRun) -> TrainingEstimate | None:
+        """A run with the same base model, before anything was learned."""
+        past = past_run(run, config_class(run.method)(**run.config))
+        return self.estimate(*past) if past else None
 
 
 def _in_tokens(lengths: Lengths | None, ratio: float) -> dict[str, int]:
@@ -184,12 +201,14 @@ def _tables(survey: Survey, tokens: Tokens) -> dict[str, dict[str, Any]]:
     }
 
 
-def _cost_title(learned: Experience | None) -> str:
+def _cost_title(cost: TrainingEstimate | None, learned: Experience | None) -> str:
+    if learned is None and cost and cost.measured:
+        return "Cost here (an estimate, by layers that were timed here)"
     if learned is None:
-        return "Cost here (an estimate, right within a factor of 2 to 3)"
+        return "Cost here (a guess by the kind of machine, right within a factor of 3)"
     runs = f"{learned.runs} run{'s' if learned.runs > 1 else ''}"
     error = f", which were off by a factor of {learned.error:.1f}" if learned.error else ""
-    return f"Cost here (an estimate; the time learned from the last {runs} on this machine{error})"
+    return f"Cost here (an estimate, learned from the last {runs} on this machine{error})"
 
 
 def _scores(survey: Survey) -> dict[str, str]:
@@ -214,5 +233,6 @@ def _cost_rows(cost: TrainingEstimate | None, hardware: HardwareConfig) -> dict[
         "device": device,
         "optimiser steps": cost.steps,
         "time": f"{cost.seconds / 60:,.1f} minutes",
+        **{f"  {part}": f"{seconds / 60:,.1f} minutes" for part, seconds in cost.parts.items()},
         "memory": f"{cost.peak_memory_bytes / GIB:.1f} GiB",
     }

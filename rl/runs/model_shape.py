@@ -29,8 +29,9 @@ def model_shape(directory: Path) -> ModelShape | None:
     shared = (values.get("num_key_value_heads") or heads) / heads
     inner = values.get("intermediate_size") or values.get("n_inner") or 4 * hidden
     block = hidden * hidden * (2 + 2 * shared) + 3 * hidden * inner
-    embeddings = values["vocab_size"] * hidden * (1 if values.get("tie_word_embeddings") else 2)
-    return ModelShape(int(layers * block + embeddings), layers, hidden, values["vocab_size"])
+    tied = bool(values.get("tie_word_embeddings"))
+    embeddings = values["vocab_size"] * hidden * (1 if tied else 2)
+    return ModelShape(int(layers * block + embeddings), layers, hidden, values["vocab_size"], tied)
 
 
 def model_config(directory: Path) -> dict[str, Any]:

@@ -69,8 +69,10 @@ class Monitor:
             self.flush()
             time.sleep(PAUSE_POLL_SECONDS)
         self.run.stage = stage
+        seconds = time.monotonic() - began
         for listener in self.listeners:
-            listener("log", {"text": f"paused {time.monotonic() - began:.0f} s for requests"})
+            listener("log", {"text": f"paused {seconds:.0f} s for requests"})
+            listener("paused", {"seconds": seconds})
 
     def _keep(self, episodes: Iterable[Episode]) -> None:
         with transaction.atomic():  # nobody takes the run over between the two

@@ -1,38 +1,59 @@
-"""How long runs took on this machine, against what was estimated for them: the next estimate learns from it."""
+"""What runs took on this machine, against what was estimated for them: the next estimate learns from it, part by part."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from statistics import median
 from typing import Any
 
 from rl.base.errors import UsageError
-from rl.hardware import HardwareConfig
-from rl.models import TrainingRun, TrainingSet
+from rl.hardware import HardwareConfig, TrainingEstimate
+from rl.models import TrainingRun
+from rl.runs.stage_clock import Costs
 
 RUNS = 5
 """How many of the newest runs count: machines and programs change."""
-SAMPLE = 200
-"""Rows that are looked at for the length of a set's texts."""
 
-Estimator = Callable[[TrainingRun, float], float | None]
-"""Seconds that a run whose rows have so many characters would be estimated to take; None where the model is not here."""
+Estimator = Callable[[TrainingRun], TrainingEstimate | None]
+"""What would be estimated for a past run before anything was learned; None where the model is not here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Experience:
     runs: int
-    ratio: float
-    """Measured over estimated, the median."""
+    ratios: Mapping[str, float]
+    """Measured over estimated seconds, the median, of each part of a run."""
+    memory_ratio: float
+    """The same of the most memory."""
     error: float | None
     """By what factor the last runs lay beside what would have been said before them; None for a single run."""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    def correct(self, estimate: TrainingEstimate) -> TrainingEstimate:
+        return estimate.scale(self.ratios, self.memory_ratio)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    estimated: TrainingEstimate
+    costs: Costs
+
+    @property
+    def ratios(self) -> dict[str, float]:
+        """Measured over estimated, for the parts that were expected and that the run came to."""
+        took = self.costs.seconds
+        return {part: took[part] / seconds for part, seconds in self.estimated.parts.items() if part in took}
+
+    def error(self, before: Sequence[_Pair]) -> float:
+        """What the runs before would have said over what it took; a logarithm."""
+        ratios, parts = _median_ratios(before), self.ratios
+        expected = sum(self.estimated.parts[part] * ratios.get(part, 1.0) for part in parts)
+        return abs(math.log(expected / sum(self.costs.seconds[part] for part in parts)))
 
 
 def experience(method: str, base_model: str, hardware: HardwareConfig, estimator: Estimator) -> Experience | None:
@@ -40,11 +61,17 @@ def experience(method: str, base_model: str, hardware: HardwareConfig, estimator
 
     With the same base model only: a run on a small one is mostly start and end, and says nothing about a large one.
     """
-    ratios = [ratio for run in _alike(method, base_model, hardware) if (ratio := _ratio(run, estimator))]
-    if not ratios:
+    pairs = [pair for run in _alike(method, base_model, hardware) if (pair := _pair(run, estimator))]
+    if not pairs:
         return None
-    errors = [abs(math.log(ratio / median(ratios[:number]))) for number, ratio in enumerate(ratios) if number]
-    return Experience(len(ratios), median(ratios), math.exp(median(errors)) if errors else None)
+    errors = [pair.error(pairs[:number]) for number, pair in enumerate(pairs) if number]
+    memory = median(pair.costs.peak_memory_bytes / pair.estimated.peak_memory_bytes for pair in pairs)
+    return Experience(len(pairs), _median_ratios(pairs), memory, math.exp(median(errors)) if errors else None)
+
+
+def _median_ratios(pairs: Sequence[_Pair]) -> dict[str, float]:
+    parts = {part for pair in pairs for part in pair.ratios}
+    return {part: median(pair.ratios[part] for pair in pairs if part in pair.ratios) for part in sorted(parts)}
 
 
 def device_of(hardware: dict[str, Any]) -> tuple[str, int]:
@@ -71,33 +98,11 @@ def _is_alone(run: TrainingRun) -> bool:
     return run.options.get("num_processes", 1) == 1 and not run.options.get("accelerate_config")
 
 
-def _ratio(run: TrainingRun, estimator: Estimator) -> float | None:
-    assert run.started_at is not None  # noqa: S101  it succeeded
-    assert run.finished_at is not None  # noqa: S101
+def _pair(run: TrainingRun, estimator: Estimator) -> _Pair | None:
     try:
-        characters = row_characters(run.training_set)
-        estimated = estimator(run, characters) if characters else None
-    except (OSError, ValueError, TypeError, UsageError):  # tidied up, or of an older version
+        costs, estimated = Costs.read(run.directory), estimator(run)
+    except (OSError, ValueError, TypeError, LookupError, UsageError):  # tidied up, or of an older version
         return None
-    measured = (run.finished_at - run.started_at).total_seconds()
-    return measured / estimated if estimated and measured > 0 else None
-
-
-def row_characters(training_set: TrainingSet | None) -> float:
-    """Characters of a prompt with an answer, the median over the first rows; 0 where there are none."""
-    if training_set is None:
-        return 0.0
-    with (training_set.directory / "train.jsonl").open(encoding="utf-8") as file:
-        lengths = [_characters(json.loads(line)) for line in islice(file, SAMPLE)]
-    return median(lengths) if lengths else 0.0
-
-
-def _characters(row: dict[str, Any]) -> float:
-    answers: Sequence[Any] = [row[name] for name in ("chosen", "rejected", "completion") if name in row]
-    answers = [*answers, *row.get("completions", [])]
-    mean = sum(map(_length, answers)) / len(answers) if answers else 0.0
-    return _length(row["prompt"]) + mean
-
-
-def _length(messages: Any) -> int:
-    return len(messages) if isinstance(messages, str) else sum(len(message["content"]) for message in messages)
+    if estimated is None or not sum(costs.seconds.get(part, 0.0) for part in estimated.parts):
+        return None
+    return _Pair(estimated, costs)

@@ -109,10 +109,21 @@ class TrainingPipeline:
         run = supervisor.claim_stopped(run)
         return self._result(run, runs.execute(run, report))
 
-    def plan(self, overrides: Mapping[str, Any] | None = None, data: Mapping[str, Any] | None = None) -> Plan:
-        """What would be trained, by the rewards that are known now; writes nothing. Raises NotEnoughData and UsageError."""
+    def plan(
+        self,
+        overrides: Mapping[str, Any] | None = None,
+        data: Mapping[str, Any] | None = None,
+        *,
+        measures: bool = False,
+        report: Report = silent,
+    ) -> Plan:
+        """What would be trained, by the rewards that are known now; ``measures``: as in ``dry_run``.
+
+        Raises NotEnoughData and UsageError.
+        """
         name = self.method or self.advise().method
-        return dry_run(self.agent, *self.settings(name, overrides, data), name)
+        config, options = self.settings(name, overrides, data)
+        return dry_run(self.agent, config, replace(options, export=True), name, measures=measures, report=report)
 
     def choose(self, report: Report = silent) -> str:
         """The method; first computes the rewards that wait, which the advice and some methods need. Raises NotEnoughData."""

@@ -44,6 +44,7 @@ from rl.runs.report.charts import draw_report
 from rl.runs.report.tracker_names import tracker_names
 from rl.runs.run_options import RunOptions as RunOptions
 from rl.runs.settling import settle_run
+from rl.runs.stage_clock import StageClock
 from rl.runs.supervisor import conclude
 from rl.runs.sweep import swept
 from rl.scoring import rollouts
@@ -95,12 +96,14 @@ def execute(run: TrainingRun, report: Report) -> Evaluation:
     (another process owns the run now: nothing is written), any other error (the run is FAILED).
     """
     with logs.about(logs.run_id, run.pk), log_file(run.log_path) as log:
-        monitor = Monitor(run, (report, log))
+        clock = StageClock()
+        monitor = Monitor(run, (report, log, clock))
         try:
             with stopped_by_signals(monitor):
                 monitor.introduce()
                 evaluation = _work(run, monitor)
                 monitor.flush()
+                clock.save(run.directory)
         except RunConflict:
             raise
         except (Interrupted, KeyboardInterrupt) as stop:

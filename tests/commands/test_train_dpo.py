@@ -87,6 +87,8 @@ def test_the_dry_run_says_what_would_happen_and_writes_nothing(site):
     assert [file for file in sorted(site.data.rglob("*")) if "sqlite3" not in file.name] == [
         file for file in files if "sqlite3" not in file.name
     ]
+    assert document["estimate"]["measured"] is True
+    assert {"start-up", "reference", "steps", "evaluation", "guard answers"} <= set(document["estimate"]["parts"])
 
 
 def test_the_dry_run_prints_tables_for_people(site):

@@ -55,14 +55,15 @@ def test_a_training_makes_way_for_requests_and_says_so(run, monkeypatch):
     moments = iter([True, True, True, False])
     monkeypatch.setattr("rl.serving.machine.busy", lambda: next(moments))
     monkeypatch.setattr("rl.runs.monitor.PAUSE_POLL_SECONDS", 0.0)
-    stages, heard = [], []
+    stages, heard = [], {}
     monkeypatch.setattr(Monitor, "flush", lambda self: stages.append(self.run.stage))
-    monitor = Monitor(run, [lambda event, values: heard.append(values)])
+    monitor = Monitor(run, [heard.__setitem__])
     run.stage = "training"
     monitor("step", {"step": 1, "total_steps": 9, "metrics": {}})
     assert stages == ["paused for requests"] * 2
     assert run.stage == "training"
-    assert heard[-1] == {"text": "paused 0 s for requests"}
+    assert heard["log"] == {"text": "paused 0 s for requests"}
+    assert 0 <= heard["paused"]["seconds"] < 0.5
 
 
 def test_a_site_that_is_never_quiet_does_not_stop_a_training_for_ever(run, monkeypatch):

@@ -19,6 +19,7 @@ from rl.demo.load import load_demo
 from rl.models import Agent, Artifact, Deployment, Evaluation, Feedback, MetricPoint, ModelVersion, TrainingRun
 from rl.runs import run as runs
 from rl.runs import supervisor
+from rl.runs.stage_clock import Costs
 
 pytestmark = pytest.mark.django_db
 State = TrainingRun.State
@@ -74,6 +75,9 @@ def test_a_run_ends_with_a_measured_version_and_its_adapter(agent, data_dir):
 
     gc.collect()
     evaluation = runs.execute(run, listen)
+    costs = Costs.read(run.directory)
+    assert {"start-up", "loading the model", "steps", "evaluation", "guard answers"} <= set(costs.seconds)
+    assert costs.peak_memory_bytes > 10**8
     run.refresh_from_db()
     assert alive == [0], "the model that was trained is gone before another is loaded to be measured"
     version = run.version

@@ -9,6 +9,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rl.base.records import Distance, GeneratedAnswer, Report
+from rl.evaluation.answer_room import room_for_an_answer
 from rl.lm import loading
 from rl.lm.divergence import divergence, likelihood
 from rl.lm.encoding import PAIR, encode
@@ -18,9 +19,6 @@ from rl.lm.log_probs import TOKENS_PER_BATCH, batches
 WhileLoaded = Callable[[str, PreTrainedTokenizerBase, PreTrainedModel, torch.nn.Module], None]
 """Gets a model's name, the tokenizer, the base model, and the model itself: with an adapter in place, another whole model,
 or the base model again."""
-FEWEST_TOKENS = 16
-TIMES = 1.5
-"""An answer may be so many times as long as the longest stored one, which is far more than twice as long as most are."""
 
 
 class Speaker:
@@ -44,7 +42,7 @@ class Speaker:
         # room: as long as the stored answers suggest, so the prompts that are asked do not depend on the model
         stored = PAIR if all(column in self._rows[0] for column in PAIR) else ()
         encoded = list(encode(tokenizer, self._rows, len(self._rows), self._report, stored))
-        most = self._room_for_an_answer([len(row[f"{column}_ids"]) for row in encoded for column in stored])
+        most = room_for_an_answer(self._most, [len(row[f"{column}_ids"]) for row in encoded for column in stored])
         fits = min(self._max_length, loading.context_length(base.config)) - most
         prompts = {number: row["prompt_ids"] for number, row in enumerate(encoded) if len(row["prompt_ids"]) <= fits}
         answers = self._answer(model, tokenizer, prompts, most)
@@ -67,10 +65,6 @@ class Speaker:
         if self._moved is None or self._base_likelihood is None:
             return None
         return Distance(*self._moved, self._base_likelihood)
-
-    def _room_for_an_answer(self, stored: Sequence[int]) -> int:
-        """As long as the agent's answers may be, but no longer than answers to these prompts have any reason to be."""
-        return min(self._most, max(FEWEST_TOKENS, round(TIMES * max(stored)))) if stored else self._most
 
     def _answer(
         self, model: torch.nn.Module, tokenizer: PreTrainedTokenizerBase, prompts: Mapping[int, Ids], most: int

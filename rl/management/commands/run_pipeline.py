@@ -76,7 +76,7 @@ class Command(RatchetCommand):
         if options.dry_run:
             if options.deploy_ollama:
                 raise UsageError("--dry-run deploys nothing; leave out --deploy-ollama")
-            plan = pipeline.plan(overrides, data)
+            plan = pipeline.plan(overrides, data, measures=True, report=self.report)
             self.result(plan.document, *[two_columns(title, rows) for title, rows in plan.tables.items()])
             return
         outcome = pipeline.run_full_pipeline(

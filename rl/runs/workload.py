@@ -1,0 +1,133 @@
+"""What a run has to do, counted from its rows: of one that is planned, and of one that is over."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from rl.config import TrainingConfig, find_method
+from rl.dataset_builder.plan.survey import answers_of
+from rl.evaluation.answer_room import room_for_an_answer
+from rl.evaluation.guards.measure import PROMPTS
+from rl.hardware import Speed, Workload
+from rl.models import Agent, TrainingRun
+from rl.runs.run_options import RunOptions
+
+SAMPLE = 200
+"""Rows of a past run that are looked at for the length of their texts."""
+_MESSAGE_TOKENS = 5
+"""About how many tokens a chat template adds to each further message."""
+
+
+@dataclass(slots=True)
+class Texts:
+    """Lengths in characters, gathered row by row."""
+
+    prompts: array[int] = field(default_factory=lambda: array("q"))
+    answers: array[int] = field(default_factory=lambda: array("q"))
+    together: array[int] = field(default_factory=lambda: array("q"))
+    """Each prompt with an answer."""
+    messages: int = 0
+    """In all prompts, less the first of each, and less a system prompt."""
+    systems: int = 0
+    """Prompts that begin with one."""
+
+    def saw(self, row: Mapping[str, Any]) -> None:
+        prompt = row["prompt"]
+        length = sum(len(message["content"]) for message in prompt)
+        self.prompts.append(length)
+        has_system = prompt[0]["role"] == "system"
+        self.systems += has_system
+        self.messages += max(0, len(prompt) - 1 - has_system)
+        for answer in answers_of(row):
+            self.answers.append(sum(len(message["content"]) for message in answer))
+            self.together.append(length + self.answers[-1])
+
+    def longest_of(self, count: int) -> float:
+        """A prompt with an answer: the longest of so many that are drawn, on average."""
+        ranked, total = sorted(self.together or self.prompts), len(self.together or self.prompts)
+        chances = (((rank + 1) / total) ** count - (rank / total) ** count for rank in range(total))
+        return sum(length * chance for length, chance in zip(ranked, chances, strict=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A planned run, or one that is over, as far as it decides the work."""
+
+    agent: Agent
+    config: TrainingConfig
+    method: str
+    options: RunOptions
+    rows: int
+    heldout_rows: int
+    heldout_prompts: int
+    has_champion: bool
+    """A version is in use beside the base model."""
+
+    def workload(self, texts: Texts, characters_per_token: float, speed: Speed) -> Workload:
+        """``texts``: of its rows, one at least."""
+        template = self._template_tokens(texts, speed)
+        method = find_method(self.method)
+        generated = 0 if texts.answers else int(getattr(self.config, "max_new_tokens", 0))
+        answer = fmean(texts.answers) / characters_per_token if texts.answers else generated
+        sequences = self.config.rows_a_pass * method.work.sequences
+        longest_answer = max(texts.answers, default=0) / characters_per_token
+        guards = 0 if method.scores or method.rows.of_tasks else min(PROMPTS, self.heldout_prompts)
+        return Workload(
+            rows=self.rows,
+            tokens=fmean(texts.prompts) / characters_per_token + template + answer,
+            answer_tokens=answer,
+            longest=texts.longest_of(sequences) / characters_per_token + template + generated,
+            heldout_rows=self.heldout_rows,
+            models=3 if self.has_champion else 2,
+            guard_prompts=guards,
+            guard_tokens=self._guard_tokens(longest_answer),
+            exports=bool(self.options.export or self.options.deploy) and not method.scores,
+        )
+
+    def _template_tokens(self, texts: Texts, speed: Speed) -> float:
+        of_system = texts.systems / len(texts.prompts)
+        further = _MESSAGE_TOKENS * texts.messages / len(texts.prompts)
+        return of_system * speed.system_tokens + (1 - of_system) * speed.prompt_tokens + further
+
+    def _guard_tokens(self, longest_answer: float) -> int:
+        most = int(getattr(self.config, "max_new_tokens", self.agent.response_length))
+        stored = [round(longest_answer)] if longest_answer else []
+        return room_for_an_answer(min(most, int(self.config.max_length) // 2), stored)
+
+
+def past_run(run: TrainingRun, config: TrainingConfig) -> tuple[Run, Texts] | None:
+    """A run that is over, with its first rows; None where it had none. Raises OSError for rows that were tidied up."""
+    rows = run.training_set
+    assert rows is not None  # noqa: S101  it succeeded
+    assert run.version is not None  # noqa: S101
+    texts = Texts()
+    for row in _read(rows.directory / "train.jsonl", SAMPLE):
+        texts.saw(row)
+    if not texts.prompts:
+        return None
+    first = run.version.evaluations.filter(artifact=None).order_by("pk").first()
+    heldout = _read(rows.directory / "heldout.jsonl", rows.heldout_rows)
+    return Run(
+        agent=run.agent,
+        config=config,
+        method=run.method,
+        options=RunOptions.from_dict(run.options),
+        rows=rows.train_rows,
+        heldout_rows=rows.heldout_rows,
+        heldout_prompts=len({row["prompt_key"] for row in heldout}),
+        has_champion=bool(first and first.against_id),
+    ), texts
+
+
+def _read(file: Path, most: int) -> list[dict[str, Any]]:
+    if not most:
+        return []
+    with file.open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in islice(lines, most)]

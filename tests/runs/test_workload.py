@@ -1,0 +1,89 @@
+"""What a run has to do, counted from its rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from rl.config import config_class
+from rl.dataset_builder import DataOptions
+from rl.models import Agent
+from rl.runs.run_options import RunOptions
+from rl.runs.workload import Run, Texts
+from tests.hardware.test_cost import TIMED
+
+
+def said(role: str, characters: int) -> dict[str, str]:
+    return {"role": role, "content": "x" * characters}
+
+
+def pair(prompt: int, chosen: int, rejected: int, system: int = 0) -> dict:
+    opening = [said("system", system)] if system else []
+    return {
+        "prompt": [*opening, said("user", prompt)],
+        "chosen": [said("assistant", chosen)],
+        "rejected": [said("assistant", rejected)],
+    }
+
+
+def texts_of(*rows: dict) -> Texts:
+    texts = Texts()
+    for row in rows:
+        texts.saw(row)
+    return texts
+
+
+def planned(method: str = "dpo", options: dict | None = None, **changes) -> Run:
+    config = config_class(method)(**changes.pop("config", {}))
+    return Run(
+        **{
+            "agent": Agent(name="support-chat", response_length=200),
+            "config": config,
+            "method": method,
+            "options": RunOptions(data=DataOptions(), **(options or {})),
+            "rows": 40,
+            "heldout_rows": 20,
+            "heldout_prompts": 20,
+            "has_champion": False,
+            **changes,
+        }
+    )
+
+
+def test_rows_are_counted_in_tokens_with_the_templates_own():
+    work = planned().workload(texts_of(pair(40, 80, 160), pair(40, 80, 160)), 4.0, TIMED)
+    assert work.answer_tokens == 30
+    assert work.tokens == 10 + 31 + 30
+    assert work.longest == pytest.approx(10 + 31 + 40, abs=0.1)  # eight answers a pass: one of them is a long one
+
+
+def test_a_system_prompt_of_ones_own_takes_the_place_of_the_templates():
+    rows = [pair(40, 80, 80, system=400), pair(40, 80, 80)]
+    assert planned().workload(texts_of(rows[0]), 4.0, TIMED).tokens == 110 + 15 + 20
+    assert planned().workload(texts_of(*rows), 4.0, TIMED).tokens == 60 + 23 + 20
+
+
+def test_the_longest_of_some_rows_is_nearer_to_the_end_the_more_there_are():
+    texts = texts_of(pair(0, 10, 20), pair(0, 30, 40))
+    assert texts.longest_of(1) == 25
+    assert 25 < texts.longest_of(2) < texts.longest_of(8) < 40
+
+
+def test_guards_ask_sixteen_prompts_and_leave_room_by_the_stored_answers():
+    texts = texts_of(pair(40, 80, 160))
+    work = planned().workload(texts, 4.0, TIMED)
+    assert (work.guard_prompts, work.guard_tokens, work.models) == (16, 60, 2)
+    few = planned(heldout_prompts=3, has_champion=True, config={"max_length": 64}).workload(texts, 4.0, TIMED)
+    assert (few.guard_prompts, few.guard_tokens, few.models) == (3, 32, 3)
+    assert planned("reward_model").workload(texts, 4.0, TIMED).guard_prompts == 0
+
+
+def test_answers_that_are_generated_may_be_as_long_as_is_allowed():
+    prompts = texts_of({"prompt": [said("user", 40)]})
+    work = planned("grpo", config={"max_new_tokens": 100}).workload(prompts, 4.0, TIMED)
+    assert (work.answer_tokens, work.tokens, work.longest) == (100, 10 + 31 + 100, 10 + 31 + 100)
+    assert work.guard_tokens == 100
+
+
+@pytest.mark.parametrize(("options", "exports"), [({}, False), ({"export": True}, True), ({"deploy": "ollama"}, True)])
+def test_a_run_exports_where_it_is_asked_to(options, exports):
+    assert planned(options=options).workload(texts_of(pair(1, 1, 1)), 4.0, TIMED).exports is exports
