@@ -140,7 +140,7 @@ def test_overrides_may_be_for_any_method_but_not_for_none():
 
 
 def test_an_unknown_method_lists_the_known_ones():
-    with pytest.raises(UsageError, match="'sft'; known: dpo, kto, grpo, agent, ppo, reward_model"):
+    with pytest.raises(UsageError, match="'sft'; known: mpo, dpo, kto, grpo, agent, ppo, reward_model"):
         preset("default", "sft")
 
 

@@ -195,8 +195,9 @@ def test_what_is_not_left_out_any_more_is_named():
 
 # --- hyper-parameters of methods ---------------------------------------------------------------------------------------
 
-RARE = "automatic activation_checkpointing lora_dropout max_grad_norm precision warmup_ratio"
+RARE = "automatic activation_checkpointing lora_dropout max_grad_norm most_kl precision warmup_ratio"
 WITHOUT_OPTION: dict[str, dict[str, str]] = {
+    "train_mpo": {"presets and agents set it": RARE},
     "train_dpo": {"presets and agents set it": RARE},
     "train_kto": {"presets and agents set it": RARE},
     "train_grpo": {"presets and agents set it": RARE},

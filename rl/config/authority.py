@@ -43,6 +43,7 @@ HYPER_PARAMETERS: Mapping[str, Owner] = {
             "lora_dropout",
             "max_length",
             "max_grad_norm",
+            "most_kl",
             "precision",
             "quantize_base",
             "activation_checkpointing",
@@ -74,7 +75,7 @@ HYPER_PARAMETERS: Mapping[str, Owner] = {
         ),
         Owner.TRAINER,
     ),
-    **dict.fromkeys(("preference_loss", "label_smoothing", "center_rewards"), Owner.TRAINER),
+    **dict.fromkeys(("preference_loss", "label_smoothing", "sft_weight", "center_rewards"), Owner.TRAINER),
     "vllm_server": Owner.CHOICE,
     "environment": Owner.CHOICE,
 }

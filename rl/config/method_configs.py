@@ -22,12 +22,7 @@ PREFERENCE_LOSSES = (
     "sppo_hard",
     "aot",
     "aot_unpaired",
-    "apo_zero",
-    "apo_down",
-    "discopop",
-    "sft",
-    "sigmoid_norm",
-)
+) + ("apo_zero", "apo_down", "discopop", "sft", "sigmoid_norm")
 """Losses of TRL's DPOTrainer."""
 SMOOTHED = ("robust", "exo_pair", "aot", "aot_unpaired")
 """Those that read ``label_smoothing``."""

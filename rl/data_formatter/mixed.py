@@ -10,7 +10,7 @@ from rl.data_formatter.jsonl import training_row
 from rl.data_formatter.labelled import LabelRule, completion, usable_label
 
 LEAST_WEIGHT = 0.1
-"""Of a row whose raters hardly lean to one side: it says little, and not nothing."""
+"""The weight of a row whose raters hardly lean to one side: it says little, and not nothing."""
 
 
 def pair_row(pair: PreferencePair) -> dict[str, Any]:

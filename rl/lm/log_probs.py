@@ -42,7 +42,7 @@ class StoredAnswers:
         self._rows, self._columns = rows, columns
         lengths = [len(row[column] or ()) for column in columns for row in iter(rows)]
         self.places = np.flatnonzero(lengths)
-        """Of each answer that is there: the number of its column times the number of rows, and its row."""
+        """The number of its column times the number of rows, and its row, for each answer that is there."""
 
     def __len__(self) -> int:
         return len(self.places)

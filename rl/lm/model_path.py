@@ -73,7 +73,7 @@ def base_of(directory: Path) -> str:
 
 
 def lowest_trained_layer(directory: Path) -> int:
-    """Of an adapter: the layers below it are the base model's. 0 for one that trains all layers."""
+    """The first layer that an adapter changes: those below it are the base model's. 0 for one that trains all layers."""
     layers = _read(directory / ADAPTER_CONFIG).get("layers_to_transform")
     return min(layers) if isinstance(layers, list) and layers else 0
 

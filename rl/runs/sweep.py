@@ -127,7 +127,7 @@ def _trial_job(
 ) -> TrainingJob:
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "train.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
-    config = replace(job.config, learning_rate=rate, max_steps=steps, save_steps=steps)
+    config = replace(job.config, learning_rate=rate, max_steps=steps, save_steps=steps, most_kl=0)
     return replace(job, train_rows=folder / "train.jsonl", config=config, output_dir=folder, resume=False)
 
 

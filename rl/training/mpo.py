@@ -166,7 +166,7 @@ class _Trainer(fitting.OnTokenIds, DPOTrainer):
         return result.index_put((rows, columns), output.log_probs.float().sum(dim=1))
 
     def _mean(self, values: Tensor, present: Tensor) -> Tensor:
-        """Of the values that are there, in all processes together; 0 without any."""
+        """The mean of the values that are there, in all processes together; 0 without any."""
         sums = torch.stack([(values * present).sum(), present.sum().float()]).detach()
         total: Tensor = self.accelerator.gather(sums).reshape(-1, 2).sum(0)
         return total[0] / total[1].clamp(min=1)

@@ -33,7 +33,7 @@ LOOKS = 5
 FEWEST_STEPS = 10
 """Between two looks."""
 TOKENS = 48
-"""Of an answer: a loop shows in so many."""
+"""The most of an answer: a loop shows in so many."""
 ADAPTER = "default"
 
 

@@ -55,7 +55,7 @@ def test_a_new_agent_waits_for_ratings(staff: Client, agent: Agent) -> None:
     rows = rows_of(staff, agent)
     assert rows["Retrains by itself"] == "yes"
     assert rows["New ratings"] == "1 of the 100 that start a run"
-    assert rows["Run due"] == "no: not yet"
+    assert rows["Run due"] == "no: 1 of 100 ratings that start a run wait"
     assert rows["Last run"] == "–"
     assert rows["Next by the interval"] == f"{agent.created_at + timedelta(hours=24):%Y-%m-%d %H:%M} UTC"
     assert "Online learning now" in page_of(staff, agent)

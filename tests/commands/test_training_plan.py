@@ -20,7 +20,7 @@ def test_it_advises_an_agent(agent):
     for number in range(12):
         rated(agent, f"Question {number}?", "Well.", number % 2)
     text = told("--agent", "support-chat")
-    assert "support-chat: train with kto: 12 answers are rated, and only 0 pairs come of them: KTO needs none" in text
+    assert "support-chat: train with mpo: every kind of rating trains in one run: 0 pairs, 12 single answers" in text
     assert "10 more pairs" in text.replace("\n", " ")
 
 
@@ -28,7 +28,7 @@ def test_it_answers_for_every_agent_with_one_document(agent):
     Agent.objects.create(name="other")
     rate_prompts(agent, 12)
     document = json.loads(told("--json"))
-    assert {one["agent"]: one["advice"]["method"] for one in document["agents"]} == {"other": "", "support-chat": "dpo"}
+    assert {one["agent"]: one["advice"]["method"] for one in document["agents"]} == {"other": "", "support-chat": "mpo"}
 
 
 @pytest.mark.django_db

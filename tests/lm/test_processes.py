@@ -14,10 +14,10 @@ from rl.base.records import TrainingResult, silent
 from rl.config import RewardModelConfig, TrainingConfig
 from rl.config.training_job import TrainingJob
 from rl.lm import checkpoints, processes
-from rl.training import dpo, fitting, grpo, kto, reward_model
+from rl.training import dpo, fitting, grpo, kto, mpo, reward_model
 from rl.training.agent import train as agent
 from rl.training.ppo import train as ppo
-from tests.training import agents, test_grpo, two_processes
+from tests.training import agents, test_grpo, test_mpo, two_processes
 from tests.training.conftest import SMALL, Listener, Row, job, mixed_rows, polite_rows, weights
 from tests.training.ppo import test_train as test_ppo
 from tests.training.test_kto import labelled_rows
@@ -86,6 +86,15 @@ def test_kto_learns_in_two_processes(tiny_base: Path, tmp_path: Path):
     """Each compares the rows of its own half of a forward pass, so the losses are near those of one and not the same."""
     alone = kto.train(job(tiny_base, tmp_path / "one", labelled_rows(), lora_dropout=0.0), silent)
     result = two_processes.train("kto", job(tiny_base, tmp_path / "two", labelled_rows(), lora_dropout=0.0))
+    assert result.loss_history == pytest.approx(alone.loss_history, abs=0.05)
+
+
+def test_mpo_learns_in_two_processes(tiny_base: Path, tmp_path: Path):
+    """Each has passes of its own, so the rows of a step are others than those of one process."""
+    rows = test_mpo.mixed_rows()
+    alone = mpo.train(test_mpo.job(tiny_base, tmp_path / "one", rows, lora_dropout=0.0), silent)
+    result = two_processes.train("mpo", test_mpo.job(tiny_base, tmp_path / "two", rows, lora_dropout=0.0))
+    assert len(result.loss_history) == len(alone.loss_history) == 6
     assert result.loss_history == pytest.approx(alone.loss_history, abs=0.05)
 
 

@@ -26,7 +26,7 @@ def test_a_trainer_takes_the_configuration_of_its_method():
     assert RLTrainer("grpo", "base", "out").config == config_class("grpo")()
     with pytest.raises(UsageError, match="unknown hyper-parameter"):
         RLTrainer("dpo", "base", "out", config_class("grpo")())
-    with pytest.raises(UsageError, match="known: dpo, kto"):
+    with pytest.raises(UsageError, match="known: mpo, dpo, kto"):
         RLTrainer("magic", "base", "out")
 
 
@@ -35,11 +35,16 @@ class TestPipeline:
     def test_it_takes_the_advised_method(self, agent: Agent):
         rate_prompts(agent, 20)
         told: list[str] = []
-        assert TrainingPipeline("Support-Chat").choose(lambda event, values: told.append(str(values))) == "dpo"
-        assert "training with dpo" in told[-1]
-        for number in range(200):
-            rated(agent, f"Once {number}?", "Well.", number % 2)
-        assert TrainingPipeline("support-chat").choose() == "kto"
+        assert TrainingPipeline("Support-Chat").choose(lambda event, values: told.append(str(values))) == "mpo"
+        assert "training with mpo" in told[-1]
+
+    def test_where_rewards_differ_and_few_answers_are_rated_it_takes_grpo(self, agent: Agent):
+        for number in range(12):
+            for success in (True, False):
+                calls = [{"tool_name": "track", "success": success}]
+                make_trace(agent, f"Once {number}?", f"Answer {success}.", tool_calls=calls)
+        rated(agent, "Once 1?", "Well.", 1)
+        assert TrainingPipeline("support-chat").choose() == "grpo"
 
     def test_it_computes_rewards_before_it_decides(self, agent: Agent):
         trace = make_trace(agent, tool_calls=[{"tool_name": "track", "success": True}])
@@ -57,7 +62,7 @@ class TestPipeline:
     def test_a_plan_writes_nothing(self, agent: Agent, data_dir: Path):
         rate_prompts(agent, 20)
         document = TrainingPipeline("support-chat").plan({"max_steps": 3}, {"min_samples": 1}).document
-        assert (document["method"], document["config"]["max_steps"]) == ("dpo", 3)
+        assert (document["method"], document["config"]["max_steps"]) == ("mpo", 3)
         assert not TrainingRun.objects.exists()
         assert list(data_dir.iterdir()) == []
 

@@ -14,6 +14,13 @@ from rl.config import METHODS
 ASPECTS = ("learns", "resumes", "cancels", "dry run", "two processes")
 TOGETHER = "tests/lm/test_processes.py"
 EVIDENCE: dict[str, tuple[str, ...]] = {
+    "mpo": (
+        "tests/training/test_mpo.py::test_good_answers_to_new_questions_become_likelier_than_bad_ones",
+        "tests/training/test_mpo.py::test_a_killed_training_resumes_to_the_same_adapter",
+        "tests/training/test_mpo.py::test_an_interrupted_training_resumes_to_the_same_adapter",
+        "tests/commands/test_train_mpo.py::test_the_dry_run_counts_pairs_and_single_answers",
+        f"{TOGETHER}::test_mpo_learns_in_two_processes",
+    ),
     "dpo": (
         "tests/training/test_dpo.py::test_good_answers_to_new_questions_become_likelier_than_bad_ones",
         "tests/training/test_dpo.py::test_a_killed_training_resumes_to_the_same_losses_and_adapter",

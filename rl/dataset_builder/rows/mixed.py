@@ -15,7 +15,7 @@ from rl.dataset_builder.rows.pairs import PairRows
 from rl.models import Agent
 
 _LEARNED_ALONE = (ONLY_LIKED, ONLY_DISLIKED, BOTH_BAD, OUTCOME)
-"""Why feedback makes no pair, which is no loss where answers train alone."""
+"""Why feedback makes no pair, which loses nothing where answers train alone."""
 
 
 class MixedRows:

@@ -60,6 +60,11 @@ class Speaker:
             self._base_likelihood = likelihood(base, sequences)
 
     @property
+    def divergence(self) -> float | None:
+        """Of the model "new" from its base, in nats a token; None before it has answered, and without an answer."""
+        return self._moved[0] if self._moved else None
+
+    @property
     def distance(self) -> Distance | None:
         """How far the model "new" is from its base; None before both have answered, and without an answer."""
         if self._moved is None or self._base_likelihood is None:

@@ -13,7 +13,7 @@ from rl.demo.everyday import ANSWERS
 from rl.management.base import RatchetCommand
 from rl.management.options import read_options
 
-SAMPLING = "rl.demo.sampling"
+SAMPLING = "rl.lm.demo_answers"
 
 
 @dataclass(frozen=True, slots=True)

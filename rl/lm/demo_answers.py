@@ -34,7 +34,7 @@ class Kind:
     answers: int
     """To each question."""
     tokens: int
-    """Of an answer, at most."""
+    """The most of an answer."""
     temperature: float
 
 
