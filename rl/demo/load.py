@@ -95,6 +95,7 @@ DEMOS = {
         settings={
             "description": "Everyday questions. The model answered them; the raters are simulated and like short answers.",
             "response_length": MOST_TOKENS,
+            "training_overrides": {"max_steps": 60},
             "deploy_target": "llama_cpp",
         },
         questions=rated_questions,
