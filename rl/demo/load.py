@@ -16,7 +16,7 @@ from rl.models import Agent, Feedback, Trace, prompt_key
 
 SOURCE = "simulation"
 MOST_TOKENS = 96
-"""Of an answer to an everyday question: room for a long one, so that it is seen when answers become short."""
+"""In an answer to an everyday question: room for a long one, so that it is seen when answers become short."""
 
 
 @dataclass(frozen=True, slots=True)

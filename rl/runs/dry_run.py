@@ -115,18 +115,22 @@ def dry_run(
         method=method,
         base_model=base,
         survey=survey,
-        tokens=Tokens(
-            prompt=_in_tokens(survey.prompt_lengths, ratio),
-            answer=_in_tokens(survey.answer_lengths, ratio) or {"max": getattr(config, "max_new_tokens", 0)},
-            characters_per_token=ratio,
-            measured=measured,
-        ),
+        tokens=_describe_tokens(survey, config, ratio, measured),
         config=config,
         estimate=cost,
         experience=learned,
         hardware=hardware,
         chosen=chosen,
         sweep=describe_sweep(config, survey.train_rows) if options.sweep else "",
+    )
+
+
+def _describe_tokens(survey: Survey, config: TrainingConfig, ratio: float, measured: bool) -> Tokens:
+    return Tokens(
+        prompt=_in_tokens(survey.prompt_lengths, ratio),
+        answer=_in_tokens(survey.answer_lengths, ratio) or {"max": getattr(config, "max_new_tokens", 0)},
+        characters_per_token=ratio,
+        measured=measured,
     )
 
 

@@ -40,6 +40,7 @@ from trl import DPOConfig, DPOTrainer
 from rl.base.records import Report, TrainingResult
 from rl.config import MPOConfig
 from rl.config.training_job import TrainingJob
+from rl.lm import processes
 from rl.lm.log_probs import PromptAndAnswer, pad_sequences
 from rl.training import fitting
 from rl.training.passes import at_least_two_rows_a_pass, in_passes_of_a_kind, with_other_answers
@@ -65,7 +66,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         # order: fixed from here on, so that z's answers of a pass are known before the trainer runs; only passes with single
         # answers need them
         rows = in_passes_of_a_kind(rows.shuffle(seed=int(job.config.seed)), start, _is_single)
-        rows = with_other_answers(rows, start, "other_ids", _answer_of, needs=_is_single)
+        rows = with_other_answers(rows, start, "other_ids", _answer_of, needs=_needs_others)
         good = ((row["prompt_ids"], row["chosen_ids"]) for row in iter(rows) if row["chosen_ids"])
         trainer = _trainer(start, warm_up(start, good), rows, balance)
         with fitting.frozen_trunk(start, trainer.model):
@@ -103,6 +104,11 @@ def _balance(rows: Dataset, report: Report) -> Balance:
 def _answer_of(row: Mapping[str, Any]) -> list[int]:
     answer: list[int] = row["chosen_ids"] or row["rejected_ids"]
     return answer
+
+
+def _needs_others(row: Mapping[str, Any]) -> bool:
+    """Processes that train together must all run the same number of passes, so all rows need them there."""
+    return processes.count() > 1 or _is_single(row)
 
 
 def _is_single(row: Mapping[str, Any]) -> bool:

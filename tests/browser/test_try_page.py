@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
@@ -14,9 +16,10 @@ from tests.browser.test_rating_page import sign_in
 from tests.serving.gateway.conftest import until
 from tests.serving.gateway.upstream_double import UpstreamDouble, upstream_double
 from tests.web.front.in_thread import front_in_thread, serve_by
-from tests.web.test_before_after import QUESTIONS, SAMPLES, measured
+from tests.web.test_before_after import measured
 
 WORDS = "support-chat-v2 says hello"
+ANSWERS = Path(__file__).parent / "before_and_after.json"
 
 
 @pytest.fixture(scope="module")
@@ -185,11 +188,17 @@ def test_where_nothing_answers_it_names_the_command(
     expect(page.locator("#unserved code")).to_contain_text("manage.py deploy_model --agent support-chat --version base")
 
 
-@pytest.mark.parametrize(
-    "report", [{"questions": QUESTIONS}, {"guards": {"samples": SAMPLES}}], ids=["asked", "guards"]
-)
-def test_before_and_after_stand_side_by_side(talk: Page, agent: Agent, report: dict, screenshot) -> None:
-    evaluation = measured(agent, report)
+def test_before_and_after_stand_side_by_side(talk: Page, agent: Agent, screenshot) -> None:
+    """Answers of a quickstart."""
+    samples = [
+        {
+            "prompt": row["prompt"],
+            "base": {"answer": row["before"], "errors": []},
+            "new": {"answer": row["after"], "errors": []},
+        }
+        for row in json.loads(ANSWERS.read_text(encoding="utf-8"))
+    ]
+    evaluation = measured(agent, {"guards": {"samples": samples}})
     Deployment.objects.filter(agent=agent).update(version=evaluation.version)
     talk.reload()
     talk.get_by_role("link", name="Before and after").click()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
@@ -90,12 +91,12 @@ def test_kto_learns_in_two_processes(tiny_base: Path, tmp_path: Path):
 
 
 def test_mpo_learns_in_two_processes(tiny_base: Path, tmp_path: Path):
-    """Each has passes of its own, so the rows of a step are others than those of one process."""
+    """Each has passes of its own, so the rows of a step are others than those of one process; an epoch's are the same."""
     rows = test_mpo.mixed_rows()
     alone = mpo.train(test_mpo.job(tiny_base, tmp_path / "one", rows, lora_dropout=0.0), silent)
     result = two_processes.train("mpo", test_mpo.job(tiny_base, tmp_path / "two", rows, lora_dropout=0.0))
     assert len(result.loss_history) == len(alone.loss_history) == 6
-    assert result.loss_history == pytest.approx(alone.loss_history, abs=0.05)
+    assert fmean(result.loss_history[:3]) == pytest.approx(fmean(alone.loss_history[:3]), rel=0.05)
 
 
 @pytest.mark.parametrize("rows", [polite_rows, mixed_rows])

@@ -84,11 +84,8 @@ def score_versions(
                 scores[name] = known or _log_probs(adapted, answers, autocast, report)
                 if also and name in adapters:
                     also(name, tokenizer, model, adapted)
-    # relative: log p - log p(base) of each answer, as in DPO's implicit reward
-    if relative:
-        base = scores.pop(_BASE)
-        scores = {name: [_less(*both) for both in zip(of, base, strict=True)] for name, of in scores.items()}
-    return {name: _pair_up(pairs, of) for name, of in scores.items()}
+    base = scores.pop(_BASE, None)
+    return {name: _pair_up(pairs, _relative_to(base, of)) for name, of in scores.items()}
 
 
 def encoded_pairs(
@@ -141,6 +138,11 @@ def _log_probs(
     fitting = [_sequence(row) for row in answers if row is not None]
     values = iter(answer_log_probs(model, fitting, autocast, report))
     return [None if row is None else next(values) for row in answers]
+
+
+def _relative_to(base: list[float | None] | None, values: list[float | None]) -> list[float | None]:
+    """log p - log p(base) of each answer, as in DPO's implicit reward; without a base model's values log p."""
+    return values if base is None else [_less(*both) for both in zip(values, base, strict=True)]
 
 
 def _less(value: float | None, base: float | None) -> float | None:

@@ -61,7 +61,7 @@ class Speaker:
 
     @property
     def divergence(self) -> float | None:
-        """Of the model "new" from its base, in nats a token; None before it has answered, and without an answer."""
+        """How far the model "new" is from its base, in nats a token; None before it has answered, and without an answer."""
         return self._moved[0] if self._moved else None
 
     @property
