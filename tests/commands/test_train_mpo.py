@@ -30,7 +30,7 @@ def test_the_dry_run_counts_pairs_and_single_answers(site: Site):
     pairs = site.json("train_dpo", *TRAIN[1:], "--dry-run")["data"]
     mixed = document["data"]
     assert mixed["train_rows"] + mixed["heldout_rows"] > pairs["train_rows"] + pairs["heldout_rows"] > 100
-    assert mixed["feedback"] > pairs["feedback"]
+    assert mixed["ratings_usable"] > pairs["ratings_usable"]
     assert document["estimate"]["steps"] > 10
 
 
