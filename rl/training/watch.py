@@ -1,9 +1,10 @@
 """A look at the answers while an adapter trains, so that a run stops before it breaks the model.
 
 A few prompts of the training rows are answered a few times on the way, always with the likeliest token. From that come the
-divergence from the base model in nats a token, the length, and how many answers degenerate that did not before. Where the
-divergence passes the limit, or half of the answers have degenerated, the weights of the last good look come back and the
-training ends: nothing that follows would be better.
+divergence from the base model in nats a token, the length, and how many answers degenerate that did not before. The steps
+since the last look tell whether chosen answers became much less likely too, which preferring them does not forbid. Where
+the divergence passes the limit, half of the answers have degenerated, or chosen answers collapse, the weights of the last
+good look come back and the training ends: nothing that follows would be better.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ FEWEST_STEPS = 10
 TOKENS = 48
 """The most of an answer: a loop shows in so many."""
 ADAPTER = "default"
+MOST_LOST = 50.0
+"""Nats by which chosen answers may have become less likely, in the mean: some nats are usual, and where they were e^50 times
+as likely before, nothing like them will be said again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,19 @@ class Watch(TrainerCallback):
         self._limit = float(start.job.config.most_kl)
         self._before: Look | None = None
         self._good: tuple[int, dict[str, Tensor]] | None = None
+        self._beta = float(start.job.config.beta)
+        self._chosen: list[float] = []
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if logs and self._beta and "rewards/chosen" in logs:
+            self._chosen.append(logs["rewards/chosen"] / self._beta)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -103,6 +120,9 @@ class Watch(TrainerCallback):
         assert self._before is not None  # noqa: S101  the first look comes before the first step
         if not math.isfinite(look.kl) or look.kl > self._limit:
             return f"the answers are {look.kl:.2f} nats a token from the base model, more than {self._limit:g}"
+        chosen, self._chosen = self._chosen, []
+        if chosen and (lost := -fmean(chosen)) > MOST_LOST:
+            return f"chosen answers are {lost:.0f} nats less likely than under the base model"
         worse = look.worse_than(self._before)
         return f"{worse} of {len(look.repeating)} answers repeat themselves" if 2 * worse >= len(look.repeating) else ""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
+from transformers import Trainer
 
 from rl.base.errors import TrainingFailed
 from rl.training import dpo
@@ -52,3 +53,20 @@ def test_nobody_looks_where_the_limit_is_off(tiny_base: Path, tmp_path: Path):
     listener = Listener()
     dpo.train(job(tiny_base, tmp_path, polite_rows(4), most_kl=0), listener)
     assert "nats a token" not in listener.log
+
+
+def test_a_run_whose_chosen_answers_collapse_ends_with_the_weights_of_the_look_before(
+    tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    logged = Trainer.log
+
+    def log(self, logs, *arguments, **options):
+        if "loss" in logs and self.state.global_step > 10:
+            logs = {**logs, "rewards/chosen": -60 * self.args.beta}
+        return logged(self, logs, *arguments, **options)
+
+    monkeypatch.setattr(Trainer, "log", log)
+    listener = Listener()
+    dpo.train(job(tiny_base, tmp_path, most_kl=1000, **STEPS), listener)
+    reason = r"the weights of step 10 are kept: chosen answers are 5\d nats less likely than under the base model"
+    assert re.search(reason, listener.log)

@@ -160,6 +160,12 @@ def test_a_version_shows_its_newest_evaluation(agent: Agent) -> None:
     assert versions[0].evaluation.accuracy == 0.9
 
 
+def test_a_run_that_failed_says_why(client: Client, bob, agent: Agent) -> None:
+    TrainingRun.objects.create(agent=agent, method="mpo", state="failed", error="the disk <b>is</b> full")
+    client.force_login(bob)
+    assert "the disk &lt;b&gt;is&lt;/b&gt; full" in client.get("/").content.decode()
+
+
 def test_the_newest_runs_come_first(agent: Agent) -> None:
     runs = [make_run(agent, TrainingRun.State.FAILED) for _ in range(dashboard_counts.RECENT + 1)]
     assert [run.pk for run in dashboard_counts.recent_runs()] == [run.pk for run in reversed(runs[1:])]
