@@ -2,4 +2,6 @@
 
 from __future__ import annotations
 
+UNLIKELY_ALLOWED = {"base_likelihood": 100.0}
+"""A limit that is there, and that nothing breaks."""
 NOISE_ALLOWED = {"degenerate_rate": None, "kl_to_base": None, "base_likelihood": None}

@@ -79,3 +79,7 @@ def _names_in(tree: ast.AST, method: str) -> Iterator[str]:
                 func=ast.Attribute(value=ast.Attribute(attr=attribute)), args=[ast.Constant(value=str(name)), *_]
             ) if attribute == method:
                 yield name
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="posted"), attr="get"), args=[ast.Constant(value=str(name)), *_]
+            ) if method == "POST":  # what a view has handed over
+                yield name

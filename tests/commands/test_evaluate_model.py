@@ -14,6 +14,7 @@ from rl.export.gguf import export as gguf
 from rl.models import Agent, Artifact, Evaluation, ModelVersion
 from tests.evaluation.conftest import PAIRS, adapter
 from tests.evaluation.pair_sets import pair_set, version_on
+from tests.guard_limits import UNLIKELY_ALLOWED
 
 __all__ = ["adapter"]
 
@@ -22,6 +23,8 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def version(agent: Agent, data_dir: Path, tiny_base: Path, adapter: Path) -> ModelVersion:
+    agent.guard_limits = UNLIKELY_ALLOWED
+    agent.save()
     pair_set(agent, PAIRS)
     return version_on(agent, tiny_base, adapter)
 
@@ -73,7 +76,7 @@ def test_a_bad_line_of_own_pairs_ends_with_2_and_is_named(agent, version, tmp_pa
 
 
 def test_a_broken_guard_rail_ends_with_4(agent, version):
-    Agent.objects.filter(pk=agent.pk).update(guard_limits={"kl_to_base": 1e-9})
+    Agent.objects.filter(pk=agent.pk).update(guard_limits={**UNLIKELY_ALLOWED, "kl_to_base": 1e-9})
     with pytest.raises(CommandError) as error:
         evaluate(agent)
     assert error.value.returncode == 4

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.commands.site import Site
+from tests.guard_limits import NOISE_ALLOWED
 
 FEW = ("--batch-size", "8", "--max-new-tokens", "8", "--ppo-epochs", "1", "--max-steps", "2")
 QUICK = ("--batch-size", "8", "--gradient-accumulation", "1", "--learning-rate", "1e-3", "--lora-r", "4")
@@ -54,6 +55,7 @@ def decisions(count: int) -> list[dict[str, Any]]:
 
 def learn_from_the_reward_model(site: Site, agent: str) -> None:
     [(version,)] = site.query("SELECT name FROM rl_modelversion WHERE name LIKE 'reward-%'")
+    site.change("UPDATE rl_agent SET guard_limits = ? WHERE name = ?", json.dumps(NOISE_ALLOWED), agent)
     site.run("train_ppo", "--agent", agent, "--reward-model", version, *FEW)
     [(points,)] = site.query('SELECT "values" FROM rl_metricpoint ORDER BY run_id DESC, step DESC LIMIT 1')
     assert 0 < json.loads(points)["reward_model"] < 1

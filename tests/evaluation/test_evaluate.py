@@ -23,6 +23,7 @@ from rl.export.hf import merge
 from rl.models import Agent, Deployment, ModelVersion, TrainingRun, TrainingSet
 from rl.versions import versions
 from tests.evaluation.conftest import PAIRS, TOO_LONG, Row
+from tests.guard_limits import UNLIKELY_ALLOWED
 
 pytestmark = pytest.mark.django_db
 WITH_ONE_TOO_LONG = [PAIRS[0], TOO_LONG, *PAIRS[1:]]
@@ -33,6 +34,9 @@ MakeVersion = Callable[..., ModelVersion]
 @pytest.fixture
 def make_version(agent: Agent, data_dir: Path, tiny_base: Path) -> MakeVersion:
     """``make_version("v1", adapter)``: a trained version, on the tiny base unless another is given."""
+
+    agent.guard_limits = UNLIKELY_ALLOWED
+    agent.save()
 
     def make(name: str, adapter: Path, base: Path = tiny_base) -> ModelVersion:
         version = ModelVersion.objects.create(agent=agent, name=name, base_model=str(base), feedback_count=4)
@@ -149,11 +153,11 @@ def test_what_else_the_prompts_say_stands_beside_the_interval(agent, make_versio
 
 def test_a_guard_rail_that_is_broken_rejects_and_one_that_is_off_does_not(agent, make_version, adapter):
     version, training_set = make_version("v1", adapter), held_out(agent, PAIRS)
-    Agent.objects.filter(pk=agent.pk).update(guard_limits={"kl_to_base": 1e-9})
+    Agent.objects.filter(pk=agent.pk).update(guard_limits={**UNLIKELY_ALLOWED, "kl_to_base": 1e-9})
     rejected = evaluate(ModelVersion.objects.get(pk=version.pk), training_set, silent)
     assert rejected.verdict == "reject"
     assert rejected.report["reason"].startswith("A guard rail is broken: kl_to_base (")
-    Agent.objects.filter(pk=agent.pk).update(guard_limits={"kl_to_base": None})
+    Agent.objects.filter(pk=agent.pk).update(guard_limits={**UNLIKELY_ALLOWED, "kl_to_base": None})
     assert evaluate(ModelVersion.objects.get(pk=version.pk), training_set, silent).verdict == "undecided"
 
 
@@ -173,7 +177,7 @@ def test_without_a_pair_to_score_nothing_is_known(agent, make_version, adapter, 
 
 
 def test_a_checkpoint_is_measured_in_the_same_way(agent, data_dir, tiny_base, adapter):
-    Agent.objects.filter(pk=agent.pk).update(context_length=MAX_LENGTH)
+    Agent.objects.filter(pk=agent.pk).update(context_length=MAX_LENGTH, guard_limits=UNLIKELY_ALLOWED)
     agent.refresh_from_db()
     held_out(agent, WITH_ONE_TOO_LONG)
     report = evaluate_checkpoint(agent, adapter, silent)

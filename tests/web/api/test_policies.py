@@ -121,15 +121,15 @@ def test_a_training_is_queued_and_its_address_told(
 
 def test_without_a_method_the_advised_one_is_taken(server: Caller, agent: Agent, data_dir):
     rate_prompts(agent, 20)
-    assert server.post(train_url(agent), {"dryRun": True}).json()["method"] == "dpo"
-    assert server.post(train_url(agent), {}).json()["method"] == "dpo"
+    assert server.post(train_url(agent), {"dryRun": True}).json()["method"] == "mpo"
+    assert server.post(train_url(agent), {}).json()["method"] == "mpo"
 
 
 @pytest.mark.parametrize(
     ("body", "word"),
     [
         ({"learningRat": 1}, "learning_rat"),
-        ({"method": "magic"}, "known: dpo"),
+        ({"method": "magic"}, "known: mpo, dpo"),
         ({"maxSteps": -1}, "maxSteps"),
         ({"learningRate": 5}, "learning_rate"),
         ({"epochs": "many"}, "epochs"),
