@@ -40,10 +40,12 @@ def consider_retraining() -> list[int]:
 
 
 def supervise_servers() -> dict[str, int]:
-    """Once a minute: starts llama.cpp servers that died, and ends those that no deployment names."""
-    from rl.serving import llama_server
+    """Once a minute: starts llama.cpp servers and judges that died, and ends those that nothing needs."""
+    from rl.serving import judge_server, llama_server
 
-    return llama_server.supervise()
+    counts = llama_server.supervise()
+    judges = judge_server.supervise()
+    return {name: count + judges[name] for name, count in counts.items()}
 
 
 def look_at_experiments() -> list[int]:
@@ -51,6 +53,13 @@ def look_at_experiments() -> list[int]:
     from rl.serving.experiments import lifecycle
 
     return [experiment.pk for experiment in lifecycle.tick()]
+
+
+def look_at_promotions() -> list[str]:
+    """Once a minute: takes back versions on probation whose ratings are worse than those of the version before."""
+    from rl.serving import probation
+
+    return [taken.version.name for taken in probation.tick()]
 
 
 def deliver_answers() -> int:
@@ -115,6 +124,7 @@ def ensure_schedules(**kwargs: Any) -> None:
         "consider_retraining",
         "supervise_servers",
         "look_at_experiments",
+        "look_at_promotions",
         "deliver_answers",
         "deliver_webhooks",
         "watch_disk",

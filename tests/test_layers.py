@@ -20,7 +20,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 RL = ROOT / "rl"
 LIBRARIES = {
-    "torch": {"torch", "transformers", "trl", "peft", "datasets", "accelerate", "sklearn"},
+    "torch": {"torch", "transformers", "trl", "peft", "datasets", "accelerate"},
     "Django": {
         "django",
         "django_q",

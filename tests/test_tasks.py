@@ -20,6 +20,7 @@ def test_the_schedules_are_made_once_and_stay_as_a_person_set_them():
         "supervise_runs",
         "supervise_servers",
         "look_at_experiments",
+        "look_at_promotions",
         "deliver_answers",
         "deliver_webhooks",
         "watch_disk",

@@ -36,7 +36,7 @@ class ArmInline(admin.TabularInline):
 
     model = Arm
     raw_id_fields = ["version"]
-    fields = ["version", "weight", "is_control", "is_stopped", "requests", "failures"]
+    fields = ["version", "best_of", "weight", "is_control", "is_stopped", "requests", "failures"]
     readonly_fields = ["is_stopped", "requests", "failures"]
     extra = 2
 
@@ -81,7 +81,17 @@ class ExperimentAdmin(admin.ModelAdmin):
 class ArmAdmin(ReadOnlyAdmin):
     """Arms are edited on the page of their experiment."""
 
-    list_display = ["id", "experiment", "of_version", "weight", "is_control", "is_stopped", "requests", "failures"]
+    list_display = [
+        "id",
+        "experiment",
+        "of_version",
+        "best_of",
+        "weight",
+        "is_control",
+        "is_stopped",
+        "requests",
+        "failures",
+    ]
     list_select_related = ["experiment", "version"]
     search_fields = ["experiment__name", "version__name"]
 

@@ -13,6 +13,13 @@ from rl.admin.markup import NOTHING, badge, change_link, join_links, list_link, 
 from rl.admin.readonly import ReadOnlyAdmin, ReadOnlyInline
 from rl.models import Artifact, Deployment, Evaluation, ModelVersion, Trace, TrainingRun, TrainingSet
 
+_ANSWERS: dict[str, str] = {
+    Evaluation.Verdict.PROMOTE: "Yes.",
+    Evaluation.Verdict.REJECT: "No.",
+    Evaluation.Verdict.UNDECIDED: "It is not known.",
+}
+"""Whether a version is better than the one that was in use."""
+
 
 class ArtifactInline(ReadOnlyInline):
     model = Artifact
@@ -61,6 +68,7 @@ class ModelVersionAdmin(ReadOnlyAdmin):
         "agent",
         "name",
         "stage",
+        "is_it_better",
         "made_by",
         "came_after",
         "base_model",
@@ -68,7 +76,7 @@ class ModelVersionAdmin(ReadOnlyAdmin):
         "records",
         "created_at",
     ]
-    readonly_fields = ["made_by", "came_after", "records"]
+    readonly_fields = ["is_it_better", "made_by", "came_after", "records"]
     inlines = [EvaluationInline, ArtifactInline, DeploymentInline]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ModelVersion]:
@@ -79,6 +87,14 @@ class ModelVersionAdmin(ReadOnlyAdmin):
     def verdict(self, version: ModelVersion) -> SafeString | str:
         newest = next(iter(version.evaluations.all()), None)
         return badge(newest.verdict, newest.get_verdict_display()) if newest else NOTHING
+
+    @admin.display(description="is it better?")
+    def is_it_better(self, version: ModelVersion) -> str:
+        """The newest verdict with its reason, which says what would settle it."""
+        newest = version.evaluations.filter(artifact=None).order_by("-created_at").first()
+        if newest is None:
+            return "Nobody knows yet: it has not been measured."
+        return f"{_ANSWERS[newest.verdict]} {newest.report.get('reason', '')}"
 
     @admin.display(description="made by")
     def made_by(self, version: ModelVersion) -> SafeString | str:
@@ -131,6 +147,7 @@ class EvaluationAdmin(ReadOnlyAdmin):
         "rows",
         "colour",
         "reason",
+        "evidence",
         "pairs",
         "prompts",
         "accurate",
@@ -149,6 +166,7 @@ class EvaluationAdmin(ReadOnlyAdmin):
         "rows",
         "colour",
         "reason",
+        "evidence",
         "accurate",
         "base",
         "in_use",
@@ -197,6 +215,11 @@ class EvaluationAdmin(ReadOnlyAdmin):
     def reason(self, evaluation: Evaluation) -> str:
         return evaluation.report.get("reason", NOTHING)
 
+    @admin.display(description="evidence, the weightiest first")
+    def evidence(self, evaluation: Evaluation) -> SafeString | str:
+        shown = evaluation.report.get("evidence", ())
+        return value_table({part["kind"]: {k: v for k, v in part.items() if k != "kind"} for part in shown})
+
     @admin.display(description="guard rails")
     def guard_rails(self, evaluation: Evaluation) -> SafeString | str:
         guards = evaluation.report.get("guards", {})
@@ -212,8 +235,12 @@ class EvaluationAdmin(ReadOnlyAdmin):
 
     @admin.display(description="report")
     def figures(self, evaluation: Evaluation) -> SafeString | str:
-        rest = {name: value for name, value in evaluation.report.items() if name not in ("reason", "guards", "sampled")}
+        rest = {name: value for name, value in evaluation.report.items() if name not in _SHOWN_ABOVE}
         return value_table(rest)
+
+
+_SHOWN_ABOVE = {"reason", "evidence", "guards", "sampled"}
+"""Parts of a report."""
 
 
 def _link_measured_model(evaluation: Evaluation) -> SafeString | str:

@@ -1,106 +1,143 @@
-"""From people's labels to a measured model."""
+"""From people's opinions to a measured model."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
-from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Avg
+from django.utils import timezone
 
-from rl.base.errors import NotEnoughData
+from rl.auto_labels.opinions import read_opinions
+from rl.auto_labels.predicting import newest
+from rl.auto_labels.reading import HEAD, load_reader
+from rl.base.errors import BadFile, NotEnoughData
 from rl.base.leaves import leaf
-from rl.base.records import Report, TraceRecord, silent
-from rl.collect.traces.records import trace_record, with_feedback
+from rl.base.records import Report, silent
 from rl.dataset_builder import is_held_out
-from rl.models import Agent, Feedback, LabelModel, Trace, prompt_key
+from rl.judge.labels import Answers, Opinion
+from rl.models import Agent, LabelModel
 
-LEAF = "rl.auto_labels.classifier"
 FEWEST_OF_A_KIND = 10
 """Good labels, and bad ones, to learn from."""
 FEWEST_HELD_OUT = 10
 HELD_OUT = 0.2
 """Share of the prompts; the same ones that every training set holds out at this share."""
-CHUNK = 500
 
-Labelled = tuple[TraceRecord, bool]
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """Side-by-side picks and edited answers."""
+
+    learned: int
+    held_out: int
+    right: int
+    """So many of those held out the judge ranks as people do."""
+
+    def as_dict(self) -> dict[str, Any]:
+        accuracy = self.right / self.held_out if self.held_out else None
+        return {"learned": self.learned, "held_out": self.held_out, "accuracy": accuracy}
 
 
 @dataclass(frozen=True, slots=True)
 class Learned:
     model: LabelModel
     """Not saved after a dry run."""
-    weights: Any
+    preferences: Preferences | None
+    """None of a model that was learned before."""
+    head: Any
+    """``rl.judge.head.Head``."""
+    reader: Any
+    """The base model in memory."""
+
+
+def go_on(agent: Agent, report: Report = silent) -> Learned | None:
+    """The newest model, where nobody said anything since and the base model is the same: it can judge what is left. Raises
+    UsageError as ``learn``."""
+    model = newest(agent)
+    if model is None or agent.feedback.filter(created_at__gte=model.created_at).exists():
+        return None
+    try:
+        head = leaf(HEAD).load(model.path)
+    except BadFile:
+        return None
+    if head.base_model != agent.base_model:
+        return None
+    reader = load_reader(agent, report)
+    return Learned(model, None, head, reader) if reader.width == len(head.mean) else None
 
 
 def learn(agent: Agent, *, dry_run: bool = False, report: Report = silent) -> Learned:
-    """Raises NotEnoughData, and UsageError where scikit-learn is not installed."""
-    classifier = leaf(LEAF)
-    labels = _labels(agent)
-    _check_variety(labels)
-    report("stage", {"name": f"learning from {len(labels):,} labels"})
-    weights = classifier.fit(example for example in _examples(agent, labels) if not _held_out(agent, example[0]))
-    report("stage", {"name": "measuring on held-out prompts"})
-    held_out = (example for example in _examples(agent, labels) if _held_out(agent, example[0]))
-    measured = list(classifier.measure(weights, held_out))
-    if len(measured) < FEWEST_HELD_OUT:
-        raise NotEnoughData(
-            f"only {len(measured)} labelled answers of {agent} belong to held-out prompts, and {FEWEST_HELD_OUT} are "
-            "needed to know how good the model is: label answers to more questions"
-        )
-    model = LabelModel(agent=agent, labels=len(labels) - len(measured), **_figures(measured))
+    """Raises NotEnoughData, and UsageError where torch is not installed or the base model cannot be loaded."""
+    heads, began = leaf(HEAD), timezone.now()
+    answers = Answers()
+    opinions = read_opinions(agent, answers)
+    _split(agent, opinions)  # before the base model is loaded
+    reader = load_reader(agent, report)
+    features = reader.features(answers.conversations, report)
+    learned, held_out = _split(agent, _readable(opinions, features, report))
+    report("stage", {"name": f"learning from {len(learned):,} labels and preferences"})
+    head = replace(heads.fit(features, learned), base_model=agent.base_model)
+    measured = _measure(head, features, _labels(held_out))
+    model = LabelModel(agent=agent, labels=len(_labels(learned)), **_figures(measured))
     if not dry_run:
         with transaction.atomic():
             model.save()
-            classifier.save(weights, model.path)
-    return Learned(model, weights)
+            # what was said since is for the next one
+            LabelModel.objects.filter(pk=model.pk).update(created_at=began)
+            heads.save(head, model.path)
+    return Learned(model, _preferences(head, features, learned, held_out), head, reader)
 
 
-def newest(agent: Agent) -> LabelModel | None:
-    return next((model for model in agent.label_models.all()[:10] if model.path.exists()), None)
+def _readable(opinions: Sequence[Opinion], features: Any, report: Report) -> list[Opinion]:
+    """Those on answers that the base model's chat template can write."""
+    refused = {row for row, first in enumerate(features[:, 0].tolist()) if math.isnan(first)}
+    if refused:
+        report("log", {"text": f"{len(refused):,} answers are left out: the base model's chat template refuses them"})
+    return [opinion for opinion in opinions if not {opinion.answer, opinion.other} & refused]
 
 
-def predictor(agent: Agent) -> Callable[[TraceRecord], float] | None:
-    """A function that gives the newest model's probability of a good label. None without a model that is better than
-    always saying the commoner label. Raises UsageError where scikit-learn is not installed, BadFile for damaged
-    weights."""
-    model = newest(agent)
-    if model is None or not model.is_informative:
-        return None
-    classifier = leaf(LEAF)
-    weights = classifier.load(model.path)
-    return lambda trace: float(classifier.probabilities(weights, [trace])[0])
+def _split(agent: Agent, opinions: Sequence[Opinion]) -> tuple[list[Opinion], list[Opinion]]:
+    """To learn from, and held out. Raises NotEnoughData."""
+    prompts = {opinion.prompt for opinion in opinions}
+    aside = {prompt for prompt in prompts if is_held_out(agent.name, prompt, HELD_OUT)}
+    held_out = [opinion for opinion in opinions if opinion.prompt in aside]
+    _check_variety(agent, _labels(opinions), _labels(held_out))
+    return [opinion for opinion in opinions if opinion.prompt not in aside], held_out
 
 
-def _labels(agent: Agent) -> dict[UUID, bool]:
-    """The traces on whose label the mean of people's ratings decides."""
-    ratings = Feedback.objects.filter(agent=agent, kind=Feedback.Kind.RATING, is_current=True).order_by()
-    means = ratings.values("trace").annotate(mean=Avg("value")).exclude(mean=0.5)
-    return {trace: mean > 0.5 for trace, mean in means.values_list("trace", "mean")}
+def _labels(opinions: Sequence[Opinion]) -> list[Opinion]:
+    return [opinion for opinion in opinions if opinion.other is None]
 
 
-def _check_variety(labels: dict[UUID, bool]) -> None:
-    counts = Counter(labels.values())
+def _check_variety(agent: Agent, labels: Sequence[Opinion], held_out: Sequence[Opinion]) -> None:
+    counts = Counter(label.value > 0.5 for label in labels)
     if missing := [name for good, name in ((True, "good"), (False, "bad")) if counts[good] < FEWEST_OF_A_KIND]:
         raise NotEnoughData(
             f"{counts[True]} answers are labelled good and {counts[False]} bad; a model needs {FEWEST_OF_A_KIND} of each: "
             f"label more {' and '.join(missing)} ones"
         )
+    if len(held_out) < FEWEST_HELD_OUT:
+        raise NotEnoughData(
+            f"only {len(held_out)} labelled answers of {agent} belong to held-out prompts, and {FEWEST_HELD_OUT} are "
+            "needed to know how good the model is: label answers to more questions"
+        )
 
 
-def _examples(agent: Agent, labels: dict[UUID, bool]) -> Iterator[Labelled]:
-    """In memory is one chunk of them."""
-    keys = sorted(labels)
-    for start in range(0, len(keys), CHUNK):
-        for trace in with_feedback(Trace.objects.filter(pk__in=keys[start : start + CHUNK]).order_by("pk")):
-            yield trace_record(trace), labels[trace.pk]
+def _measure(head: Any, features: Any, labels: Sequence[Opinion]) -> list[tuple[float, bool]]:
+    """For each label the probability of good, and whether it is."""
+    goodness = head.goodness(features[[label.answer for label in labels]]).tolist()
+    return [(p, label.value > 0.5) for p, label in zip(goodness, labels, strict=True)]
 
 
-def _held_out(agent: Agent, trace: TraceRecord) -> bool:
-    return is_held_out(agent.name, prompt_key(trace.prompt), HELD_OUT)
+def _preferences(head: Any, features: Any, learned: Sequence[Opinion], held_out: Sequence[Opinion]) -> Preferences:
+    numbers = head.ratings(features)[0]
+    pairs = [(opinion.answer, opinion.other) for opinion in held_out if opinion.other is not None]
+    right = sum(bool(numbers[better] > numbers[worse]) for better, worse in pairs)
+    return Preferences(len(learned) - len(_labels(learned)), len(pairs), right)
 
 
 def _figures(measured: list[tuple[float, bool]]) -> dict[str, Any]:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
+from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from rl.auto_labels.learning import LEAF, Learned
+from rl.auto_labels.learning import Learned
 from rl.base.errors import NotEnoughData
-from rl.base.leaves import leaf
 from rl.base.records import Report, silent
-from rl.collect.traces.records import trace_record, with_feedback
 from rl.models import Feedback, LabelModel, LabelProposal, Trace
 
-CHUNK = 500
-"""Proposals a transaction."""
+CHUNK = 100
+"""Proposals a transaction: work that an interruption may lose."""
 STEPS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 
 
@@ -39,35 +40,53 @@ class Proposed:
 
 def propose(learned: Learned, *, limit: int | None = None, dry_run: bool = False, report: Report = silent) -> Proposed:
     """For the traces that nobody has labelled and this model has not judged yet, the newest first; a later call goes on.
+    None for those that the base model's chat template refuses.
 
     Raises NotEnoughData for a model that is not better than always saying the commoner label.
     """
-    model, weights = learned.model, learned.weights
+    model = learned.model
     if not model.is_informative:
         raise NotEnoughData(
             f"the model is right on {model.heldout_accuracy:.0%} of {model.heldout_labels} held-out labels, no better than "
             f"always saying the commoner one ({model.majority_share:.0%}): label more answers, then learn again"
         )
-    classifier = leaf(LEAF)
+    report("stage", {"name": "judging answers without a label"})
+    waiting = _waiting(model)
+    total = waiting.count() if limit is None else min(limit, waiting.count())
     proposed = Proposed()
     done = 0
-    for traces in _chunks(_waiting(model), limit):
-        probabilities = classifier.probabilities(weights, [trace_record(trace) for trace in traces])
-        proposals = [_proposal(model, trace, float(p)) for trace, p in zip(traces, probabilities, strict=True)]
+    for traces in _chunks(waiting, limit):
+        features = learned.reader.features(
+            [(trace.prompt, trace.response) for trace in traces], _steps_from(done, total, report)
+        )
+        probabilities = learned.head.goodness(features).tolist()
+        judged = [(trace, p) for trace, p in zip(traces, probabilities, strict=True) if not math.isnan(p)]
+        proposals = [_proposal(model, trace, p) for trace, p in judged]
         for proposal in proposals:
             proposed.count(proposal.good, proposal.confidence)
         if not dry_run:
             _store(proposals)
         done += len(traces)
-        report("log" if limit is None else "step", _progress(done, limit))
     return proposed
+
+
+def _steps_from(done: int, total: int, report: Report) -> Report:
+    """Steps within a chunk as those of the whole."""
+
+    def go_on(event: str, values: dict[str, Any]) -> None:
+        if event == "step":
+            step = done + values["step"]
+            report("step", {"step": step, "total_steps": max(step, total), "metrics": {}})
+
+    return go_on
 
 
 def _waiting(model: LabelModel) -> QuerySet[Trace]:
     ratings = Feedback.objects.filter(trace=OuterRef("pk"), kind=Feedback.Kind.RATING, is_current=True)
     judged = LabelProposal.objects.filter(trace=OuterRef("pk"), label_model=model.pk)
     rows = Trace.objects.filter(agent=model.agent_id).exclude(response="")
-    return with_feedback(rows.filter(~Exists(ratings), ~Exists(judged)).order_by("-created_at", "id"))
+    waiting = rows.filter(~Exists(ratings), ~Exists(judged)).order_by("-created_at", "id")
+    return waiting.only("created_at", "prompt", "response")
 
 
 def _chunks(rows: QuerySet[Trace], limit: int | None) -> Iterator[list[Trace]]:
@@ -94,13 +113,15 @@ def _proposal(model: LabelModel, trace: Trace, good: float) -> LabelProposal:
 
 
 def _store(proposals: list[LabelProposal]) -> None:
-    LabelProposal.objects.bulk_create(
-        proposals,
-        update_conflicts=True,
-        unique_fields=["trace"],
-        update_fields=["label_model", "good", "confidence"],
-    )
-
-
-def _progress(done: int, limit: int | None) -> dict[str, Any]:
-    return {"text": f"{done:,} traces judged"} if limit is None else {"step": done, "total_steps": limit}
+    """Passes over traces that are gone. Those with a reward wait for a new one, which knows the proposal."""
+    with transaction.atomic():
+        # locked in the order that whoever writes feedback or rewards locks them in
+        rows = Trace.objects.filter(pk__in=[proposal.trace_id for proposal in proposals]).order_by("pk")
+        kept: set[UUID] = set(rows.select_for_update(no_key=True).values_list("pk", flat=True))
+        LabelProposal.objects.bulk_create(
+            [proposal for proposal in proposals if proposal.trace_id in kept],
+            update_conflicts=True,
+            unique_fields=["trace"],
+            update_fields=["label_model", "good", "confidence"],
+        )
+        Trace.objects.filter(pk__in=kept, reward__isnull=False).update(reward_pending=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 
@@ -193,6 +193,8 @@ class TraceRecord:
     details: Mapping[str, Any] = field(default_factory=dict)
     feedback: tuple[FeedbackRecord, ...] = ()
     """Current events, in the order of their arrival."""
+    proposed: tuple[bool, float] | None = None
+    """A label that a model proposes, and its confidence, 0.5 to 1."""
 
     @property
     def question(self) -> str:
@@ -251,20 +253,36 @@ class Distance:
 
 @dataclass(frozen=True, slots=True)
 class PairScore:
-    """What one model thinks of one held-out pair: natural-log probabilities of whole answers, given the prompt; where the
-    answers are to two prompts, each less what the base model gives it."""
+    """What one model thinks of one held-out pair: natural-log probabilities of whole answers, given the prompt, or these
+    less what a reference gives them."""
 
     prompt_key: str
     chosen_logp: float
     rejected_logp: float
+    chosen_tokens: int = 0
+    """0 where they were not counted."""
+    rejected_tokens: int = 0
 
     @property
     def margin(self) -> float:
         return self.chosen_logp - self.rejected_logp
 
+    def relative_to(self, reference: PairScore) -> PairScore:
+        """Less what the reference gives both answers, as in DPO's implicit reward: without that, the longer answer is the
+        less likely one, and answers to two prompts say nothing."""
+        chosen, rejected = self.chosen_logp - reference.chosen_logp, self.rejected_logp - reference.rejected_logp
+        return replace(self, chosen_logp=chosen, rejected_logp=rejected)
+
+    @property
+    def token_margin(self) -> float | None:
+        """The difference of the means over tokens; None where tokens were not counted."""
+        if not (self.chosen_tokens and self.rejected_tokens):
+            return None
+        return self.chosen_logp / self.chosen_tokens - self.rejected_logp / self.rejected_tokens
+
     @property
     def credit(self) -> float:
-        """1 for the right order, 0.5 for none (of answers to two prompts the base model has none), else 0."""
+        """1 for the right order, 0.5 for none, as the reference itself has it, else 0."""
         if self.chosen_logp == self.rejected_logp:
             return 0.5
         return float(self.chosen_logp > self.rejected_logp)

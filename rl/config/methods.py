@@ -45,8 +45,6 @@ class Rows:
     """By which answers it prefers; by the reward of fresh answers; by how many tasks it solves. Empty: not measured."""
     contrast: str = ""
     """A function from held-out rows to better and worse answers, where the rows are not that already."""
-    relative: bool = False
-    """The contrasts compare answers to two prompts, by how much likelier than under the base model they became."""
     has_pair_types: bool = False
     """The option ``pair_type`` says which pairs they are."""
     of_tasks: bool = False
@@ -170,7 +168,6 @@ METHODS: dict[str, Method] = {
             columns={**_PAIR, "weight": Column.NUMBER},
             optional=frozenset(_PAIR),
             contrast="rl.evaluation.contrasts.of_mixed",
-            relative=True,
             has_pair_types=True,
         ),
         work=RowWork(
@@ -195,7 +192,6 @@ METHODS: dict[str, Method] = {
             builder="rl.dataset_builder.rows.judged.LabelledRows",
             columns={"completion": Column.MESSAGES, "label": Column.FLAG},
             contrast="rl.evaluation.contrasts.of_labels",
-            relative=True,
         ),
         work=RowWork(1, 10, once=4),  # as DPO, and a forward pass of both with the answer of another row
         least_rows=2,  # it compares the rows of a pass

@@ -6,6 +6,7 @@ Whoever knows best decides: people, else a label that a model proposed and that 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal
@@ -67,10 +68,14 @@ def labelled_row(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -
     label = usable_label(answer, rule, skipped)
     if label is None:
         return None
+    return row_of(answer, label, {"completion": completion(answer.response), "label": label.good})
+
+
+def row_of(answer: JudgedAnswer, label: Label, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """``columns``: what the method learns from."""
     return {
         "prompt": list(answer.prompt),
-        "completion": completion(answer.response),
-        "label": label.good,
+        **columns,
         "label_source": label.source,
         "prompt_key": answer.prompt_key,
         "feedback": sorted(label.feedback_ids),

@@ -7,7 +7,7 @@ from typing import Any
 
 from rl.base.records import JudgedAnswer, PreferencePair
 from rl.data_formatter.jsonl import training_row
-from rl.data_formatter.labelled import LabelRule, completion, usable_label
+from rl.data_formatter.labelled import LabelRule, completion, row_of, usable_label
 
 LEAST_WEIGHT = 0.1
 """The weight of a row whose raters hardly lean to one side: it says little, and not nothing."""
@@ -25,17 +25,9 @@ def single_row(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> 
     label = usable_label(answer, rule, skipped)
     if label is None:
         return None
-    text = completion(answer.response)
-    return {
-        "prompt": list(answer.prompt),
-        "chosen": text if label.good else None,
-        "rejected": None if label.good else text,
-        "weight": _weight(label.certainty),
-        "label_source": label.source,
-        "prompt_key": answer.prompt_key,
-        "feedback": sorted(label.feedback_ids),
-        "split_key": answer.split_key,
-    }
+    text, weight = completion(answer.response), _weight(label.certainty)
+    chosen, rejected = (text, None) if label.good else (None, text)
+    return row_of(answer, label, {"chosen": chosen, "rejected": rejected, "weight": weight})
 
 
 def _weight(certainty: float) -> float:

@@ -33,6 +33,7 @@ WITH_DATABASE: dict[str, Check] = {
     "base models": models.base_models,
     "Ollama": models.ollama,
     "llama.cpp": models.llama_cpp,
+    "judges": models.judges,
 }
 
 

@@ -10,10 +10,13 @@ from django.db.models import Q
 from rl.base.errors import RatchetError, UsageError
 from rl.doctor.symptom import Symptom, fine, problem, warning
 from rl.lm.base_models import BUILDERS, GGUF_SUFFIX, local_folder
-from rl.models import Agent, Deployment
-from rl.serving import llama_server, on_ollama
+from rl.models import Agent, Deployment, Trace
+from rl.models.traces import GATEWAY
+from rl.serving import judge_server, llama_server, on_ollama
 
 _SECONDS = 5.0
+_LAST = 100
+"""Answers that are looked at."""
 
 
 def base_models() -> Iterator[Symptom]:
@@ -67,3 +70,27 @@ def llama_cpp() -> Iterator[Symptom]:
             yield problem(f"{row.path}, which {row.agent.name} {row.version_name} serves, is gone", "export it again")
     if not rows:
         yield fine("llama.cpp is not used")
+
+
+def judges() -> Iterator[Symptom]:
+    """Whether the best of several answers is given where that is asked for."""
+    fix = "see DATA_DIR/judges/ and docs/serving.md, The best of several answers"
+    agents = [agent for agent in Agent.objects.all() if judge_server.is_wanted(agent)]
+    for agent in agents:
+        if reason := judge_server.find_problem(agent):
+            yield problem(f"{agent.name} gives the first of several answers: {reason}", fix)
+        elif reasons := _find_unjudged(agent):
+            yield warning(
+                f"{len(reasons)} of the last {_LAST} answers of {agent.name} were not judged: {reasons[0]}", fix
+            )
+        else:
+            yield fine(f"the judge of {agent.name} answers")
+    if not agents:
+        yield fine("no deployment gives the best of several answers")
+
+
+def _find_unjudged(agent: Agent) -> list[str]:
+    """Why, for the last answers of which several were asked for."""
+    rows = Trace.objects.filter(agent=agent, source=GATEWAY).order_by("-created_at", "-id")
+    judgings = (details.get("best_of", {}) for details in rows.values_list("details", flat=True)[:_LAST])
+    return [judging["unjudged"] for judging in judgings if judging.get("asked", 1) > 1 and "unjudged" in judging]

@@ -85,8 +85,6 @@ def _why_not_judged(version: ModelVersion, artifact: Artifact, training_set: Tra
     kind = find_rows(training_set.method)
     if not kind.has_answers:
         return f"{version} is measured by what it answers, not by pairs"
-    if kind.relative:
-        return "its held-out answers are to different prompts, which only the base model beside it can compare"
     if not llama_process.is_available():
         return "the package xllamacpp is not installed"
     return ""
@@ -94,7 +92,10 @@ def _why_not_judged(version: ModelVersion, artifact: Artifact, training_set: Tra
 
 def _evaluation_of_weights(version: ModelVersion, training_set: TrainingSet) -> Evaluation | None:
     evaluations = version.evaluations.filter(training_set=training_set, artifact=None, report__has_key="sampled")
-    return evaluations.select_related("against").first()
+    stored = evaluations.select_related("against").first()
+    # reports of earlier releases lack the base model's margins
+    complete = stored and all(len(margins) > len(MODELS) for margins in stored.report["sampled"].values())
+    return stored if complete else None
 
 
 def _score(
@@ -110,17 +111,16 @@ def _score(
     sequences = [sequence for position in fitting for sequence in encoded[position]]
     values = llama_process.token_log_probs(artifact_path(artifact), sequences, report=report) if sequences else []
     scored = [candidates[position] for position in fitting]
-    stored = {
-        name: [_margin(sampled[keys[position]][column]) for position in fitting] for column, name in enumerate(MODELS)
-    }
-    return _Scores(
-        scored,
-        [PairScore(row["prompt_key"], *values[2 * n : 2 * n + 2]) for n, row in enumerate(scored)],
-        *(
-            [PairScore(row["prompt_key"], margin, 0.0) for row, margin in zip(scored, stored[name], strict=True)]
-            for name in ("new", "base", "current")
-        ),
+    *stored, of_base = (
+        [
+            PairScore(row["prompt_key"], _margin(sampled[keys[position]][column]), 0.0)
+            for row, position in zip(scored, fitting, strict=True)
+        ]
+        for column in range(len(MODELS) + 1)
     )
+    file = [PairScore(row["prompt_key"], values[2 * n], values[2 * n + 1]) for n, row in enumerate(scored)]
+    relative = [score.relative_to(base) for score, base in zip(file, of_base, strict=True)]
+    return _Scores(scored, relative, *stored)
 
 
 def _margin(value: float | None) -> float:

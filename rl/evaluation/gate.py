@@ -1,47 +1,104 @@
 """Whether a new version may take the place of the one in use.
 
 The answer comes from an interval, never from a point estimate: *promote* when all of it lies above a line, *reject* when all
-of it lies below, and otherwise *undecided*, with about how many more ratings would settle it at the rates seen so far. The
-line is zero, so that a new version must be better; or with a margin, minus that margin: it must not be worse by more.
+of it lies below, and otherwise *undecided*. The line is zero, so that a new version must be better; or with a margin, minus
+that margin: it must not be worse by more. A difference from the line that is too small to matter is undecided too.
+
+A gate that looks at one version after another has a budget of errors for all of its looks: the more it has looked since it
+last promoted, the wider is the interval that has to lie above the line. Rejecting leaves all as it is, so the 95 % interval
+does for it at every look.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from statistics import variance
+from typing import Literal
 
 from rl.base.records import Interval, PairScore
-from rl.evaluation.stats.intervals import PairedCounts, difference_interval, mean_interval, paired_counts
-from rl.evaluation.stats.sample_size import needed_prompts
+from rl.evaluation.stats.budget import ONCE, Look
+from rl.evaluation.stats.intervals import counts_of, difference_interval, mean_interval, prompt_changes
+from rl.evaluation.stats.sample_size import Plan, gain_of_prompts, plan
+from rl.evaluation.stats.sign_flips import sign_flip_p
+from rl.evaluation.wording import ACCURACY, REWARD, WIN_RATE, Words, percent, round_up
 
 FEWEST_PROMPTS = 8
 """With fewer held-out prompts nothing is decided, whatever they say."""
+FEWEST_DIFFERENT = 10
+"""Prompts on which the versions differ; fewer say too little about how many would decide."""
+
+MOST_EXACT = 500
+"""Prompts on which the versions differ that an exact test takes a moment for; with more, the interval is as good."""
 
 Decision = Literal["promote", "reject", "undecided"]
-
-
-class Words(NamedTuple):
-    """For a sentence about what was measured."""
-
-    gain: str
-    thing: str
-    judged: str
-
-
-REWARD, SUCCESS = Words("reward", "prompt", "rewarded"), Words("solved", "task", "played")
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     decision: Decision
     difference: Interval
-    """Accuracy, or mean reward, of the new version minus that of the one in use, -1 to 1."""
+    """Accuracy, or mean reward, of the new version minus that of the one in use, -1 to 1, at 95 %."""
     ratings_needed: int | None
-    """About how many more ratings, of all prompts, would decide; None when decided, or when nobody can tell."""
+    """About how many more ratings, of all prompts, would show a version that is better by what the reason names; None when
+    decided, or when nobody can tell."""
     reason: str
     """One sentence for people."""
+
+
+@dataclass(frozen=True)
+class _Case:
+    """What a verdict is made from."""
+
+    changes: Sequence[float]
+    shown: Interval
+    """At 95 %."""
+    sure: Interval
+    """At the confidence that this look needs."""
+    words: Words
+    look: Look
+    margin: float
+    held_out_share: float
+
+    @cached_property
+    def chance(self) -> float:
+        """How likely luck does as well, exactly; 0 where that is not asked: of one look alone, of so many prompts that the
+        interval is exact enough, and of a margin, for which there is no such test."""
+        different = [change for change in self.changes if change]
+        asked = self.look.level < ONCE.level and not self.margin and len(different) <= MOST_EXACT
+        return sign_flip_p(different) if asked else 0.0
+
+    @property
+    def holds(self) -> bool:
+        """What this look needs."""
+        return self.sure.low > self.line and self.chance <= self.look.level
+
+    @property
+    def line(self) -> float:
+        return -self.margin
+
+    @property
+    def below(self) -> str:
+        """The margin in words; empty without one."""
+        return f" by more than {self.words.amount(self.margin)}" if self.margin else ""
+
+    @property
+    def figures(self) -> str:
+        write = self.words.write
+        value, low, high = map(write, (self.shown.value, self.shown.low, self.shown.high))
+        figures = (
+            f"{value} {self.words.measured} on {self.words.number_of(len(self.changes))}, 95% interval {low} to {high}"
+        )
+        if self.look.number is None or self.shown.low <= self.line:
+            return figures
+        if self.sure.low > self.line and not self.holds:
+            holds = f"and an exact test has {percent(2 * self.chance)}"
+        else:
+            interval = f"{write(self.sure.low)} to {write(self.sure.high)}"
+            holds = f"which {'holds' if self.holds else 'does not hold'}: {interval}"
+        return f"{figures}; look {self.look.number} needs {percent(2 * self.look.level)}, {holds}"
 
 
 def decide(
@@ -50,41 +107,27 @@ def decide(
     *,
     ratings_per_prompt: float,
     held_out_share: float,
-    confidence: float = 0.95,
+    look: Look = ONCE,
     margin: float = 0.0,
     things: str = "ratings",
 ) -> Verdict:
     """Both must have scored the same pairs in the same order, else ValueError. No pairs at all is undecided.
 
     ``ratings_per_prompt`` and ``held_out_share`` (0 to 1, of the prompts) translate held-out prompts into ratings.
-    ``margin``: loss of accuracy that is bearable, 0 to 1; ``things``: what more of is asked for.
+    ``look``: of an agent's series of looks, ``budget.at_look``. ``margin``: loss of accuracy that is bearable, 0 to 1;
+    ``things``: what more of is asked for.
     """
     if not ratings_per_prompt > 0 or not 0 <= held_out_share <= 1:
         raise ValueError(f"{ratings_per_prompt} ratings a prompt, {held_out_share} of the prompts held out")
-    counts = paired_counts(new, current)
-    interval = difference_interval(counts, confidence)
+    changes = prompt_changes(new, current)
+    counts = counts_of(changes)
+    shown, sure = difference_interval(counts), difference_interval(counts, look.confidence)
     if broken := _not_scored(new):
-        return Verdict("reject", interval, None, f"The new version gives no finite score to {broken}.")
+        return Verdict("reject", shown, None, f"The new version gives no finite score to {broken}.")
     if broken := _not_scored(current):
-        return Verdict("undecided", interval, None, f"The version in use gives no finite score to {broken}.")
-    figures = _figures(interval, counts, confidence)
-    line = f" by more than {100 * margin:g} point{'' if margin == 0.01 else 's'}" if margin else ""
-    if counts.prompts >= FEWEST_PROMPTS and (verdict := _settle(interval, margin, line, figures)):
-        return verdict
-    needed = _ratings_needed(counts, ratings_per_prompt, held_out_share, confidence, margin)
-    ask = f"; about {needed:,} more {things} should decide" if needed else ""
-    return Verdict("undecided", interval, needed, _why_undecided(counts, figures, ask, held_out_share, line))
-
-
-def _settle(interval: Interval, margin: float, line: str, figures: str) -> Verdict | None:
-    """``line``: the margin in words; empty without one. None where the interval holds the line."""
-    if interval.low > 0:
-        return Verdict("promote", interval, None, f"The new version is better: {figures}.")
-    if interval.low > -margin:
-        return Verdict("promote", interval, None, f"The new version is not worse{line}: {figures}.")
-    if interval.high < -margin:
-        return Verdict("reject", interval, None, f"The new version is worse{line}: {figures}.")
-    return None
+        return Verdict("undecided", shown, None, f"The version in use gives no finite score to {broken}.")
+    case = _Case(changes, shown, sure, ACCURACY, look, margin, held_out_share)
+    return _settle(case) or _ask_for_ratings(case, ratings_per_prompt, things)
 
 
 def decide_means(
@@ -92,87 +135,128 @@ def decide_means(
     *,
     held_out_share: float,
     most_prompts: int,
-    confidence: float = 0.95,
+    look: Look = ONCE,
     words: Words = REWARD,
     margin: float = 0.0,
 ) -> Verdict:
     """``changes``: of each held-out prompt's reward, from the version in use to the new one.
 
     What is missing is prompts, not ratings, so ``ratings_needed`` is None; the reason says about how many prompts. No more
-    than ``most_prompts`` can be asked. ``margin``: loss of reward that is bearable, 0 to 1.
+    than ``most_prompts`` can be asked. ``look``: as of ``decide``. ``margin``: loss of reward that is bearable, 0 to 1.
     """
-    interval = mean_interval({str(number): [change] for number, change in enumerate(changes)}, confidence)
-    if interval is None:
-        interval = Interval(sum(changes), -1.0, 1.0)
-    value, low, high = (f"{number:+.3f}" for number in (interval.value, interval.low, interval.high))
-    count = f"{len(changes)} {words.thing}{'' if len(changes) == 1 else 's'}"
-    figures = f"{value} {words.gain} on {count}, {confidence:.0%} interval {low} to {high}"
-    line = f" by more than {margin:g} {words.gain}" if margin else ""
-    enough = len(changes) >= FEWEST_PROMPTS
-    if enough and (verdict := _settle(interval, margin, line, figures)):
-        return verdict
-    if held_out_share == 0:
-        reason = f"No {words.thing}s are held out, so the new version cannot be compared; hold out a share of them."
-    elif not enough:
-        reason = f"{count} held out that could be {words.judged}, and at least {FEWEST_PROMPTS} are needed."
-    elif not margin and interval.value == 0:
-        reason = f"No difference between the two versions: {figures}."
-    else:
-        more = _more(interval, margin, len(changes), held_out_share, most_prompts, words.thing)
-        reason = f"{_open(line)}: {figures}{more}."
-    return Verdict("undecided", interval, None, reason)
+    shown = _interval_of_mean(changes, ONCE)
+    sure = _interval_of_mean(_with_ends(changes, words), look) if look.level < ONCE.level else shown
+    case = _Case(changes, shown, sure, words, look, margin, held_out_share)
+    return _settle(case) or _ask_for_prompts(case, most_prompts)
 
 
-def _open(line: str) -> str:
-    return f"Whether the new version is worse{line} is open" if line else "The difference could be chance"
+def decide_preferences(
+    changes: Sequence[float],
+    share: Callable[[float], Interval],
+    source: str,
+    *,
+    held_out_share: float,
+    most_prompts: int,
+    look: Look = ONCE,
+    margin: float = 0.0,
+) -> Verdict:
+    """``changes``: of each prompt how often the new version's answer is preferred, less a half; ``share``: the mean with its
+    interval at a confidence, 0 to 1, which may be wider than these alone make it. ``source``: of the preferences, for the
+    reason. ``margin``: loss of win rate that is bearable, 0 to 1."""
+    shown, sure = (_less_a_half(share(confidence)) for confidence in (ONCE.confidence, look.confidence))
+    case = _Case(changes, shown, sure, WIN_RATE, look, margin, held_out_share)
+    verdict = _settle(case) or _ask_for_prompts(case, most_prompts)
+    return replace(verdict, reason=f"{verdict.reason.rstrip('.')}. Evidence: {source}.")
 
 
-def _more(interval: Interval, margin: float, prompts: int, held_out_share: float, most_prompts: int, thing: str) -> str:
-    """The interval shrinks with the root of the number of prompts."""
-    away = abs(interval.value + margin)
-    needed = prompts * ((interval.high - interval.value) / away) ** 2 if away else math.inf
-    if needed > most_prompts:
-        return f"; it is too small to be told on {most_prompts} {thing}s"
-    return f"; about {_round_up((needed - prompts + 1) / held_out_share):,} more {thing}s should decide"
+def _less_a_half(share: Interval) -> Interval:
+    return Interval(share.value - 0.5, share.low - 0.5, share.high - 0.5)
+
+
+def _with_ends(changes: Sequence[float], words: Words) -> Sequence[float]:
+    """One more change at each end of what is possible, as Agresti and Caffo (2000, Am. Stat. 54:280-288) do with shares: a
+    loss that is rare and large may not have come up yet."""
+    end = words.largest or max(map(abs, changes), default=0.0)
+    return [*changes, end, -end]
+
+
+def _interval_of_mean(changes: Sequence[float], look: Look) -> Interval:
+    interval = mean_interval({str(number): [change] for number, change in enumerate(changes)}, look.confidence)
+    return interval or Interval(sum(changes), -1.0, 1.0)
+
+
+def _settle(case: _Case) -> Verdict | None:
+    """None where the interval holds the line, or does not lie above it surely enough for this look."""
+    if len(case.changes) < FEWEST_PROMPTS or case.shown.low <= case.line <= case.shown.high:
+        return None
+    if abs(case.shown.value - case.line) < case.words.smallest - 1e-12:
+        return Verdict("undecided", case.shown, None, _too_small(case))
+    if case.shown.high < case.line:
+        return Verdict("reject", case.shown, None, f"The new version is worse{case.below}: {case.figures}.")
+    if case.holds:
+        comparison = "better" if case.sure.low > 0 else f"not worse{case.below}"
+        return Verdict("promote", case.shown, None, f"The new version is {comparison}: {case.figures}.")
+    return None
+
+
+def _too_small(case: _Case) -> str:
+    line = f" from a loss of {case.words.amount(case.margin)}" if case.margin else ""
+    smallest = case.words.amount(case.words.smallest)
+    return f"The difference{line} is too small to matter, less than {smallest}: {case.figures}."
+
+
+def _ask_for_ratings(case: _Case, ratings_per_prompt: float, things: str) -> Verdict:
+    ratings = ratings_per_prompt / case.held_out_share if case.held_out_share else 0.0
+    needed, ask = None, ""
+    if ratings and len(case.changes) < FEWEST_PROMPTS:
+        needed = round_up((FEWEST_PROMPTS - len(case.changes)) * ratings)
+        ask = f": about {needed:,} more {things}"
+    elif ratings and (planned := _plan(case)):
+        needed = round_up(planned.more * ratings)
+        ask = _would_show(case, planned.gain, needed, things)
+    return Verdict("undecided", case.shown, needed, _why_undecided(case, ask))
+
+
+def _ask_for_prompts(case: _Case, most_prompts: int) -> Verdict:
+    return Verdict("undecided", case.shown, None, _why_undecided(case, _what_would_show(case, most_prompts)))
+
+
+def _what_would_show(case: _Case, most_prompts: int) -> str:
+    planned = _plan(case)
+    if not planned or not case.held_out_share:
+        return ""
+    if len(case.changes) + planned.more <= most_prompts:
+        more = round_up(planned.more / case.held_out_share)
+        return _would_show(case, planned.gain, more, f"{case.words.thing}s")
+    gain = gain_of_prompts(variance(case.changes), most_prompts, case.look.next_level) - case.margin
+    most = f"{case.words.number_of(most_prompts)}, the most that are asked"
+    return f"; on {most}, a version that is better by {case.words.amount(gain)} would show" if gain > 0 else ""
+
+
+def _plan(case: _Case) -> Plan | None:
+    if sum(change != 0 for change in case.changes) < FEWEST_DIFFERENT or not all(map(math.isfinite, case.changes)):
+        return None
+    return plan(variance(case.changes), len(case.changes), case.look.next_level, case.margin)
+
+
+def _would_show(case: _Case, gain: float, more: int, things: str) -> str:
+    return f"; a version that is better by {case.words.amount(gain)} would show with about {more:,} more {things}"
+
+
+def _why_undecided(case: _Case, ask: str) -> str:
+    thing, prompts = case.words.thing, len(case.changes)
+    if case.held_out_share == 0:
+        return f"No {thing}s are held out, so the new version cannot be compared; hold out a share of them."
+    if prompts < FEWEST_PROMPTS:
+        count = f"{case.words.number_of(prompts)} held out{case.words.judged}"
+        return f"{count}, and at least {FEWEST_PROMPTS} are needed{ask}."
+    if case.shown.value == 0 and not case.margin:
+        return f"No difference between the two versions: {case.figures}{ask}."
+    start = f"Whether the new version is worse{case.below} is open" if case.margin else "The difference could be chance"
+    return f"{start}: {case.figures}{ask}."
 
 
 def _not_scored(scores: Sequence[PairScore]) -> str:
     """Names how many pairs have a score that is not a finite number; empty when all is well."""
     broken = sum(not (math.isfinite(score.chosen_logp) and math.isfinite(score.rejected_logp)) for score in scores)
     return f"{broken} of {len(scores)} held-out pairs" if broken else ""
-
-
-def _ratings_needed(
-    counts: PairedCounts, ratings_per_prompt: float, held_out_share: float, confidence: float, margin: float
-) -> int | None:
-    prompts = needed_prompts(counts, confidence, margin)
-    if counts.prompts < FEWEST_PROMPTS:
-        prompts = max(prompts or 0, FEWEST_PROMPTS)
-    if prompts is None or held_out_share == 0:
-        return None
-    return _round_up((prompts - counts.prompts) * ratings_per_prompt / held_out_share)
-
-
-def _round_up(number: float) -> int:
-    """To two digits: more would claim to know."""
-    unit = 10 ** max(0, math.floor(math.log10(number)) - 1)
-    return math.ceil(number / unit) * unit
-
-
-def _why_undecided(counts: PairedCounts, figures: str, ask: str, held_out_share: float, line: str) -> str:
-    if held_out_share == 0:
-        return "No prompts are held out, so the new version cannot be compared; hold out a share of them."
-    if counts.prompts < FEWEST_PROMPTS:
-        return f"{_prompts(counts)} held out, and at least {FEWEST_PROMPTS} are needed{ask}."
-    if counts.difference == 0 and not line:
-        return f"No difference between the two versions on {_prompts(counts)} held out ({figures})."
-    return f"{_open(line)}: {figures}{ask}."
-
-
-def _figures(interval: Interval, counts: PairedCounts, confidence: float) -> str:
-    value, low, high = (f"{100 * number:+.1f}" for number in (interval.value, interval.low, interval.high))
-    return f"{value} points on {_prompts(counts)}, {confidence:.0%} interval {low} to {high}"
-
-
-def _prompts(counts: PairedCounts) -> str:
-    return f"{counts.prompts} prompt{'' if counts.prompts == 1 else 's'}"

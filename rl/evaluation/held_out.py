@@ -11,7 +11,9 @@ from rl.config import find_method, find_rows
 from rl.config.methods import METHODS, all_rows
 from rl.data_formatter import read_training_rows
 from rl.dataset_builder import is_held_out
+from rl.dataset_builder.frozen.files import HELD_OUT, TRAIN
 from rl.evaluation.contrasts import contrasts
+from rl.judge.labels import sample_rows
 from rl.models import Agent, ModelVersion, TrainingSet
 
 TRIED = ("reward", "success")
@@ -23,8 +25,6 @@ class HeldOut:
     """Held-out contrasts that none of the versions compared has learned from."""
 
     rows: Sequence[Mapping[str, Any]]
-    relative: bool
-    """They compare answers to two prompts, by how much likelier than under the base model they became."""
     share: float
     """Which share of the prompts is held out, 0 to 1."""
     learned: int
@@ -37,21 +37,37 @@ def never_learned(training_set: TrainingSet, *compared: ModelVersion | None) -> 
     that a version learned from are left out."""
     others = TrainingSet.objects.filter(runs__version__in=[version for version in compared if version])
     kind = find_rows(training_set.method)
-    rows = list(read_training_rows(training_set.directory / "heldout.jsonl", kind.name))
+    rows = list(read_training_rows(training_set.directory / HELD_OUT, kind.name))
     if kind.of_tasks:
         learned = _learned_tasks(others.filter(method=kind.name))
         unseen = [row for row in rows if row["split_key"] not in learned]
-        return HeldOut(unseen, False, training_set.val_split, len(rows) - len(unseen))
+        return HeldOut(unseen, training_set.val_split, len(rows) - len(unseen))
     share = min([training_set.val_split, *others.exclude(method__in=_of_tasks()).values_list("val_split", flat=True)])
     unseen = rows
     if share < training_set.val_split:
         unseen = [row for row in rows if is_held_out(training_set.agent.name, row["split_key"], share)]
-    return HeldOut(contrasts(kind.name, unseen), kind.relative, share, len(rows) - len(unseen))
+    return HeldOut(contrasts(kind.name, unseen), share, len(rows) - len(unseen))
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What a judge of answers learns from."""
+
+    method: str
+    """Kind of the rows."""
+    rows: Sequence[Mapping[str, Any]]
+
+
+def labels_of(training_set: TrainingSet) -> Labels:
+    """A sample of its rows, those held out too."""
+    method = find_rows(training_set.method).name
+    files = (training_set.directory / name for name in (TRAIN, HELD_OUT))
+    return Labels(method, sample_rows(row for file in files for row in read_training_rows(file, method)))
 
 
 def _learned_tasks(sets: Iterable[TrainingSet]) -> set[str]:
     """Their split keys."""
-    files = [(training_set.directory / "train.jsonl", training_set.method) for training_set in sets]
+    files = [(training_set.directory / TRAIN, training_set.method) for training_set in sets]
     return {row["split_key"] for file, method in files for row in read_training_rows(file, method)}
 
 

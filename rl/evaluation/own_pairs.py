@@ -26,7 +26,7 @@ def read_pairs(path: Path, *compared: ModelVersion | None) -> HeldOut:
         raise BadFile(path, "has no line with a pair")
     learned = set(_learned_keys(*compared))
     unseen = [row for row in rows if row["prompt_key"] not in learned]
-    return HeldOut(unseen, relative=False, share=1.0, learned=len(rows) - len(unseen))
+    return HeldOut(unseen, share=1.0, learned=len(rows) - len(unseen))
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:

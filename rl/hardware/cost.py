@@ -64,7 +64,7 @@ def estimate(
         passes,
         four_bit=in_4bit(config.quantization, hardware),
         copies=find_method(method).work.copies if config.beta else 0,
-        has_guards=bool(work.guard_prompts),
+        has_answers_read=bool(work.asked_prompts),
     )
     return TrainingEstimate(
         steps=config.steps(work.rows),

@@ -58,7 +58,7 @@ def parts_of_memory(
     *,
     four_bit: bool = False,
     copies: int = 0,
-    has_guards: bool = False,
+    has_answers_read: bool = False,
 ) -> Memory:
     """Bytes. ``copies``: frozen models beside one whose weights are all trained."""
     weights = (
@@ -71,7 +71,7 @@ def parts_of_memory(
         "a training pass": _training_pass(model, config, passes),
         "scoring": _SCORED_TOKENS * model.hidden_size * _FORWARD_VALUES * passes.width
         + _tile(model, _SCORED_TOKENS * answers),
-        "guard answers": _GUARD_LOGITS * 4 * _GUARD_COPIES if has_guards else 0,
+        "fresh answers": _GUARD_LOGITS * 4 * _GUARD_COPIES if has_answers_read else 0,
     }
     return Memory({name: int(size) for name, size in parts.items()})
 

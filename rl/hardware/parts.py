@@ -26,7 +26,7 @@ class Part(StrEnum):
     REFERENCE = "reference"
     STEPS = "steps"
     EVALUATION = "evaluation"
-    GUARDS = "guard answers"
+    FRESH = "fresh answers"
     EXPORT = "export"
 
 
@@ -44,8 +44,13 @@ class Workload:
     heldout_rows: int = 0
     models: int = 2
     """How many are compared: the new one, the base model, the version in use."""
-    guard_prompts: int = 0
-    guard_tokens: int = 0
+    asked_prompts: int = 0
+    """That all models answer afresh."""
+    guarded_prompts: int = 0
+    """Those of them whose answers are read once more."""
+    judged_answers: int = 0
+    """Stored and fresh ones that a judge reads."""
+    asked_tokens: int = 0
     """Most tokens of an answer to them."""
     exports: bool = False
 
@@ -66,7 +71,7 @@ class Seconds:
             Part.REFERENCE: self._reference() if self._scores_first else 0.0,
             Part.STEPS: self._steps() + (0.0 if self._scores_first else self._trunk()),
             Part.EVALUATION: self._evaluation(),
-            Part.GUARDS: self._guards(),
+            Part.FRESH: self._fresh_answers(),
             Part.EXPORT: self._export() if self.work.exports else 0.0,
         }
 
@@ -109,16 +114,18 @@ class Seconds:
         """Pairs are scored, prompts answered, tasks played."""
         rows, rule = self.work.heldout_rows, self.method.rows_with(self.config)
         if rule.has_answers:
-            models = self.work.models + rule.relative
-            return rows * (1 if rule.relative else 2) * models * self._forward(self.model.layers)
+            answers = 1 if rule.optional or rule.flags else 2
+            return rows * answers * self.work.models * self._forward(self.model.layers)
         return rows * self.work.models * self._generation(self.work.answer_tokens)
 
-    def _guards(self) -> float:
-        """Answers of all models, and how far the new one is from its base: both read the answers once more."""
-        prompts, most = self.work.guard_prompts, self.work.guard_tokens
+    def _fresh_answers(self) -> float:
+        """Answers of all models; how far the new one is from its base: both read some of the answers once more; and half of
+        the layers under whatever a judge learns from and compares."""
+        prompts, most = self.work.asked_prompts, self.work.asked_tokens
         tokens = self.work.tokens - self.work.answer_tokens + most
         read = self._tokens_forward(self.model.layers, tokens, most)
-        return prompts * (self.work.models * self._generation(most) + 2 * read)
+        judged = self.work.judged_answers * self._forward(self.model.layers) / 2
+        return prompts * self.work.models * self._generation(most) + 2 * self.work.guarded_prompts * read + judged
 
     def _export(self) -> float:
         judged = 2 * min(self.work.heldout_rows, 200) if self.method.rows.measure == "preference" else 0

@@ -37,7 +37,7 @@ def divergence(base: PreTrainedModel, model: torch.nn.Module, sequences: Sequenc
     likelihood: list[Tensor] = []
     for part in _parts(base, sequences):
         new = _log_probs(model, part)
-        with _without_adapter(model):
+        with without_adapter(model):
             old = _log_probs(base, part)
         # divergence at each token, (B, T, V) to (B, T)
         kl += _of_answers((new.exp() * (new - old)).sum(-1), part)
@@ -79,7 +79,7 @@ def _of_answers(values: Tensor, sequences: Sequences) -> list[Tensor]:
     return [row[len(row) - len(answer) :] for row, (_, answer) in zip(values, sequences, strict=True)]
 
 
-def _without_adapter(model: torch.nn.Module) -> AbstractContextManager[None]:
+def without_adapter(model: torch.nn.Module) -> AbstractContextManager[None]:
     """An adapter is inside of its base model's layers."""
     return model.disable_adapter() if isinstance(model, PeftModel) else nullcontext()
 

@@ -8,6 +8,7 @@ Shapes: B sequences of one forward pass, T tokens of the longest of them, prompt
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import islice
 from typing import Protocol
 
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 import trl.trainer.utils
 from datasets import Dataset
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rl.base.records import Report
@@ -40,9 +42,13 @@ class StoredAnswers:
 
     def __init__(self, rows: Dataset, *columns: str) -> None:
         self._rows, self._columns = rows, columns
-        lengths = [len(row[column] or ()) for column in columns for row in iter(rows)]
-        self.places = np.flatnonzero(lengths)
-        """The number of its column times the number of rows, and its row, for each answer that is there."""
+
+    @cached_property
+    def places(self) -> NDArray[np.intp]:
+        """The number of its column times the number of rows, and its row, for each answer that is there. Reads all rows."""
+        lengths = [[len(row[column] or ()) for column in self._columns] for row in iter(self._rows)]
+        # (N, C) to (C * N): one column after the other
+        return np.flatnonzero(np.array(lengths).T)
 
     def __len__(self) -> int:
         return len(self.places)

@@ -10,8 +10,9 @@ from django.core.management.base import CommandParser
 
 from rl.base.errors import UsageError
 from rl.base.names import unknown_name
-from rl.models import BASE, Agent, Experiment, ModelVersion
-from rl.serving.experiments.lifecycle import Side, find_running
+from rl.models import BASE, Agent, Experiment
+from rl.serving.best_of import check_best_of
+from rl.serving.experiments.lifecycle import Side, Variant, find_running
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,11 @@ class StartOptions:
 
 def add_start_options(parser: CommandParser) -> None:
     parser.add_argument("--name", required=True, help="for people; each experiment of an agent has its own")
-    parser.add_argument("--arms", required=True, help="versions, or base, and their weights: v286=50,base=50")
+    parser.add_argument(
+        "--arms",
+        required=True,
+        help="versions, or base, and their weights: v286=50,base=50; v286@4 is the best of four answers",
+    )
     parser.add_argument("--control", required=True, help="the arm that the others are compared with")
     parser.add_argument("--metric", help="rating, thumbs_up, win_rate, error_rate or outcome:NAME")
     parser.add_argument(
@@ -68,7 +73,7 @@ def add_start_options(parser: CommandParser) -> None:
 
 def parse_arms(agent: Agent, text: str) -> list[Side]:
     """Raises UsageError."""
-    return [(find_arm_version(agent, name), _number(weight or "1", text)) for name, weight in _pairs(text, "=")]
+    return [(find_variant(agent, name), _number(weight or "1", text)) for name, weight in _pairs(text, "=")]
 
 
 def parse_ramp(text: str) -> list[dict[str, float]]:
@@ -77,12 +82,17 @@ def parse_ramp(text: str) -> list[dict[str, float]]:
     return [{"hours": _number(hours, text), "share": _number(share, text)} for hours, share in steps]
 
 
-def find_arm_version(agent: Agent, name: str) -> ModelVersion | None:
-    """None for the base model. Raises UsageError that lists the versions there are."""
+def find_variant(agent: Agent, text: str) -> Variant:
+    """Reads ``v286``, ``base`` or, for the best of four answers, ``v286@4``. Raises UsageError that lists the versions there
+    are."""
+    name, mark, count = text.partition("@")
+    if mark and not count.isdecimal():
+        raise UsageError(f"{text!r} is not a version with a number of answers, such as v286@4")
+    best_of = check_best_of(int(count)) if mark else None
     if name.lower() == BASE:
-        return None
+        return Variant(None, best_of)
     if version := agent.versions.filter(name__iexact=name).first():
-        return version
+        return Variant(version, best_of)
     known = [*agent.versions.values_list("name", flat=True)[:20], BASE]
     raise UsageError(unknown_name(f"version of {agent.name}", name, known))
 

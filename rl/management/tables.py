@@ -32,6 +32,12 @@ def evaluation_table(evaluation: Evaluation) -> Table:
     return models_table(name, evaluation.report, labels)
 
 
+def evaluation_tables(evaluation: Evaluation) -> list[Table]:
+    """What a person sees after a training run."""
+    evidence = evidence_table(evaluation.report)
+    return [evaluation_table(evaluation), *([evidence] if evidence else [])]
+
+
 def is_reward(report: dict[str, Any]) -> bool:
     """Whether it is by what answers or episodes earned, not by preferences."""
     return report.get("measure") in ("reward", "success")
@@ -59,7 +65,9 @@ def _reward_table(title: str, models: dict[str, Any], labels: dict[str, str], me
 
 
 def _accuracy_table(title: str, models: dict[str, Any], labels: dict[str, str]) -> Table:
-    table = Table("", "accuracy", "95 % interval", "margin (nats)", "near ties", title=title, title_justify="left")
+    by_token = any(models[name].get("per_token") for name in labels)
+    heads = ["", "accuracy", "95 % interval", "margin (nats)", "near ties", *(["by token"] if by_token else [])]
+    table = Table(*heads, title=title, title_justify="left")
     for name, label in labels.items():
         figures = models[name]
         accuracy, margin = figures["accuracy"], figures["margin"]
@@ -70,7 +78,34 @@ def _accuracy_table(title: str, models: dict[str, Any], labels: dict[str, str]) 
             interval,
             f"{margin['value']:+.2f}" if margin else "-",
             str(figures["near_ties"]),
+            *([f"{figures['per_token']['accuracy']:.1%}" if figures.get("per_token") else "-"] if by_token else []),
         )
+    return table
+
+
+EVIDENCE = {
+    "picks": "people's picks between both",
+    "fresh": "fresh answers, by a judge",
+    "margins": "held-out answers, by margins",
+}
+
+
+def evidence_table(report: Mapping[str, Any]) -> Table | None:
+    """What speaks for and against the new version, the weightiest first, with an arrow at what decided; None for versions
+    that are measured by rewards or tasks."""
+    if "evidence" not in report:
+        return None
+    table = Table("", "", "preferred", "95 % interval", "prompts", title="Evidence", title_justify="left")
+    for evidence in report["evidence"]:
+        arrow = "→" if evidence["kind"] == report["decided_by"] else ""
+        share = evidence.get("share")
+        figures = share or evidence["difference"]
+        values = [
+            f"{figures[name]:.1%}" if share else f"{100 * figures[name]:+.1f}" for name in ("value", "low", "high")
+        ]
+        value = values[0] if share else f"{values[0]} points"
+        interval = f"{values[1]} to {values[2]}"
+        table.add_row(arrow, EVIDENCE[evidence["kind"]], value, interval, str(evidence["prompts"]))
     return table
 
 
@@ -137,7 +172,13 @@ def group_tables(report: Mapping[str, Any]) -> Iterator[Table]:
 
 def report_tables(report: Mapping[str, Any]) -> list[Table]:
     """What stands below the table of the models."""
-    tables = (guard_table(report), error_table(report), answer_table(report), *group_tables(report))
+    tables = (
+        evidence_table(report),
+        guard_table(report),
+        error_table(report),
+        answer_table(report),
+        *group_tables(report),
+    )
     return [table for table in tables if table]
 
 

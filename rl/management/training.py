@@ -10,7 +10,7 @@ from rl.config.authority import Owner
 from rl.hardware import detect_hardware, in_4bit
 from rl.management.base import RatchetCommand, two_columns
 from rl.management.resuming import find_resumable, resume
-from rl.management.tables import evaluation_document, evaluation_table, verdict_line
+from rl.management.tables import evaluation_document, evaluation_tables, verdict_line
 from rl.management.training_options import TrainOptions, run_options, training_config
 from rl.models import Agent, Evaluation, TrainingRun
 from rl.operations import audit
@@ -70,7 +70,7 @@ def show_run(command: RatchetCommand, run: TrainingRun, evaluation: Evaluation) 
     lines = [verdict_line(evaluation), f"version: {run.version}"]
     lines += [f"{kind}: {path}" for kind, path in artifacts.items()]
     command.result(
-        {**document, "evaluation": evaluation_document(evaluation)}, evaluation_table(evaluation), lines=lines
+        {**document, "evaluation": evaluation_document(evaluation)}, *evaluation_tables(evaluation), lines=lines
     )
     if evaluation.verdict == Evaluation.Verdict.REJECT:
         raise GateRejected(f"{run.version} is worse than the version in use; it was not exported and is not used")

@@ -7,10 +7,12 @@ import re
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q, Value
+from django.db.models.functions import Coalesce
 
 from rl.base.names import unknown_name
 from rl.models.agents import Agent
+from rl.models.serving import BEST_OF_RANGE
 from rl.models.versions import BASE, ModelVersion, version_name
 
 METRICS = ("rating", "thumbs_up", "win_rate", "error_rate")
@@ -122,6 +124,12 @@ class Arm(models.Model):
     version = models.ForeignKey(
         ModelVersion, null=True, blank=True, on_delete=models.PROTECT, related_name="arms", help_text="Empty: the base."
     )
+    best_of = models.PositiveSmallIntegerField(
+        null=True,
+        blank=True,
+        validators=BEST_OF_RANGE,
+        help_text="Answers of which the judge picks one, 1 to 8; empty: as the deployment says.",
+    )
     weight = models.FloatField(default=1.0, help_text="Share of the traffic, relative to the other arms.")
     is_control = models.BooleanField(default=False, help_text="What the others are compared with.")
     is_stopped = models.BooleanField(default=False, help_text="Gets no traffic any more.")
@@ -130,8 +138,13 @@ class Arm(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["experiment", "version"], name="arm_version_unique"),
-            models.UniqueConstraint(fields=["experiment"], condition=Q(version__isnull=True), name="arm_one_base"),
+            models.UniqueConstraint(
+                F("experiment"),
+                Coalesce(F("version"), Value(0)),
+                Coalesce(F("best_of"), Value(0)),
+                name="arm_unique",
+                violation_error_message="An experiment has each version once with each number of answers.",
+            ),
             models.UniqueConstraint(fields=["experiment"], condition=Q(is_control=True), name="arm_one_control"),
             models.CheckConstraint(condition=Q(weight__gte=0), name="arm_weight_not_negative"),
         ]
@@ -139,6 +152,11 @@ class Arm(models.Model):
 
     def __str__(self) -> str:
         return f"{self.experiment_id}: {self.version_id or BASE} x {self.weight:g}"
+
+    @property
+    def name(self) -> str:
+        """``v286``, or ``v286@4`` with a number of answers of its own."""
+        return f"{self.version_name}@{self.best_of}" if self.best_of else self.version_name
 
     @property
     def version_name(self) -> str:

@@ -13,7 +13,7 @@ from rl.models.traces import Trace
 
 
 class LabelModel(models.Model):
-    """A small classifier that learned from people's labels of one agent's traces."""
+    """A judge that learned from what people think of one agent's answers (``rl.judge``)."""
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="label_models")
     labels = models.PositiveIntegerField(help_text="People's labels that it learned from.")
@@ -38,7 +38,7 @@ class LabelModel(models.Model):
 
     @property
     def path(self) -> Path:
-        """Its weights; plain numbers, never a pickle."""
+        """Its weights, which ``rl.judge.head.load`` reads; plain numbers, never a pickle."""
         return settings.DATA_DIR / "label_models" / f"{self.pk}.npz"
 
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
 from django.db.models import Q
 
 from rl.base.errors import UsageError
 from rl.models.agents import Agent
 from rl.models.versions import BASE, ModelVersion, version_name
+
+MOST_ANSWERS: Final = 8
+"""That are asked for to give the best of them."""
+BEST_OF_RANGE: Final = [MinValueValidator(1), MaxValueValidator(MOST_ANSWERS)]
 
 
 class Deployment(models.Model):
@@ -39,6 +46,11 @@ class Deployment(models.Model):
     target = models.CharField(max_length=16, choices=Target, default=Target.NONE)
     model_name = models.CharField(max_length=200, blank=True, help_text="The name under which the target serves it.")
     alias = models.CharField(max_length=16, choices=Alias, blank=True)
+    best_of = models.PositiveSmallIntegerField(
+        default=1,
+        validators=BEST_OF_RANGE,
+        help_text="Answers that are asked for; the agent's judge picks the one that is given. 1 to 8.",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     # what is served, and how

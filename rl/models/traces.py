@@ -6,6 +6,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from django.db import models
 from django.db.models import Q
@@ -14,11 +15,27 @@ from django.utils import timezone
 from rl.base.records import Message
 from rl.models.agents import Agent
 
+if TYPE_CHECKING:
+    from rl.models.versions import ModelVersion
+
 
 def prompt_key(prompt: Sequence[Message]) -> str:
     """Same messages, same key: 64 hexadecimal digits of SHA-256 over the canonical JSON of roles and contents."""
     canonical = json.dumps([[m["role"], m["content"]] for m in prompt], ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+GATEWAY = "gateway"
+"""The source of answers that the gateway fetched."""
+
+
+def answered_by(version: ModelVersion | None, trace: str = "") -> Q:
+    """Traces with answers of the version; None: of the base model. An answer without a version may be anybody's: only the
+    gateway knows that it is the base model's. ``trace``: the way to the trace, such as ``trace__``."""
+    if version is not None:
+        return Q(**{f"{trace}model_version": version})
+    unknown = Q(**{f"{trace}details__has_key": "model_version"})
+    return Q(**{f"{trace}model_version": None, f"{trace}source": GATEWAY}) & ~unknown
 
 
 class Trace(models.Model):

@@ -51,7 +51,7 @@ def record(
     return AuditEvent.objects.create(
         action=action,
         actor=_shorten(caller.name() or _command(), "actor"),
-        target=_shorten(_description(target), "target"),
+        target=describe(target),
         agent=_agent_name(target, agent),
         address=_shorten(caller.address, "address"),
         request_id=_shorten(logs.request_id.get(), "request_id"),
@@ -79,15 +79,17 @@ def name_process(actor: str) -> None:
     _process.actor = actor
 
 
+def describe(target: Model | str) -> str:
+    """As an event names it."""
+    text = target if isinstance(target, str) else f"{target._meta.verbose_name} {target}"
+    return _shorten(text, "target")
+
+
 def _command() -> str:
     try:
         return f"command:{getpass.getuser()}"
     except (OSError, KeyError):  # a container's user may have a number only
         return "command"
-
-
-def _description(target: Model | str) -> str:
-    return target if isinstance(target, str) else f"{target._meta.verbose_name} {target}"
 
 
 def _agent_name(target: Model | str, agent: Agent | None) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-_MISSABLE = ("locks", "servers", "search_cache")
+_MISSABLE = ("locks", "servers", "judges", "search_cache")
 _DATABASE = re.compile(r"db\.sqlite3.*")
 _PARTIAL = re.compile(r"\..+\.partial")
 

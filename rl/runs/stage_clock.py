@@ -31,7 +31,9 @@ _PARTS: Final[tuple[tuple[str, Part | None], ...]] = (
     ("answering as", Part.EVALUATION),
     ("solving tasks as", Part.EVALUATION),
     ("rewarding the answers", Part.EVALUATION),
-    ("guard rails", Part.GUARDS),
+    ("fresh answers", Part.FRESH),
+    ("what the judge sees", Part.FRESH),
+    ("judging the answers", Part.FRESH),
     ("exporting", Part.EXPORT),
     ("judging the exported file", Part.EXPORT),
 )

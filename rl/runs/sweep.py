@@ -135,19 +135,19 @@ def _try(train: Train, job: TrainingJob, aside: Sequence[Mapping[str, Any]], rep
     result, config = train(job, report), job.config
     asked = [row for row in aside[:ASKED] if "rejected_prompt" not in row] or aside[:1]
     speaker = leaf("rl.evaluation.torch.speaking").Speaker(asked, int(config.max_length), ANSWER_TOKENS, report)
-    scores: list[PairScore | None] = leaf(SCORERS["preference"]).score_versions(
+    scores: dict[str, list[PairScore | None]] = leaf(SCORERS["preference"]).score_versions(
         job.base_model,
-        {"new": result.weights_dir},
+        {"base": None, "new": result.weights_dir},
         aside,
         max_length=int(config.max_length),
         report=report,
         precision=config.precision,
-        relative=True,
-        also=speaker,
-    )["new"]
-    margins = [score.margin for score in scores if score]
+        also=lambda name, *loaded: speaker(name, *loaded) if name == "new" else None,
+    )
+    relative = [new.relative_to(base) for new, base in zip(scores["new"], scores["base"], strict=True) if new and base]
+    margins = [score.margin for score in relative]
     losses = [_softplus(-config.beta * margin) for margin in margins]
-    accuracy = fmean([score.credit for score in scores if score]) if margins else 0.5
+    accuracy = fmean([score.credit for score in relative]) if margins else 0.5
     return Trial(config.learning_rate, fmean(losses) if losses else math.inf, accuracy, speaker.divergence)
 
 

@@ -11,11 +11,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from django.conf import settings
+
 from rl.config import TrainingConfig, find_method
 from rl.dataset_builder.plan.survey import answers_of
 from rl.evaluation.answer_room import room_for_an_answer
 from rl.evaluation.guards.measure import PROMPTS
 from rl.hardware import Speed, Workload
+from rl.judge.labels import MOST_ROWS
 from rl.models import Agent, TrainingRun
 from rl.runs.run_options import RunOptions
 
@@ -78,7 +81,7 @@ class Run:
         answer = fmean(texts.answers) / characters_per_token if texts.answers else generated
         sequences = self.config.rows_a_pass * method.work.sequences
         longest_answer = max(texts.answers, default=0) / characters_per_token
-        guards = 0 if method.scores or method.rows.of_tasks else min(PROMPTS, self.heldout_prompts)
+        asked = 0 if method.scores or method.rows.of_tasks else min(self._most_asked, self.heldout_prompts)
         return Workload(
             rows=self.rows,
             tokens=fmean(texts.prompts) / characters_per_token + template + answer,
@@ -86,8 +89,10 @@ class Run:
             longest=texts.longest_of(sequences) / characters_per_token + template + generated,
             heldout_rows=self.heldout_rows,
             models=3 if self.has_champion else 2,
-            guard_prompts=guards,
-            guard_tokens=self._guard_tokens(longest_answer),
+            asked_prompts=asked,
+            guarded_prompts=min(PROMPTS, asked),
+            judged_answers=self._judged_answers(asked),
+            asked_tokens=self._tokens_asked(longest_answer),
             exports=bool(self.options.export or self.options.deploy) and not method.scores,
         )
 
@@ -96,7 +101,22 @@ class Run:
         further = _MESSAGE_TOKENS * texts.messages / len(texts.prompts)
         return of_system * speed.system_tokens + (1 - of_system) * speed.prompt_tokens + further
 
-    def _guard_tokens(self, longest_answer: float) -> int:
+    @property
+    def _is_judged(self) -> bool:
+        """By people's preferences: more prompts are asked than the guard rails look at."""
+        return find_method(self.method).rows_with(self.config).measure == "preference"
+
+    @property
+    def _most_asked(self) -> int:
+        return settings.EVALUATION_PROMPTS if self._is_judged else PROMPTS
+
+    def _judged_answers(self, asked: int) -> int:
+        """Those of two models, and those that people labelled."""
+        method = find_method(self.method)
+        labelled = min(MOST_ROWS, self.rows + self.heldout_rows) * method.work.sequences
+        return 2 * asked + labelled if asked and self._is_judged else 0
+
+    def _tokens_asked(self, longest_answer: float) -> int:
         most = int(getattr(self.config, "max_new_tokens", self.agent.response_length))
         stored = [round(longest_answer)] if longest_answer else []
         return room_for_an_answer(min(most, int(self.config.max_length) // 2), stored)

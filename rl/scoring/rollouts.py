@@ -13,7 +13,7 @@ from rl.base.errors import NotEnoughData, UsageError
 from rl.base.leaves import leaf
 from rl.base.names import unknown_name
 from rl.base.records import AnswerScore, Scorer, TraceRecord
-from rl.collect.traces.records import trace_record
+from rl.collect.traces.records import trace_record, with_feedback
 from rl.config import TrainingConfig, find_method
 from rl.data_formatter.fresh import fresh_trace
 from rl.models import Agent, Trace
@@ -99,8 +99,10 @@ def require_rewards(agent: Agent, names: str = "") -> None:
             f"no reward of {agent.name} that is switched on can judge an answer that was just generated: give one of these "
             f"a weight, {', '.join(_of_fresh_answers(engine))}, or score by --reward-model"
         )
+    # what only supports decides nothing, and learned_reward would load the base model
+    engine.weights = {name: weight if name in evidence else 0.0 for name, weight in engine.weights.items()}
     reasons = ""
-    newest = list(agent.traces.order_by("-created_at", "id")[:PROBED])
+    newest = list(with_feedback(agent.traces.order_by("-created_at", "id"))[:PROBED])
     for trace in newest:
         results = engine.compute_all(_as_fresh(trace))
         if engine.combine(results) is not None:
@@ -109,8 +111,8 @@ def require_rewards(agent: Agent, names: str = "") -> None:
     if newest:
         raise NotEnoughData(
             f"no reward applies to any of the {len(newest)} newest answers of {agent.name}, so none would to fresh ones "
-            f"({reasons}): set the agent's answer format, give tests with the prompts, add a reward of your own, label "
-            "answers and let auto_label learn from them, or score by --reward-model"
+            f"({reasons}): set the agent's answer format, give tests with the prompts, add a reward of your own, "
+            "or score by --reward-model"
         )
 
 

@@ -56,7 +56,7 @@ def engine_for(agent: Agent) -> RewardEngine:
 
 
 def _learned_reward(agent: Agent) -> LearnedReward:
-    """Abstains where scikit-learn is missing; raises BadFile for damaged weights."""
+    """Abstains where numpy is missing, or the base model is another one by now; raises BadFile for damaged weights."""
     try:
         return LearnedReward(auto_labels.predictor(agent))
     except UsageError as error:

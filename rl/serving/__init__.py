@@ -1,4 +1,4 @@
 """Where versions are served: deployments on targets that applications talk to.
 
-Imports: base, collect, config, export, faults, hardware, models, operations, versions; Django.
+Imports: auto_labels, base, collect, config, export, faults, hardware, judge, lm, models, operations, versions; Django.
 """

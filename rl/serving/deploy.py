@@ -22,7 +22,8 @@ from rl.models import Agent, Deployment, ModelVersion, version_name
 from rl.operations import audit
 from rl.operations.audit import Action
 from rl.operations.webhooks.events import deployment_changed
-from rl.serving import llama_server, on_ollama, promotion, version_retirement
+from rl.serving import judge_server, llama_server, on_ollama, promotion, version_retirement
+from rl.serving.best_of import check_best_of
 from rl.serving.hosting import OllamaHostingProfile, hosting_profile
 from rl.serving.model_file import ModelFile, model_file
 from rl.serving.withdrawal import forget
@@ -89,10 +90,12 @@ def deploy(
     profile: str = "auto",
     url: str = "",
     api_key_env: str = "",
+    best_of: int | None = None,
     report: Report = silent,
 ) -> Deployment:
     """``version`` None: the agent's base model. ``quantization``: of the GGUF file, which is exported where there is none
-    yet; empty: the agent's level. ``profile``: of hosting.
+    yet; empty: the agent's level. ``profile``: of hosting. ``best_of``: answers of which the judge picks one; None: as
+    it was, or as the version in use has it.
 
     Whatever had the name before is no longer served. A version that was served elsewhere too keeps that, and its alias
     moves here. Raises UsageError, or ExportFailed for all that breaks on the way: what was served goes on as it was then.
@@ -103,15 +106,20 @@ def deploy(
     chosen = hosting_profile(profile, agent.context_length)
     if version is not None:
         version.require_answers()
+    if best_of is not None:
+        check_best_of(best_of)
     require_target(target)
     with _one_at_a_time(agent, report):
         file = None if target == Target.OPENAI else model_file(agent, version, level, report)
         row = _row(agent, version, destination)
+        row.best_of = row.best_of if best_of is None else best_of
         _serve(row, destination, file, chosen, report)
         _take_over(row, report)
         if promotion.in_use(agent) == row:
             promotion.point_name(row, report)
         version_retirement.retire_old(agent, report=report)
+    if row.best_of > 1 and (problem := judge_server.start(agent, report=report)):
+        report("log", {"text": f"the first answer is given: {problem}"})
     return row
 
 
@@ -130,7 +138,11 @@ def _row(agent: Agent, version: ModelVersion | None, destination: Destination) -
     named = own.filter(
         target=destination.target, model_name=destination.model_name, **_at(destination.target, destination.base_url)
     )
-    return named.first() or own.filter(target=Target.NONE).first() or Deployment(agent=agent, version=version)
+    row = named.first() or own.filter(target=Target.NONE).first()
+    if row is not None:
+        return row
+    used = promotion.in_use(agent)
+    return Deployment(agent=agent, version=version, best_of=used.best_of if used else 1)
 
 
 def _serve(

@@ -58,7 +58,7 @@ def spawn(deployment: Deployment, port: int = 0) -> Server:
             stdout=output,
             stderr=output,
             cwd=settings.BASE_DIR,
-            env=_environment(),
+            env=server_environment(),
             start_new_session=True,
         )
     started = psutil.Process(process.pid).create_time()
@@ -97,7 +97,8 @@ def _request(deployment: Deployment, port: int) -> dict[str, Any]:
     }
 
 
-def _environment() -> dict[str, str]:
+def server_environment() -> dict[str, str]:
+    """Variables that a process which reads model files may have."""
     return {name: value for name, value in os.environ.items() if _PASSED_ON.fullmatch(name)}
 
 

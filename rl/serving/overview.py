@@ -13,7 +13,7 @@ from rl.config.levels import check_level
 from rl.config.methods import scoring_methods
 from rl.export.ollama.deployer import full_name
 from rl.models import BASE, Agent, Deployment, Evaluation, ModelVersion, version_name
-from rl.serving import llama_server, on_ollama
+from rl.serving import judge_server, llama_server, on_ollama
 from rl.serving.deploy import Destination, default_name
 from rl.serving.hosting import hosting_profile
 from rl.serving.model_file import find_export
@@ -47,7 +47,8 @@ def list_deployments(agent: Agent) -> list[dict[str, Any]]:
     """One entry for each deployment, the newest first; ``alive`` and ``memory_bytes`` are None where nobody can tell."""
     rows = list(agent.deployments.select_related("version", "agent"))
     known, loaded = _at_ollama(rows)
-    return [_entry(row, known, loaded) for row in rows]
+    unjudged = judge_server.find_problem(agent)
+    return [_entry(row, known, loaded, unjudged if row.best_of > 1 else "") for row in rows]
 
 
 def plan(
@@ -115,7 +116,7 @@ def _at_ollama(rows: list[Deployment]) -> tuple[set[str] | None, dict[str, int]]
         return None, {}
 
 
-def _entry(row: Deployment, known: set[str] | None, loaded: dict[str, int]) -> dict[str, Any]:
+def _entry(row: Deployment, known: set[str] | None, loaded: dict[str, int], unjudged: str) -> dict[str, Any]:
     alive, memory = None, None
     if row.target == Target.LLAMA_CPP:
         alive, memory = llama_server.is_alive(row), llama_server.memory_bytes(row)
@@ -131,4 +132,6 @@ def _entry(row: Deployment, known: set[str] | None, loaded: dict[str, int]) -> d
         "alive": alive,
         "memory_bytes": memory,
         "problem": row.settings.get("error", ""),
+        "best_of": row.best_of,
+        "unjudged": unjudged,
     }

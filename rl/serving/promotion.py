@@ -50,13 +50,18 @@ def promote(agent: Agent, version: ModelVersion | None, *, report: Report = sile
         _move_alias(agent, version)
 
 
-def roll_back(agent: Agent, *, report: Report = silent) -> ModelVersion | None:
+def roll_back(
+    agent: Agent, *, instead_of: ModelVersion | None = None, reason: str = "", report: Report = silent
+) -> ModelVersion | None:
     """Champion and previous change places; the version in use then, None for the base model. Doing it twice changes
-    nothing.
+    nothing. ``instead_of``: only while this version is in use. ``reason``: for the audit log, where nobody asked for it.
 
-    Raises UsageError when the agent has used its base model only, ExportFailed as ``promote`` does.
+    Raises UsageError when the agent has used its base model only, ExportFailed as ``promote`` does, RunConflict when
+    another version than ``instead_of`` is in use.
     """
+    details = {"reason": reason} if reason else {}
     with _one_at_a_time(agent):
+        _require_in_use(agent, instead_of)
         previous = (
             Deployment.objects.filter(agent=agent, alias=Alias.PREVIOUS).select_related("agent", "version").first()
         )
@@ -64,10 +69,10 @@ def roll_back(agent: Agent, *, report: Report = silent) -> ModelVersion | None:
         if Deployment.objects.filter(agent=agent).exclude(alias="").exists():
             _switch(previous or _newest_row(agent, None), in_use(agent), version, report)
         with transaction.atomic():
+            _require_in_use(agent, instead_of)  # another machine has another lock
             before, version = Deployment.champion(agent), Deployment.swap(agent)
-            event = audit.record(
-                Action.ROLLED_BACK, _audit_subject(agent, version), agent=agent, before=version_name(before)
-            )
+            subject = _audit_subject(agent, version)
+            event = audit.record(Action.ROLLED_BACK, subject, agent=agent, before=version_name(before), **details)
             deployment_changed(event, agent)
         return version
 
@@ -97,6 +102,16 @@ def _switch(row: Deployment | None, before: Deployment | None, version: ModelVer
 def _newest_row(agent: Agent, version: ModelVersion | None) -> Deployment | None:
     """The row that a promotion of the version would take: its newest."""
     return rows_of(agent, version).select_related("agent", "version").first()
+
+
+def _require_in_use(agent: Agent, version: ModelVersion | None) -> None:
+    """None: any. In a transaction nobody else moves the alias from then on."""
+    if version is None:
+        return
+    with transaction.atomic():
+        rows = Deployment.objects.select_for_update().filter(agent=agent, alias=Alias.CHAMPION)
+        if rows.values_list("version", flat=True).first() != version.pk:
+            raise RunConflict(f"{version.name} of {agent.name} is not in use any more")
 
 
 def _move_alias(agent: Agent, version: ModelVersion | None) -> None:

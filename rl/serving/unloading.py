@@ -10,17 +10,18 @@ from django.conf import settings
 from rl.base.errors import ExportFailed
 from rl.base.records import Report
 from rl.models import Deployment, TrainingRun
-from rl.serving import llama_server, on_ollama
+from rl.serving import judge_server, llama_server, on_ollama
 
 
 @contextmanager
 def memory_for_training(run: TrainingRun, report: Report) -> Iterator[None]:
     """Does nothing unless UNLOAD_WHILE_TRAINING says so. A run that dies inside holds nothing back: whoever supervises the
-    servers starts them again when the run is not at work any more. Ollama loads a model again when it is asked."""
+    servers starts them again when the run is not at work any more. Ollama loads a model again when it is asked,
+    and judges start again when no run is at work."""
     if not settings.UNLOAD_WHILE_TRAINING:
         yield
         return
-    names = [*llama_server.suspend(run), *_unload_from_ollama(report)]
+    names = [*llama_server.suspend(run), *judge_server.suspend(), *_unload_from_ollama(report)]
     if names:
         report("log", {"text": f"taken out of memory while this run trains: {', '.join(names)}"})
     try:

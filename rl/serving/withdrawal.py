@@ -10,7 +10,7 @@ from rl.base.records import Report, silent
 from rl.models import Agent, Deployment, ModelVersion
 from rl.operations import audit
 from rl.operations.webhooks.events import deployment_changed
-from rl.serving import llama_server, on_ollama
+from rl.serving import judge_server, llama_server, on_ollama
 
 Target = Deployment.Target
 
@@ -25,6 +25,7 @@ def take_down(deployment: Deployment, report: Report = silent) -> None:
     elif deployment.target == Target.OLLAMA:
         on_ollama.remove(deployment, report)
     forget(deployment)
+    judge_server.end_unwanted()
 
 
 def rows_of(agent: Agent, version: ModelVersion | None) -> QuerySet[Deployment]:

@@ -60,13 +60,10 @@ def _trainer(start: Start, model: PreTrainedModel | PeftModel, rows: Dataset) ->
     config = start.job.config
     assert isinstance(config, Settings)  # noqa: S101  the method's own
     of_dpo = {
-        "beta": config.beta,
+        **fitting.preference_arguments(config),
         "loss_type": list(config.losses),
         "loss_weights": list(config.losses.values()),
         "label_smoothing": config.smoothing,
-        "max_length": None,  # the rows fit already
-        "disable_dropout": False,  # it would turn off the adapter's too; the base model's is off already
-        "precompute_ref_log_probs": config.full,  # else a reference would be loaded
     }
     return _Trainer(
         model=model,

@@ -145,6 +145,16 @@ def arguments(kind: type[Arguments], config: TrainingConfig, output_dir: Path, *
     return made
 
 
+def preference_arguments(config: TrainingConfig) -> dict[str, Any]:
+    """What DPO, KTO and MPO tell TRL alike."""
+    return {
+        "beta": config.beta,
+        "max_length": None,  # the rows fit already
+        "disable_dropout": False,  # it would turn off the adapter's too; the base model's is off already
+        "precompute_ref_log_probs": config.full,  # else a reference would be loaded
+    }
+
+
 def batches(config: TrainingConfig) -> dict[str, int]:
     """``batch_size`` and ``gradient_accumulation`` are of all processes together: a step stays the same."""
     rows, passes, processes_there = int(config.batch_size), int(config.gradient_accumulation), processes.count()

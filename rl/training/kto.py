@@ -29,7 +29,7 @@ from rl.base.errors import NotEnoughData
 from rl.base.records import Report, TrainingResult
 from rl.config.training_job import TrainingJob
 from rl.training import fitting
-from rl.training.passes import at_least_two_rows_a_pass, with_other_answers
+from rl.training.passes import at_least_two_rows_a_pass, label_weights, with_other_answers
 from rl.training.preparing import Start, encoded_rows, prepare
 from rl.training.warm_up import warm_up
 from rl.training.watch import watch
@@ -71,8 +71,7 @@ def _weights(rows: Dataset, report: Report) -> dict[str, float]:
     if not good or not bad:
         only = "good" if good else "bad"
         raise NotEnoughData(f"all {len(rows)} rows that fit are {only}, and KTO learns from the difference")
-    # n_good w_good = n_bad w_bad: the lower end of the paper's range (equation 8)
-    weights = {"desirable_weight": max(1.0, bad / good), "undesirable_weight": max(1.0, good / bad)}
+    weights = dict(zip(("desirable_weight", "undesirable_weight"), label_weights(good, bad), strict=True))
     report(
         "log",
         {
@@ -85,13 +84,7 @@ def _weights(rows: Dataset, report: Report) -> dict[str, float]:
 
 def _trainer(start: Start, model: PreTrainedModel | PeftModel, rows: Dataset, weights: dict[str, float]) -> _Trainer:
     config = start.job.config
-    of_kto = {
-        "beta": config.beta,
-        "max_length": None,  # the rows fit already
-        "disable_dropout": False,  # it would turn off the adapter's too; the base model's is off already
-        "precompute_ref_log_probs": config.full,  # else a reference would be loaded
-        **weights,
-    }
+    of_kto = {**fitting.preference_arguments(config), **weights}
     return _Trainer(
         model=model,
         args=fitting.arguments(KTOConfig, config, start.scratch, **of_kto),

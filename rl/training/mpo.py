@@ -43,7 +43,7 @@ from rl.config.training_job import TrainingJob
 from rl.lm import processes
 from rl.lm.log_probs import PromptAndAnswer, pad_sequences
 from rl.training import fitting
-from rl.training.passes import at_least_two_rows_a_pass, in_passes_of_a_kind, with_other_answers
+from rl.training.passes import at_least_two_rows_a_pass, in_passes_of_a_kind, label_weights, with_other_answers
 from rl.training.preparing import Start, encoded_rows, prepare
 from rl.training.warm_up import warm_up
 from rl.training.watch import watch
@@ -91,8 +91,8 @@ def _balance(rows: Dataset, report: Report) -> Balance:
         pairs += has_chosen and has_rejected
         good += row["weight"] if has_chosen and not has_rejected else 0.0
         bad += row["weight"] if has_rejected and not has_chosen else 0.0
-    # n_good w_good = n_bad w_bad, as for KTO; with labels of one kind alone there is nothing to balance
-    balance = Balance(max(1.0, bad / good), max(1.0, good / bad)) if good and bad else Balance()
+    # with labels of one kind alone there is nothing to balance
+    balance = Balance(*label_weights(good, bad)) if good and bad else Balance()
     singles = len(rows) - pairs
     text = f"{pairs} pairs and {singles} single answers"
     report(
@@ -210,15 +210,9 @@ def collate(examples: list[dict[str, Any]]) -> dict[str, Tensor]:
 def _trainer(start: Start, model: PreTrainedModel | PeftModel, rows: Dataset, balance: Balance) -> _Trainer:
     config = start.job.config
     assert isinstance(config, MPOConfig)  # noqa: S101  the method's own
-    of_dpo = {
-        "beta": config.beta,
-        "max_length": None,  # the rows fit already
-        "disable_dropout": False,  # it would turn off the adapter's too; the base model's is off already
-        "precompute_ref_log_probs": config.full,  # else a reference would be loaded
-    }
     trainer = _Trainer(
         model=model,
-        args=fitting.arguments(DPOConfig, config, start.scratch, **of_dpo),
+        args=fitting.arguments(DPOConfig, config, start.scratch, **fitting.preference_arguments(config)),
         train_dataset=rows,
         processing_class=start.tokenizer,
         peft_config=fitting.peft_config(model, config),

@@ -1,4 +1,5 @@
-"""Forward passes whose rows are compared with each other: KTO's point of reference is the answer of another row."""
+"""What KTO's loss needs beside a row: the answers of others in its forward pass, which are its point of reference, and a
+weight for its label."""
 
 from __future__ import annotations
 
@@ -16,6 +17,12 @@ from rl.training.preparing import Start
 
 AnswerOf = Callable[[Mapping[str, Any]], list[int]]
 """The answer that stands for a row in the point of reference of another."""
+
+
+def label_weights(good: float, bad: float) -> tuple[float, float]:
+    """For labels of which there are so many, both above 0: n_good w_good = n_bad w_bad, the lower end of the paper's range
+    (equation 8)."""
+    return max(1.0, bad / good), max(1.0, good / bad)
 
 
 def at_least_two_rows_a_pass(config: TrainingConfig, report: Report) -> TrainingConfig:

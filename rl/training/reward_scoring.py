@@ -126,10 +126,9 @@ def score_versions(
     max_length: int,
     report: Report,
     precision: str = "auto",
-    relative: bool = False,
 ) -> dict[str, list[PairScore | None]]:
     """As ``rl.evaluation.torch.scoring``, with the model's numbers in the place of log-probabilities. None is a model that
-    tells nothing apart: so numbers are ``relative`` to the base model's as they are."""
+    tells nothing apart."""
     loading.quiet()
     loading.leave_a_core_free()
     report("stage", {"name": "loading the base model"})

@@ -61,7 +61,7 @@ class Look:
 
 
 class Watch(TrainerCallback):
-    """Keeps the adapter of the last good look in memory. After a resumed start the first look is at what was resumed."""
+    """Keeps the adapter of the last good look in memory. After a resumed start there is none until the next look."""
 
     def __init__(self, start: Start, model: PeftModel, prompts: Sequence[Ids]) -> None:
         self._model, self._prompts, self._report = model, prompts, start.report

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from rl.models import Agent, Deployment, Evaluation, Experiment, Feedback, ModelVersion, TrainingRun
 from rl.online_learner import how_to_enable
+from rl.serving import probation
 
 DAYS = 30
 AGENTS = 50
@@ -34,6 +35,8 @@ class AgentFigures:
     champion: ModelVersion | None
     evaluation: Evaluation | None
     """The newest of the champion."""
+    probation: str = ""
+    """How the version does that was promoted, or taken back, in the last days."""
 
     @property
     def missing(self) -> int:
@@ -114,12 +117,13 @@ def recent_versions() -> list[ModelVersion]:
 
 
 def agents_and_versions() -> tuple[list[AgentFigures], list[VersionFigures]]:
-    """Four queries."""
-    in_use, versions = champions(), recent_versions()
+    """Five queries, and some for each agent whose version in use changed in the last days."""
+    in_use, versions, sentences = champions(), recent_versions(), probation.describe_all()
     evaluations = newest_evaluations([*versions, *in_use.values()])
     agents = []
     for agent, current, waiting in counts():
         champion = in_use.get(agent.pk)
         evaluation = evaluations.get(champion.pk) if champion else None
-        agents.append(AgentFigures(agent, current, waiting, champion, evaluation))
+        sentence = sentences.get(agent.name, "")
+        agents.append(AgentFigures(agent, current, waiting, champion, evaluation, sentence))
     return agents, [VersionFigures(version, evaluations.get(version.pk)) for version in versions]

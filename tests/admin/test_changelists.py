@@ -24,7 +24,6 @@ APPEND_ONLY = [
     "modelversion",
     "artifact",
     "evaluation",
-    "deployment",
     "assignment",
     "labelmodel",
     "labelproposal",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rl.collect.feedback.write import rate
+from rl.collect.feedback.write import compare, correct, rate
 from rl.models import Agent, Trace
 from tests.conftest import make_trace
 
@@ -19,3 +19,14 @@ def make_labelled(agent: Agent, count: int, *, start: int = 0, label: bool = Tru
             rate(trace, rater="user:alice", scale="thumb", value=int(good), source="test")
         traces.append(trace)
     return traces
+
+
+def make_preferences(agent: Agent, count: int) -> None:
+    """Half side-by-side picks, half edited answers."""
+    for number in range(count):
+        question, good, bad = f"And where is letter {number}?", GOOD.format(number), BAD.format(number)
+        worse = make_trace(agent, question, bad)
+        if number % 2:
+            correct(worse, text=good, rater="user:alice", source="test")
+        else:
+            compare(worse, make_trace(agent, question, good), choice="right", rater="user:alice", source="test")

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 
 from rl import auto_labels
+from rl.auto_labels import learning
 from rl.base.errors import BadFile, NotEnoughData
 from rl.collect.feedback.write import rate
-from rl.collect.traces.records import trace_record
 from rl.dataset_builder import is_held_out
+from rl.judge import head
+from rl.judge.features import Reader
 from rl.models import Agent, LabelModel, prompt_key
-from tests.auto_labels.labelled import make_labelled
+from tests.auto_labels.labelled import make_labelled, make_preferences
 from tests.conftest import make_trace
 
 pytestmark = pytest.mark.usefixtures("data_dir")
@@ -18,17 +21,29 @@ pytestmark = pytest.mark.usefixtures("data_dir")
 
 def test_it_learns_what_people_like_and_says_how_often_it_is_right(agent: Agent) -> None:
     traces = make_labelled(agent, 120)
-    model = auto_labels.learn(agent).model
+    learned = auto_labels.learn(agent)
+    model = learned.model
     held_out = sum(is_held_out(agent.name, prompt_key(trace.prompt), 0.2) for trace in traces)
     assert (model.heldout_labels, model.labels) == (held_out, 120 - held_out)
     assert model.heldout_accuracy == 1.0
     assert 0.5 <= model.majority_share < 0.8
     assert sum(one["count"] for one in model.calibration) == held_out
-    predict = auto_labels.predictor(agent)
-    assert predict is not None
-    good, bad = make_labelled(agent, 2, start=500, label=False)
-    assert predict(trace_record(good)) > 0.7
-    assert predict(trace_record(bad)) < 0.3
+    assert learned.preferences is not None
+    assert learned.preferences.as_dict() == {"learned": 0, "held_out": 0, "accuracy": None}
+    stored = head.load(model.path)
+    assert stored.base_model == agent.base_model
+    assert (stored.weights == learned.head.weights).all()
+
+
+def test_a_taste_that_no_word_gives_away_is_learned_better_than_the_commoner_label(agent: Agent) -> None:
+    words, rng = ["parcel", "warehouse", "friday", "arrives", "soon", "and", "with", "you"], random.Random(1)
+    for number in range(120):
+        length = rng.randint(3, 40)
+        trace = make_trace(agent, f"Where is parcel {number}?", " ".join(rng.choices(words, k=length)))
+        rate(trace, rater="user:alice", scale="thumb", value=int(length < 20), source="test")
+    model = auto_labels.learn(agent).model
+    assert model.is_informative
+    assert model.heldout_accuracy > model.majority_share + 0.2
 
 
 def test_labels_that_follow_from_nothing_give_a_model_that_is_not_used(agent: Agent) -> None:
@@ -48,6 +63,17 @@ def test_raters_who_disagree_count_by_their_mean_and_a_tie_not_at_all(agent: Age
         rate(trace, rater="user:bob", scale="thumb", value=int(trace in traces[1::2]), source="test")
     model = auto_labels.learn(agent).model
     assert model.labels + model.heldout_labels == 96
+
+
+def test_picks_and_edited_answers_teach_too(agent: Agent, monkeypatch) -> None:
+    monkeypatch.setattr(learning, "FEWEST_HELD_OUT", 2)
+    make_labelled(agent, 40)
+    make_preferences(agent, 60)
+    learned = auto_labels.learn(agent)
+    assert learned.preferences is not None
+    assert learned.preferences.learned + learned.preferences.held_out == 60
+    assert learned.preferences.held_out > 5
+    assert learned.preferences.as_dict()["accuracy"] > 0.9
 
 
 def test_too_few_labels_say_what_is_missing(agent: Agent) -> None:
@@ -72,7 +98,7 @@ def test_damaged_weights_are_one_clear_error(agent: Agent, damage: bytes) -> Non
     make_labelled(agent, 100)
     path = auto_labels.learn(agent).model.path
     path.write_bytes(damage)
-    with pytest.raises(BadFile, match="not the weights of a label model"):
+    with pytest.raises(BadFile, match="not the weights of a judge"):
         auto_labels.predictor(agent)
 
 
@@ -81,3 +107,16 @@ def test_a_model_whose_weights_are_gone_is_passed_over(agent: Agent) -> None:
     older = auto_labels.learn(agent).model
     auto_labels.learn(agent).model.path.unlink()
     assert auto_labels.newest(agent) == older
+
+
+def test_answers_that_the_chat_template_refuses_are_left_out_of_all(agent: Agent, monkeypatch) -> None:
+    monkeypatch.setattr(
+        Reader, "_can_write", lambda reader, conversation: "parcel 7?" not in conversation[0][0]["content"]
+    )
+    make_labelled(agent, 100)
+    events: list[tuple[str, dict]] = []
+    learned = auto_labels.learn(agent, report=lambda *event: events.append(event))
+    assert learned.model.labels + learned.model.heldout_labels == 99
+    assert ("log", {"text": "1 answers are left out: the base model's chat template refuses them"}) in events
+    make_trace(agent, "Where is parcel 7?", "Here.")
+    assert auto_labels.propose(learned).at_least == {}

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 
 from rl import auto_labels
 from rl.auto_labels import proposing
 from rl.collect.feedback.write import rate
-from rl.models import Agent, LabelProposal
+from rl.models import Agent, LabelProposal, Trace
 from tests.auto_labels.labelled import make_labelled
 
 pytestmark = pytest.mark.usefixtures("data_dir")
@@ -49,3 +52,30 @@ def test_a_dry_run_judges_and_stores_nothing(agent: Agent, learned) -> None:
     make_labelled(agent, 4, start=200, label=False)
     assert auto_labels.propose(learned, dry_run=True).at_least[0.5] == 4
     assert not LabelProposal.objects.exists()
+
+
+def test_an_answer_with_a_reward_waits_for_a_new_one_and_one_that_is_gone_is_left_out(agent: Agent, learned) -> None:
+    rewarded, bare, gone = make_labelled(agent, 3, start=200, label=False)
+    Trace.objects.update(reward_pending=False)
+    Trace.objects.filter(pk=rewarded.pk).update(reward=0.5)
+    read = learned.reader.features
+
+    def delete_meanwhile(*arguments):
+        gone.delete()
+        return read(*arguments)
+
+    reader = SimpleNamespace(features=delete_meanwhile)
+    auto_labels.propose(replace(learned, reader=reader))
+    assert set(LabelProposal.objects.values_list("trace", flat=True)) == {rewarded.pk, bare.pk}
+    assert list(Trace.objects.filter(reward_pending=True)) == [rewarded]
+
+
+def test_its_steps_are_those_of_all_that_waits(agent: Agent, learned, monkeypatch) -> None:
+    monkeypatch.setattr(proposing, "CHUNK", 4)
+    make_labelled(agent, 10, start=200, label=False)
+    events: list[tuple[str, dict]] = []
+    auto_labels.propose(learned, report=lambda *event: events.append(event))
+    assert [name for name, _ in events][0] == "stage"
+    steps = [values for name, values in events if name == "step"]
+    assert [values["step"] for values in steps if values["step"] in (4, 8, 10)] == [4, 8, 10]
+    assert {values["total_steps"] for values in steps} == {10}

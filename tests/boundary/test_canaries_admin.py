@@ -31,7 +31,7 @@ from tests.boundary.watching import Deed, Watch
 
 pytestmark = pytest.mark.django_db
 CHOICES = [name for name, who in HYPER_PARAMETERS.items() if who is Owner.CHOICE]
-EDITED = {"Agent", "ApiKey", "Experiment", "Group", "User"}
+EDITED = {"Agent", "ApiKey", "Deployment", "Experiment", "Group", "User"}
 """Whose records can be changed in the admin."""
 
 

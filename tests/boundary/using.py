@@ -18,7 +18,14 @@ from rl.runs import run as runs
 from rl.scoring import stored as rewarding
 from tests.boundary.watching import Watch
 
-TICKS = ("consider_retraining", "supervise_servers", "look_at_experiments", "deliver_answers", "forget_pending_spans")
+TICKS = (
+    "consider_retraining",
+    "supervise_servers",
+    "look_at_experiments",
+    "look_at_promotions",
+    "deliver_answers",
+    "forget_pending_spans",
+)
 
 
 class Reached(RatchetError):

@@ -6,10 +6,14 @@ import json
 import os
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
 import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,6 +121,24 @@ def kill_session(process: subprocess.Popen[str] | Forked) -> None:
     """SIGKILL to all that the process started."""
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
+
+
+@contextmanager
+def serving(site: Site) -> Iterator[str]:
+    """The address of the site with its gateway, as ``serve`` starts both."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process = site.start("serve", "--port", str(port))
+    url = f"http://127.0.0.1:{port}"
+    for _ in range(200):
+        try:
+            urllib.request.urlopen(f"{url}/healthz", timeout=2)
+            break
+        except OSError:
+            time.sleep(0.1)
+    yield url
+    kill_session(process)
 
 
 def prepare(data: Path, overrides: dict[str, Any]) -> Site:

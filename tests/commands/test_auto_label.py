@@ -1,14 +1,25 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
 
+from rl.collect.feedback.write import rate
+from rl.management.commands.auto_label import GOES_ON
 from rl.models import Agent, LabelModel, LabelProposal
-from tests.auto_labels.labelled import make_labelled
+from tests.auto_labels.labelled import make_labelled, make_preferences
 
 pytestmark = pytest.mark.usefixtures("data_dir")
+
+
+@pytest.fixture
+def agent(agent: Agent, tiny_base: Path) -> Agent:
+    """With a base model that is there."""
+    agent.base_model = str(tiny_base)
+    agent.save()
+    return agent
 
 
 def test_it_learns_measures_and_proposes(agent: Agent, capsys) -> None:
@@ -24,11 +35,20 @@ def test_it_learns_measures_and_proposes(agent: Agent, capsys) -> None:
 
 def test_the_tables_say_how_far_to_trust_it_and_that_nothing_is_used_yet(agent: Agent, capsys) -> None:
     make_labelled(agent, 100)
-    call_command("auto_label", agent=agent.name)
+    make_preferences(agent, 20)
+    call_command("auto_label", agent=agent.name, learn_only=True)
     shown = capsys.readouterr().out
     assert "right on the held-out labels" in shown
     assert "Proposals are not trained on" in shown
+    assert "right on the held-out picks and edits" in shown
+
+
+def test_where_all_is_labelled_nothing_is_proposed(agent: Agent, capsys) -> None:
+    make_labelled(agent, 100)
+    call_command("auto_label", agent=agent.name)
+    shown = capsys.readouterr().out
     assert "Nothing to propose: every trace with an answer is labelled." in shown
+    assert "picks and edits" not in shown
 
 
 def test_a_dry_run_changes_nothing(agent: Agent, capsys) -> None:
@@ -37,6 +57,23 @@ def test_a_dry_run_changes_nothing(agent: Agent, capsys) -> None:
     call_command("auto_label", agent=agent.name, threshold=0.8, dry_run=True)
     agent.refresh_from_db()
     assert (LabelModel.objects.count(), LabelProposal.objects.count(), agent.auto_label_threshold) == (0, 0, None)
+
+
+def test_a_later_call_goes_on_with_the_next_and_learns_anew_when_something_was_said(agent: Agent, capsys) -> None:
+    traces = make_labelled(agent, 100)
+    make_labelled(agent, 4, start=300, label=False)
+    call_command("auto_label", agent=agent.name, limit=3)
+    assert GOES_ON not in capsys.readouterr().out
+    call_command("auto_label", agent=agent.name, limit=3)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert GOES_ON in shown
+    assert (LabelModel.objects.count(), LabelProposal.objects.count()) == (1, 4)
+    rate(traces[0], rater="user:bob", scale="thumb", value=1, source="test")
+    call_command("auto_label", agent=agent.name, limit=3)
+    assert LabelModel.objects.count() == 2
+    Agent.objects.update(base_model="tiny")
+    call_command("auto_label", agent=agent.name, learn_only=True)
+    assert LabelModel.objects.count() == 3
 
 
 @pytest.mark.parametrize(

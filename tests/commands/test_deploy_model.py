@@ -154,3 +154,35 @@ def test_what_cannot_be_done_is_one_line(arguments: tuple[str, ...], said: str, 
 def test_an_agent_without_a_good_version_is_told(agent: Agent):
     with pytest.raises(CommandError, match="no version that was promoted or exported"):
         run()
+
+
+def test_the_best_of_several_answers_is_asked_for_without_serving_anything_anew(
+    v15: ModelVersion, double: OllamaDouble
+):
+    run("--promote")
+    double.requests.clear()
+    why = "support-chat has no judge yet: run 'auto_label --agent support-chat'"
+    assert document("--version", "v15", "--best-of", "4") == {"version": "v15", "best_of": 4, "unjudged": why}
+    assert double.requests == []
+    assert f"the first of several answers is given: {why}" in " ".join(run("--list").split())
+    (entry,) = document("--list")["served"]
+    assert (entry["best_of"], entry["unjudged"]) == (4, why)
+    assert run("--version", "v15", "--best-of", "1") == "v15 gives one answer\n"
+    (entry,) = document("--list")["served"]
+    assert (entry["best_of"], entry["unjudged"]) == (1, "")
+
+
+def test_a_new_version_has_as_many_answers_as_the_one_in_use_unless_it_is_said(v25: ModelVersion, double: OllamaDouble):
+    run("--version", "v15", "--promote", "--best-of", "3")
+    run("--version", "v25")
+    assert dict(Deployment.objects.values_list("version__name", "best_of")) == {"v15": 3, "v25": 3}
+    run("--version", "v25", "--target", "ollama", "--best-of", "2")
+    assert dict(Deployment.objects.values_list("version__name", "best_of")) == {"v15": 3, "v25": 2}
+
+
+@pytest.mark.parametrize("count", ["0", "9"])
+def test_the_number_of_answers_has_limits(v15: ModelVersion, double: OllamaDouble, count: str):
+    for _ in range(2):  # before it is served, and after
+        with pytest.raises(CommandError, match=f"the best of {count} answers cannot be asked for: choose 1 to 8"):
+            run("--best-of", count)
+        run()

@@ -62,7 +62,7 @@ def test_own_pairs_are_measured_and_nothing_is_stored(agent, version, tmp_path):
     file.write_text('{"prompt": "Where is it?", "chosen": "Open Orders.", "rejected": "No."}\n')
     found = document(agent, "--test-data", str(file), "--output", str(tmp_path / "report.json"))
     assert (found["version"], found["pairs"], found["learned"]) == ("v1", 1, 0)
-    assert "more prompts should decide" in found["reason"]
+    assert "at least 8 are needed" in found["reason"]
     assert json.loads((tmp_path / "report.json").read_text()) == found
     assert not Evaluation.objects.exists()
 

@@ -108,6 +108,16 @@ def test_a_second_one_leaves_no_draft() -> None:
     assert Experiment.objects.count() == 1
 
 
+def test_the_status_names_users_who_do_not_fit_the_split(agent: Agent) -> None:
+    control, challenger = arms_of(make_experiment(agent))
+    use(control, 200, 60)
+    use(challenger, 100, 90)
+    text = run("status", "--agent", "support-chat")
+    assert "first (running): The users do not fit the split." in text
+    assert "base 200 of 300 where about 150 fit" in " ".join(text.split())
+    assert document("status", "--agent", "support-chat")["sample_ratio"]["is_mismatched"]
+
+
 def test_the_status_is_a_table_with_the_answer(agent: Agent) -> None:
     experiment = make_experiment(agent, guard_metric="error_rate")
     control, challenger = arms_of(experiment)
@@ -151,3 +161,30 @@ def test_the_list_shows_all_or_those_of_an_agent(agent: Agent) -> None:
     (row,) = document("list", "--agent", "other")["experiments"]
     assert (row["name"], row["agent"], row["state"]) == ("first", "other", "draft")
     assert "A draft" in run("list")
+
+
+def test_a_version_is_compared_with_the_best_of_its_own_answers(agent: Agent) -> None:
+    Deployment.objects.create(agent=agent, version=version_of(agent), target="ollama", alias="champion")
+    arms = ("--arms", "v286@1=50,v286@4=50", "--control", "v286@1")
+    shown = document("start", "--agent", "support-chat", "--name", "first", *arms)
+    assert [(arm["version"], arm["is_control"]) for arm in shown["arms"]] == [("v286@1", True), ("v286@4", False)]
+    assert shown["warnings"] == [
+        "the first answer is given: support-chat has no judge yet: run 'auto_label --agent support-chat'"
+    ]
+    assert refused("promote", "--agent", "support-chat", "--arm", "v286")[0].endswith("it has: v286@1, v286@4")
+    run("promote", "--agent", "support-chat", "--arm", "v286@4")
+    assert Deployment.objects.get().best_of == 4
+
+
+@pytest.mark.parametrize(
+    ("arms", "problem"),
+    [
+        ("v286@9=50,base=50", "the best of 9 answers cannot be asked for: choose 1 to 8"),
+        ("v286@many=50,base=50", "'v286@many' is not a version with a number of answers, such as v286@4"),
+        ("base=50,base@1=50", "each version once, or with different numbers of answers"),
+    ],
+)
+def test_a_number_of_answers_that_makes_no_arm_is_refused(arms: str, problem: str) -> None:
+    message, code = refused(*START[:6], arms, "--control", "base")
+    assert (problem in message, code) == (True, 2)
+    assert not Experiment.objects.exists()

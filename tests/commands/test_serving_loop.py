@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import time
-import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser import servers
 from tests.browser.conftest import browser
-from tests.commands.site import Site, kill_session
+from tests.commands.site import Site, serving
 
 __all__ = ["browser"]
 WIDGET = "/static/rl/ratchet-feedback.js"
@@ -37,19 +34,8 @@ def trained(prepared_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Si
 
 @pytest.fixture(scope="module")
 def address(trained: Site) -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    process = trained.start("serve", "--port", str(port))
-    url = f"http://127.0.0.1:{port}"
-    for _ in range(200):
-        try:
-            urllib.request.urlopen(f"{url}/healthz", timeout=2)
-            break
-        except OSError:
-            time.sleep(0.1)
-    yield url
-    kill_session(process)
+    with serving(trained) as url:
+        yield url
     trained.run("deploy_model", "--agent", "support-chat", "--stop", "--version", "base")
     trained.run("deploy_model", "--agent", "support-chat", "--stop", "--version", version(trained))
 

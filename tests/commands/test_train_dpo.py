@@ -88,7 +88,7 @@ def test_the_dry_run_says_what_would_happen_and_writes_nothing(site):
         file for file in files if "sqlite3" not in file.name
     ]
     assert document["estimate"]["measured"] is True
-    assert {"start-up", "reference", "steps", "evaluation", "guard answers"} <= set(document["estimate"]["parts"])
+    assert {"start-up", "reference", "steps", "evaluation", "fresh answers"} <= set(document["estimate"]["parts"])
 
 
 def test_the_dry_run_prints_tables_for_people(site):

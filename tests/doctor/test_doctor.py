@@ -280,3 +280,21 @@ def test_a_check_that_breaks_is_a_problem_itself(monkeypatch, data_dir: Path):
     first = doctor.examine()[0]
     assert (first.check, first.symptom.severity) == ("python", Severity.PROBLEM)
     assert "RuntimeError: unforeseen" in first.symptom.text
+
+
+def test_several_answers_without_a_judge_are_a_problem_and_unjudged_ones_a_warning(
+    monkeypatch: pytest.MonkeyPatch, data_dir: Path
+):
+    agent = Agent.objects.create(name="a")
+    assert seen(models.judges) == []
+    Deployment.objects.create(agent=agent, target="ollama", best_of=4)
+    (symptom,) = seen(models.judges)
+    assert (symptom.severity, "a has no judge yet" in symptom.text) == (Severity.PROBLEM, True)
+    monkeypatch.setattr(models.judge_server, "find_problem", lambda agent: "")
+    assert seen(models.judges) == []
+    slow = {"of": 4, "asked": 4, "unjudged": "the judge did not answer within 5 seconds"}
+    make_trace(agent, source="gateway", details={"best_of": slow})
+    make_trace(agent, source="gateway", details={"best_of": {"of": 4, "asked": 1, "unjudged": "at temperature 0"}})
+    (symptom,) = seen(models.judges)
+    assert symptom.severity == Severity.WARNING
+    assert symptom.text == f"1 of the last 100 answers of a were not judged: {slow['unjudged']}"

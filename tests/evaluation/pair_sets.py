@@ -29,6 +29,7 @@ def pair_set(agent: Agent, rows: Sequence[Row]) -> TrainingSet:
     )
     made.directory.mkdir(parents=True)
     keyed = [{**row, "prompt_key": f"q{number}", "split_key": f"q{number}"} for number, row in enumerate(rows)]
+    (made.directory / "train.jsonl").write_text("")
     (made.directory / "heldout.jsonl").write_text("".join(json.dumps(row) + "\n" for row in keyed))
     return made
 

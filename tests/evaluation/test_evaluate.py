@@ -60,13 +60,18 @@ def held_out(agent: Agent, rows: Sequence[Row]) -> TrainingSet:
         stats={"prompts": 10},
     )
     training_set.directory.mkdir(parents=True)
+    (training_set.directory / "train.jsonl").write_text("")
     (training_set.directory / "heldout.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return training_set
 
 
 def margins(base: Path, adapter: Path | None, rows: Sequence[Row] = PAIRS) -> list[float]:
-    scores = score_pairs(str(base), adapter, rows, max_length=MAX_LENGTH, report=silent)
-    return [score.margin for score in scores if score is not None]
+    """Less those of the base model."""
+    own, of_base = (
+        [score.margin for score in score_pairs(str(base), weights, rows, max_length=MAX_LENGTH, report=silent) if score]
+        for weights in (adapter, None)
+    )
+    return [margin - reference for margin, reference in zip(own, of_base, strict=True)]
 
 
 def test_a_pair_with_too_long_a_prompt_is_counted_and_not_judged(agent, make_version, tiny_base, adapter):

@@ -26,7 +26,7 @@ def test_texts_and_messages_are_pairs_and_other_fields_are_ignored(tmp_path):
     assert [row["prompt"] for row in pairs.rows] == [USER, USER]
     assert pairs.rows[1]["chosen"] == [{"role": "assistant", "content": "There."}]
     assert {row["prompt_key"] for row in pairs.rows} == {prompt_key(USER)}
-    assert (pairs.relative, pairs.share, pairs.learned) == (False, 1.0, 0)
+    assert (pairs.share, pairs.learned) == (1.0, 0)
 
 
 GOOD = {"prompt": "a", "chosen": "b", "rejected": "c"}

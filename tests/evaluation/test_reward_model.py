@@ -38,6 +38,7 @@ def held_out(agent: Agent, method: str, rows: Sequence[Row]) -> None:
         stats={"prompts": 24},
     )
     training_set.directory.mkdir(parents=True)
+    (training_set.directory / "train.jsonl").write_text("")
     (training_set.directory / "heldout.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 

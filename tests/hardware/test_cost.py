@@ -44,7 +44,7 @@ def test_steps_are_counted_as_the_trainer_counts_them():
 
 def test_the_time_is_the_sum_of_the_parts():
     config = preset("cpu").with_overrides({"epochs": 2})
-    whole = work(40, TIMED_TOKENS, heldout_rows=10, guard_prompts=10, guard_tokens=50, exports=True)
+    whole = work(40, TIMED_TOKENS, heldout_rows=10, asked_prompts=10, asked_tokens=50, exports=True)
     cost = estimate(whole, SMALL, config, LAPTOP, "dpo", TIMED)
     assert list(cost.parts) == [part.value for part in Part if part is not Part.IMITATION]
     assert cost.seconds == pytest.approx(sum(cost.parts.values()))
@@ -92,10 +92,10 @@ def test_a_large_vocabulary_takes_its_share_of_a_small_model():
 
 
 def test_every_model_that_is_compared_scores_the_held_out_pairs_and_answers():
-    two, three = (parts_of(heldout_rows=10, guard_prompts=16, guard_tokens=100, models=models) for models in (2, 3))
+    two, three = (parts_of(heldout_rows=10, asked_prompts=16, asked_tokens=100, models=models) for models in (2, 3))
     assert two["evaluation"] == pytest.approx(10 * 2 * 2 * (TIMED_TOKENS * 30 * 1e-4 + 64 * 1e-3))
     assert three["evaluation"] == pytest.approx(1.5 * two["evaluation"])
-    assert three["guard answers"] - two["guard answers"] == pytest.approx(
+    assert three["fresh answers"] - two["fresh answers"] == pytest.approx(
         16 * (64 * 30 * 1e-4 + 100 * (30 * 3e-4 + 1e-3))  # the prompt is read, then 100 tokens are made
     )
 
@@ -157,10 +157,10 @@ def test_only_layers_that_are_trained_keep_activations():
 def test_guards_hold_the_logits_of_two_models():
     config = preset("cpu")
     without, within = (
-        estimate(work(10, 40, guard_prompts=count), SMALL, config, LAPTOP, "dpo", TIMED) for count in (0, 4)
+        estimate(work(10, 40, asked_prompts=count), SMALL, config, LAPTOP, "dpo", TIMED) for count in (0, 4)
     )
-    assert without.memory["guard answers"] == 0
-    assert within.memory["guard answers"] > 2 * 2**25 * 4
+    assert without.memory["fresh answers"] == 0
+    assert within.memory["fresh answers"] > 2 * 2**25 * 4
 
 
 def test_all_weights_take_sixteen_bytes_each_and_a_gradient_of_their_own():

@@ -50,7 +50,7 @@ def test_what_comes_out_is_what_the_whole_model_gives(family: str, tiny_model: B
         torch.testing.assert_close(logits(model, second), expected_second)  # other rows, less padding
         mixed = {name: torch.cat([value, batch(9, seed=1)[name]]) for name, value in both.items()}
         seen = logits(model, mixed)
-    torch.testing.assert_close(seen, logits(model, mixed))
+    torch.testing.assert_close(seen, logits(model, mixed), atol=1e-4, rtol=1e-4)  # summed in other batches
     assert not file.exists()
 
 

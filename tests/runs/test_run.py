@@ -76,7 +76,7 @@ def test_a_run_ends_with_a_measured_version_and_its_adapter(agent, data_dir):
     gc.collect()
     evaluation = runs.execute(run, listen)
     costs = Costs.read(run.directory)
-    assert {"start-up", "loading the model", "steps", "evaluation", "guard answers"} <= set(costs.seconds)
+    assert {"start-up", "loading the model", "steps", "evaluation", "fresh answers"} <= set(costs.seconds)
     assert costs.peak_memory_bytes > 10**8
     run.refresh_from_db()
     assert alive == [0], "the model that was trained is gone before another is loaded to be measured"

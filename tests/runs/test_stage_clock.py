@@ -33,7 +33,7 @@ def test_every_stage_counts_to_its_part(moment, tmp_path):
         ("evaluating", 1),
         ("loading the base model", 4),
         ("scoring base", 32),
-        ("guard rails: base", 64),
+        ("fresh answers: base", 64),
         ("scoring new", 32),
         ("exporting GGUF q8_0", 1),
         ("convert", 2),
@@ -49,7 +49,7 @@ def test_every_stage_counts_to_its_part(moment, tmp_path):
         Part.REFERENCE: 8,
         Part.STEPS: 16,
         Part.EVALUATION: 65,
-        Part.GUARDS: 64,
+        Part.FRESH: 64,
         Part.EXPORT: 7,
     }
     assert costs.cpu_seconds == {part: seconds / 2 for part, seconds in costs.seconds.items()}

@@ -68,20 +68,23 @@ def test_the_longest_of_some_rows_is_nearer_to_the_end_the_more_there_are():
     assert 25 < texts.longest_of(2) < texts.longest_of(8) < 40
 
 
-def test_guards_ask_sixteen_prompts_and_leave_room_by_the_stored_answers():
+def test_held_out_prompts_are_asked_sixteen_guarded_and_room_left_by_the_stored_answers(settings):
     texts = texts_of(pair(40, 80, 160))
     work = planned().workload(texts, 4.0, TIMED)
-    assert (work.guard_prompts, work.guard_tokens, work.models) == (16, 60, 2)
+    assert (work.asked_prompts, work.guarded_prompts, work.asked_tokens, work.models) == (20, 16, 60, 2)
+    assert work.judged_answers >= 2 * 20 + 2 * work.heldout_rows
+    settings.EVALUATION_PROMPTS = 18
+    assert planned().workload(texts, 4.0, TIMED).asked_prompts == 18
     few = planned(heldout_prompts=3, has_champion=True, config={"max_length": 64}).workload(texts, 4.0, TIMED)
-    assert (few.guard_prompts, few.guard_tokens, few.models) == (3, 32, 3)
-    assert planned("reward_model").workload(texts, 4.0, TIMED).guard_prompts == 0
+    assert (few.asked_prompts, few.asked_tokens, few.models) == (3, 32, 3)
+    assert planned("reward_model").workload(texts, 4.0, TIMED).asked_prompts == 0
 
 
 def test_answers_that_are_generated_may_be_as_long_as_is_allowed():
     prompts = texts_of({"prompt": [said("user", 40)]})
     work = planned("grpo", config={"max_new_tokens": 100}).workload(prompts, 4.0, TIMED)
     assert (work.answer_tokens, work.tokens, work.longest) == (100, 10 + 31 + 100, 10 + 31 + 100)
-    assert work.guard_tokens == 100
+    assert (work.asked_tokens, work.asked_prompts, work.judged_answers) == (100, 16, 0)
 
 
 @pytest.mark.parametrize(("options", "exports"), [({}, False), ({"export": True}, True), ({"deploy": "ollama"}, True)])

@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import pytest
 
+from rl import auto_labels
+from rl.auto_labels import predicting
 from rl.base.errors import NotEnoughData, RewardFailed, UsageError
 from rl.config import AgentConfig, GRPOConfig, PPOConfig, TrainingConfig
 from rl.data_formatter.fresh import fresh_trace
+from rl.models import Agent
 from rl.rewards import REWARDS, reward_class
 from rl.scoring.rollouts import AgentScorer, check_rollouts, generates, require_rewards, row_kind
+from tests.auto_labels.labelled import BAD, GOOD, make_labelled
 from tests.conftest import make_trace
 
 pytestmark = pytest.mark.django_db
@@ -125,3 +129,23 @@ def test_one_answer_to_which_a_reward_applies_is_enough(agent):
 
 def test_without_answers_nothing_is_known_yet(agent):
     require_rewards(agent)
+
+
+def test_what_a_run_needs_is_known_before_the_base_model_is_loaded(agent, data_dir, tiny_base, monkeypatch):
+    Agent.objects.update(base_model=str(tiny_base))
+    agent.refresh_from_db()
+    make_labelled(agent, 100)
+    auto_labels.learn(agent)
+    monkeypatch.setattr(predicting, "load_reader", None)
+    with pytest.raises(NotEnoughData, match="no reward applies to any of the 20 newest answers"):
+        require_rewards(agent)
+
+
+def test_a_fresh_answer_is_judged_as_people_label_answers(agent, data_dir, tiny_base):
+    Agent.objects.update(base_model=str(tiny_base))
+    agent.refresh_from_db()
+    make_labelled(agent, 100)
+    auto_labels.learn(agent)
+    scorer = AgentScorer(agent.name)
+    good, bad = (scorer(fresh_trace(ROW, text.format(7))).components["learned_reward"] for text in (GOOD, BAD))
+    assert good > 0.7 > 0.3 > bad

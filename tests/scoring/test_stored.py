@@ -13,13 +13,12 @@ from rl import auto_labels, tasks
 from rl.base.errors import Interrupted, UsageError
 from rl.base.locks import device_lock
 from rl.collect.feedback import write
-from rl.collect.traces.records import trace_record
 from rl.models import Agent, Trace
 from rl.rewards import BaseReward, RewardResult
 from rl.rewards.report import EXAMPLES
 from rl.scoring import stored as rewarding
 from rl.scoring.stored import calculate, engine_for
-from tests.auto_labels.labelled import make_labelled
+from tests.auto_labels.labelled import BAD, GOOD, make_labelled
 from tests.conftest import make_trace
 
 pytestmark = pytest.mark.django_db
@@ -346,18 +345,32 @@ def test_traces_are_found_by_an_index_and_never_sorted_whole(agent: Agent):
         assert "FOR ORDER BY" not in plan  # only FOR RIGHT PART OF: among traces of one moment
 
 
-def test_what_was_learned_from_labels_speaks_as_a_reward(agent: Agent, data_dir) -> None:
+def test_what_was_learned_from_labels_speaks_as_a_reward_where_it_was_proposed(
+    agent: Agent, data_dir, tiny_base
+) -> None:
+    Agent.objects.update(base_model=str(tiny_base))
+    agent.refresh_from_db()
     make_labelled(agent, 100)
-    auto_labels.learn(agent)
-    good, bad = make_labelled(agent, 2, start=500, label=False)
-    values = [
-        next(one.value for one in engine_for(agent).compute_all(trace_record(trace)) if one.name == "learned_reward")
-        for trace in (good, bad)
-    ]
+    learned = auto_labels.learn(agent)
+    calls = [{"tool_name": "track", "success": True}]
+    good, bad, late = (make_trace(agent, f"Where is {n}?", GOOD.format(n), tool_calls=calls) for n in range(3))
+    bad.response = BAD.format(1)
+    bad.save()
+    calculate()
+    auto_labels.propose(learned, limit=3)
+    late.label_proposal.delete()
+    calculate()
+    for trace in (good, bad, late):
+        trace.refresh_from_db()
+    values = [trace.rewards["learned_reward"]["value"] for trace in (good, bad, late)]
     assert values[0] > 0.7 > 0.3 > values[1]
+    assert values[2] is None
+    assert late.reward > good.reward > bad.reward
 
 
-def test_damaged_weights_stop_the_agent_and_not_the_others(agent: Agent, data_dir) -> None:
+def test_damaged_weights_stop_the_agent_and_not_the_others(agent: Agent, data_dir, tiny_base) -> None:
+    Agent.objects.update(base_model=str(tiny_base))
+    agent.refresh_from_db()
     make_labelled(agent, 100)
     auto_labels.learn(agent).model.path.write_bytes(b"damaged")
     other = make_trace(Agent.objects.create(name="other"), tool_calls=[{"tool_name": "track", "success": True}])

@@ -7,7 +7,7 @@ import pytest
 
 from rl.base.errors import ExportFailed, RunConflict, UsageError
 from rl.base.locks import device_lock
-from rl.models import Agent, Deployment, ModelVersion, TrainingRun
+from rl.models import Agent, AuditEvent, Deployment, ModelVersion, TrainingRun
 from rl.serving import promotion
 from rl.serving.deploy import deploy
 from tests.export.ollama_double import OllamaDouble
@@ -60,6 +60,19 @@ def test_rolling_back_swaps_and_doing_it_twice_changes_nothing(agent: Agent, dou
     assert (stable(double), aliases(agent)) == ("v15", {"champion": "v15", "previous": "v25"})
     assert promotion.roll_back(agent) == versions[1]
     assert (stable(double), aliases(agent)) == ("v25", {"champion": "v25", "previous": "v15"})
+
+
+def test_a_rollback_instead_of_a_version_needs_it_in_use(agent: Agent, double: OllamaDouble, versions: Any):
+    promotion.promote(agent, versions[0])
+    promotion.promote(agent, versions[1])
+    with pytest.raises(RunConflict, match="v15 of support-chat is not in use any more"):
+        promotion.roll_back(agent, instead_of=versions[0])
+    assert (stable(double), aliases(agent)) == ("v25", {"champion": "v25", "previous": "v15"})
+    assert promotion.roll_back(agent, instead_of=versions[1], reason="worse") == versions[0]
+    assert AuditEvent.objects.latest("pk").details == {"before": "v25", "reason": "worse"}
+    with pytest.raises(RunConflict):
+        promotion.roll_back(agent, instead_of=versions[1])
+    assert (stable(double), aliases(agent)) == ("v15", {"champion": "v15", "previous": "v25"})
 
 
 def test_the_first_version_is_rolled_back_to_the_base_model(agent: Agent, double: OllamaDouble, versions: Any):

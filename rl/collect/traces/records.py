@@ -33,11 +33,12 @@ _COPIED = (
 
 def with_feedback(traces: QuerySet[Trace]) -> QuerySet[Trace]:
     """Two queries for what ``trace_record`` reads, however many traces there are."""
-    return traces.select_related("agent").prefetch_related(_FEEDBACK)
+    return traces.select_related("agent", "label_proposal").prefetch_related(_FEEDBACK)
 
 
 def trace_record(trace: Trace) -> TraceRecord:
-    """``trace`` comes from ``with_feedback``; of any other the feedback is asked for here."""
+    """``trace`` comes from ``with_feedback``; of any other the feedback and the proposed label are asked for here."""
+    proposal = getattr(trace, "label_proposal", None)
     current = getattr(trace, "current_feedback", None)
     if current is None:
         current = _CURRENT.filter(trace=trace)
@@ -49,6 +50,7 @@ def trace_record(trace: Trace) -> TraceRecord:
         reasoning_steps=tuple(reasoning_steps(trace.reasoning_steps)),
         tasks=tuple(task_events(trace.tasks)),
         feedback=tuple(feedback_record(event) for event in current),
+        proposed=(proposal.good, proposal.confidence) if proposal else None,
         **{name: getattr(trace, name) for name in _COPIED},
     )
 

@@ -9,9 +9,10 @@ from rl.base.records import JudgedAnswer, PreferencePair
 from rl.data_formatter.mixed import pair_row, single_row
 from rl.data_formatter.opinions import ONLY_DISLIKED, ONLY_LIKED
 from rl.dataset_builder.options import DataOptions
-from rl.dataset_builder.read.groups import BOTH_BAD, DIRECT, OUTCOME, PromptGroup, PromptRows, Source, Tally
+from rl.dataset_builder.read.groups import BOTH_BAD, DIRECT, OUTCOME, PromptRows, Source, Tally
 from rl.dataset_builder.rows.judged import LabelledRows
 from rl.dataset_builder.rows.pairs import PairRows
+from rl.dataset_builder.rows.single import PairsMade
 from rl.models import Agent
 
 _LEARNED_ALONE = (ONLY_LIKED, ONLY_DISLIKED, BOTH_BAD, OUTCOME)
@@ -24,31 +25,27 @@ class MixedRows:
     def __init__(self, agent: Agent, source: Source, options: DataOptions, tally: Tally) -> None:
         self._options, self._tally = options, tally
         self._of_pairs, self._of_singles = Tally(), Tally()
-        self._in_pairs: set[str] = set()
-        self._pair_rows = 0
+        self._made = PairsMade()
         self._pairs = _Pairs(agent, source, options, self._of_pairs)
         arguments = (agent, source, options, self._of_singles)
         self._singles = _Singles(*arguments, keep=self._stands_alone) if source.has_ids else None
 
     def prompts(self) -> Iterator[PromptRows]:
         singles = 0
-        for of_prompt in self._pairs.prompts():
-            self._in_pairs.update(of_prompt.trace_ids)
-            self._pair_rows += len(of_prompt.rows)
-            yield of_prompt
+        yield from map(self._made.note, self._pairs.prompts())
         for of_prompt in self._singles.prompts() if self._singles else ():
             singles += len(of_prompt.rows)
             yield of_prompt
-        self._take_stock({"pair_rows": self._pair_rows, "single_rows": singles})
+        self._take_stock({"pair_rows": self._made.count, "single_rows": singles})
 
     def problem(self, train: int, held_out: int) -> str:
         """A pair tells good from bad, so with one the labels may all be of one kind."""
-        if self._pair_rows and train and train + held_out >= self._options.min_samples:
+        if self._made.count and train and train + held_out >= self._options.min_samples:
             return ""
         return (self._singles or self._pairs).problem(train, held_out)
 
     def _stands_alone(self, answer: JudgedAnswer) -> bool:
-        return self._in_pairs.isdisjoint(answer.trace_ids)
+        return not self._made.has(answer)
 
     def _take_stock(self, rows: dict[str, int]) -> None:
         """What the first pass read counts as read: what arrives between the two waits for the next run."""
@@ -64,7 +61,7 @@ class MixedRows:
 
 
 class _Pairs(PairRows):
-    def _row(self, pair: PreferencePair, group: PromptGroup) -> dict[str, Any]:
+    def _row(self, pair: PreferencePair) -> dict[str, Any]:
         return pair_row(pair)
 
 

@@ -27,12 +27,12 @@ class PairRows:
             self._shortage.saw(group, len(pairs))
             if pairs:
                 held_out = is_held_out(self._agent.name, group.split_key, self._options.val_split)
-                rows = [{**self._row(pair, group), "split_key": group.split_key} for pair in pairs]
+                rows = [{**self._row(pair), "split_key": group.split_key} for pair in pairs]
                 if not self._source.has_ids:
                     rows = [{**row, "feedback": []} for row in rows]
                 yield PromptRows(held_out, rows, _members(group, pairs))
 
-    def _row(self, pair: PreferencePair, group: PromptGroup) -> dict[str, Any]:
+    def _row(self, pair: PreferencePair) -> dict[str, Any]:
         return training_row(pair)
 
     def problem(self, train: int, held_out: int) -> str:

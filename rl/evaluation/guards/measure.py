@@ -53,6 +53,8 @@ class Watch:
 
     agent: Agent
     rows: list[Row]
+    """The first of those that are asked."""
+    asked: list[Row]
     speaker: Any
     """None where there is no prompt to ask."""
     report: Report
@@ -62,11 +64,17 @@ class Watch:
     _score: Scorer | None = field(default=None, init=False)
     _rewards_broke: str = field(default="", init=False)
 
+    @property
+    def answers(self) -> dict[str, list[GeneratedAnswer | None]]:
+        """What each model said to all that is asked, once they have answered."""
+        answers: dict[str, list[GeneratedAnswer | None]] = self.speaker.answers if self.speaker else {}
+        return answers
+
     def guards(self) -> Guards:
         """Once all models have answered."""
         if self.speaker is None:
             return skip("no prompts are held out", self.agent, self.task)
-        answers = self.speaker.answers
+        answers = self.answers
         answered = [
             number
             for number in range(len(self.rows))
@@ -75,7 +83,9 @@ class Watch:
         if not answered:
             return skip("the held-out prompts leave no room for an answer", self.agent, self.task)
         rows = [self.rows[number] for number in answered]
-        given = {name: [of_model[number] for number in answered] for name, of_model in answers.items()}
+        given = {
+            name: [answer for number in answered if (answer := of_model[number])] for name, of_model in answers.items()
+        }
         return self._judge(rows, {name: self._examine(name, given, rows) for name in given})
 
     def _examine(self, name: str, given: Mapping[str, Sequence[GeneratedAnswer]], rows: Sequence[Row]) -> Answers:
@@ -131,13 +141,18 @@ def watch(
     report: Report,
     task: TaskScores | None = None,
 ) -> Watch:
-    """Asks PROMPTS prompts of the held-out ``rows``, chosen by a hash; ``most_tokens``: longest answer. Loads torch if there
-    are any."""
+    """Asks all ``rows``, and guards the first PROMPTS of them; ``most_tokens``: longest answer. Loads torch if there are
+    any."""
+    guarded = _with_details(agent, rows[:PROMPTS])
+    asked = [*guarded, *rows[PROMPTS:]]
+    speaker = leaf(SPEAKING).Speaker(asked, max_length, most_tokens, report, measured=PROMPTS) if asked else None
+    return Watch(agent, guarded, asked, speaker, report, scorer, task)
+
+
+def one_of_each_prompt(rows: Sequence[Row]) -> list[Row]:
+    """Ordered by a hash, so that what is asked has nothing to do with the order of arrival."""
     by_prompt = {row["prompt_key"]: row for row in reversed(rows)}
-    keys = sorted(by_prompt, key=stable_hash)[:PROMPTS]
-    chosen = _with_details(agent, [by_prompt[key] for key in keys])
-    speaker = leaf(SPEAKING).Speaker(chosen, max_length, most_tokens, report) if chosen else None
-    return Watch(agent, chosen, speaker, report, scorer, task)
+    return [by_prompt[key] for key in sorted(by_prompt, key=stable_hash)]
 
 
 def _with_details(agent: Agent, rows: Sequence[Row]) -> list[Row]:

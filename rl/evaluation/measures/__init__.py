@@ -1,4 +1,4 @@
-"""What is measured, one file each: preference, reward, success.
+"""What is measured, one file each: preference, fresh answers, picks, reward, success.
 
-Imports: base, config, data_formatter, environments.
+Imports: base, config, data_formatter, environments, judge, models.
 """

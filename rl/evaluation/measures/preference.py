@@ -1,4 +1,8 @@
-"""Preference accuracy: how three models rank held-out pairs, and what the report says of it."""
+"""Preference accuracy: how three models rank held-out pairs, and what the report says of it.
+
+What is compared is by how much likelier a model finds an answer than the base model does, DPO's implicit reward. Raw
+log-probabilities of whole answers rank by length and hardly follow what a model says (Chen et al., 2024, arXiv 2405.19534).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,8 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from rl.base.leaves import leaf
@@ -24,17 +30,22 @@ NEAR_TIE = 0.5
 SAMPLED = 200
 """Pairs, of a report that keeps each of their margins."""
 Row = Mapping[str, Any]
+_OTHER_BASE = "the base model of the version in use"
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The held-out pairs that three models could score, as each of them sees them: four lists in the same order."""
+    """The held-out pairs that three models could score, as each of them sees them, relative to the base model: lists in the
+    same order."""
 
     rows: list[Row]
     new: list[PairScore]
     base: list[PairScore]
+    """Which sees no difference."""
     current: list[PairScore]
     """The version in use; the base model's scores when none is."""
+    raw: dict[str, list[PairScore]]
+    """The log-probabilities themselves, of each of MODELS."""
     unscored: int
     """Pairs whose prompt is too long for at least one of the models; they are in none of the lists."""
 
@@ -45,21 +56,34 @@ def compare(
     """Loads each base model once, and calls ``also`` for each model while it is loaded; there may be no held-out rows."""
     rows = held_out.rows
     if not rows:
-        return Comparison([], [], [], [], 0)
+        return Comparison([], [], [], [], {name: [] for name in MODELS}, 0)
     score = leaf(SCORERS[measure]).score_versions
-    options = {"max_length": contest.max_length, "report": report, "relative": held_out.relative}
+    options = {"max_length": contest.max_length, "report": report}
     if also:
-        options["also"] = also
-    scores = of_each(contest, lambda base, compared: score(base, compared, rows, **options))
-    return _keep_scored_by_all(rows, scores["new"], scores["base"], scores.get("current", scores["base"]))
+        options["also"] = lambda name, *loaded: None if name == _OTHER_BASE else also(name, *loaded)
+
+    def ask(base: str, compared: dict[str, Path | None]) -> dict[str, list[PairScore | None]]:
+        """With the base model that the version in use was made from, where that is another one."""
+        return score(base, compared if "base" in compared else {_OTHER_BASE: None, **compared}, rows, **options)
+
+    scores = of_each(contest, ask)
+    base, current = scores["base"], scores.get("current", scores["base"])
+    return _keep_scored_by_all(rows, scores["new"], base, current, scores.get(_OTHER_BASE, base))
 
 
 def _keep_scored_by_all(rows: Sequence[Row], *models: Sequence[PairScore | None]) -> Comparison:
-    """``models``: the new version, the base model, the version in use. Another base model may cut the same text to
-    another number of tokens, so a prompt can be too long for one of them only."""
+    """``models``: the new version, the base model, the version in use and its base model. Another base model may cut the
+    same text to another number of tokens, so a prompt can be too long for one of them only."""
     whole = [(row, *scores) for row, *scores in zip(rows, *models, strict=True) if None not in scores]
-    scored, new, base, current = (list(column) for column in zip(*whole, strict=True)) if whole else ([], [], [], [])
-    return Comparison(scored, new, base, current, unscored=len(rows) - len(whole))
+    scored, *raw, base_of_current = (
+        (list(column) for column in zip(*whole, strict=True)) if whole else ([], [], [], [], [])
+    )
+    new, base, current = map(_relative, raw, (raw[1], raw[1], base_of_current))
+    return Comparison(scored, new, base, current, dict(zip(MODELS, raw, strict=True)), len(rows) - len(whole))
+
+
+def _relative(scores: Sequence[PairScore], base: Sequence[PairScore]) -> list[PairScore]:
+    return [score.relative_to(of_base) for score, of_base in zip(scores, base, strict=True)]
 
 
 def accuracy_of(scores: Sequence[PairScore]) -> Interval:
@@ -74,7 +98,10 @@ def describe(scores: Comparison, verdict: Verdict, margin: float) -> dict[str, A
         "reason": verdict.reason,
         "difference": asdict(verdict.difference),
         **evidence.of_shares(prompt_changes(scores.new, scores.current), margin),
-        "models": {name: figures(pair_scores) for name, pair_scores in of_models.items()},
+        "models": {
+            name: {**figures(pair_scores), "per_token": _per_token(scores.raw[name])}
+            for name, pair_scores in of_models.items()
+        },
         "unscored": scores.unscored,
         **breakdown(scores.rows, of_models),
         "worst": _worst(scores.new, scores.rows),
@@ -94,12 +121,19 @@ def _key(row: Row) -> str:
 
 
 def _sample_margins(scores: Comparison) -> dict[str, list[float | None]]:
-    """Key of a pair to the margins of MODELS: what an exported file is compared with later."""
+    """Key of a pair to the margins of MODELS, and to the base model's own: what an exported file is compared with later."""
     positions = {_key(row): position for position, row in enumerate(scores.rows)}
-    return {
-        key: [_finite(getattr(scores, name)[positions[key]].margin, None) for name in MODELS]
-        for key in sample(scores.rows)
-    }
+    columns = [*(getattr(scores, name) for name in MODELS), scores.raw["base"]]
+    return {key: [_finite(column[positions[key]].margin, None) for column in columns] for key in sample(scores.rows)}
+
+
+def _per_token(scores: Sequence[PairScore]) -> dict[str, float] | None:
+    """How often the mean log-probability of a token is larger in the better answer, and by how much: shown beside, because
+    it ranks short and long answers alike. None where tokens were not counted."""
+    margins = [margin for score in scores if (margin := score.token_margin) is not None and math.isfinite(margin)]
+    if not margins:
+        return None
+    return {"accuracy": fmean((margin > 0) + 0.5 * (margin == 0) for margin in margins), "margin": fmean(margins)}
 
 
 def figures(scores: Sequence[PairScore]) -> dict[str, Any]:

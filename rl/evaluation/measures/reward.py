@@ -13,8 +13,10 @@ from rl.data_formatter.fresh import fresh_trace
 from rl.data_formatter.opinions import stable_hash
 from rl.evaluation import SCORERS, evidence
 from rl.evaluation.contest import MODELS, Contest, of_each
-from rl.evaluation.gate import REWARD, Verdict, Words, decide_means
+from rl.evaluation.gate import Verdict, decide_means
+from rl.evaluation.stats.budget import ONCE, Look
 from rl.evaluation.stats.intervals import mean_interval
+from rl.evaluation.wording import REWARD, Words
 
 MOST_PROMPTS = 200
 """Generating takes long; more prompts are thinned out by a hash."""
@@ -83,9 +85,16 @@ def _reward(scorer: Scorer, row: Row, answer: GeneratedAnswer | None) -> float |
     return scorer(fresh_trace(row, answer.text, answer.tokens_in, answer.tokens_out)).value if answer else None
 
 
-def judge(earnings: Earnings, held_out_share: float, words: Words = REWARD, margin: float = 0.0) -> Verdict:
+def judge(
+    earnings: Earnings, held_out_share: float, words: Words = REWARD, margin: float = 0.0, look: Look = ONCE
+) -> Verdict:
     return decide_means(
-        earnings.changes, held_out_share=held_out_share, most_prompts=MOST_PROMPTS, words=words, margin=margin
+        earnings.changes,
+        held_out_share=held_out_share,
+        most_prompts=MOST_PROMPTS,
+        words=words,
+        margin=margin,
+        look=look,
     )
 
 

@@ -108,6 +108,7 @@ def difference_interval(counts: PairedCounts, confidence: float = 0.95) -> Inter
     return Interval(counts.difference, max(-1.0, middle - half), min(1.0, middle + half))
 
 
+@lru_cache
 def student_t(degrees: int, confidence: float = 0.95) -> float:
     """Two-sided critical value of Student's t distribution."""
     if degrees < 1:

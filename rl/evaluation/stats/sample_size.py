@@ -5,42 +5,53 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import NormalDist, stdev
+from typing import NamedTuple
 
-from rl.evaluation.stats.intervals import PairedCounts, difference_interval, z_of
+from rl.evaluation.stats.intervals import PairedCounts, z_of
 
-MOST_PROMPTS = 10_000_000
-"""Where the search for a needed number of prompts gives up."""
 POWER = 0.8
 """How often a comparison of so many prompts would find a difference of this size."""
+GAINS = (0.10, 0.05, 0.02, 0.01)
+"""That a plan may be made for, of accuracy or reward."""
 
 
-def needed_prompts(counts: PairedCounts, confidence: float = 0.95, margin: float = 0.0) -> int | None:
-    """Fewest held-out prompts, gained and lost at the observed rates, whose interval would lie on one side of -``margin``.
+class Plan(NamedTuple):
+    """What more prompts are good for."""
 
-    None when the difference is -``margin`` (or nothing was measured): then no number can be told from these counts.
-    """
-    if not counts.prompts or math.isclose(counts.difference, -margin, abs_tol=1e-12):
-        return None
-    # the fewest that settle it: doubled until they do, then bisected
-    high = 1
-    while not _settles(counts, high, confidence, margin):
-        high *= 2
-        if high > MOST_PROMPTS:
-            return None
-    low = high // 2  # does not settle it, unless high is 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _settles(counts, middle, confidence, margin):
-            high = middle
-        else:
-            low = middle
-    return high
+    gain: float
+    """How much better a version is that would be promoted with ``POWER``."""
+    more: int
+    """Prompts, besides those there are."""
 
 
-def _settles(counts: PairedCounts, prompts: int, confidence: float, margin: float) -> bool:
-    scale = prompts / counts.prompts
-    interval = difference_interval(PairedCounts(prompts, counts.gained * scale, counts.lost * scale), confidence)
-    return interval.low > -margin or interval.high < -margin
+def plan(variance: float, prompts: int, level: float, margin: float = 0.0) -> Plan | None:
+    """For the largest of ``GAINS`` that takes at least twice the ``prompts`` there are: the number is then right within a
+    factor of 1.5 in most cases, as it hangs on the ``variance`` of one prompt's change alone. None where all take fewer."""
+    for gain in GAINS:
+        needed = prompts_for_gain(variance, gain + margin, level)
+        if needed >= 2 * prompts:
+            return Plan(gain, needed - prompts)
+    return None
+
+
+def prompts_for_gain(variance: float, gain: float, level: float) -> int:
+    """Prompts with which a comparison at the one-sided ``level`` promotes a version that is ``gain`` above the line, with
+    ``POWER``. ``variance``: of one prompt's change."""
+    z_error, z_power = _critical_values(level)
+    # ((z_error + z_power) / gain)^2 variance; for Student's t z_error^2 / 2 more (Guenther 1981, Am. Stat. 35:243-244)
+    return math.ceil(((z_error + z_power) / gain) ** 2 * variance + z_error**2 / 2)
+
+
+def gain_of_prompts(variance: float, prompts: int, level: float) -> float:
+    """The reverse: how far above the line a version is that so many prompts promote with ``POWER``; may be infinite."""
+    z_error, z_power = _critical_values(level)
+    free = prompts - z_error**2 / 2
+    return (z_error + z_power) * math.sqrt(variance / free) if free > 0 else math.inf
+
+
+def _critical_values(level: float) -> tuple[float, float]:
+    normal = NormalDist()
+    return normal.inv_cdf(1 - level), normal.inv_cdf(POWER)
 
 
 def prompts_for_power(

@@ -1,4 +1,4 @@
 """Runs the models that are measured.
 
-Imports: base, config, environments, lm, training; torch.
+Imports: base, config, environments, judge, lm, training; torch.
 """

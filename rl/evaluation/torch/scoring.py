@@ -51,16 +51,14 @@ def score_versions(
     max_length: int,
     report: Report,
     precision: str = "auto",
-    relative: bool = False,
     also: WhileLoaded | None = None,
 ) -> dict[str, list[PairScore | None]]:
     """Scores the same pairs under each adapter or whole model, None being the base model, which is loaded once.
 
     A pair is a mapping with ``prompt``, ``chosen``, ``rejected`` (lists of messages) and ``prompt_key``, and with
     ``rejected_prompt`` where the rejected answer is one to another prompt; each list has one place for each pair, in their
-    order. ``relative``: less what the base model gives each answer, without which answers to two prompts say nothing.
-    Answers are cut at ``max_length`` tokens as in training, and a pair with a prompt that is that long alone has None for a
-    score. ``also`` is called for each model while it is loaded. Raises UsageError for a base model that is none, and
+    order. Answers are cut at ``max_length`` tokens as in training, and a pair with a prompt that is that long alone has None
+    for a score. ``also`` is called for each model while it is loaded. Raises UsageError for a base model that is none, and
     TrainingFailed for a model or an adapter that cannot be loaded.
     """
     loading.quiet()
@@ -73,19 +71,16 @@ def score_versions(
     autocast = loading.autocast_dtype(precision)
     # one model after the other in the place of the last: 2N log-probabilities each
     scores: dict[str, list[float | None]] = {}
-    compared = {_BASE: None, **adapters} if relative else dict(adapters)
-    with TemporaryDirectory() as folder, kept_trunk(model, _shared_layers(compared), Path(folder) / "states"):
-        for name, adapter in compared.items():
+    with TemporaryDirectory() as folder, kept_trunk(model, _shared_layers(adapters), Path(folder) / "states"):
+        for name, adapter in adapters.items():
             report("stage", {"name": f"scoring {name}"})
             with resource_advice(), loading.with_weights(model, adapter) as adapted:
                 if adapted is not model and isinstance(adapted, PreTrainedModel):
                     add_fused_lm_head(adapted)
-                known = scores.get(_BASE) if adapter is None else None
-                scores[name] = known or _log_probs(adapted, answers, autocast, report)
-                if also and name in adapters:
+                scores[name] = _log_probs(adapted, answers, autocast, report)
+                if also:
                     also(name, tokenizer, model, adapted)
-    base = scores.pop(_BASE, None)
-    return {name: _pair_up(pairs, _relative_to(base, of)) for name, of in scores.items()}
+    return {name: _pair_up(pairs, answers, values) for name, values in scores.items()}
 
 
 def encoded_pairs(
@@ -104,9 +99,6 @@ def encoded_pairs(
 
 def _sequence(row: EncodedRow) -> PromptAndAnswer:
     return row["prompt_ids"], row["completion_ids"]
-
-
-_BASE = "the base model"
 
 
 def _shared_layers(compared: Mapping[str, Path | None]) -> int:
@@ -140,18 +132,12 @@ def _log_probs(
     return [None if row is None else next(values) for row in answers]
 
 
-def _relative_to(base: list[float | None] | None, values: list[float | None]) -> list[float | None]:
-    """log p - log p(base) of each answer, as in DPO's implicit reward; without a base model's values log p."""
-    return values if base is None else [_less(*both) for both in zip(values, base, strict=True)]
-
-
-def _less(value: float | None, base: float | None) -> float | None:
-    return None if value is None or base is None else value - base
-
-
-def _pair_up(pairs: Sequence[Mapping[str, Any]], values: Sequence[float | None]) -> list[PairScore | None]:
-    sides = zip(values[: len(pairs)], values[len(pairs) :], strict=True)
+def _pair_up(
+    pairs: Sequence[Mapping[str, Any]], answers: Sequence[EncodedRow | None], values: Sequence[float | None]
+) -> list[PairScore | None]:
+    tokens = [0 if row is None else len(row["completion_ids"]) for row in answers]
+    sides = zip(values[: len(pairs)], values[len(pairs) :], tokens[: len(pairs)], tokens[len(pairs) :], strict=True)
     return [
-        None if chosen is None or rejected is None else PairScore(pair["prompt_key"], chosen, rejected)
-        for pair, (chosen, rejected) in zip(pairs, sides, strict=True)
+        None if chosen is None or rejected is None else PairScore(pair["prompt_key"], chosen, rejected, *counts)
+        for pair, (chosen, rejected, *counts) in zip(pairs, sides, strict=True)
     ]

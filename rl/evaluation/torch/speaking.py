@@ -24,8 +24,11 @@ or the base model again."""
 class Speaker:
     """Asks each model once, for its likeliest tokens."""
 
-    def __init__(self, rows: Sequence[Mapping[str, Any]], max_length: int, most: int, report: Report) -> None:
-        """``rows``: with a ``prompt``, and ``chosen`` and ``rejected`` where answers are stored; ``most``: tokens."""
+    def __init__(
+        self, rows: Sequence[Mapping[str, Any]], max_length: int, most: int, report: Report, measured: int | None = None
+    ) -> None:
+        """``rows``: with a ``prompt``, and ``chosen`` and ``rejected`` where answers are stored; ``most``: tokens;
+        ``measured``: how many of the first rows' answers tell how far the model has moved, None for all."""
         self.answers: dict[str, list[GeneratedAnswer | None]] = {}
         """The answers of each model, one for each row; None where the prompt leaves no room."""
         self.most: dict[str, int] = {}
@@ -34,15 +37,16 @@ class Speaker:
         """The model "new": its divergence from its base, and the likelihood of its answers under the base."""
         self._base_likelihood: float | None = None
         self._rows, self._max_length, self._most, self._report = rows, max_length, most, report
+        self._measured = len(rows) if measured is None else measured
 
     def __call__(
         self, name: str, tokenizer: PreTrainedTokenizerBase, base: PreTrainedModel, model: torch.nn.Module
     ) -> None:
-        self._report("stage", {"name": f"guard rails: {name}"})
+        self._report("stage", {"name": f"fresh answers: {name}"})
         # room: as long as the stored answers suggest, so the prompts that are asked do not depend on the model
-        stored = PAIR if all(column in self._rows[0] for column in PAIR) else ()
-        encoded = list(encode(tokenizer, self._rows, len(self._rows), self._report, stored))
-        most = room_for_an_answer(self._most, [len(row[f"{column}_ids"]) for row in encoded for column in stored])
+        encoded = list(encode(tokenizer, self._rows, len(self._rows), self._report, PAIR))
+        stored = [len(ids) for row in encoded for column in PAIR if (ids := row.get(f"{column}_ids"))]
+        most = room_for_an_answer(self._most, stored)
         fits = min(self._max_length, loading.context_length(base.config)) - most
         prompts = {number: row["prompt_ids"] for number, row in enumerate(encoded) if len(row["prompt_ids"]) <= fits}
         answers = self._answer(model, tokenizer, prompts, most)
@@ -53,7 +57,7 @@ class Speaker:
             for number in range(len(encoded))
         ]
         # distance: on each model's own answers, while both models are loaded
-        sequences = [(prompts[number], ids) for number, ids in answers.items()]
+        sequences = [(prompts[number], ids) for number, ids in answers.items() if number < self._measured]
         if name == "new":
             self._moved = divergence(base, model, sequences)
         elif name == "base":

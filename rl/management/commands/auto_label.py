@@ -9,10 +9,13 @@ from django.core.management.base import CommandParser
 from rich.table import Table
 
 from rl import auto_labels
+from rl.auto_labels.learning import Preferences
 from rl.base.errors import UsageError
 from rl.management.base import RatchetCommand, two_columns
 from rl.management.options import read_options
 from rl.models import Agent, LabelModel
+
+GOES_ON = "Nobody said anything since this was learned, so it goes on where it stopped."
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +48,18 @@ class Command(RatchetCommand):
             if not 0.5 <= options.threshold <= 1:
                 raise UsageError(f"--threshold must be from 0.5 to 1, not {options.threshold:g}")
             agent.auto_label_threshold = options.threshold
-        learned = auto_labels.learn(agent, dry_run=options.dry_run, report=self.report)
+        known = auto_labels.go_on(agent, self.report)
+        learned = known or auto_labels.learn(agent, dry_run=options.dry_run, report=self.report)
         model = learned.model
         document: dict[str, Any] = {
             "agent": agent.name,
             "threshold": agent.auto_label_threshold,
             "model": _about(model),
+            "preferences": learned.preferences.as_dict() if learned.preferences else None,
         }
-        tables = [two_columns(f"{agent}: learned from people's labels", _figures(model)), _calibration_table(model)]
-        lines = [_use(agent)]
+        figures = _figures(model) | _of_preferences(learned.preferences)
+        tables = [two_columns(f"{agent}: learned from people's labels", figures), _calibration_table(model)]
+        lines = [*([GOES_ON] if known else []), _use(agent)]
         if not options.learn_only:
             proposals = auto_labels.propose(learned, limit=options.limit, dry_run=options.dry_run, report=self.report)
             document["proposed"] = proposals.as_dict()
@@ -78,6 +84,15 @@ def _figures(model: LabelModel) -> dict[str, Any]:
         "right on the held-out labels": f"{model.heldout_accuracy:.0%}",
         "always the commoner label": f"{model.majority_share:.0%}",
     }
+
+
+def _of_preferences(preferences: Preferences | None) -> dict[str, Any]:
+    if preferences is None or not preferences.learned + preferences.held_out:
+        return {}
+    figures = {"picks and edits learned from": preferences.learned, "held-out picks and edits": preferences.held_out}
+    if not preferences.held_out:
+        return figures
+    return {**figures, "right on the held-out picks and edits": f"{preferences.right / preferences.held_out:.0%}"}
 
 
 def _calibration_table(model: LabelModel) -> Table:

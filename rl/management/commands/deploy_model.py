@@ -12,7 +12,8 @@ from rl.management.base import RatchetCommand
 from rl.management.deployments import deployments_table, plan_tables
 from rl.management.options import read_options
 from rl.models import Agent, ModelVersion, version_name
-from rl.serving import overview, promotion, withdrawal
+from rl.serving import judge_server, overview, promotion, withdrawal
+from rl.serving.best_of import set_best_of
 from rl.serving.deploy import TARGETS, deploy
 from rl.serving.hosting import PROFILES
 
@@ -27,6 +28,7 @@ class Options:
     profile: str
     url: str
     api_key_env: str
+    best_of: int | None
     promote: bool
     rollback: bool
     stop: bool
@@ -36,10 +38,10 @@ class Options:
     env_name: str
 
     @property
-    def only_promotes(self) -> bool:
+    def changes_what_is_served(self) -> bool:
         """Whether it is enough that the version is served, in whatever way."""
         how = self.target or self.quantization or self.model_name or self.url
-        return self.promote and not self.dry_run and not how
+        return (self.promote or self.best_of is not None) and not self.dry_run and not how
 
 
 class Command(RatchetCommand):
@@ -60,6 +62,12 @@ class Command(RatchetCommand):
         parser.add_argument("--profile", choices=list(PROFILES), default="auto", help="of hosting (auto)")
         parser.add_argument("--url", default="", help="of another server with OpenAI's API")
         parser.add_argument("--api-key-env", default="", help="the environment variable that holds that server's key")
+        parser.add_argument(
+            "--best-of",
+            type=int,
+            metavar="N",
+            help="ask for 1 to 8 answers; the agent's judge picks the one that is given",
+        )
         parser.add_argument("--promote", action="store_true", help="make it the version in use")
         deed = parser.add_mutually_exclusive_group()
         deed.add_argument("--rollback", action="store_true", help="go back to the version before, in one step")
@@ -76,7 +84,9 @@ class Command(RatchetCommand):
         agent = Agent.by_name(options.agent)
         if options.list:
             entries = overview.list_deployments(agent)
-            self.result({"agent": agent.name, "served": entries}, deployments_table(entries))
+            unjudged = sorted({entry["unjudged"] for entry in entries if entry["unjudged"]})
+            lines = [f"the first of several answers is given: {problem}" for problem in unjudged]
+            self.result({"agent": agent.name, "served": entries}, deployments_table(entries), lines=lines)
         elif options.print_env:
             variables = overview.environment(agent, options.env_name)
             self.result(variables, lines=overview.as_shell(variables))
@@ -92,9 +102,8 @@ class Command(RatchetCommand):
             stopped = withdrawal.stop_serving(agent, version, self.report)
             self.result({"version": name, "stopped": stopped}, lines=[f"{name} is not served any more"])
             return
-        if options.only_promotes and overview.is_served(agent, version):
-            promotion.promote(agent, version, report=self.report)
-            self._say_in_use(agent, version)
+        if options.changes_what_is_served and overview.is_served(agent, version):
+            self._change(agent, version, options)
             return
         destination = overview.destination_of(
             agent,
@@ -117,6 +126,7 @@ class Command(RatchetCommand):
             profile=options.profile,
             url=destination.url,
             api_key_env=destination.api_key_env,
+            best_of=options.best_of,
             report=self.report,
         )
         if options.promote:
@@ -126,6 +136,22 @@ class Command(RatchetCommand):
             {"version": name, "target": row.target, "model_name": row.model_name, "promoted": options.promote},
             lines=[f"{name} is served as {row.model_name} ({row.get_target_display()}){in_use}"],
         )
+
+    def _change(self, agent: Agent, version: ModelVersion | None, options: Options) -> None:
+        """How a version is used that is served already."""
+        problem = ""
+        if options.best_of is not None:
+            set_best_of(agent, version, options.best_of)
+            judge_server.end_unwanted()
+            problem = judge_server.start(agent, report=self.report) if options.best_of > 1 else ""
+        if options.promote:
+            promotion.promote(agent, version, report=self.report)
+            self._say_in_use(agent, version)
+            return
+        name, count = version_name(version), options.best_of
+        gives = f"{name} gives the best of {count} answers" if count != 1 else f"{name} gives one answer"
+        lines = [gives, *([f"the first one until then: {problem}"] if problem else [])]
+        self.result({"version": name, "best_of": count, "unjudged": problem}, lines=lines)
 
     def _say_in_use(self, agent: Agent, version: ModelVersion | None) -> None:
         name = version_name(version)

@@ -15,12 +15,13 @@ from rl.management.base import RatchetCommand, add_json_option
 from rl.management.experiment_options import (
     StartOptions,
     add_start_options,
-    find_arm_version,
     find_experiment,
+    find_variant,
     parse_arms,
 )
 from rl.management.options import Action, read_options
 from rl.models import Agent, Experiment
+from rl.serving import judge_server
 from rl.serving.experiments import lifecycle
 from rl.serving.experiments.looks import look
 from rl.serving.experiments.report import answer, document
@@ -62,7 +63,7 @@ class Command(RatchetCommand):
         promote = actions.add_parser("promote", help="put one of its arms in use, and end it")
         listing = actions.add_parser("list", help="all experiments, newest first")
         add_start_options(start)
-        promote.add_argument("--arm", required=True, help="a version, or base")
+        promote.add_argument("--arm", required=True, help="a version, or base; v286@4 as in --arms")
         for subcommand in (status, stop, promote):
             subcommand.add_argument("--name", help="which experiment; the running one, else the newest")
         for subcommand in (start, status, stop, promote, listing):
@@ -84,12 +85,15 @@ class Command(RatchetCommand):
 
     def _start(self, options: StartOptions) -> None:
         agent = Agent.by_name(options.agent)
-        arms, control = parse_arms(agent, options.arms), find_arm_version(agent, options.control)
+        arms, control = parse_arms(agent, options.arms), find_variant(agent, options.control)
         with transaction.atomic():  # no draft is left of what cannot start
             experiment = lifecycle.create(agent, options.name, arms, control, **options.settings())
             lifecycle.start(experiment)
         missing = [f"nothing serves {name}: its users get no answer" for name in lifecycle.find_unserved(experiment)]
-        self._show(experiment, *missing)
+        if any((arm.best_of or 1) > 1 for arm in experiment.arms.all()):
+            judge_server.start(agent, report=self.report)
+        unjudged = lifecycle.find_unjudged(experiment)
+        self._show(experiment, *missing, *([f"the first answer is given: {unjudged}"] if unjudged else []))
 
     def _stop(self, experiment: Experiment) -> None:
         lifecycle.stop(experiment, getpass.getuser())
@@ -97,7 +101,7 @@ class Command(RatchetCommand):
 
     def _promote(self, options: PromoteOptions) -> None:
         experiment = options.experiment
-        arms = {arm.version_name.lower(): arm for arm in experiment.arms.select_related("version")}
+        arms = {arm.name.lower(): arm for arm in experiment.arms.select_related("version")}
         if options.arm.lower() not in arms:
             raise UsageError(f"{experiment.name} has no arm {options.arm!r}; it has: {', '.join(arms)}")
         lifecycle.conclude(experiment, arms[options.arm.lower()], getpass.getuser(), report=self.report)

@@ -19,7 +19,7 @@ from rl.config.embedded_models import EMBEDDED_MODELS
 from rl.management.base import RatchetCommand
 from rl.management.options import read_options
 from rl.management.ports import port_number, require_free
-from rl.management.tables import evaluation_document, evaluation_table, verdict_line
+from rl.management.tables import evaluation_document, evaluation_tables, verdict_line
 from rl.models import Agent
 
 Result = TypeVar("Result")
@@ -130,7 +130,7 @@ class Command(RatchetCommand):
         kept = f"GGUF: {gguf}" if gguf else "the version is kept, and neither exported nor served"
         lines = [verdict_line(evaluation), kept, *(f"{name}: {link}" for name, link in links.items())]
         next_step = f"next: rate some answers, then run 'manage.py train_mpo --agent {agent.name}' again"
-        tables = [evaluation_table(evaluation), *([_questions(questions)] if questions else [])]
+        tables = [*evaluation_tables(evaluation), *([_questions(questions)] if questions else [])]
         self.result(document, *tables, lines=[*lines, *start, _login(admin), next_step])
 
     def _step(self, name: str, work: Callable[[], Result], tell: Callable[[Result], str] = str) -> Result:

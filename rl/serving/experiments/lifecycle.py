@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -15,16 +15,29 @@ from rl.base.records import Report, silent
 from rl.models import Agent, Arm, Deployment, Experiment, ModelVersion
 from rl.operations import audit
 from rl.operations.webhooks.events import experiment_decided
+from rl.serving import judge_server
+from rl.serving.best_of import check_best_of, set_best_of
 from rl.serving.experiments.looks import Look, look
 from rl.serving.promotion import promote
 
 logger = logging.getLogger(__name__)
 _State, _Verdict = Experiment.State, Experiment.Verdict
-Side = tuple[ModelVersion | None, float]
-"""A version, None for the base model, and its weight."""
 
 
-def create(agent: Agent, name: str, arms: Sequence[Side], control: ModelVersion | None, **settings: Any) -> Experiment:
+class Variant(NamedTuple):
+    """What an arm serves."""
+
+    version: ModelVersion | None
+    """None: the base model."""
+    best_of: int | None = None
+    """Answers of which the judge picks one; None: as the deployment says."""
+
+
+Side = tuple[Variant, float]
+"""A variant and its weight."""
+
+
+def create(agent: Agent, name: str, arms: Sequence[Side], control: Variant, **settings: Any) -> Experiment:
     """A draft. ``settings``: the experiment's other fields, by name.
 
     Raises UsageError for arms that make no experiment, ValidationError for a field that is out of its range.
@@ -33,7 +46,10 @@ def create(agent: Agent, name: str, arms: Sequence[Side], control: ModelVersion 
         if isinstance(value, float) and not math.isfinite(value):
             raise UsageError(f"{field} must be a finite number, not {value}")
     experiment = Experiment(agent=agent, name=name, **settings)
-    rows = [Arm(version=version, weight=weight, is_control=version == control) for version, weight in arms]
+    rows = [
+        Arm(version=variant.version, best_of=variant.best_of, weight=weight, is_control=variant == control)
+        for variant, weight in arms
+    ]
     _check(agent, rows)
     experiment.full_clean()
     with transaction.atomic():
@@ -78,15 +94,15 @@ def conclude(experiment: Experiment, arm: Arm, by: str, *, report: Report = sile
     Raises UsageError for an arm of another experiment, RunConflict for a draft, and what ``promote`` raises.
     """
     if arm.experiment_id != experiment.pk:
-        raise UsageError(f"{arm.version_name} is not an arm of {experiment.name}")
+        raise UsageError(f"{arm.name} is not an arm of {experiment.name}")
     if experiment.state == _State.DRAFT:
         raise RunConflict(f"{experiment.name} has not started")
     if experiment.state == _State.RUNNING:
         decision = look(experiment).decision
         verdict = decision.verdict if decision.arm == arm.pk else _Verdict.STOPPED
-        _end_by_person(experiment, verdict, f"{by} chose {arm.version_name}. {decision.reason}".strip())
+        _end_by_person(experiment, verdict, f"{by} chose {arm.name}. {decision.reason}".strip())
     _put_in_use(experiment, arm, report)
-    logger.info("%s put %s in use, experiment %s", by, arm.version_name, experiment.name)
+    logger.info("%s put %s in use, experiment %s", by, arm.name, experiment.name)
 
 
 def find_running(agent: Agent) -> Experiment | None:
@@ -100,9 +116,18 @@ def find_unserved(experiment: Experiment) -> list[str]:
         .exclude(target=Deployment.Target.NONE)
         .values_list("version", flat=True)
     )
-    return [
-        arm.version_name for arm in experiment.arms.select_related("version") if arm.version_id not in served_versions
-    ]
+    return [arm.name for arm in experiment.arms.select_related("version") if arm.version_id not in served_versions]
+
+
+def find_unjudged(experiment: Experiment) -> str:
+    """Why arms that ask for several answers give the first one; empty where all is well."""
+    if not any(count > 1 for count in _answers_of(experiment.agent, list(experiment.arms.all()))):
+        return ""
+    try:
+        judge_server.require_judge(experiment.agent)
+    except UsageError as error:
+        return str(error)
+    return judge_server.find_problem(experiment.agent)
 
 
 def tick(*, report: Report = silent) -> list[Experiment]:
@@ -122,7 +147,7 @@ def follow(experiment: Experiment, *, report: Report = silent) -> bool:
             is_stopped=True
         ):
             logger.warning(
-                "arm %s of experiment %s is stopped: %s", arm_look.arm.version_name, experiment.name, decision.reason
+                "arm %s of experiment %s is stopped: %s", arm_look.arm.name, experiment.name, decision.reason
             )
     if decision.verdict and experiment.automatic:
         return _end_by_itself(current, report)
@@ -141,18 +166,19 @@ def _end_by_itself(current: Look, report: Report) -> bool:
     try:
         _put_in_use(experiment, arm, report)
     except RatchetError:
-        logger.exception("experiment %s: %s was not put in use", experiment.name, arm.version_name)
+        logger.exception("experiment %s: %s was not put in use", experiment.name, arm.name)
     return True
 
 
 def _put_in_use(experiment: Experiment, arm: Arm, report: Report) -> None:
     """Raises what ``promote`` raises; the experiment then says so."""
-    if Deployment.champion(experiment.agent) == arm.version:
-        return
     try:
-        promote(experiment.agent, arm.version, report=report)
+        if Deployment.champion(experiment.agent) != arm.version:
+            promote(experiment.agent, arm.version, report=report)
+        if arm.best_of:
+            set_best_of(experiment.agent, arm.version, arm.best_of)
     except RatchetError as error:
-        experiment.reason = f"{experiment.reason} But {arm.version_name} could not be put in use: {error}"
+        experiment.reason = f"{experiment.reason} But {arm.name} could not be put in use: {error}"
         experiment.save(update_fields=["reason"])
         raise
 
@@ -180,14 +206,24 @@ def _end(experiment: Experiment, verdict: str, reason: str) -> bool:
 def _check(agent: Agent, arms: Sequence[Arm]) -> None:
     if len(arms) < 2:
         raise UsageError("an experiment needs at least two arms: a version and what it is compared with")
-    if len({arm.version_id for arm in arms}) < len(arms):
-        raise UsageError("an experiment has each version once")
+    counts = _answers_of(agent, arms)
+    if len({(arm.version_id, count) for arm, count in zip(arms, counts, strict=True)}) < len(arms):
+        raise UsageError("an experiment has each version once, or with different numbers of answers: v12 and v12@4")
     if sum(arm.is_control for arm in arms) != 1:
         raise UsageError("one of the arms must be the control, which the others are compared with")
     for arm in arms:
         if not (math.isfinite(arm.weight) and arm.weight > 0):
-            raise UsageError(f"the weight of {arm.version_name} must be above 0, not {arm.weight:g}")
+            raise UsageError(f"the weight of {arm.name} must be above 0, not {arm.weight:g}")
+        if arm.best_of is not None:
+            check_best_of(arm.best_of)
         if arm.version and arm.version.agent_id != agent.pk:
             raise UsageError(f"{arm.version} is not a version of {agent.name}")
         if arm.version:
             arm.version.require_answers()
+
+
+def _answers_of(agent: Agent, arms: Sequence[Arm]) -> list[int]:
+    """How many answers each arm asks for."""
+    rows = Deployment.objects.filter(agent=agent).exclude(target=Deployment.Target.NONE).order_by("created_at")
+    deployed: dict[int | None, int] = dict(rows.values_list("version", "best_of"))
+    return [arm.best_of or deployed.get(arm.version_id, 1) for arm in arms]

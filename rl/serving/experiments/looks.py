@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from django.utils import timezone
@@ -11,6 +11,7 @@ from rl.base.records import Interval
 from rl.models import Arm, Experiment
 from rl.serving.allocation import shares
 from rl.serving.experiments import metrics
+from rl.serving.experiments.sample_ratio import SampleRatio, check_split
 from rl.serving.experiments.sequential import interval
 from rl.serving.experiments.tallies import SHARE, Tally
 from rl.serving.experiments.verdicts import (
@@ -59,6 +60,15 @@ class Look:
     experiment: Experiment
     arms: tuple[ArmLook, ...]
     decision: Decision
+    users: Mapping[int, int] = field(default_factory=dict)
+    """Users or conversations, by the arm that they were given last."""
+    sample_ratio: SampleRatio | None = None
+    """None while there is nothing to compare."""
+
+    @property
+    def is_mismatched(self) -> bool:
+        """Whether the users do not fit the split: nothing else here can be trusted then."""
+        return self.sample_ratio is not None and self.sample_ratio.is_mismatched
 
     @property
     def control(self) -> ArmLook | None:
@@ -112,7 +122,7 @@ class _Past:
 
 
 def look(experiment: Experiment, *, with_history: bool = False) -> Look:
-    """Two to six queries, and one pass over what was observed. The history of an error rate is its present: requests are
+    """Three to seven queries, and one pass over what was observed. The history of an error rate is its present: requests are
     counted only."""
     arms = list(experiment.arms.select_related("version"))
     question = question_of(experiment, arms)
@@ -123,14 +133,16 @@ def look(experiment: Experiment, *, with_history: bool = False) -> Look:
     evidence = Evidence(tally, _guard(experiment, arms, question, tally), frozenset(_stopped_arms(arms)), now_shares)
     history = past.until(tally) if past else {}
     rows = tuple(_arm_look(question, evidence, arm, history.get(arm.pk, ())) for arm in arms)
-    return Look(experiment, rows, _decision(experiment, question, evidence))
+    users = metrics.users(experiment)
+    ratio = check_split(experiment, arms, users)
+    return Look(experiment, rows, _decision(experiment, question, evidence, ratio), users, ratio)
 
 
 def question_of(experiment: Experiment, arms: Sequence[Arm]) -> Question:
     control = next((arm.pk for arm in arms if arm.is_control), 0)
     fields = ("metric", "minimum_effect", "confidence", "min_samples", "max_samples", "guard_metric", "guard_margin")
     values = {name: getattr(experiment, name) for name in fields}
-    return Question(names={arm.pk: arm.version_name for arm in arms}, control=control, **values)
+    return Question(names={arm.pk: arm.name for arm in arms}, control=control, **values)
 
 
 def shares_now(experiment: Experiment, arms: Sequence[Arm]) -> dict[int, float]:
@@ -186,9 +198,13 @@ def _mean(question: Question, tally: Tally, arm: int) -> Interval | None:
     return clip_interval(question.metric, interval(mean, question.minimum_effect, question.alpha), *SHARE)
 
 
-def _decision(experiment: Experiment, question: Question, evidence: Evidence) -> Decision:
-    """What to do with a running experiment; what was decided of a stopped one stands in its row."""
+def _decision(experiment: Experiment, question: Question, evidence: Evidence, ratio: SampleRatio | None) -> Decision:
+    """What to do with a running experiment; what was decided of a stopped one stands in its row. Where the users do not fit
+    the split there is no verdict, and only a guard still stops its arm."""
     if experiment.state == Experiment.State.RUNNING and question.control:
-        return decide(question, evidence)
+        decision = decide(question, evidence)
+        if ratio is None or not ratio.is_mismatched:
+            return decision
+        return Decision(harmful=decision.harmful, reason=f"{ratio.text} Without that: {decision.reason}")
     reason = "It has not started." if experiment.state == Experiment.State.DRAFT else experiment.reason
     return Decision(reason=reason)

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterator
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from django.db.models import Case, CharField, Count, F, IntegerField, Q, QuerySet, Value, When
-from django.db.models.functions import Cast
+from django.db.models import (
+    BigIntegerField,
+    Case,
+    CharField,
+    Count,
+    F,
+    IntegerField,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Value,
+    When,
+)
+from django.db.models.functions import Cast, Coalesce
 
-from rl.models import Arm, Experiment, Feedback
+from rl.models import Arm, Experiment, Feedback, Trace
 from rl.serving.experiments.tallies import SHARE, Tally
 from rl.serving.experiments.wording import OUTCOME
 
@@ -51,6 +65,21 @@ def users(experiment: Experiment) -> dict[int, int]:
     return dict(experiment.assignments.order_by().values_list("arm").annotate(Count("id")))
 
 
+def users_by_step(experiment: Experiment, arms: Collection[int]) -> dict[int, dict[int, int]]:
+    """Step of the ramp to arm to how many users were first answered there; those who never were count by when they came
+    and the arm that they were given last."""
+    answers = Trace.objects.filter(arm__in=arms, unit=OuterRef("unit")).order_by("occurred_at", "id")
+    rows = experiment.assignments.order_by().annotate(
+        first_arm=Coalesce(Subquery(answers.values("arm")[:1]), F("arm"), output_field=BigIntegerField()),
+        first_at=Coalesce(Subquery(answers.values("occurred_at")[:1]), F("created_at")),
+    )
+    counts = rows.annotate(step=_step(experiment, "first_at")).values_list("step", "first_arm").annotate(Count("id"))
+    by_step: dict[int, dict[int, int]] = defaultdict(dict)
+    for step, arm, count in counts:
+        by_step[step][arm] = count
+    return by_step
+
+
 def _ratings(experiment: Experiment, metric: str) -> Iterator[Observation]:
     events, column = _events(experiment), "value"
     if metric.startswith(OUTCOME):
@@ -63,7 +92,8 @@ def _ratings(experiment: Experiment, metric: str) -> Iterator[Observation]:
         events = events.exclude(value=_MIDDLE)
     # Who is not named is somebody else each time.
     unit = Case(When(trace__unit="", then=Cast("trace_id", CharField())), default=F("trace__unit"))
-    rows = events.annotate(unit=unit, step=_step(experiment)).values_list("trace__arm", "unit", column, "step")
+    step_then = _step(experiment, "trace__occurred_at")
+    rows = events.annotate(unit=unit, step=step_then).values_list("trace__arm", "unit", column, "step")
     for arm, name, value, step in rows.iterator(chunk_size=CHUNK):
         yield Observation(arm, name, float(value > _MIDDLE) if thumbs else value, step)
 
@@ -91,11 +121,11 @@ def _events(experiment: Experiment) -> QuerySet[Feedback]:
     return rows.order_by("created_at", "id")
 
 
-def _step(experiment: Experiment) -> Any:
-    """The step of the ramp that an answer was given in, from 0."""
+def _step(experiment: Experiment, moment: str) -> Any:
+    """The step of the ramp at the time in the column ``moment``, from 0."""
     start = experiment.started_at
     if start is None or len(experiment.ramp) < 2:
         return Value(0, output_field=IntegerField())
     ends = [start + timedelta(hours=step["hours"]) for step in experiment.ramp[1:]]
-    cases = [When(trace__occurred_at__lt=end, then=Value(number)) for number, end in enumerate(ends)]
+    cases = [When(Q((f"{moment}__lt", end)), then=Value(number)) for number, end in enumerate(ends)]
     return Case(*cases, default=Value(len(ends)), output_field=IntegerField())

@@ -7,8 +7,9 @@ from typing import Any
 
 from rl.base.records import Interval
 from rl.models import Experiment
-from rl.serving.experiments import metrics, wording
+from rl.serving.experiments import wording
 from rl.serving.experiments.looks import ArmLook, Look
+from rl.serving.experiments.sample_ratio import MISMATCH
 
 NOTHING = "–"
 _ANSWERS = {
@@ -20,11 +21,9 @@ _ANSWERS = {
 
 
 def document(look: Look) -> dict[str, Any]:
-    """One more query than the look: who was given which arm."""
     experiment = look.experiment
-    users = metrics.users(experiment)
-    control = look.control.arm.version_name if look.control else "the control"
-    names = [arm_look.arm.version_name for arm_look in look.challengers]
+    control = look.control.arm.name if look.control else "the control"
+    names = [arm_look.arm.name for arm_look in look.challengers]
     settings = (
         "name",
         "state",
@@ -47,11 +46,12 @@ def document(look: Look) -> dict[str, Any]:
         "question": wording.question(experiment.metric, control, names, experiment.minimum_effect),
         "counted": wording.observation_name(experiment.metric),
         "verdict": experiment.verdict or look.decision.verdict,
-        "answer": answer(experiment, look.decision.verdict),
-        "reason": experiment.reason if experiment.state == experiment.State.STOPPED else look.decision.reason,
+        "answer": MISMATCH if look.is_mismatched else answer(experiment, look.decision.verdict),
+        "reason": _reason(look),
+        "sample_ratio": _sample_ratio(look),
         "progress": round(look.progress, 4),
         "predicted": max((arm_look.predicted or 0 for arm_look in look.challengers), default=0) or None,
-        "arms": [_arm(experiment, arm_look, users.get(arm_look.arm.pk, 0)) for arm_look in look.arms],
+        "arms": [_arm(experiment, arm_look, look.users.get(arm_look.arm.pk, 0)) for arm_look in look.arms],
     }
 
 
@@ -62,6 +62,21 @@ def answer(experiment: Experiment, verdict: str = "") -> str:
     if not (experiment.verdict or verdict):
         return "No answer yet"
     return _ANSWERS[Experiment.Verdict(experiment.verdict or verdict)]
+
+
+def _reason(look: Look) -> str:
+    """What is known of the split is told of an experiment that has ended too, even if nobody knew then."""
+    if look.experiment.state != Experiment.State.STOPPED:
+        return look.decision.reason
+    ended = look.experiment.reason
+    if look.sample_ratio is None or not look.is_mismatched or MISMATCH in ended:
+        return ended
+    return f"{look.sample_ratio.text} {ended}".strip()
+
+
+def _sample_ratio(look: Look) -> dict[str, Any] | None:
+    ratio = look.sample_ratio
+    return {"p_value": ratio.p_value, "is_mismatched": ratio.is_mismatched} if ratio else None
 
 
 def history(look: Look) -> list[dict[str, Any]]:
@@ -82,7 +97,7 @@ def _arm(experiment: Experiment, arm_look: ArmLook, users: int) -> dict[str, Any
     reading = arm_look.reading
     return {
         "id": arm_look.arm.pk,
-        "version": arm_look.arm.version_name,
+        "version": arm_look.arm.name,
         "is_control": arm_look.arm.is_control,
         "is_stopped": arm_look.arm.is_stopped,
         "share": round(arm_look.share, 6),

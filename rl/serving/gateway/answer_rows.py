@@ -16,8 +16,8 @@ from django.utils import timezone
 
 from rl.collect.traces.rows import TraceRows
 from rl.models import Agent, ApiKey, Arm, Assignment, ModelVersion, Trace, prompt_key
+from rl.models.traces import GATEWAY
 
-SOURCE = "gateway"
 log = logging.getLogger(__name__)
 Document = Mapping[str, Any]
 """The columns of a trace, with ``version``, ``experiment_id``, ``api_key_id`` and ``failed``."""
@@ -89,7 +89,7 @@ def _trace(
     return Trace(
         id=key,
         external_id=str(key) if has_external_id else None,
-        source=SOURCE,
+        source=GATEWAY,
         model_version_id=None if deleted else document["model_version_id"],
         arm_id=document["arm_id"] if document["arm_id"] in arms else None,
         prompt_key=prompt_key(document["prompt"]),

@@ -22,6 +22,7 @@ from rl.base.errors import UsageError
 from rl.models import ApiKey
 from rl.serving.activity import note_request
 from rl.serving.advice import deploy_command
+from rl.serving.gateway.best_of import answer_best, as_events, asks_for_several
 from rl.serving.gateway.chat_request import ChatRequest, parse_request
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.limiting import RequestsPerMinute
@@ -112,24 +113,27 @@ async def chat(request: Request) -> Response:
     try:
         if exchange.route.served.upstream is None:
             raise _not_served(exchange.route)
-        answer = _answer_streaming(gateway, exchange) if chat_request.streams else _answer_whole(gateway, exchange)
-        return await unless_gone(request.receive, answer) or Response(status_code=499)
+        return await unless_gone(request.receive, _answer(gateway, exchange)) or Response(status_code=499)
     except Refusal as refusal:
         exchange.failed = refusal.blames_version
         gateway.recorder.record(exchange)
         return refusal.response(exchange.side_headers())
 
 
-async def _answer_streaming(gateway: Gateway, exchange: Exchange) -> Response:
-    return EventStream(exchange, await ask(gateway.client, exchange), gateway.recorder)
-
-
-async def _answer_whole(gateway: Gateway, exchange: Exchange) -> Response:
-    document = await completion(exchange, await ask(gateway.client, exchange))
-    exchange.answer.take(document)
+async def _answer(gateway: Gateway, exchange: Exchange) -> Response:
+    """The best of several is there whole before it can be streamed."""
+    if asks_for_several(exchange):
+        document = await answer_best(gateway.client, exchange)
+    elif exchange.request.streams:
+        return EventStream(exchange, await ask(gateway.client, exchange), gateway.recorder)
+    else:
+        document = await completion(exchange, await ask(gateway.client, exchange))
+        exchange.answer.take(document)
     exchange.answer.complete = True
     if error := await gateway.recorder.record_and_wait(exchange):
         raise unkept(error)
+    if exchange.request.streams:
+        return Response(as_events(exchange, document), headers=exchange.headers(), media_type=EventStream.media_type)
     return json_response(exchange.under_our_name(document), headers=exchange.headers())
 
 

@@ -31,6 +31,8 @@ class Exchange:
     failed: bool = False
     """The version is to blame."""
     is_recorded: bool = False
+    judging: dict[str, Any] = field(default_factory=dict)
+    """How the best of several answers was chosen, or why it was not."""
 
     def headers(self) -> dict[str, str]:
         unbuffered = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
@@ -72,6 +74,7 @@ class Exchange:
             "time_to_first_token_ms": first,
             "parameters": {name: value for name, value in body.items() if name not in _ELSEWHERE},
             "tools": body.get("tools"),
+            "best_of": self.judging,
         }
         return {"stream": self.request.streams, **_drop_empty(details)}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from rl.base.errors import UsageError
@@ -30,6 +31,8 @@ class Served:
     alias: str = ""
     knows_system_prompt: bool = False
     """Ollama has the agent's system prompt in the model."""
+    best_of: int = 1
+    """Answers of which the judge picks one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,8 @@ class Side:
     version: str
     weight: float
     is_control: bool
+    best_of: int | None = None
+    """None: as the deployment says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,16 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownJudge:
+    """Who picks the best of several answers."""
+
+    socket: Path
+    head: str
+    """The path of its weights."""
+    label_model: int
+
+
+@dataclass(frozen=True, slots=True)
 class KnownAgent:
     id: int
     name: str
@@ -71,6 +86,9 @@ class KnownAgent:
     deployed: tuple[Served, ...] = ()
     """Newest first."""
     split: Split | None = None
+    judge: KnownJudge | None = None
+    judge_problem: str = ""
+    """Why there is none, where several answers are asked for."""
 
     def serving(self, version_id: int | None) -> Served | None:
         """The deployment of a version that answers, else one that does not."""
@@ -123,6 +141,8 @@ class Route:
     arm_id: int | None = None
     stands_in: bool = False
     """Neither the experiment, nor the request, nor the champion's alias names this version."""
+    best_of: int = 1
+    """Answers of which the judge picks one."""
 
     @property
     def model(self) -> str:
@@ -141,9 +161,12 @@ def route(snapshot: Snapshot, key: KnownKey, model: str, unit: str, now: datetim
         known = sorted(visible.name for visible in snapshot.visible_to(key))
         raise UsageError(unknown_name("agent", name, known[:20]))
     if pinned:
-        return Route(agent, _find_pinned(agent, version))
+        served = _find_pinned(agent, version)
+        return Route(agent, served, best_of=served.best_of)
     if agent.split and (side := agent.split.side_of(unit, now)):
-        return Route(agent, _of_side(agent, side), agent.split.experiment_id, side.arm_id)
+        served = _of_side(agent, side)
+        count = side.best_of or served.best_of
+        return Route(agent, served, agent.split.experiment_id, side.arm_id, best_of=count)
     return _in_use(agent)
 
 
@@ -172,9 +195,9 @@ def _in_use(agent: KnownAgent) -> Route:
     champion = next((served for served in agent.deployed if served.alias == Deployment.Alias.CHAMPION), None)
     first = agent.serving(champion.version_id if champion else None)
     if first and first.upstream:
-        return Route(agent, first)
+        return Route(agent, first, best_of=first.best_of)
     if others := _stand_ins(agent, champion):
-        return Route(agent, others[0], stands_in=True)
+        return Route(agent, others[0], stands_in=True, best_of=others[0].best_of)
     name = champion.version if champion else "the base model"
     reason = first.problem if first else f"{name} of {agent.name} is in use, and nothing serves it"
     return Route(agent, Served(None, champion.version if champion else BASE, None, reason))

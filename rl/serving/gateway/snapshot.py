@@ -1,12 +1,16 @@
-"""Reads what routing needs, in four queries: agents, deployments, running experiments, keys."""
+"""Reads what routing needs, in four queries: agents, deployments, running experiments, keys; and one for each agent whose
+answers are judged."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 from rl.base.errors import UsageError
 from rl.models import Agent, ApiKey, Deployment, Experiment
-from rl.serving.gateway.routing import KnownAgent, KnownKey, Served, Side, Snapshot, Split
+from rl.serving.gateway.routing import KnownAgent, KnownJudge, KnownKey, Served, Side, Snapshot, Split
+from rl.serving.judge_process import path_of
+from rl.serving.judge_server import require_judge
 from rl.serving.upstreams import upstream_of
 
 
@@ -24,6 +28,7 @@ def load() -> Snapshot:
             row.response_length,
             tuple(deployed[row.pk]),
             splits.get(row.pk),
+            *_judge(row, deployed[row.pk], splits.get(row.pk)),
         )
         for row in Agent.objects.only("name", "created_at", "system_prompt", "response_length")
     }
@@ -37,7 +42,19 @@ def _read_deployment(row: Deployment) -> Served:
     except UsageError as error:
         problem = str(error)
     knows = row.target == Deployment.Target.OLLAMA
-    return Served(row.version_id, row.version_name, upstream, problem, row.alias, knows)
+    return Served(row.version_id, row.version_name, upstream, problem, row.alias, knows, row.best_of)
+
+
+def _judge(agent: Agent, deployed: Sequence[Served], split: Split | None) -> tuple[KnownJudge | None, str]:
+    """With the reason where several answers are asked for and nobody can judge them."""
+    counts = [*(served.best_of for served in deployed), *(side.best_of or 1 for side in (split.sides if split else ()))]
+    if max(counts, default=1) == 1:
+        return None, ""
+    try:
+        label_model = require_judge(agent)
+    except UsageError as error:
+        return None, str(error)
+    return KnownJudge(path_of(agent.pk, ".sock"), str(label_model.path), label_model.pk), ""
 
 
 def _splits() -> dict[int, Split]:
@@ -49,7 +66,7 @@ def _splits() -> dict[int, Split]:
             row.started_at or row.created_at,
             row.ramp,
             tuple(
-                Side(arm.pk, arm.version_id, arm.version_name, arm.weight, arm.is_control)
+                Side(arm.pk, arm.version_id, arm.version_name, arm.weight, arm.is_control, arm.best_of)
                 for arm in row.arms.all()
                 if not arm.is_stopped
             ),

@@ -65,7 +65,7 @@ def _rows() -> QuerySet[Experiment]:
 
 
 def _names(experiment: Experiment) -> list[str]:
-    return [f"{arm.version_name} (control)" if arm.is_control else arm.version_name for arm in experiment.arms.all()]
+    return [f"{arm.name} (control)" if arm.is_control else arm.name for arm in experiment.arms.all()]
 
 
 def _check_permission(request: HttpRequest, what: str) -> None:
@@ -84,6 +84,7 @@ def _context(request: HttpRequest, experiment: Experiment) -> dict[str, Any]:
         "effect": difference_text(experiment.metric, experiment.minimum_effect, signed=False),
         "confidence": f"{experiment.confidence * 100:g} %",
         "unserved": lifecycle.find_unserved(experiment) if experiment.state != experiment.State.STOPPED else [],
+        "unjudged": lifecycle.find_unjudged(experiment) if experiment.state != experiment.State.STOPPED else "",
         "may_change": request.user.has_perm("rl.change_experiment"),
     }
 

@@ -10,7 +10,7 @@ import torch
 from rl.base.records import AnswerScore, Interval, TraceRecord, silent
 from rl.evaluation.gate import Verdict
 from rl.evaluation.guards import measure as guarding
-from rl.evaluation.guards.measure import PROMPTS, Guards, Watch, watch
+from rl.evaluation.guards.measure import PROMPTS, Guards, Watch, one_of_each_prompt, watch
 from rl.evaluation.torch.answering import answer_versions
 from rl.evaluation.torch.scoring import score_versions
 from rl.lm import loading
@@ -118,11 +118,16 @@ def test_a_model_has_not_moved_from_itself_and_padding_changes_nothing(tiny_base
     assert together == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_prompt_is_asked_once_and_no_more_than_sixteen_are(agent):
+def test_all_are_asked_and_the_first_sixteen_are_guarded(agent):
+    watched = watch_of(agent, [pair(number, "Yes.", "No.") for number in range(1, 31)])
+    assert (len(watched.asked), watched.rows) == (30, watched.asked[:PROMPTS])
+
+
+def test_a_prompt_stands_there_once_whatever_the_order_of_its_pairs():
     rows = [pair(number, "Yes.", "No.") for number in range(1, 31) for _ in range(2)]
-    watched, again = watch_of(agent, rows), watch_of(agent, rows[::-1])
-    assert len(watched.rows) == PROMPTS
-    assert [row["prompt_key"] for row in watched.rows] == [row["prompt_key"] for row in again.rows]
+    ordered = [row["prompt_key"] for row in one_of_each_prompt(rows)]
+    assert len(ordered) == 30
+    assert ordered == [row["prompt_key"] for row in one_of_each_prompt(rows[::-1])]
 
 
 def test_pairs_get_the_details_that_are_stored_with_their_prompt(agent):

@@ -18,7 +18,6 @@ from rl.evaluation.stats.intervals import (
     student_t,
     wilson,
 )
-from rl.evaluation.stats.sample_size import needed_prompts
 
 
 def scores(*prompts: str) -> list[PairScore]:
@@ -157,24 +156,6 @@ def test_the_paired_interval_holds_its_own_value_and_turns_with_the_sign(n, shar
     )
     assert -1 <= interval.low <= interval.value <= interval.high <= 1
     assert (turned.low, turned.high) == pytest.approx((-interval.high, -interval.low))
-
-
-def test_needed_prompts_are_the_fewest_that_exclude_zero():
-    counts = PairedCounts(20, 5, 2)
-    needed = needed_prompts(counts)
-    assert needed is not None
-    assert difference_interval(PairedCounts(needed, needed * 0.25, needed * 0.1)).low > 0
-    assert difference_interval(PairedCounts(needed - 1, (needed - 1) * 0.25, (needed - 1) * 0.1)).low <= 0
-
-
-def test_needed_prompts_do_not_depend_on_which_model_is_better():
-    assert needed_prompts(PairedCounts(20, 5, 2)) == needed_prompts(PairedCounts(20, 2, 5))
-
-
-def test_a_level_result_tells_no_number_of_prompts():
-    assert needed_prompts(PairedCounts(20, 3, 3)) is None
-    assert needed_prompts(PairedCounts(0, 0, 0)) is None
-    assert needed_prompts(PairedCounts(1_000_000, 300_000, 299_999)) is None
 
 
 def share_covered(prompts: int, gain: float, loss: float, pairs: int, rounds: int = 2000) -> float:

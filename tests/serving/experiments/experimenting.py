@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -9,14 +10,27 @@ from django.utils import timezone
 
 from rl.models import Agent, Arm, Assignment, Experiment, Feedback, ModelVersion, Trace
 from rl.serving.experiments import lifecycle
+from rl.serving.experiments.lifecycle import Variant
 from tests.admin.records import make_version
+
+
+def create(
+    agent: Agent,
+    name: str,
+    arms: Sequence[tuple[ModelVersion | None, float]],
+    control: ModelVersion | None,
+    **settings: Any,
+) -> Experiment:
+    """Of versions whose deployments say how many answers are asked for."""
+    sides = [(Variant(version), weight) for version, weight in arms]
+    return lifecycle.create(agent, name, sides, Variant(control), **settings)
 
 
 def make_experiment(agent: Agent, *, running: bool = True, **settings: Any) -> Experiment:
     """v286 against the base model; it started two days ago."""
     version = agent.versions.filter(name="v286").first() or make_version(agent, "v286")
     values = {"name": "first", "metric": "thumbs_up", **settings}
-    experiment = lifecycle.create(agent, values.pop("name"), [(version, 1), (None, 1)], None, **values)
+    experiment = create(agent, values.pop("name"), [(version, 1), (None, 1)], None, **values)
     if running:
         lifecycle.start(experiment)
         Experiment.objects.filter(pk=experiment.pk).update(started_at=timezone.now() - timedelta(days=2))

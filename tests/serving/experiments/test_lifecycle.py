@@ -9,7 +9,7 @@ from rl.base.errors import ExportFailed, RunConflict, UsageError
 from rl.models import Agent, Arm, Deployment, Experiment, ModelVersion
 from rl.serving.experiments import lifecycle
 from tests.admin.records import make_run, make_version
-from tests.serving.experiments.experimenting import arms_of, make_experiment, use, version_of
+from tests.serving.experiments.experimenting import arms_of, create, make_experiment, use, version_of
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def _own_locks(data_dir) -> None:
 def draft(agent: Agent, **changes) -> Experiment:
     values = {"control": None, **changes}
     arms = values.pop("arms", None) or [(make_version(agent, "v286"), 1.0), (None, 1.0)]
-    return lifecycle.create(agent, values.pop("name", "first"), arms, values.pop("control"), **values)
+    return create(agent, values.pop("name", "first"), arms, values.pop("control"), **values)
 
 
 # --- making and starting ------------------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ def test_a_guard_stops_its_arm_in_any_case(agent: Agent, automatic: bool, caplog
 
 def test_a_beaten_arm_loses_its_users_while_the_other_goes_on(agent: Agent):
     arms = [(make_version(agent, "v1"), 1.0), (make_version(agent, "v2"), 1.0), (None, 1.0)]
-    experiment = lifecycle.create(agent, "three", arms, None, metric="thumbs_up")
+    experiment = create(agent, "three", arms, None, metric="thumbs_up")
     lifecycle.start(experiment)
     first, second, control = experiment.arms.all()
     for arm, up in ((first, 20), (second, 105), (control, 100)):

@@ -31,7 +31,7 @@ def test_the_history_is_drawn_in_one_pass_and_ends_with_the_present(agent: Agent
     experiment = make_experiment(agent)
     for arm in arms_of(experiment):
         use(arm, 500, 300)
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(3):
         found = look(experiment, with_history=True)
     (challenger,) = found.challengers
     counts = [point.observations for point in challenger.history]

@@ -21,7 +21,7 @@ def means(experiment: Experiment, metric: str) -> dict[str, tuple[int, float]]:
     tally = metrics.new_tally(metric, 0.1)
     for seen in metrics.observations(experiment, metric):
         tally.add(seen.arm, seen.unit, seen.value, seen.step)
-    found = {arm.version_name: (arm.pk, tally.mean(arm.pk)) for arm in experiment.arms.all()}
+    found = {arm.name: (arm.pk, tally.mean(arm.pk)) for arm in experiment.arms.all()}
     return {name: (tally.n(arm), round(mean.value, 6)) for name, (arm, mean) in found.items() if mean}
 
 

@@ -29,7 +29,7 @@ PROGRAM = """
 import json, sys
 from django.core.management import call_command
 from django.utils import timezone
-from rl.models import Agent, ApiKey, Arm, Deployment, Experiment, ModelVersion
+from rl.models import Agent, ApiKey, Arm, Deployment, Experiment, LabelModel, ModelVersion
 url, nobody = {url!r}, {nobody!r}
 call_command("migrate", verbosity=0)
 
@@ -51,6 +51,16 @@ sides = [deployed(split, name) for name in ("base", "v1")]
 deployed(Agent.objects.create(name="dead"), "v1", "champion", url=nobody)
 Agent.objects.create(name="nowhere")
 deployed(Agent.objects.create(name="llama", system_prompt="Be short."), "v1", "champion", target="ollama", url="")
+judged = Agent.objects.create(name="judged")
+several = [deployed(judged, name) for name in ("v1", "v2")]
+Deployment.objects.filter(agent=judged).update(best_of=4)
+figures = dict(labels=40, heldout_labels=20, heldout_accuracy=0.8, majority_share=0.5)
+learned = LabelModel.objects.create(agent=judged, **figures)
+learned.path.parent.mkdir(parents=True, exist_ok=True)
+learned.path.touch()
+nobody_judges = Agent.objects.create(name="unjudged")
+deployed(nobody_judges, "v1", "champion")
+Deployment.objects.filter(agent=nobody_judges).update(best_of=3)
 half = Agent.objects.create(name="half")
 there, gone = deployed(half, "v1"), version(half, "v2")
 arms = {{}}
@@ -60,6 +70,11 @@ for agent, versions in ((split, [side.version for side in sides]), (half, [there
         (row.name if row else "base"): Arm.objects.create(experiment=trial, version=row, is_control=not at).pk
         for at, row in enumerate(versions)
     }}
+trial = Experiment.objects.create(agent=judged, name="trial", state="running", started_at=timezone.now())
+arms["judged"] = {{
+    row.name: Arm.objects.create(experiment=trial, version=row, is_control=count == 1, best_of=count).pk
+    for row, count in ((several[0].version, 1), (several[1].version, 4))
+}}
 keys = {{
     "all": ApiKey.create(name="all", kind="secret")[1],
     "split": ApiKey.create(name="split", kind="secret", agent=split)[1],

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -121,3 +122,12 @@ def test_unknown_names_are_answered_with_the_known_ones(model: str, words: str):
 def test_a_key_of_another_agent_sees_none():
     with pytest.raises(UsageError, match="unknown agent 'chat'; known: none"):
         ask(agent(served(1)), key=KnownKey(2, True, 99))
+
+
+def test_an_arm_has_its_own_number_of_answers_or_the_deployments():
+    row = replace(served(1), best_of=3)
+    assert ask(agent(row)).best_of == ask(agent(row), "chat@v1").best_of == 3
+    sides = (Side(1, 1, "v1", 1.0, True), Side(2, 1, "v1", 1.0, False, best_of=1))
+    known = agent(row, split=Split(7, NOW, [], sides))
+    counts = {ask(known, unit=str(unit)).arm_id: ask(known, unit=str(unit)).best_of for unit in range(20)}
+    assert counts == {1: 3, 2: 1}

@@ -32,6 +32,8 @@ class UpstreamDouble:
     bodies: list[dict[str, Any]] = field(default_factory=list)
     cancelled: threading.Event = field(default_factory=threading.Event)
     """A stream was not read to its end."""
+    left: int = 0
+    """Requests whose client went away."""
 
     @property
     def last(self) -> dict[str, Any]:
@@ -50,6 +52,10 @@ def upstream_double() -> Iterator[UpstreamDouble]:
         if order.startswith("status "):
             error = {"error": {"message": "too long", "type": "bad", "param": "messages", "code": "context"}}
             return JSONResponse(error, int(order.split()[1]), {"Retry-After": "7"})
+        if order == "fail the second" and body["seed"] == 2:
+            return JSONResponse({"error": {"message": "out of memory"}}, 500)
+        if order == "wait":
+            await _wait(double, request)
         if order == "be silent":
             await asyncio.sleep(3)
         if body.get("stream"):
@@ -76,8 +82,17 @@ def running(app: Any) -> Iterator[str]:
     thread.join(10)
 
 
+async def _wait(double: UpstreamDouble, request: Request) -> None:
+    """Until the client goes away."""
+    while not await request.is_disconnected():
+        await asyncio.sleep(0.02)
+    double.left += 1
+
+
 def _completion(body: dict[str, Any], order: str) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": f"{body['model']} says hello"}
+    if order == "say more each time":
+        message["content"] = "word " * body["seed"]
     if order == "call a tool":
         message |= {"content": None, "tool_calls": [{name: CALL[name] for name in ("id", "type", "function")}]}
     choices = [

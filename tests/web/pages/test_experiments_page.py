@@ -60,6 +60,20 @@ def test_the_page_shows_arms_intervals_and_what_is_missing(staff: Client, experi
     assert "Nothing serves v286, base" in text
 
 
+def test_users_who_do_not_fit_the_split_are_told_before_all_else(staff: Client, agent: Agent) -> None:
+    experiment = make_experiment(agent)
+    control, challenger = arms_of(experiment)
+    use(control, 200, 60)
+    use(challenger, 100, 90)
+    text = staff.get(address(experiment)).content.decode()
+    assert '<section class="card verdict bad" aria-labelledby="answer">' in text
+    assert '<h2 id="answer">The users do not fit the split</h2>' in text
+    assert "v286 100 of 300 where about 150 fit" in text
+    found = staff.get(f"{address(experiment)}look.json").json()
+    assert (found["answer"], found["verdict"]) == ("The users do not fit the split", "")
+    assert found["sample_ratio"]["is_mismatched"]
+
+
 def test_a_draft_is_started_by_its_button(staff: Client, agent: Agent) -> None:
     experiment = make_experiment(agent, running=False)
     assert "Start the experiment" in staff.get(address(experiment)).content.decode()

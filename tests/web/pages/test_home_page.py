@@ -120,7 +120,7 @@ def test_the_number_of_queries_does_not_grow_with_the_rows(client: Client, bob, 
         fill(number)
     with django_assert_num_queries(count):
         client.get("/")
-    assert count == 12
+    assert count == 14
 
 
 # --- the figures ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,222 @@
+"""What a gate promises that looks at every retrain of an agent: chains of 200 retrains, simulated with the real gate.
+
+python benchmarks/gate.py [--chains 2000] [--seed 1] [--small]
+
+Prints tables as Markdown, with 95 % intervals of what was simulated: errors and power of the gate and of those it was chosen
+over, of the gate by the number of held-out prompts, and how often "about N more" is right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist, fmean
+
+import numpy as np
+from gate_chains import CHOSEN, E_VALUES, GATES, PAIRS, WINS, Kind, World, is_promoted_soon, promotes, run_chain
+
+from rl.evaluation.stats.budget import ONCE, Look, at_look
+from rl.evaluation.stats.intervals import wilson
+from rl.evaluation.stats.sample_size import prompts_for_gain
+
+KINDS = (WINS, PAIRS)
+WORSE, SCATTERED = World(mean=-0.01), World(scatter=0.02)
+GAIN = 0.10
+BEFORE = (0, 50, 150)
+"""Looks since the last promotion, before the better version comes."""
+WITHIN_FACTOR = 1.5
+PLANNED = re.compile(r"better by ([\d.]+) points.* would show with about ([\d,]+) more")
+Rows = Iterator[Sequence[str]]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--chains", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--small", action="store_true", help="20 chains, to see that it runs")
+    options = parser.parse_args()
+    rng = np.random.default_rng(options.seed)
+    chains = 20 if options.small else options.chains
+    for title, head, rows in tables(chains, rng):
+        print(f"\n{title}\n\n{as_markdown(head, rows)}", flush=True)
+    return 0
+
+
+def tables(chains: int, rng: np.random.Generator) -> Iterator[tuple[str, Sequence[str], Rows]]:
+    yield (
+        f"200 held-out prompts, {chains:,} chains of 200 retrains each; ten points better: promoted within three retrains",
+        (
+            "gate",
+            "evidence",
+            "each a point worse: ever promotes",
+            "scatter of 2 points: ends a point below",
+            "mean gain then",
+            *(f"ten better, after {looks} looks" for looks in BEFORE),
+        ),
+        rows_of_gates(chains, rng),
+    )
+    yield (
+        "The gate by held-out prompts",
+        (
+            "prompts",
+            "evidence",
+            "each a point worse",
+            "on the same prompts by half",
+            "equal: ever promotes",
+            "scatter around the start: ends a point below",
+            *(f"ten better, after {looks}" for looks in BEFORE),
+            "twenty better, first retrain",
+        ),
+        rows_of_sizes(chains, rng),
+    )
+    yield (
+        "About N more: right within a factor of 1.5, where a number is given",
+        (
+            "prompts",
+            "evidence",
+            "look",
+            "true gain",
+            "number given",
+            "planned: right",
+            "scaled up: right",
+            "promoted at the true number",
+        ),
+        rows_of_numbers(max(20, chains // 4), rng),
+    )
+
+
+def as_markdown(head: Sequence[str], rows: Rows) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+# --- errors and power --------------------------------------------------------------------------------------------------
+
+
+def rows_of_gates(chains: int, rng: np.random.Generator) -> Rows:
+    for gate in (*GATES, E_VALUES):
+        for kind in KINDS:
+            ends = [run_chain(gate, kind, SCATTERED, 200, rng)[1] for _ in range(chains)]
+            yield (
+                gate,
+                kind.name,
+                ever_promotes(gate, kind, WORSE, 200, chains, rng),
+                share(end < -0.01 for end in ends),
+                f"{100 * fmean(ends):+.1f} points",
+                *(better_promoted(gate, kind, 200, looks, chains, rng) for looks in BEFORE),
+            )
+
+
+def rows_of_sizes(chains: int, rng: np.random.Generator) -> Rows:
+    followed = World(scatter=0.02, from_start=True)
+    for prompts in (30, 60, 200, 400):
+        for kind in KINDS:
+            yield (
+                str(prompts),
+                kind.name,
+                ever_promotes(CHOSEN, kind, WORSE, prompts, chains, rng),
+                ever_promotes(CHOSEN, kind, World(mean=-0.01, shared=0.5), prompts, chains, rng),
+                ever_promotes(CHOSEN, kind, World(), prompts, chains, rng),
+                share(run_chain(CHOSEN, kind, followed, prompts, rng)[1] < -0.01 for _ in range(chains)),
+                *(better_promoted(CHOSEN, kind, prompts, looks, chains, rng) for looks in BEFORE),
+                share(is_promoted_soon(CHOSEN, kind, 2 * GAIN, prompts, 0, rng, 1) for _ in range(chains)),
+            )
+
+
+def ever_promotes(gate: str, kind: Kind, world: World, prompts: int, chains: int, rng: np.random.Generator) -> str:
+    return share(run_chain(gate, kind, world, prompts, rng)[0] > 0 for _ in range(chains))
+
+
+def better_promoted(gate: str, kind: Kind, prompts: int, looks: int, chains: int, rng: np.random.Generator) -> str:
+    return share(is_promoted_soon(gate, kind, GAIN, prompts, looks, rng) for _ in range(chains))
+
+
+def share(outcomes: Iterator[bool]) -> str:
+    """In percent, with its 95 % interval."""
+    hits = list(map(bool, outcomes))
+    if not hits:
+        return "none"
+    interval = wilson(sum(hits), len(hits))
+    return f"{100 * interval.value:.1f} % ({100 * interval.low:.1f} to {100 * interval.high:.1f})"
+
+
+# --- about N more ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Setting:
+    kind: Kind
+    prompts: int
+    look: Look
+    gain: float
+    """Of the version that is measured, in truth."""
+
+
+def rows_of_numbers(cases: int, rng: np.random.Generator) -> Rows:
+    for kind in KINDS:
+        for prompts in (30, 60, 200):
+            for setting in (Setting(kind, prompts, at_look(look), gain) for look in (1, 20) for gain in (0.0, 0.05)):
+                yield row_of_numbers(setting, cases, rng)
+
+
+def row_of_numbers(setting: Setting, cases: int, rng: np.random.Generator) -> Sequence[str]:
+    planned, scaled, gains = [], [], set()
+    undecided = 0
+    for counts in setting.kind.draw(np.full(cases, setting.gain), setting.prompts, rng):
+        verdict = setting.kind.ask_gate(tuple(map(int, counts)), setting.look)
+        if verdict.decision != "undecided":
+            continue
+        undecided += 1
+        scaled.append(is_scaled_right(setting, float(verdict.difference.value), np.array(counts)))
+        if match := PLANNED.search(verdict.reason):
+            gain, more = float(match[1]) / 100, int(match[2].replace(",", ""))
+            gains.add(gain)
+            planned.append(is_right(more, true_prompts(setting, gain) - setting.prompts))
+    powers = [power(setting, gain, cases, rng) for gain in sorted(gains)]
+    return (
+        str(setting.prompts),
+        setting.kind.name,
+        str(setting.look.number),
+        f"{100 * setting.gain:g} points",
+        f"{100 * len(planned) / undecided:.0f} %" if undecided else "none undecided",
+        share(iter(planned)),
+        share(iter(scaled)),
+        ", ".join(f"{100 * found:.0f} %" for found in powers),
+    )
+
+
+def is_right(estimate: float, truth: float) -> bool:
+    return truth > 0 and 1 / WITHIN_FACTOR <= estimate / truth <= WITHIN_FACTOR
+
+
+def true_prompts(setting: Setting, gain: float) -> int:
+    """With which the gate promotes at the next look, in 80 % of cases, what is truly ``gain`` better."""
+    return prompts_for_gain(setting.kind.variance(gain), gain, setting.look.next_level)
+
+
+def is_scaled_right(setting: Setting, difference: float, counts: np.ndarray) -> bool:
+    """As the number was made before: the prompts at which the interval leaves zero, if the difference stays as observed.
+    For a version that is truly equal no number is right."""
+    if not difference or not setting.gain:
+        return False
+    values = np.array(setting.kind.values)
+    variance = float(counts @ values**2 / counts.sum() - difference**2)
+    critical = NormalDist().inv_cdf(1 - ONCE.level)
+    more = (critical / difference) ** 2 * variance - setting.prompts
+    return is_right(
+        more, prompts_for_gain(setting.kind.variance(setting.gain), setting.gain, ONCE.level) - setting.prompts
+    )
+
+
+def power(setting: Setting, gain: float, cases: int, rng: np.random.Generator) -> float:
+    """Of the real gate at the true number: what it ought to be is 80 %."""
+    look = Look(setting.look.next_level, setting.look.next_level)
+    drawn = setting.kind.draw(np.full(cases, gain), true_prompts(setting, gain), rng)
+    return fmean(promotes(setting.kind, tuple(map(int, counts)), look) for counts in drawn)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

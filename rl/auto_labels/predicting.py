@@ -1,0 +1,62 @@
+"""What the newest model expects people to say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from rl.auto_labels.reading import HEAD, load_reader
+from rl.base.errors import UsageError
+from rl.base.leaves import leaf
+from rl.base.records import TraceRecord, silent
+from rl.models import Agent, LabelModel
+
+
+def newest(agent: Agent) -> LabelModel | None:
+    return next((model for model in agent.label_models.all()[:10] if model.path.exists()), None)
+
+
+def predictor(agent: Agent) -> Callable[[TraceRecord], float | None] | None:
+    """A function that gives the probability of a good label: of a stored answer as it was proposed, None where it was
+    not; of a fresh one as the newest model judges it, which loads the base model once, None where its chat template
+    refuses the prompt.
+
+    None without a model that is better than always saying the commoner label. Raises BadFile for damaged weights, and
+    UsageError where numpy is not installed or the agent's base model was changed since.
+    """
+    model = newest(agent)
+    if model is None or not model.is_informative:
+        return None
+    head = leaf(HEAD).load(model.path)
+    if head.base_model != agent.base_model:
+        raise UsageError(
+            f"what was learned from labels of {agent} reads answers with the base model {head.base_model or 'not known'}, "
+            f"and the agent has {agent.base_model} now: run auto_label again"
+        )
+    return _Predictor(agent, head)
+
+
+class _Predictor:
+    def __init__(self, agent: Agent, head: Any) -> None:
+        self._agent, self._head = agent, head
+
+    def __call__(self, trace: TraceRecord) -> float | None:
+        return _as_proposed(trace) if trace.id else self._judge(trace)
+
+    def _judge(self, trace: TraceRecord) -> float | None:
+        features = self._reader.features([(trace.prompt, trace.response)], silent)
+        probability = float(self._head.goodness(features)[0])
+        return None if math.isnan(probability) else probability
+
+    @cached_property
+    def _reader(self) -> Any:
+        return load_reader(self._agent, silent)
+
+
+def _as_proposed(trace: TraceRecord) -> float | None:
+    if trace.proposed is None:
+        return None
+    good, confidence = trace.proposed
+    return confidence if good else 1 - confidence

@@ -1,0 +1,34 @@
+"""Prompts that versions answer afresh: held out by the same hash as every training set's, whether anybody rated an answer to
+them or not."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from itertools import islice
+from typing import Any
+
+from rl.dataset_builder import is_held_out
+from rl.models import Agent, prompt_key
+
+MOST_READ = 20_000
+"""How many of an agent's answers are looked through, the newest first."""
+
+
+def prompts_asked(agent: Agent, share: float, known: Collection[str], most: int) -> list[dict[str, Any]]:
+    """At most so many of the newest prompts of the agent that a training set with this share holds out, each once, and none
+    with a key in ``known``. As new questions come, old ones that decided before are asked no longer."""
+    return list(islice(_newest(agent, share, set(known)), most))
+
+
+def _newest(agent: Agent, share: float, known: set[str]) -> Iterator[dict[str, Any]]:
+    answers = agent.traces.order_by("-created_at", "id").values_list("prompt", "prompt_key", "details")
+    for prompt, key, details in answers[:MOST_READ].iterator(chunk_size=500):
+        if key in known or not _is_question(prompt):
+            continue
+        known.add(key)
+        if is_held_out(agent.name, prompt_key(prompt), share):
+            yield {"prompt": prompt, "prompt_key": key, "details": details if isinstance(details, dict) else {}}
+
+
+def _is_question(prompt: Any) -> bool:
+    return bool(prompt) and prompt[-1]["role"] == "user"

@@ -1,0 +1,133 @@
+"""Versions that answer, measured by what people prefer: by their fresh answers and by the held-out ones; and reward models,
+which only rank."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from django.conf import settings
+
+from rl.base.records import Report
+from rl.evaluation.fresh_prompts import prompts_asked
+from rl.evaluation.gate import Verdict, decide
+from rl.evaluation.guards.measure import Guards, Watch, one_of_each_prompt, skip
+from rl.evaluation.held_out import HeldOut, Labels
+from rl.evaluation.measures import fresh
+from rl.evaluation.measures import preference as pairs
+from rl.evaluation.measures.picks import Picks, count_picks
+from rl.evaluation.stats.budget import ONCE, Look
+from rl.evaluation.subject import Measured, Subject
+from rl.evaluation.weighing import Terms, Weighed, weigh
+from rl.lm.model_path import is_reward_model
+from rl.training.calibration import calibration
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What a missing held-out prompt costs."""
+
+    ratings_per_prompt: float
+    things: str = "ratings"
+
+
+def measure_preference(
+    subject: Subject, scale: Scale, held_out: HeldOut, labels: Labels, report: Report, *, own_data: bool = False
+) -> Measured:
+    """``labels``: what a judge of fresh answers learns from. ``own_data``: the held-out pairs are none of the agent's, and
+    no other prompts are asked."""
+    if is_reward_model(subject.weights):
+        return _of_reward_model(subject, scale, held_out, report)
+    asked = _rows_to_ask(subject, held_out, own_data)
+    watch = subject.watch(asked, report)
+    scores = pairs.compare(subject.contest, held_out, report, also=watch.speaker)
+    guards = watch.guards()
+    weighed = _weigh(subject, scores, scale, held_out, labels, watch, report)
+    verdict = guards.over(weighed.verdict)
+    measured = _describe_ranking(scores, verdict, guards, subject.margin)
+    return replace(measured, report={**measured.report, **weighed.report})
+
+
+def _rows_to_ask(subject: Subject, held_out: HeldOut, own_data: bool) -> list[pairs.Row]:
+    """Prompts with held-out answers first, by a hash, then the newest others."""
+    rows = one_of_each_prompt(held_out.rows)[: settings.EVALUATION_PROMPTS]
+    if own_data or not rows:
+        return rows
+    known = {row["prompt_key"] for row in held_out.rows}
+    return [*rows, *prompts_asked(subject.agent, held_out.share, known, settings.EVALUATION_PROMPTS - len(rows))]
+
+
+def _weigh(
+    subject: Subject,
+    scores: pairs.Comparison,
+    scale: Scale,
+    held_out: HeldOut,
+    labels: Labels,
+    watch: Watch,
+    report: Report,
+) -> Weighed:
+    look = subject.look
+    margins = _ask_gate(scores, scale, held_out, subject.margin, look)
+    shown = {"difference": asdict(margins.difference), "pairs": len(scores.rows), "prompts": _prompts(scores)}
+    terms = Terms(look, subject.margin, held_out.share, settings.EVALUATION_PROMPTS)
+    return weigh(_picks(subject), _compare_answers(subject, labels, watch, report), margins, shown, terms)
+
+
+def _compare_answers(subject: Subject, labels: Labels, watch: Watch, report: Report) -> fresh.Fresh | None:
+    if not watch.answers:
+        return None
+    contest = subject.contest
+    return fresh.measure(
+        contest.base_model,
+        labels.method,
+        labels.rows,
+        watch.asked,
+        watch.answers,
+        max_length=contest.max_length,
+        report=report,
+    )
+
+
+def _picks(subject: Subject) -> Picks | None:
+    version = subject.version
+    return count_picks(subject.agent, version, subject.current) if version else None
+
+
+def _of_reward_model(subject: Subject, scale: Scale, held_out: HeldOut, report: Report) -> Measured:
+    """Worse than guessing is rejected; nothing is promoted."""
+    scores = pairs.compare(subject.contest, held_out, report, "reward_model")
+    verdict = _ask_gate(scores, scale, held_out, 0.0, ONCE)
+    if verdict.decision != "reject":
+        reason = f"{verdict.reason} It is a reward model: it scores answers, and is never promoted."
+        verdict = replace(verdict, decision="undecided", reason=reason)
+    measured = _describe_ranking(scores, verdict, skip("a reward model gives no answers", subject.agent, None), 0.0)
+    return replace(measured, report={**measured.report, **calibration(scores.rows, scores.new)})
+
+
+def _ask_gate(scores: pairs.Comparison, scale: Scale, held_out: HeldOut, margin: float, look: Look) -> Verdict:
+    return decide(
+        scores.new,
+        scores.current,
+        ratings_per_prompt=scale.ratings_per_prompt,
+        held_out_share=held_out.share,
+        margin=margin,
+        things=scale.things,
+        look=look,
+    )
+
+
+def _describe_ranking(scores: pairs.Comparison, verdict: Verdict, guards: Guards, margin: float) -> Measured:
+    fields: dict[str, Any] = {
+        "pairs": len(scores.rows),
+        "prompts": _prompts(scores),
+        "accuracy": pairs.accuracy_of(scores.new).value,
+        "base_accuracy": pairs.accuracy_of(scores.base).value,
+        "against_accuracy": pairs.accuracy_of(scores.current).value,
+        "verdict": verdict.decision,
+        "ratings_needed": verdict.ratings_needed,
+    }
+    return Measured(fields, {**pairs.describe(scores, verdict, margin), "guards": guards.report})
+
+
+def _prompts(scores: pairs.Comparison) -> int:
+    return len({score.prompt_key for score in scores.new})

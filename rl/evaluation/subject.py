@@ -1,0 +1,101 @@
+"""What is measured: a version or the folder of a checkpoint, with which it is compared, and under which terms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rl.base.records import Report
+from rl.evaluation.contest import Contest
+from rl.evaluation.guards import measure as guarding
+from rl.evaluation.guards.measure import Row, Watch
+from rl.evaluation.lm_eval import run as lm_eval
+from rl.evaluation.lm_eval.results import TaskScores
+from rl.evaluation.stats.budget import ONCE, Look, at_look
+from rl.lm.model_path import base_of
+from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun
+from rl.scoring import rollouts
+from rl.versions import versions
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is measured."""
+
+    agent: Agent
+    base_model: str
+    weights: Path
+    """An adapter, or a whole model."""
+    current: ModelVersion | None
+    max_length: int
+    version: ModelVersion | None = None
+    """None for the folder of a checkpoint."""
+    task: TaskScores | None = None
+
+    def on_task(self, file: Path | None, report: Report) -> Subject:
+        """Measured on a task of lm-eval, if one is named."""
+        return replace(self, task=lm_eval.measure(self.contest, file, report)) if file else self
+
+    @property
+    def run(self) -> TrainingRun | None:
+        """That made it."""
+        return self.version.run if self.version else None
+
+    @property
+    def contest(self) -> Contest:
+        current = self.current
+        return Contest(
+            self.base_model,
+            self.weights,
+            (current.base_model, versions.weights_directory(current)) if current else None,
+            self.max_length,
+            self.answer_length,
+        )
+
+    @property
+    def answer_length(self) -> int:
+        return int((self.run.config if self.run else {}).get("max_new_tokens", self.agent.response_length))
+
+    @property
+    def margin(self) -> float:
+        return self.agent.gate_margin
+
+    @property
+    def look(self) -> Look:
+        """Which look at a version it is since the one in use was promoted. What is not a version cannot be promoted."""
+        if self.version is None:
+            return ONCE
+        against = Evaluation.objects.filter(version__agent=self.agent, against=self.current, artifact=None)
+        return at_look(1 + against.exclude(version=self.version).order_by().values("version").distinct().count())
+
+    def watch(self, rows: Sequence[Row], report: Report) -> Watch:
+        scorer = partial(rollouts.scorer_of_run, self.agent, self.run.options if self.run else {})
+        lengths = {"max_length": self.max_length, "most_tokens": min(self.answer_length, self.max_length // 2)}
+        return guarding.watch(self.agent, rows, scorer, **lengths, report=report, task=self.task)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    fields: dict[str, Any]
+    """The fields of an Evaluation without its report: counts, accuracies or mean rewards, the verdict."""
+    report: dict[str, Any]
+
+
+def of_version(version: ModelVersion, against_base: bool) -> Subject:
+    current = None if against_base or version.is_reward_model else _version_in_use(version)
+    weights = versions.weights_directory(version)
+    return Subject(version.agent, version.base_model, weights, current, version.run.config["max_length"], version)
+
+
+def of_checkpoint(agent: Agent, weights: Path, against_base: bool) -> Subject:
+    current = None if against_base else Deployment.champion(agent)
+    return Subject(agent, base_of(weights), weights, current, agent.context_length)
+
+
+def _version_in_use(version: ModelVersion) -> ModelVersion | None:
+    """What ``version`` is compared with; its parent when it is in use itself."""
+    champion = Deployment.champion(version.agent)
+    return version.parent if champion == version else champion

@@ -1,0 +1,156 @@
+"""What a judge sees of an answer: its words as the base model embeds them, the model's state at its end, and its length.
+
+The embeddings are averaged over the answer's tokens; the state is that of the answer's last token after half of the layers,
+with all of the prompt and the answer before it. Deeper layers cost twice as much and judge no better; figures are in
+docs/decisions/judge.md.
+
+Shapes: N answers, B of one forward pass, T tokens of the longest of them, H the width of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jinja2 import TemplateError
+from peft import PeftModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from rl.base.records import Message, Report
+from rl.judge.labels import Conversation
+from rl.lm import loading
+from rl.lm.divergence import without_adapter
+from rl.lm.encoding import SINGLE, encode
+from rl.lm.log_probs import TOKENS_PER_BATCH, PromptAndAnswer, batches, pad_sequences
+from rl.lm.trunk import layers_of
+
+Features = np.ndarray
+"""float32 (N, 2 H + 1): mean embedding, state, logarithm of the number of tokens."""
+
+
+def features_by_base(
+    base_model: str, conversations: Sequence[Conversation], *, max_length: int, report: Report, precision: str = "auto"
+) -> Features:
+    """Loads the base model for this once. Raises what ``Reader`` raises, TrainingFailed where the chat template refuses a
+    prompt."""
+    reader = Reader(base_model, max_length=max_length, report=report, precision=precision)
+    return features_of(reader.model, reader.tokenizer, conversations, max_length=reader.max_length, report=report)
+
+
+class Reader:
+    """A base model that stays in memory. Raises UsageError or TrainingFailed for one that cannot be loaded."""
+
+    def __init__(self, base_model: str, *, max_length: int, report: Report, precision: str = "auto") -> None:
+        loading.quiet()
+        loading.leave_a_core_free()
+        report("stage", {"name": "loading the base model"})
+        self.tokenizer = loading.load_tokenizer(base_model)
+        self.model = loading.load_base(base_model, precision).eval()
+        self.max_length = min(max_length, loading.context_length(self.model.config))
+
+    @property
+    def width(self) -> int:
+        """Numbers of an answer."""
+        return _width(self.model)
+
+    def features(self, conversations: Sequence[Conversation], report: Report) -> Features:
+        """A row of nan where the chat template refuses the conversation."""
+        rows = [row for row, conversation in enumerate(conversations) if self._can_write(conversation)]
+        features = np.full((len(conversations), self.width), np.nan, dtype=np.float32)
+        if rows:
+            taken = [conversations[row] for row in rows]
+            features[rows] = features_of(self.model, self.tokenizer, taken, max_length=self.max_length, report=report)
+        return features
+
+    def _can_write(self, conversation: Conversation) -> bool:
+        prompt, text = conversation
+        try:
+            self.tokenizer.apply_chat_template([*prompt], add_generation_prompt=True, tokenize=False)
+            self.tokenizer.apply_chat_template([*prompt, *_as_answer(text)], tokenize=False)
+        except TemplateError:
+            return False
+        return True
+
+
+@torch.inference_mode()
+def features_of(
+    model: Any,
+    tokenizer: PreTrainedTokenizerBase,
+    conversations: Sequence[Conversation],
+    *,
+    max_length: int,
+    report: Report,
+) -> Features:
+    """One row for each answer. ``model``: the base model, or one with an adapter, which is left aside. What is longer than
+    ``max_length`` tokens loses the beginning of its prompt, then the end of its answer."""
+    base: PreTrainedModel = model.get_base_model() if isinstance(model, PeftModel) else model
+    rows = [{"prompt": list(prompt), "completion": _as_answer(text)} for prompt, text in conversations]
+    report("stage", {"name": "what the judge sees"})
+    encoded = encode(tokenizer, rows, len(rows), _no_steps(report), SINGLE)
+    sequences = [_fit((row["prompt_ids"], row["completion_ids"]), max_length) for row in encoded]
+    features = np.zeros((len(rows), _width(base)), dtype=np.float32)
+    lengths, done = [len(prompt) + len(answer) for prompt, answer in sequences], 0
+    with without_adapter(model):
+        for batch in batches(lengths, TOKENS_PER_BATCH[loading.device().type]):
+            features[batch] = _features_of_batch(base, [sequences[index] for index in batch])
+            done += len(batch)
+            report("step", {"step": done, "total_steps": len(rows), "metrics": {}})
+    return features
+
+
+def _width(model: PreTrainedModel) -> int:
+    return 2 * int(model.config.get_text_config().hidden_size) + 1
+
+
+def _features_of_batch(model: PreTrainedModel, sequences: Sequence[PromptAndAnswer]) -> Features:
+    inputs = pad_sequences(sequences, next(model.parameters()).device)
+    answered = (inputs["labels"] != -100)[:, :, None].float()  # (B, T, 1)
+    # mean embedding of the answer's tokens: (B, T, H) to (B, H)
+    embedded = model.get_input_embeddings()(inputs["input_ids"]).float()
+    counts = answered.sum(1)  # (B, 1)
+    mean = (embedded * answered).sum(1) / counts.clamp(min=1)
+    # state at the last token, (B, H)
+    states = _states_in_the_middle(model, inputs["input_ids"], inputs["attention_mask"]).float()
+    last = inputs["attention_mask"].sum(1) - 1
+    end = states[torch.arange(len(sequences)), last]
+    return torch.cat([mean, end, counts.clamp(min=1).log()], dim=1).cpu().numpy()
+
+
+class _ReachedError(Exception):
+    """The layers above need not run."""
+
+
+def _states_in_the_middle(model: PreTrainedModel, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """(B, T, H), after half of the layers."""
+    layers = layers_of(model)
+    seen: list[torch.Tensor] = []
+
+    def stop(module: torch.nn.Module, inputs: Any, output: Any) -> None:
+        seen.append(output[0] if isinstance(output, tuple) else output)
+        raise _ReachedError
+
+    hook = layers[(len(layers) - 1) // 2].register_forward_hook(stop)
+    try:
+        model(input_ids=ids, attention_mask=mask, use_cache=False)
+    except _ReachedError:
+        pass
+    finally:
+        hook.remove()
+    return seen[0]
+
+
+def _fit(sequence: PromptAndAnswer, most: int) -> PromptAndAnswer:
+    prompt, answer = sequence
+    answer = answer[: max(1, most - 1)]
+    return prompt[max(0, len(prompt) + len(answer) - most) :], answer
+
+
+def _as_answer(text: str) -> list[Message]:
+    return [Message(role="assistant", content=text)]
+
+
+def _no_steps(report: Report) -> Report:
+    """Encoding takes no time beside the model: its steps would look like the model's."""
+    return lambda event, values: report(event, values) if event != "step" else None

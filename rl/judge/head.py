@@ -1,0 +1,152 @@
+"""A Bradley-Terry head: a number for each answer, such that people prefer the larger one (Bradley and Terry, 1952).
+
+One fit of pairs, single labels and scores, a ridge regression on the logistic scale:
+
+    minimise  sum of w_j log(1 + exp(-(r_better - r_worse)))                         pairs
+            + sum of w_i [-y_i log p_i - (1 - y_i) log(1 - p_i)],  p = sigmoid(r + c)   labels 0 or 1, scores between
+            + |theta|^2 / 2,   r = theta . x
+
+x are the features, each brought to mean 0 and deviation 1, the block of embeddings and that of states weighing the same and
+the length by itself. The same is fitted to RESAMPLES samples of the prompts, drawn with repetition: how far these heads are
+apart says how little the labels fix.
+
+Shapes: N answers, D features, J opinions, M dimensions that the opinions' features span, R heads: the first from all labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rl.base.errors import BadFile, UsageError
+from rl.base.files import replacing
+from rl.judge.labels import Opinion
+
+RESAMPLES = 12
+LENGTH = 0.3
+"""What the deviation of the length weighs beside a block of features."""
+_CONSTANT = 3.0
+"""The scale of the constant c of labels: large, so that it is hardly drawn to zero."""
+_NEWTON_STEPS, _STEPS_OF_A_SAMPLE = 40, 2
+"""From zero, and from the fit to all labels, which is near already."""
+_CLOSE, _SMALL = 1e-4, 1e-6
+"""A step of Newton's after which the next would be far smaller; a deviation that is none."""
+SEED = 2026
+_ARRAYS = ("mean", "scale", "weights", "constants")
+"""What a file holds beside the base model's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    mean: np.ndarray
+    """(D,), of the features."""
+    scale: np.ndarray
+    """(D,)."""
+    weights: np.ndarray
+    """(R, D)."""
+    constants: np.ndarray
+    """(R,): what is added to a number before it is the logit of a good label."""
+    base_model: str = ""
+    """Whose features it reads, as the agent names it."""
+
+    def ratings(self, features: np.ndarray) -> np.ndarray:
+        """(R, N): the number of each answer, in nats: the difference of two is the logit of being preferred. Raises
+        UsageError for features of another width."""
+        if features.shape[-1] != len(self.mean):
+            raise UsageError(
+                f"the judge reads {len(self.mean)} numbers of an answer, and the base model here gives "
+                f"{features.shape[-1]}: it has learned on another base model ({self.base_model or 'not known'})"
+            )
+        return self.weights @ ((features - self.mean) * self.scale).T
+
+    def goodness(self, features: np.ndarray) -> np.ndarray:
+        """(N,): the probability of a good label."""
+        logits = self.ratings(features)[0] + self.constants[0]
+        return sigmoid(logits)
+
+
+def fit(features: np.ndarray, opinions: Sequence[Opinion], resamples: int = RESAMPLES, seed: int = SEED) -> Head:
+    """Raises ValueError without an opinion."""
+    if not opinions:
+        raise ValueError("no opinions to learn from")
+    seen = sorted({row for opinion in opinions for row in (opinion.answer, opinion.other) if row is not None})
+    mean, scale = features[seen].mean(0), _scale(features[seen])
+    scaled = (features - mean) * scale
+    # design: x_better - x_worse of a pair, x and the constant of a label; (J, D + 1)
+    design = np.zeros((len(opinions), features.shape[1] + 1))
+    for row, opinion in enumerate(opinions):
+        design[row, :-1] = scaled[opinion.answer] - (0 if opinion.other is None else scaled[opinion.other])
+        design[row, -1] = _CONSTANT if opinion.other is None else 0.0
+    values = np.array([1.0 if opinion.other is not None else opinion.value for opinion in opinions])
+    weights = np.array([opinion.weight for opinion in opinions])
+    # the fit lies in the span of the rows: J or D + 1 dimensions, whichever are fewer; (J, M) and (M, D + 1)
+    left, sizes, axes = torch.linalg.svd(torch.from_numpy(design), full_matrices=False)
+    coordinates, targets = left * sizes, torch.from_numpy(values)
+    of_all = _minimise(coordinates, targets, torch.from_numpy(weights), torch.zeros_like(sizes), _NEWTON_STEPS)
+    resampled = (
+        _minimise(coordinates, targets, torch.from_numpy(weights * times), of_all, _STEPS_OF_A_SAMPLE)
+        for times in _draws([opinion.prompt for opinion in opinions], resamples, seed)
+    )
+    heads = (torch.stack([of_all, *resampled]) @ axes).numpy()
+    return Head(mean, scale, heads[:, :-1], heads[:, -1] * _CONSTANT)
+
+
+def _scale(features: np.ndarray) -> np.ndarray:
+    half = (features.shape[1] - 1) // 2
+    deviation = features.std(0)
+    blocks = np.concatenate([np.full(2 * half, 1 / np.sqrt(2 * half)), [LENGTH]])
+    # what never varies says nothing
+    return np.asarray(np.where(deviation > _SMALL, blocks / np.maximum(deviation, _SMALL), 0.0))
+
+
+def _draws(prompts: Sequence[str], resamples: int, seed: int) -> list[np.ndarray]:
+    """How often each opinion counts in every sample of the prompts, (J,)."""
+    names, of = np.unique(prompts, return_inverse=True)
+    generator = np.random.default_rng(seed)
+    samples = (generator.multinomial(len(names), np.full(len(names), 1 / len(names))) for _ in range(resamples))
+    return [times[of].astype(float) for times in samples]
+
+
+def _minimise(coordinates: Tensor, values: Tensor, weights: Tensor, start: Tensor, steps: int) -> Tensor:
+    """Newton's method, (M,): the sum is convex, and so smooth that whole steps do."""
+    theta, ridge = start.clone(), torch.eye(len(start), dtype=start.dtype)
+    for _ in range(steps):
+        p = torch.sigmoid(coordinates @ theta)
+        gradient = coordinates.T @ (weights * (p - values)) + theta
+        curvature = coordinates.T @ (coordinates * (weights * p * (1 - p))[:, None]) + ridge
+        step = torch.cholesky_solve(gradient[:, None], torch.linalg.cholesky(curvature))[:, 0]
+        theta -= step
+        if step.abs().max() < _CLOSE:
+            break
+    return theta
+
+
+def sigmoid(logits: np.ndarray) -> np.ndarray:
+    return np.asarray(1 / (1 + np.exp(-np.clip(logits, -30, 30))))
+
+
+def save(head: Head, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path, "wb") as file:
+        arrays = {name: getattr(head, name) for name in _ARRAYS}
+        np.savez_compressed(file, base_model=np.array(head.base_model), **arrays)
+
+
+def load(path: Path) -> Head:
+    """Raises BadFile."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            head = Head(**{name: stored[name] for name in _ARRAYS}, base_model=str(stored["base_model"]))
+    except Exception as error:
+        raise BadFile(path, f"not the weights of a judge: {error}") from error
+    width = head.mean.shape
+    if head.scale.shape != width or head.weights.shape[1:] != width or len(head.weights) != len(head.constants):
+        raise BadFile(path, "not the weights of a judge: their shapes do not fit together")
+    if not all(np.isfinite(getattr(head, name)).all() for name in _ARRAYS):
+        raise BadFile(path, "not the weights of a judge: some are not finite numbers")
+    return head

@@ -1,0 +1,143 @@
+"""The best of several answers: the version is asked several times, and the agent's judge picks one.
+
+Each answer is a request of its own, all at the same time. llama.cpp could give several to one request, but such a request
+waits until so many slots are free at once, which never happens while others ask for one answer each; and its usage counts
+one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import httpx
+
+from rl.serving.gateway.answer import Answer
+from rl.serving.gateway.exchange import Exchange, columns_of
+from rl.serving.gateway.judging import Unjudged, rate
+from rl.serving.gateway.refusals import Refusal
+from rl.serving.gateway.upstream import Piece, ask, completion
+
+TEMPERATURE: Final = 0.8
+"""Where the request names none: answers that are alike are not worth choosing from. The default of llama.cpp and Ollama."""
+_STREAMING: Final = ("stream", "stream_options")
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Draw:
+    """One of the answers."""
+
+    document: Piece
+    """The completion as the server sent it."""
+    answer: Answer
+
+    @property
+    def text(self) -> str:
+        """As the trace has it, with its tool calls."""
+        return str(columns_of(self.answer)["response"])
+
+
+def asks_for_several(exchange: Exchange) -> bool:
+    """Whether several answers are to be asked for; where the deployment wants that and it would be for nothing, the trace
+    says why."""
+    route, body = exchange.route, exchange.request.document
+    if route.best_of == 1:
+        return False
+    reason = route.agent.judge_problem
+    if body.get("n") not in (None, 1):
+        reason = "the request asks for several answers itself"
+    elif body.get("temperature") == 0:
+        reason = "at temperature 0 all answers are the same"
+    if reason:
+        exchange.judging = {"of": route.best_of, "asked": 1, "unjudged": reason}
+    return not reason
+
+
+async def answer_best(client: httpx.AsyncClient, exchange: Exchange) -> Piece:
+    """The completion that the judge prefers, with the usage of all; the exchange has it as its answer, and the others as
+    further choices. Raises Refusal where there is not one answer."""
+    draws = await _ask_all(client, exchange)
+    began = time.monotonic()
+    exchange.judging = {"of": exchange.route.best_of, "asked": exchange.route.best_of, "answered": len(draws)}
+    judge = exchange.route.agent.judge
+    assert judge is not None  # noqa: S101  whoever has none does not get here
+    try:
+        ratings = await rate(judge, exchange.request.prompt, [draw.text for draw in draws])
+        order = sorted(range(len(draws)), key=lambda index: -ratings[index])
+        draws = [draws[index] for index in order]
+        exchange.judging |= {"ratings": [round(ratings[index], 4) for index in order], "label_model": judge.label_model}
+    except Unjudged as error:
+        log.warning("the first of %s answers of %s is given: %s", len(draws), exchange.route.model, error)
+        exchange.judging["unjudged"] = str(error)
+    exchange.judging["judge_ms"] = round((time.monotonic() - began) * 1000)
+    usage = _total([draw.document.get("usage") for draw in draws])
+    choices = {index: draw.answer.first for index, draw in enumerate(draws)}
+    exchange.answer = Answer(choices, usage, first_at=time.monotonic())
+    return {**draws[0].document, "usage": usage}
+
+
+async def _ask_all(client: httpx.AsyncClient, exchange: Exchange) -> list[Draw]:
+    """Those that came; a client that goes away ends all of them. Raises Refusal."""
+    draws = (_ask_one(client, exchange, number) for number in range(exchange.route.best_of))
+    results = await asyncio.gather(*draws, return_exceptions=True)
+    if bugs := [result for result in results if isinstance(result, BaseException) and not isinstance(result, Refusal)]:
+        raise bugs[0]
+    if answers := [result for result in results if isinstance(result, Draw)]:
+        return answers
+    raise next(result for result in results if isinstance(result, Refusal))
+
+
+async def _ask_one(client: httpx.AsyncClient, exchange: Exchange, number: int) -> Draw:
+    """Raises Refusal."""
+    body = {name: value for name, value in exchange.request.document.items() if name not in _STREAMING}
+    if body.get("temperature") is None:
+        body["temperature"] = TEMPERATURE
+    if isinstance(body.get("seed"), int):
+        body["seed"] += number
+    draw = replace(exchange, request=replace(exchange.request, document=body), answer=Answer())
+    document = await completion(draw, await ask(client, draw))
+    draw.answer.take(document)
+    return Draw(document, draw.answer)
+
+
+def _total(usages: list[Any]) -> dict[str, Any]:
+    """The prompt counts once, as in OpenAI's answers with several choices."""
+    known = [usage for usage in usages if isinstance(usage, dict)]
+    if not known:
+        return {}
+    count = sum(number for usage in known if isinstance(number := usage.get("completion_tokens"), int))
+    prompt = known[0].get("prompt_tokens")
+    total = (prompt if isinstance(prompt, int) else 0) + count
+    return {**known[0], "completion_tokens": count, "total_tokens": total}
+
+
+# --- as a stream -------------------------------------------------------------------------------------------------------
+
+
+def as_events(exchange: Exchange, document: Piece) -> bytes:
+    """A completion that is there whole, in the form of a stream: what it says in one chunk, then its end."""
+    kept: Piece = {name: document[name] for name in ("created", "system_fingerprint") if name in document}
+    head = {**exchange.under_our_name(kept), "object": "chat.completion.chunk"}
+    choice = document["choices"][0]
+    words = {"index": 0, "delta": _delta(choice.get("message")), "finish_reason": None}
+    if choice.get("logprobs"):
+        words["logprobs"] = choice["logprobs"]
+    end = {"index": 0, "delta": {}, "finish_reason": choice.get("finish_reason")}
+    chunks = [{**head, "choices": [words]}, {**head, "choices": [end]}]
+    if exchange.request.wants_usage:
+        chunks.append({**head, "choices": [], "usage": document["usage"]})
+    lines = [json.dumps(chunk, separators=(",", ":")) for chunk in chunks]
+    return "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"]).encode()
+
+
+def _delta(message: Any) -> dict[str, Any]:
+    """In a stream each tool call has its number."""
+    delta: Piece = {**message} if isinstance(message, dict) else {}
+    if isinstance(calls := delta.get("tool_calls"), list):
+        delta["tool_calls"] = [{"index": index, **call} for index, call in enumerate(calls) if isinstance(call, dict)]
+    return delta

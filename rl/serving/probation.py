@@ -1,0 +1,229 @@
+"""Probation: for a while after a promotion, the version before returns by itself when the ratings of the new one are worse.
+
+What is known of it stands in the audit log and in the aliases: the newest move of the agent's champion is the promotion of
+the version that is in use, its first one, and the version before is what the alias ``previous`` names. Whatever a person or
+an experiment does ends it.
+
+The ratings of the new version's answers are compared with those of the version before until then, by intervals that hold at
+all looks together (rl/serving/experiments/sequential.py). Other users at another time gave them, which no interval knows of;
+hence the margin.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db.models import Case, F, QuerySet, When
+from django.utils import timezone
+
+from rl.base.errors import RatchetError, RunConflict, UsageError
+from rl.base.records import Interval, Report, silent
+from rl.models import Agent, AuditEvent, Deployment, Experiment, Feedback, ModelVersion, version_name
+from rl.models.traces import answered_by
+from rl.operations import audit
+from rl.serving.experiments import wording
+from rl.serving.experiments.lifecycle import find_running
+from rl.serving.experiments.sequential import VALID_FROM, interval
+from rl.serving.experiments.tallies import Tally
+from rl.serving.experiments.verdicts import clip_interval
+from rl.serving.promotion import roll_back
+from rl.serving.upstreams import upstream_of
+from rl.serving.withdrawal import rows_of
+
+logger = logging.getLogger(__name__)
+
+DAYS: Final = 7
+RATED_USERS: Final = 200
+"""Users who rated the new version: with so many its probation ends early."""
+DAYS_BEFORE: Final = 28
+RATINGS_BEFORE: Final = 500
+"""The newest ratings of the version before that it is compared with, of at most the days before the promotion."""
+MARGIN: Final = 0.05
+"""How much worse is bearable, on the scale 0 to 1."""
+ALPHA: Final = 0.05
+SPREAD: Final = 0.2
+"""The loss at which the interval is narrowest: large ones are to be seen early."""
+DAYS_SHOWN: Final = 14
+"""Days after the last move of the champion during which people are told how it went."""
+_BEFORE, _NEW = 0, 1
+_MOVES = (audit.Action.PROMOTED, audit.Action.ROLLED_BACK)
+
+
+@dataclass(frozen=True, slots=True)
+class Probation:
+    agent: Agent
+    version: ModelVersion
+    previous: ModelVersion | None
+    """None: the base model."""
+    began_at: datetime
+
+    @property
+    def ends_at(self) -> datetime:
+        return self.began_at + timedelta(days=DAYS)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    rated: int
+    """Users who rated the new version, at most RATED_USERS."""
+    rated_before: int
+    """Users behind the ratings of the version before."""
+    difference: Interval | None
+    """Mean rating of the new version minus that of the one before; None while fewer than VALID_FROM users rated either."""
+
+    @property
+    def is_worse(self) -> bool:
+        return self.difference is not None and self.difference.high < -MARGIN
+
+    def text(self) -> str:
+        users = f"rated users: {self.rated}, before {self.rated_before}"
+        if self.difference is None:
+            return users
+        figures = wording.difference_text("rating", self.difference.value)
+        ends = wording.difference_interval("rating", self.difference)
+        return f"{figures} ({(1 - ALPHA) * 100:g} % interval {ends}), {users}"
+
+
+def tick(*, report: Report = silent) -> list[Probation]:
+    """Takes back the versions that are worse; safe to call from anywhere, any number of times."""
+    going_on = _find_probations(_newest_moves(DAYS).values())
+    return [probation for probation in going_on if not _find_decider(probation) and _follow(probation, report)]
+
+
+def compare(probation: Probation) -> Comparison:
+    """Two queries."""
+    began, tally = probation.began_at, Tally()
+    before = _ratings(probation.agent, probation.previous).filter(
+        created_at__lt=began, created_at__gte=began - timedelta(days=DAYS_BEFORE)
+    )
+    for unit, value in before.order_by("-created_at", "-id")[:RATINGS_BEFORE]:
+        tally.add(_BEFORE, unit, value)
+    after = _ratings(probation.agent, probation.version).filter(
+        trace__occurred_at__gte=began, created_at__gte=began, created_at__lt=probation.ends_at
+    )
+    for unit, value in after.order_by("created_at", "id").iterator():
+        if tally.n(_NEW) == RATED_USERS:
+            break
+        tally.add(_NEW, unit, value)
+    return Comparison(tally.n(_NEW), tally.n(_BEFORE), _difference(tally))
+
+
+def describe_all() -> dict[str, str]:
+    """A sentence for people by the name of the agent, for those whose champion moved in the last days. One query, two more
+    with such agents, and up to six for each of them."""
+    moves = _newest_moves(DAYS_SHOWN)
+    sentences = {probation.agent.name: _describe(probation) for probation in _find_probations(moves.values())}
+    for name, event in moves.items():
+        if event.action == audit.Action.ROLLED_BACK and (reason := event.details.get("reason")):
+            sentences[name] = f"{event.details['before']} was taken back on {_day(event.at)}: {reason}"
+    return sentences
+
+
+def _newest_moves(days: int) -> dict[str, AuditEvent]:
+    """By the agent's name."""
+    since = timezone.now() - timedelta(days=days)
+    events = AuditEvent.objects.filter(action__in=_MOVES, at__gte=since).order_by("at", "pk")
+    return {event.agent: event for event in events}
+
+
+def _find_probations(moves: Iterable[AuditEvent]) -> Iterator[Probation]:
+    events = {event.agent: event for event in moves if event.action == audit.Action.PROMOTED}
+    if not events:
+        return
+    rows = Deployment.objects.exclude(alias="").filter(agent__name__in=events).select_related("agent", "version")
+    aliased = {(row.agent_id, row.alias): row for row in rows}
+    for row in aliased.values():
+        event = events[row.agent.name]
+        if row.alias != Deployment.Alias.CHAMPION or row.version is None or event.at < row.agent.created_at:
+            continue
+        before = aliased.get((row.agent_id, Deployment.Alias.PREVIOUS))
+        previous = before.version if before else None
+        is_it = event.target == audit.describe(row.version) and event.details.get("before") == version_name(previous)
+        if is_it and _is_first(event, row.agent):
+            yield Probation(row.agent, row.version, previous, event.at)
+
+
+def _is_first(event: AuditEvent, agent: Agent) -> bool:
+    """Whoever puts a version in use again knows it: it is not taken from him a second time."""
+    same = AuditEvent.objects.filter(action=event.action, agent=agent.name, target=event.target)
+    return not same.filter(at__gte=agent.created_at, pk__lt=event.pk).exists()
+
+
+def _find_decider(probation: Probation) -> str:
+    """The name of the experiment that decides about the agent's versions, or has decided about this one since."""
+    if running := find_running(probation.agent):
+        return running.name
+    ended = probation.agent.experiments.filter(stopped_at__gt=probation.began_at, arms__version=probation.version)
+    decided = ended.exclude(verdict__in=["", Experiment.Verdict.STOPPED]).first()
+    return decided.name if decided else ""
+
+
+def _ratings(agent: Agent, version: ModelVersion | None) -> QuerySet[Feedback, tuple[Any, ...]]:
+    """Current ratings of the version's answers: who is one user, and the value."""
+    given = Feedback.objects.filter(agent=agent, kind=Feedback.Kind.RATING, is_current=True)
+    rows = given.filter(answered_by(version, "trace__"))
+    unit = Case(When(trace__unit="", then=F("rater")), default=F("trace__unit"))
+    return rows.annotate(unit=unit).values_list("unit", "value")
+
+
+def _difference(tally: Tally) -> Interval | None:
+    estimate = tally.difference(_BEFORE, _NEW)
+    if estimate is None or min(tally.n(_BEFORE), tally.n(_NEW)) < VALID_FROM:
+        return None
+    return clip_interval("rating", interval(estimate, SPREAD, ALPHA), -1.0, 1.0)
+
+
+def _follow(probation: Probation, report: Report) -> bool:
+    """Whether the version was taken back."""
+    agent, previous = probation.agent, version_name(probation.previous)
+    comparison = compare(probation)
+    if not comparison.is_worse or not _can_answer(agent, probation.previous):
+        return False
+    reason = f"its ratings are worse than those of {previous}: {comparison.text()}"
+    try:
+        roll_back(agent, instead_of=probation.version, reason=reason, report=report)
+    except RunConflict as error:  # another queue, or a person, was quicker
+        logger.info("%s: %s", agent.name, error)
+        return False
+    except RatchetError as error:
+        logger.error("%s: %s could not be taken back: %s", agent.name, probation.version.name, error)
+        return False
+    logger.warning("%s: %s was taken back, %s is in use: %s", agent.name, probation.version.name, previous, reason)
+    return True
+
+
+def _can_answer(agent: Agent, version: ModelVersion | None) -> bool:
+    return any(_is_alive(row) for row in rows_of(agent, version).select_related("agent", "version"))
+
+
+def _is_alive(row: Deployment) -> bool:
+    try:
+        upstream_of(row)
+    except UsageError:
+        return False
+    return not row.settings.get("error")
+
+
+def _describe(probation: Probation) -> str:
+    if decider := _find_decider(probation):
+        return f"Experiment {decider} decides about it."
+    comparison, previous = compare(probation), version_name(probation.previous)
+    over = timezone.now() >= probation.ends_at
+    if comparison.is_worse:
+        alive = _can_answer(probation.agent, probation.previous)
+        then = "Nothing serves that one" if not alive else "Roll back" if over else f"{previous} returns by itself"
+        return f"Its ratings are worse than those of {previous}: {comparison.text()}. {then}."
+    if comparison.rated < RATED_USERS and not over:
+        ends = f"until {_day(probation.ends_at)} or {RATED_USERS} rated users"
+        return f"On probation against {previous} {ends}: {comparison.text()}."
+    if comparison.difference is None:
+        return f"Its probation ended without an answer, which takes {VALID_FROM} users a side: {comparison.text()}."
+    return f"Its probation ended without harm: {comparison.text()}."
+
+
+def _day(moment: datetime) -> str:
+    return f"{timezone.localtime(moment):%Y-%m-%d %H:%M}"

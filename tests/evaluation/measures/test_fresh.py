@@ -1,0 +1,132 @@
+"""Fresh answers, compared by a judge whose error is measured on people's labels."""
+
+from __future__ import annotations
+
+import random
+from statistics import fmean
+
+import pytest
+
+from rl.base.records import GeneratedAnswer, silent
+from rl.evaluation.measures import fresh
+from rl.evaluation.measures.fresh import check, estimate
+
+PROMPTS = [f"q{number}" for number in range(40)]
+
+
+def heads(p: float) -> list[float]:
+    return [p - 0.02, p + 0.02]
+
+
+def sure_judge(p: float = 0.8, right: int = 32, of: int = 40):
+    """Always p sure; it agrees with people on ``right`` of ``of`` prompts."""
+    known = check([heads(p if number < right else 1 - p) for number in range(of)], PROMPTS[:of], of)
+    assert known
+    return known
+
+
+def texts(words: list[tuple[int, int]]) -> list[tuple[str, str]]:
+    return [("new " * new, "old " * old) for new, old in words]
+
+
+def test_the_judges_error_is_taken_off_and_enters_the_interval():
+    honest, boastful = sure_judge(0.8, right=32), sure_judge(0.8, right=26)
+    assert honest.delta == pytest.approx(0, abs=1e-9)
+    assert boastful.delta == pytest.approx(26 / 40 - 0.8)
+    preferences = [heads(0.8)] * 20 + [heads(0.6)] * 10
+    both = [estimate(judge, preferences, texts([(9, 9)] * 30)) for judge in (honest, boastful)]
+    assert both[0].share == pytest.approx(fmean([0.8] * 20 + [0.6] * 10))
+    assert both[1].share == pytest.approx(both[0].share + boastful.delta)
+    assert both[1].error > estimate(honest, preferences, texts([(9, 9)] * 30)).error > 0
+
+
+def test_equal_answers_are_a_draw_whatever_the_judge_makes_of_them():
+    drawn = estimate(sure_judge(), [heads(0.9)] * 10, [("same", "same")] * 10)
+    assert (drawn.share, drawn.different) == (0.5, 0)
+
+
+def test_a_judge_that_guesses_does_not_beat_chance_and_neither_does_one_with_few_labels():
+    assert sure_judge(right=32).beats_chance
+    assert not sure_judge(right=21).beats_chance
+    assert not sure_judge(right=7, of=7).beats_chance
+    assert check([heads(0.8)], ["q1"], 1) is None
+
+
+def test_pairs_of_one_prompt_count_as_one():
+    judge = check([heads(0.8)] * 30 + [heads(0.2)], ["q1"] * 30 + ["q2"], 31)
+    assert judge
+    assert (judge.prompts, judge.agreement.value) == (2, 0.5)
+
+
+def test_the_interval_covers_the_truth_as_often_as_it_says():
+    """Simulated: people prefer the answer that the judge takes in 70 % of cases, where it is 80 % sure."""
+    rng, covered = random.Random(3), 0
+    for _ in range(300):
+        labels = [heads(0.8 if rng.random() < 0.7 else 0.2) for _ in range(60)]
+        judge = check(labels, [f"q{number}" for number in range(60)], 60)
+        sides = [0.8 if rng.random() < 0.65 else 0.2 for _ in range(50)]
+        measured = estimate(judge, [[p, p] for p in sides], texts([(9, 9)] * 50)).interval()
+        truth = 0.65 * 0.7 + 0.35 * 0.3
+        covered += measured.low <= truth <= measured.high
+    assert 0.92 <= covered / 300 <= 0.99  # 95 %
+
+
+def test_what_can_be_gamed_is_told_beside_it():
+    """Where the judge likes whatever is shorter, nothing is left at equal length."""
+    lengths = [(5 + number % 20, 25) for number in range(40)]
+    preferences = [heads(min(0.95, max(0.05, 0.5 + (old - new) / 60))) for new, old in lengths]
+    shown = estimate(sure_judge(), preferences, texts(lengths)).as_dict()
+    assert shown["share"]["low"] > 0.5
+    assert shown["at_equal_length"]["low"] < 0.53
+    assert (shown["words"]["new"], shown["words"]["current"]) == (fmean(new for new, _ in lengths), 25)
+    assert shown["formatted"] == {"new": 0, "current": 0}
+    assert estimate(sure_judge(), [heads(0.6)] * 10, texts([(9, 9)] * 10)).as_dict()["at_equal_length"] is None
+
+
+def said(text: str) -> list[dict[str, str]]:
+    return [{"role": "assistant", "content": text}]
+
+
+def rated(number: int, better: str, worse: str) -> dict:
+    prompt = [{"role": "user", "content": f"Where is parcel {number}?"}]
+    return {"prompt": prompt, "prompt_key": f"q{number}", "chosen": said(better), "rejected": said(worse), "weight": 1}
+
+
+SHORT, LONG = (
+    "Open Orders.",
+    "We are very sorry to hear that, and ask you to be patient with us for a while, number {}.",
+)
+
+
+def answers(text: str, count: int) -> list[GeneratedAnswer]:
+    return [GeneratedAnswer(text.format(number), 5, 5) for number in range(count)]
+
+
+def measure(tiny_base, labelled, new: str, old: str) -> fresh.Fresh | None:
+    asked = [{"prompt": row["prompt"], "prompt_key": f"fresh {n}"} for n, row in enumerate(labelled[:12])]
+    given = {"new": answers(new, len(asked)), "base": answers(old, len(asked))}
+    return fresh.measure(str(tiny_base), "dpo", labelled, asked, given, max_length=256, report=silent)
+
+
+def test_a_judge_learns_from_pairs_which_fresh_answers_people_would_prefer(tiny_base):
+    labelled = [rated(number, SHORT + f" {number}", LONG.format(number)) for number in range(40)]
+    better, worse = measure(tiny_base, labelled, SHORT, LONG), measure(tiny_base, labelled, LONG, SHORT)
+    assert better
+    assert worse
+    assert better.judge.beats_chance
+    assert better.interval().low > 0.5 > worse.interval().high
+
+
+def test_labels_that_are_noise_make_a_judge_that_decides_nothing(tiny_base):
+    rng = random.Random(5)
+    words = ["Open", "Orders", "and", "choose", "Track", "please", "wait", "a", "little"]
+    labelled = [rated(number, *(" ".join(rng.choices(words, k=5)) for _ in range(2))) for number in range(40)]
+    measured = measure(tiny_base, labelled, "Take this.", "Try that.")
+    assert measured
+    assert not measured.judge.beats_chance
+
+
+def test_without_labels_or_answers_there_is_no_such_evidence(tiny_base):
+    labelled = [rated(number, SHORT, LONG) for number in range(3)]
+    assert measure(tiny_base, labelled[:1], SHORT, LONG) is None
+    assert measure(tiny_base, [], SHORT, LONG) is None

@@ -1,0 +1,78 @@
+"""Which evidence decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rl.base.records import Interval
+from rl.evaluation.gate import Verdict
+from rl.evaluation.measures.fresh import check, estimate
+from rl.evaluation.measures.picks import Picks
+from rl.evaluation.stats.budget import at_look
+from rl.evaluation.weighing import Terms, weigh
+
+MARGINS = Verdict("undecided", Interval(0.0, -0.1, 0.1), 90, "No difference between the two versions.")
+SHOWN: dict[str, Any] = {"difference": {"value": 0.0, "low": -0.1, "high": 0.1}, "pairs": 9, "prompts": 9}
+
+
+def terms(look: int = 1) -> Terms:
+    return Terms(at_look(look), 0.0, 0.3, 100)
+
+
+def fresh(share: float, right: int = 36, prompts: int = 40):
+    judge = check([[0.8 if number < right else 0.2] * 2 for number in range(40)], [f"q{n}" for n in range(40)], 40)
+    assert judge
+    spread = [min(0.98, max(0.02, share + (number % 5 - 2) / 20)) for number in range(prompts)]
+    texts = [(f"new {number}", f"old {number}") for number in range(prompts)]
+    return estimate(judge, [[value, value] for value in spread], texts)
+
+
+def picks(won: int, of: int) -> Picks:
+    return Picks(tuple([1.0] * won + [0.0] * (of - won)), of)
+
+
+def test_people_outweigh_the_judge_and_the_judge_outweighs_margins():
+    everything = weigh(picks(27, 30), fresh(0.2), MARGINS, SHOWN, terms())
+    assert (everything.report["decided_by"], everything.verdict.decision) == ("picks", "promote")
+    assert [part["kind"] for part in everything.report["evidence"]] == ["picks", "fresh", "margins"]
+    judged = weigh(None, fresh(0.2), MARGINS, SHOWN, terms())
+    assert (judged.report["decided_by"], judged.verdict.decision) == ("fresh", "reject")
+    ranked = weigh(None, None, MARGINS, SHOWN, terms())
+    assert (ranked.report["decided_by"], ranked.verdict) == ("margins", MARGINS)
+
+
+def test_a_few_picks_are_shown_and_decide_nothing():
+    weighed = weigh(picks(19, 19), fresh(0.5), MARGINS, SHOWN, terms())
+    assert weighed.report["decided_by"] == "fresh"
+    assert weighed.report["evidence"][0]["share"]["value"] == 1
+
+
+def test_a_judge_no_better_than_chance_decides_nothing_and_says_so():
+    weighed = weigh(None, fresh(0.9, right=21), MARGINS, SHOWN, terms())
+    assert weighed.report["decided_by"] == "margins"
+    assert weighed.report["evidence"][0]["judge"]["beats_chance"] is False
+
+
+@pytest.mark.parametrize(("share", "decision"), [(0.75, "promote"), (0.5, "undecided"), (0.2, "reject")])
+def test_better_unchanged_and_worse_get_three_verdicts(share, decision):
+    verdict = weigh(None, fresh(share), MARGINS, SHOWN, terms()).verdict
+    assert verdict.decision == decision
+    assert "which agrees with people on 90% of 40 prompts" in verdict.reason
+    assert verdict.reason.count(". ") == 1
+
+
+def test_a_share_is_written_as_people_say_it():
+    reason = weigh(picks(27, 30), None, MARGINS, SHOWN, terms()).verdict.reason
+    assert reason.startswith(
+        "The new version is better: 90.0% of answers preferred on 30 prompts, 95% interval 74.4% to 96.5%; look 1 needs 97%"
+    )
+    assert reason.endswith("Evidence: people picked between answers of both 30 times.")
+
+
+def test_a_late_look_asks_for_more_than_an_early_one():
+    share = 0.56
+    early, late = (weigh(None, fresh(share, prompts=30), MARGINS, SHOWN, terms(look)).verdict for look in (1, 150))
+    assert early.decision == "promote"
+    assert late.decision == "undecided" or late.difference == early.difference

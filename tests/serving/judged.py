@@ -1,0 +1,24 @@
+"""Judges whose taste is known: they prefer long answers, or short ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from rl.judge import head
+from rl.models import Agent, LabelModel
+
+
+def make_judge(agent: Agent, base: Path, taste: float = 1.0, accuracy: float = 0.8) -> LabelModel:
+    """``taste``: above 0 for long answers, below for short ones. ``accuracy`` at most 0.5: one that may not be used."""
+    row = LabelModel.objects.create(
+        agent=agent, labels=40, heldout_labels=20, heldout_accuracy=accuracy, majority_share=0.5
+    )
+    width = 2 * json.loads((base / "config.json").read_text())["hidden_size"] + 1
+    length_alone = np.eye(1, width, width - 1)[0]
+    head.save(
+        head.Head(np.zeros(width), length_alone, np.full((13, width), taste), np.zeros(13), agent.base_model), row.path
+    )
+    return row
