@@ -96,6 +96,7 @@ def verdicts(options: argparse.Namespace) -> None:
 
 def main() -> None:
     os.environ.setdefault("SECRET_KEY", "only-for-this-benchmark-" + "x" * 40)
+    os.environ.setdefault("DEBUG", "1")
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backend.settings")
     sys.path.insert(0, str(ROOT))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -15,6 +15,7 @@ from learning_raters import TASTES, labels, win_rate
 
 from rl.base.records import GeneratedAnswer, silent
 from rl.evaluation.gate import Verdict
+from rl.evaluation.judges.choosing import choose
 from rl.evaluation.measures import fresh
 from rl.evaluation.stats.budget import at_look
 from rl.evaluation.weighing import Terms, weigh
@@ -69,6 +70,6 @@ def _judge(bench: Bench, line: dict[str, Any], new: list[str], old: list[str]) -
     rows = [{**row, "prompt_key": row["prompt"][0]["content"]} for row in mixed_rows(given)]
     asked = [{"prompt": [{"role": "user", "content": prompt}], "prompt_key": prompt} for prompt in bench.unseen]
     answers = {name: [GeneratedAnswer(text, 1, 1) for text in texts] for name, texts in (("new", new), ("base", old))}
-    judged = fresh.measure(bench.base.folder, "mpo", rows, asked, answers, max_length=512, report=silent)
+    judged = fresh.measure(choose("", bench.base.folder, 512, silent), "mpo", rows, asked, answers)
     unknown = Verdict("undecided", fresh.Interval(0.0, -1.0, 1.0), None, "")
     return judged, weigh(None, judged, unknown, {}, TERMS).verdict

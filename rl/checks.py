@@ -1,6 +1,6 @@
 """Start-up checks, each with an id and a hint. ``manage.py check`` prints them; Django runs them before it serves.
 
-Imports: base, config, export, operations, rewards, sandbox; Django.
+Imports: base, config, evaluation, export, operations, rewards, sandbox; Django.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from django.core import checks
 from backend.data_folder import OWNER_ONLY
 from rl import sandbox
 from rl.base.disk_space import shortage
-from rl.base.errors import BadFile, SandboxUnavailable, UsageError
+from rl.base.errors import BadFile, JudgeFailed, SandboxUnavailable, UsageError
 from rl.config import METHODS
+from rl.evaluation.judges.servers import servers
 from rl.export import EXPORTERS
 from rl.operations.webhooks.endpoints import endpoints
 from rl.rewards import REWARDS
@@ -124,6 +125,23 @@ def webhooks_can_be_told(app_configs: Any, **kwargs: Any) -> list[checks.CheckMe
         except UsageError as error:
             hint = "The queue needs it; the other processes do not."
             warnings.append(checks.Warning(f"WEBHOOKS_FILE: {error}.", hint=hint, id="rl.W004"))
+    return warnings
+
+
+@checks.register
+def judges_can_be_asked(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
+    try:
+        known = servers()
+    except BadFile as error:
+        hint = "Correct it; see 'Another judge' in docs/evaluation.md."
+        return [checks.Error(f"JUDGES_FILE: {error}.", hint=hint, id="rl.E006")]
+    warnings: list[checks.CheckMessage] = []
+    for server in known.values():
+        try:
+            server.key()
+        except JudgeFailed as error:
+            hint = "Evaluations need it; the other processes do not."
+            warnings.append(checks.Warning(f"JUDGES_FILE: {error}.", hint=hint, id="rl.W006"))
     return warnings
 
 

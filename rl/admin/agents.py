@@ -67,7 +67,16 @@ class AgentAdmin(admin.ModelAdmin):
         ),
         (
             "Gate and serving",
-            {"fields": ["gate_margin", "guard_limits", "export_quantization", "deploy_target", "keep_versions"]},
+            {
+                "fields": [
+                    "gate_margin",
+                    "guard_limits",
+                    "judge",
+                    "export_quantization",
+                    "deploy_target",
+                    "keep_versions",
+                ]
+            },
         ),
     ]
 

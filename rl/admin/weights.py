@@ -11,11 +11,12 @@ from django.utils.safestring import SafeString
 
 from rl import registered
 from rl.admin.markup import value_table
-from rl.base.errors import UsageError
+from rl.base.errors import BadFile, UsageError
 from rl.base.names import unknown_name
 from rl.config import authority
 from rl.config.embedded_models import EMBEDDED_MODELS
 from rl.config.reward_weights import decision_weights
+from rl.evaluation.judges.servers import servers
 from rl.models import Agent
 from rl.models.agents import validate_overrides
 from rl.rewards import REWARDS, default_weights
@@ -32,6 +33,19 @@ class BaseModelField(forms.ChoiceField):
         )
 
 
+class JudgeField(forms.ChoiceField):
+    """One that the operator registered; or the one that the agent has, whose entry may be gone."""
+
+    def __init__(self, own: str) -> None:
+        names = {own: own, "": "learns from the users' ratings"}
+        try:
+            names |= {name: f"{name} ({server.model})" for name, server in servers().items()}
+            help_text = "The operator registers others with JUDGES_FILE."
+        except BadFile as error:
+            help_text = f"JUDGES_FILE: {error}"
+        super().__init__(choices=[*names.items()], required=False, help_text=help_text)
+
+
 class AgentForm(forms.ModelForm):
     class Meta:
         model = Agent
@@ -41,6 +55,8 @@ class AgentForm(forms.ModelForm):
         super().__init__(*arguments, **options)
         if "base_model" in self.fields:
             self.fields["base_model"] = BaseModelField(self.instance.base_model)
+        if "judge" in self.fields:
+            self.fields["judge"] = JudgeField(self.instance.judge)
 
     def clean_training_overrides(self) -> dict[str, Any]:
         overrides: dict[str, Any] = self.cleaned_data["training_overrides"]

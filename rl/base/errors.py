@@ -12,6 +12,7 @@ RatchetError                exit 1
 ├── BackupFailed            exit 1   the database cannot be copied or put back; says what to install or to stop
 ├── SandboxUnavailable      exit 1   this machine cannot run untrusted code safely; says how to change that
 ├── RewardFailed            exit 1   a reward broke, which says nothing about the answer; names the reward
+├── JudgeFailed             exit 1   a model on a server cannot be asked which answer is better; names the judge
 └── Interrupted             exit 130 a person or the system asked to stop; a checkpoint was kept
 
 Commands print the message of a RatchetError as one line and exit with its code; anything else is a bug and keeps its
@@ -78,6 +79,10 @@ class RewardFailed(RatchetError):
     def __init__(self, reward: str, problem: str) -> None:
         self.reward = reward
         super().__init__(f"reward {reward}: {problem}")
+
+
+class JudgeFailed(RatchetError):
+    pass
 
 
 class Interrupted(RatchetError):

@@ -140,7 +140,7 @@ AGENT: Mapping[str, Owner] = {
         Owner.TRAINER,
     ),
     "training_overrides": Owner.TRAINER,
-    "base_model": Owner.CHOICE,
+    **dict.fromkeys(("base_model", "judge"), Owner.CHOICE),
 }
 """Fields of an agent, as the admin edits them. ``training_overrides`` holds HYPER_PARAMETERS, each as that table says."""
 

@@ -1,7 +1,7 @@
 """How good a version is: scores of held-out pairs, statistics on them, and the gate that decides from both.
 
-Imports: base, config, data_formatter, dataset_builder, export, judge, lm, models, operations, scoring, training,
-versions; Django.
+Imports: base, config, data_formatter, dataset_builder, environments, export, judge, lm, models, operations, scoring,
+training, versions; Django.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from rl.evaluation.held_out import HeldOut, Labels, labels_of, latest_training_s
 from rl.evaluation.measures import reward as rewards
 from rl.evaluation.measures import success as successes
 from rl.evaluation.preferring import Scale, measure_preference
-from rl.evaluation.subject import Measured, Subject, of_checkpoint, of_version
+from rl.evaluation.subject import DEFAULT, EvaluationOptions, Measured, Subject, of_checkpoint, of_version
 from rl.evaluation.wording import REWARD, SUCCESS
 from rl.judge.labels import sample_rows
 from rl.lm.model_path import is_reward_model
@@ -27,18 +27,12 @@ from rl.scoring import rollouts
 
 
 def evaluate(
-    version: ModelVersion,
-    training_set: TrainingSet,
-    report: Report,
-    *,
-    against_base: bool = False,
-    task: Path | None = None,
+    version: ModelVersion, training_set: TrainingSet, report: Report, options: EvaluationOptions = DEFAULT
 ) -> Evaluation:
     """Measures all three models on the set's held-out rows and stores the gate's verdict: by preference accuracy, or where
     the rows are prompts, by the reward of fresh answers (then the accuracies are mean rewards), or where they are tasks, by
-    how many are solved (then they are shares of these). A broken guard rail rejects. ``task``: a file of lm-eval, for both
-    versions besides."""
-    subject = of_version(version, against_base).on_task(task, report)
+    how many are solved (then they are shares of these). A broken guard rail rejects."""
+    subject = of_version(version, options, report)
     measured = _measure(subject, training_set, never_learned(training_set, version, subject.current), report)
     with transaction.atomic():
         evaluation = Evaluation.objects.create(
@@ -53,11 +47,11 @@ def evaluate(
 
 
 def evaluate_checkpoint(
-    agent: Agent, weights: Path, report: Report, *, against_base: bool = False, task: Path | None = None
+    agent: Agent, weights: Path, report: Report, options: EvaluationOptions = DEFAULT
 ) -> dict[str, Any]:
     """The same for the directory of an adapter or a whole model that is not a version; nothing is stored."""
     training_set = latest_training_set(agent, scores=is_reward_model(weights))
-    subject = of_checkpoint(agent, weights, against_base).on_task(task, report)
+    subject = of_checkpoint(agent, weights, options, report)
     measured = _measure(subject, training_set, never_learned(training_set, subject.current), report)
     return {"checkpoint": str(weights), **_as_document(measured)}
 
@@ -67,16 +61,13 @@ def evaluate_pairs(
     measured: ModelVersion | Path,
     held_out: HeldOut,
     report: Report,
-    *,
-    against_base: bool = False,
-    task: Path | None = None,
+    options: EvaluationOptions = DEFAULT,
 ) -> dict[str, Any]:
     """A version, or a checkpoint's directory, on pairs of one's own; nothing is stored."""
     if isinstance(measured, Path):
-        subject, origin = of_checkpoint(agent, measured, against_base), {"checkpoint": str(measured)}
+        subject, origin = of_checkpoint(agent, measured, options, report), {"checkpoint": str(measured)}
     else:
-        subject, origin = of_version(measured, against_base), {"version": measured.name}
-    subject = subject.on_task(task, report)
+        subject, origin = of_version(measured, options, report), {"version": measured.name}
     measured_on = measure_preference(
         subject, Scale(1, "prompts"), held_out, Labels(PAIRS.name, sample_rows(held_out.rows)), report, own_data=True
     )

@@ -8,11 +8,13 @@ from typing import Any
 
 from django.conf import settings
 
+from rl.base.errors import JudgeFailed
 from rl.base.records import Report
 from rl.evaluation.fresh_prompts import prompts_asked
 from rl.evaluation.gate import Verdict, decide
 from rl.evaluation.guards.measure import Guards, Watch, one_of_each_prompt, skip
 from rl.evaluation.held_out import HeldOut, Labels
+from rl.evaluation.judges.choosing import choose
 from rl.evaluation.measures import fresh
 from rl.evaluation.measures import preference as pairs
 from rl.evaluation.measures.picks import Picks, count_picks
@@ -73,19 +75,17 @@ def _weigh(
     return weigh(_picks(subject), _compare_answers(subject, labels, watch, report), margins, shown, terms)
 
 
-def _compare_answers(subject: Subject, labels: Labels, watch: Watch, report: Report) -> fresh.Fresh | None:
+def _compare_answers(
+    subject: Subject, labels: Labels, watch: Watch, report: Report
+) -> fresh.Fresh | fresh.Unheard | None:
     if not watch.answers:
         return None
-    contest = subject.contest
-    return fresh.measure(
-        contest.base_model,
-        labels.method,
-        labels.rows,
-        watch.asked,
-        watch.answers,
-        max_length=contest.max_length,
-        report=report,
-    )
+    try:
+        judge = choose(subject.judge, subject.base_model, subject.max_length, report)
+        return fresh.measure(judge, labels.method, labels.rows, watch.asked, watch.answers)
+    except JudgeFailed as failure:
+        report("log", {"text": f"fresh answers are not compared: {failure}"})
+        return fresh.Unheard(str(failure))
 
 
 def _picks(subject: Subject) -> Picks | None:

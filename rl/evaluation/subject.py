@@ -22,6 +22,21 @@ from rl.versions import versions
 
 
 @dataclass(frozen=True, slots=True)
+class EvaluationOptions:
+    """What a person may ask of an evaluation."""
+
+    against_base: bool = False
+    """Compares with the base model, whatever is in use."""
+    task: Path | None = None
+    """A file of lm-eval, for both versions besides."""
+    judge: str | None = None
+    """Who compares fresh answers; None for the agent's."""
+
+
+DEFAULT = EvaluationOptions()
+
+
+@dataclass(frozen=True, slots=True)
 class Subject:
     """What is measured."""
 
@@ -34,10 +49,13 @@ class Subject:
     version: ModelVersion | None = None
     """None for the folder of a checkpoint."""
     task: TaskScores | None = None
+    judge: str = ""
+    """Name of the judge of fresh answers; empty for the agent's own."""
 
-    def on_task(self, file: Path | None, report: Report) -> Subject:
+    def _with(self, options: EvaluationOptions, report: Report) -> Subject:
         """Measured on a task of lm-eval, if one is named."""
-        return replace(self, task=lm_eval.measure(self.contest, file, report)) if file else self
+        task = lm_eval.measure(self.contest, options.task, report) if options.task else None
+        return replace(self, task=task, judge=self.agent.judge if options.judge is None else options.judge)
 
     @property
     def run(self) -> TrainingRun | None:
@@ -84,15 +102,16 @@ class Measured:
     report: dict[str, Any]
 
 
-def of_version(version: ModelVersion, against_base: bool) -> Subject:
-    current = None if against_base or version.is_reward_model else _version_in_use(version)
-    weights = versions.weights_directory(version)
-    return Subject(version.agent, version.base_model, weights, current, version.run.config["max_length"], version)
+def of_version(version: ModelVersion, options: EvaluationOptions, report: Report) -> Subject:
+    current = None if options.against_base or version.is_reward_model else _version_in_use(version)
+    weights, max_length = versions.weights_directory(version), version.run.config["max_length"]
+    subject = Subject(version.agent, version.base_model, weights, current, max_length, version)
+    return subject._with(options, report)
 
 
-def of_checkpoint(agent: Agent, weights: Path, against_base: bool) -> Subject:
-    current = None if against_base else Deployment.champion(agent)
-    return Subject(agent, base_of(weights), weights, current, agent.context_length)
+def of_checkpoint(agent: Agent, weights: Path, options: EvaluationOptions, report: Report) -> Subject:
+    current = None if options.against_base else Deployment.champion(agent)
+    return Subject(agent, base_of(weights), weights, current, agent.context_length)._with(options, report)
 
 
 def _version_in_use(version: ModelVersion) -> ModelVersion | None:

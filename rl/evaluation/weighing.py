@@ -7,12 +7,12 @@ The others are shown beside it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rl.evaluation.gate import Verdict, decide_preferences
 from rl.evaluation.measures import picks
-from rl.evaluation.measures.fresh import Fresh
+from rl.evaluation.measures.fresh import Fresh, Unheard
 from rl.evaluation.measures.picks import Picks
 from rl.evaluation.stats.budget import Look
 
@@ -38,18 +38,24 @@ class Weighed:
     """``decided_by``: picks, fresh or margins; ``evidence``: of each kind that there is, the weightiest first."""
 
 
-def weigh(picked: Picks | None, fresh: Fresh | None, margins: Verdict, shown: dict[str, Any], terms: Terms) -> Weighed:
-    """``margins``: what the gate says of the held-out answers' relative margins; ``shown``: its figures."""
+def weigh(
+    picked: Picks | None, fresh: Fresh | Unheard | None, margins: Verdict, shown: dict[str, Any], terms: Terms
+) -> Weighed:
+    """``margins``: what the gate says of the held-out answers' relative margins; ``shown``: its figures. A judge that could
+    not be asked leaves open what it would have decided: weaker evidence does not step in for it."""
     evidence = [of_kind.as_dict() for of_kind in (picked, fresh) if of_kind]
     evidence.append({"kind": MARGINS, **shown})
     decided_by, verdict = _decide(picked, fresh, margins, terms)
     return Weighed(verdict, {"decided_by": decided_by, "evidence": evidence})
 
 
-def _decide(picked: Picks | None, fresh: Fresh | None, margins: Verdict, terms: Terms) -> tuple[str, Verdict]:
+def _decide(picked: Picks | None, fresh: Fresh | Unheard | None, margins: Verdict, terms: Terms) -> tuple[str, Verdict]:
     if picked and len(picked.shares) >= picks.FEWEST_PROMPTS:
         source = f"people picked between answers of both {picked.picks} times"
         return "picks", _on_shares(picked, source, terms)
+    if isinstance(fresh, Unheard):
+        reason = f"Fresh answers could not be compared: {fresh.problem}. Evaluate again when that is mended."
+        return "fresh", replace(margins, decision="undecided", ratings_needed=None, reason=reason)
     if fresh and fresh.judge.beats_chance:
         agreement = fresh.judge.agreement
         source = (

@@ -98,15 +98,18 @@ def evidence_table(report: Mapping[str, Any]) -> Table | None:
     table = Table("", "", "preferred", "95 % interval", "prompts", title="Evidence", title_justify="left")
     for evidence in report["evidence"]:
         arrow = "→" if evidence["kind"] == report["decided_by"] else ""
-        share = evidence.get("share")
-        figures = share or evidence["difference"]
-        values = [
-            f"{figures[name]:.1%}" if share else f"{100 * figures[name]:+.1f}" for name in ("value", "low", "high")
-        ]
-        value = values[0] if share else f"{values[0]} points"
-        interval = f"{values[1]} to {values[2]}"
-        table.add_row(arrow, EVIDENCE[evidence["kind"]], value, interval, str(evidence["prompts"]))
+        table.add_row(arrow, EVIDENCE[evidence["kind"]], *_describe_preference(evidence), str(evidence["prompts"]))
     return table
+
+
+def _describe_preference(evidence: Mapping[str, Any]) -> tuple[str, str]:
+    """The figure and its interval."""
+    if "problem" in evidence:
+        return "not known", "-"
+    if share := evidence.get("share"):
+        return f"{share['value']:.1%}", f"{share['low']:.1%} to {share['high']:.1%}"
+    value, low, high = (100 * evidence["difference"][name] for name in ("value", "low", "high"))
+    return f"{value:+.1f} points", f"{low:+.1f} to {high:+.1f}"
 
 
 def guard_table(report: Mapping[str, Any]) -> Table | None:

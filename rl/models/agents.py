@@ -143,6 +143,12 @@ class Agent(models.Model):
         help_text="Guard rail to limit, where it is not the default; null switches a guard rail off.",
     )
 
+    judge = models.CharField(
+        max_length=64,
+        blank=True,
+        help_text="Who compares fresh answers: a name of JUDGES_FILE; empty: a judge that learns from the users' ratings.",
+    )
+
     # online learning
     online_learning = models.BooleanField(
         default=True, help_text="Retrain by itself. Also needs ENABLE_ONLINE_LEARNING=1."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from django.test import Client
@@ -74,6 +75,20 @@ def test_wrong_values_are_refused_beside_their_field(staff: Client, field: str, 
     assert answer.status_code == 200
     assert problem in str(answer.context["adminform"].form.errors[field])
     assert not Agent.objects.exists()
+
+
+def test_a_judge_is_chosen_among_those_of_the_operator(staff: Client, settings, tmp_path: Path) -> None:
+    judges = tmp_path / "judges.yaml"
+    judges.write_text("careful: {url: http://127.0.0.1:8000/v1, model: qwen}")
+    settings.JUDGES_FILE = str(judges)
+    refused = staff.post("/admin/rl/agent/add/", {**AGENT, "judge": "http://example.com/v1"})
+    assert "is not one of the available choices" in refused.content.decode()
+    assert staff.post("/admin/rl/agent/add/", {**AGENT, "judge": "careful"}).status_code == 302
+    assert Agent.objects.get().judge == "careful"
+    judges.write_text("careful: {}")
+    page = staff.get(f"/admin/rl/agent/{Agent.objects.get().pk}/change/").content.decode()
+    assert "careful" in page
+    assert "needs url" in page
 
 
 def test_the_page_shows_the_default_weights_beside_the_agents_own(staff: Client) -> None:

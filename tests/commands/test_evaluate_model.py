@@ -47,6 +47,14 @@ def test_it_prints_guard_rails_errors_and_the_verdict(agent, version):
         assert words in told
 
 
+def test_a_judge_that_nobody_registered_is_refused_before_anything_is_loaded(agent, version):
+    with pytest.raises(CommandError, match=r"unknown judge 'careful'.*JUDGES_FILE") as refusal:
+        evaluate(agent, "--judge", "careful")
+    assert refusal.value.returncode == 2
+    with pytest.raises(CommandError, match="--judge does not go with it"):
+        evaluate(agent, "--artifact", "--judge", "own")
+
+
 def test_it_prints_a_few_answers_of_the_models_side_by_side(agent, version, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     report = document(agent, "--compare-base")

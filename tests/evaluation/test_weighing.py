@@ -8,7 +8,8 @@ import pytest
 
 from rl.base.records import Interval
 from rl.evaluation.gate import Verdict
-from rl.evaluation.measures.fresh import check, estimate
+from rl.evaluation.judges.duels import Judged
+from rl.evaluation.measures.fresh import Unheard, check, estimate
 from rl.evaluation.measures.picks import Picks
 from rl.evaluation.stats.budget import at_look
 from rl.evaluation.weighing import Terms, weigh
@@ -22,7 +23,7 @@ def terms(look: int = 1) -> Terms:
 
 
 def fresh(share: float, right: int = 36, prompts: int = 40):
-    judge = check([[0.8 if number < right else 0.2] * 2 for number in range(40)], [f"q{n}" for n in range(40)], 40)
+    judge = check("a judge", Judged([(f"q{n}", [0.8 if n < right else 0.2] * 2) for n in range(40)], [], 40))
     assert judge
     spread = [min(0.98, max(0.02, share + (number % 5 - 2) / 20)) for number in range(prompts)]
     texts = [(f"new {number}", f"old {number}") for number in range(prompts)]
@@ -53,6 +54,14 @@ def test_a_judge_no_better_than_chance_decides_nothing_and_says_so():
     weighed = weigh(None, fresh(0.9, right=21), MARGINS, SHOWN, terms())
     assert weighed.report["decided_by"] == "margins"
     assert weighed.report["evidence"][0]["judge"]["beats_chance"] is False
+
+
+def test_a_judge_that_could_not_be_asked_leaves_it_open_unless_people_have_picked():
+    better = Verdict("promote", Interval(0.2, 0.1, 0.3), None, "The new version is better.")
+    weighed = weigh(None, Unheard("judge careful cannot be asked (HTTP 401)"), better, SHOWN, terms())
+    assert (weighed.report["decided_by"], weighed.verdict.decision) == ("fresh", "undecided")
+    assert weighed.verdict.reason.startswith("Fresh answers could not be compared: judge careful cannot be asked")
+    assert weigh(picks(27, 30), Unheard("gone"), better, SHOWN, terms()).verdict.decision == "promote"
 
 
 @pytest.mark.parametrize(("share", "decision"), [(0.75, "promote"), (0.5, "undecided"), (0.2, "reject")])

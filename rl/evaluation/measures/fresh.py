@@ -20,14 +20,12 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from rl.base.leaves import leaf
-from rl.base.records import GeneratedAnswer, Interval, Report
+from rl.base.records import GeneratedAnswer, Interval
 from rl.evaluation.contrasts import contrasts
+from rl.evaluation.judges.duels import Duel, Judge, Judged, Preferences
 from rl.evaluation.stats.intervals import student_t, wilson
 from rl.judge.labels import FOLDS, fold_of
 
-JUDGING = "rl.evaluation.torch.judging"
-OWN_JUDGE = "a judge that has learned from its users' ratings"
 FEWEST_CHECKS = 8
 """Prompts whose labels tell how good the judge is."""
 Row = Mapping[str, Any]
@@ -35,8 +33,8 @@ _FORMATTED = re.compile(r"^\s*(?:[-*•#]|\d+\.)\s|\*\*|```", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
-    """How good the judge is, on labels of prompts that it has not seen."""
+class Calibration:
+    """How good a judge is, on labels of prompts that it has not seen."""
 
     name: str
     agreement: Interval
@@ -56,7 +54,7 @@ class Judge:
 class Fresh:
     """The share of prompts at which people would prefer the new version's answer, by a judge; a draw is half."""
 
-    judge: Judge
+    judge: Calibration
     shares: tuple[float, ...]
     """How likely people prefer the new version's answer to each prompt, by the judge, its error taken off; half where both
     are the same."""
@@ -84,19 +82,26 @@ class Fresh:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Unheard:
+    """A judge that could not be asked."""
+
+    problem: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"kind": "fresh", "problem": self.problem, "prompts": 0}
+
+
 def measure(
-    base_model: str,
+    judge: Judge,
     method: str,
     labelled: Sequence[Row],
     asked: Sequence[Row],
     answers: Mapping[str, Sequence[GeneratedAnswer | None]],
-    *,
-    max_length: int,
-    report: Report,
 ) -> Fresh | None:
     """``labelled``: rows of a training set of this method, those held out too. ``asked``: rows with ``prompt`` and
     ``prompt_key``; ``answers``: of "new" and of "current", or where no version is in use of "base". None where there are too
-    few labels or answers."""
+    few labels or answers. Raises JudgeFailed."""
     other = answers.get("current", answers.get("base", ()))
     both = [
         (row, new.text, old.text) for row, new, old in zip(asked, answers["new"], other, strict=True) if new and old
@@ -109,35 +114,34 @@ def measure(
         for fold in range(FOLDS)
         for contrast in contrasts(method, [row for row in labelled if fold_of(row["prompt_key"]) == fold])
     ]
-    judging = leaf(JUDGING)
-    duels = [judging.Duel(row["prompt"], row["prompt_key"], new, old) for row, new, old in both]
-    judged = judging.judge(base_model, labelled, known, duels, max_length=max_length, report=report)
-    if judged is None:
+    duels = [Duel(row["prompt"], row["prompt_key"], new, old) for row, new, old in both]
+    judged = judge.compare(labelled, known, duels)
+    calibration = check(judge.name, judged) if judged else None
+    if judged is None or calibration is None:
         return None
-    judge = check(judged.contrasts, [row["prompt_key"] for row in known], judged.opinions)
-    pairs = [(new, old) for _, new, old in both]
-    return estimate(judge, judged.duels, pairs) if judge else None
+    return estimate(calibration, judged.duels, [(new, old) for _, new, old in both])
 
 
-def check(preferences: Sequence[Sequence[float]], prompts: Sequence[str], opinions: int) -> Judge | None:
-    """``preferences``: how likely the answer that people prefer is preferred, by each head. None with fewer than two
-    prompts."""
+def check(name: str, judged: Judged) -> Calibration | None:
+    """None with fewer than two prompts at which the judge takes a side."""
     hits: defaultdict[str, list[float]] = defaultdict(list)
     excess: defaultdict[str, list[float]] = defaultdict(list)
-    for prompt, of_heads in zip(prompts, preferences, strict=True):
+    for prompt, of_heads in judged.checks:
         p = fmean(of_heads)
         hit = 0.5 if p == 0.5 else float(p > 0.5)
         hits[prompt].append(hit)
-        excess[prompt].append(hit - max(p, 1 - p))
-    if len(hits) < 2:
-        return None
+        if p != 0.5:  # delta is added where the judge takes a side
+            excess[prompt].append(hit - max(p, 1 - p))
     means = [fmean(values) for values in excess.values()]
+    if len(means) < 2:
+        return None
     right = math.fsum(fmean(values) for values in hits.values())
     agreement = wilson(min(right, len(hits)), len(hits))
-    return Judge(OWN_JUDGE, agreement, len(hits), opinions, fmean(means), stdev(means) / math.sqrt(len(means)))
+    error = stdev(means) / math.sqrt(len(means))
+    return Calibration(name, agreement, len(hits), judged.opinions, fmean(means), error)
 
 
-def estimate(judge: Judge, preferences: Sequence[Sequence[float]], texts: Sequence[tuple[str, str]]) -> Fresh:
+def estimate(judge: Calibration, preferences: Sequence[Preferences], texts: Sequence[tuple[str, str]]) -> Fresh:
     """``texts``: the answers of both at each prompt, of two prompts or more."""
     same = [new == old for new, old in texts]
     of_heads = [[0.5] * len(values) if equal else list(values) for values, equal in zip(preferences, same, strict=True)]

@@ -3,38 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rl.base.records import Message, Report
+from rl.evaluation.judges.duels import Duel, Judged, Preferences
 from rl.judge.crossing import Judge, cross_fit
 from rl.judge.features import features_by_base
 from rl.judge.labels import Answers, opinions_of, text_of
 
 Row = Mapping[str, Any]
-Preferences = list[float]
-"""How likely people prefer the first answer, 0 to 1, as each resampled head sees it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Duel:
-    """Two answers to a prompt."""
-
-    prompt: Sequence[Message]
-    prompt_key: str
-    first: str
-    second: str
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    contrasts: list[Preferences]
-    """The better answer of each contrast, as people said, against the worse one."""
-    duels: list[Preferences]
-    opinions: int
-    """That the judge has learned from."""
 
 
 def judge(
@@ -60,7 +39,10 @@ def judge(
     if judge is None:
         return None
     return Judged(
-        [_compare(judge, features, numbers, row["prompt_key"]) for numbers, row in zip(known, contrasts, strict=True)],
+        [
+            (row["prompt_key"], _compare(judge, features, numbers, row["prompt_key"]))
+            for numbers, row in zip(known, contrasts, strict=True)
+        ],
         [_compare(judge, features, numbers, duel.prompt_key) for numbers, duel in zip(fresh, duels, strict=True)],
         len(opinions),
     )

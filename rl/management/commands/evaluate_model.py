@@ -13,9 +13,11 @@ from rl.base.errors import GateRejected, NotEnoughData, UsageError
 from rl.evaluation import evaluate as evaluation
 from rl.evaluation import exported_file
 from rl.evaluation.held_out import latest_training_set
+from rl.evaluation.judges.servers import OWN, find_server
 from rl.evaluation.lm_eval import results as lm_eval_results
 from rl.evaluation.lm_eval import task as lm_eval_task
 from rl.evaluation.own_pairs import read_pairs
+from rl.evaluation.subject import EvaluationOptions
 from rl.management.base import RatchetCommand
 from rl.management.options import read_options
 from rl.management.output import require_writable, write_document
@@ -34,6 +36,7 @@ class Options:
     quantization: str | None
     compare_base: bool
     lm_eval: str | None
+    judge: str | None
     output: str | None
 
 
@@ -55,6 +58,9 @@ class Command(RatchetCommand):
         parser.add_argument(
             "--lm-eval", metavar="TASK.yaml", help="a task of lm-eval that both versions are measured on"
         )
+        parser.add_argument(
+            "--judge", metavar="NAME", help="of fresh answers: a name of JUDGES_FILE, or own; default: the agent's"
+        )
         parser.add_argument("--output", help="write the whole report here as JSON")
 
     def run(self, **arguments: Any) -> None:
@@ -71,9 +77,7 @@ class Command(RatchetCommand):
     def _measure_weights(self, agent: Agent, options: Options) -> Evaluation:
         version = find_version(agent, options.version_name)
         rows = latest_training_set(agent, version)
-        return evaluation.evaluate(
-            version, rows, self.report, against_base=options.compare_base, task=_task(options.lm_eval)
-        )
+        return evaluation.evaluate(version, rows, self.report, _read_evaluation_options(options))
 
     def _measure_file(self, agent: Agent, options: Options) -> Evaluation:
         version = find_version(agent, options.version_name)
@@ -88,12 +92,11 @@ class Command(RatchetCommand):
             measured, version = Path(options.checkpoint).expanduser(), None
         else:
             measured = version = find_version(agent, options.version_name)
-        against_base, task = options.compare_base, _task(options.lm_eval)
         if options.test_data:
             rows = read_pairs(Path(options.test_data).expanduser(), version, Deployment.champion(agent))
-            return evaluation.evaluate_pairs(agent, measured, rows, self.report, against_base=against_base, task=task)
+            return evaluation.evaluate_pairs(agent, measured, rows, self.report, _read_evaluation_options(options))
         assert isinstance(measured, Path)  # noqa: S101  a version on held-out rows is stored
-        return evaluation.evaluate_checkpoint(agent, measured, self.report, against_base=against_base, task=task)
+        return evaluation.evaluate_checkpoint(agent, measured, self.report, _read_evaluation_options(options))
 
     def _show(self, document: dict[str, Any], table: Table, output: str | None) -> None:
         task = [lm_eval_results.in_words(document["task"])] if "task" in document else []
@@ -104,16 +107,21 @@ class Command(RatchetCommand):
             raise GateRejected("the gate rejects it")
 
 
-def _task(file: str | None) -> Path | None:
-    return lm_eval_task.check(file) if file else None
+def _read_evaluation_options(options: Options) -> EvaluationOptions:
+    """Raises BadFile for a task that cannot be used."""
+    task = lm_eval_task.check(options.lm_eval) if options.lm_eval else None
+    return EvaluationOptions(options.compare_base, task, options.judge)
 
 
 def _check(options: Options) -> None:
-    """Raises UsageError for options that do not go together, and for an --output that cannot be written."""
+    """Raises UsageError for options that do not go together, for a judge that is not registered, and for an --output that
+    cannot be written."""
     require_writable(options.output)
     if options.quantization and not options.artifact:
         raise UsageError("--quantization says which file --artifact measures: give both, or neither")
-    not_of_files = [name for name in ("checkpoint", "compare_base", "lm_eval") if getattr(options, name)]
+    if options.judge and options.judge != OWN:
+        find_server(options.judge)
+    not_of_files = [name for name in ("checkpoint", "compare_base", "lm_eval", "judge") if getattr(options, name)]
     if options.artifact and not_of_files:
         what = f"--{not_of_files[0].replace('_', '-')}"
         raise UsageError(f"--artifact compares a version's file with its weights, and {what} does not go with it")

@@ -8,6 +8,8 @@ from statistics import fmean
 import pytest
 
 from rl.base.records import GeneratedAnswer, silent
+from rl.evaluation.judges.choosing import choose
+from rl.evaluation.judges.duels import Judged
 from rl.evaluation.measures import fresh
 from rl.evaluation.measures.fresh import check, estimate
 
@@ -18,9 +20,13 @@ def heads(p: float) -> list[float]:
     return [p - 0.02, p + 0.02]
 
 
+def checked(preferences: list[list[float]], prompts: list[str]) -> Judged:
+    return Judged(list(zip(prompts, preferences, strict=True)), [], len(prompts))
+
+
 def sure_judge(p: float = 0.8, right: int = 32, of: int = 40):
     """Always p sure; it agrees with people on ``right`` of ``of`` prompts."""
-    known = check([heads(p if number < right else 1 - p) for number in range(of)], PROMPTS[:of], of)
+    known = check("a judge", checked([heads(p if number < right else 1 - p) for number in range(of)], PROMPTS[:of]))
     assert known
     return known
 
@@ -49,11 +55,11 @@ def test_a_judge_that_guesses_does_not_beat_chance_and_neither_does_one_with_few
     assert sure_judge(right=32).beats_chance
     assert not sure_judge(right=21).beats_chance
     assert not sure_judge(right=7, of=7).beats_chance
-    assert check([heads(0.8)], ["q1"], 1) is None
+    assert check("a judge", checked([heads(0.8)], ["q1"])) is None
 
 
 def test_pairs_of_one_prompt_count_as_one():
-    judge = check([heads(0.8)] * 30 + [heads(0.2)], ["q1"] * 30 + ["q2"], 31)
+    judge = check("a judge", checked([heads(0.8)] * 30 + [heads(0.2)], ["q1"] * 30 + ["q2"]))
     assert judge
     assert (judge.prompts, judge.agreement.value) == (2, 0.5)
 
@@ -63,12 +69,20 @@ def test_the_interval_covers_the_truth_as_often_as_it_says():
     rng, covered = random.Random(3), 0
     for _ in range(300):
         labels = [heads(0.8 if rng.random() < 0.7 else 0.2) for _ in range(60)]
-        judge = check(labels, [f"q{number}" for number in range(60)], 60)
+        judge = check("a judge", checked(labels, [f"q{number}" for number in range(60)]))
         sides = [0.8 if rng.random() < 0.65 else 0.2 for _ in range(50)]
         measured = estimate(judge, [[p, p] for p in sides], texts([(9, 9)] * 50)).interval()
         truth = 0.65 * 0.7 + 0.35 * 0.3
         covered += measured.low <= truth <= measured.high
     assert 0.92 <= covered / 300 <= 0.99  # 95 %
+
+
+def test_a_tie_agrees_by_half_and_says_nothing_about_how_sure_the_judge_may_be():
+    """Of a model on a server, whose two questions may be answered by the same side."""
+    judge = check("a judge", checked([[1.0]] * 15 + [[0.0]] * 5 + [[0.5]] * 20, PROMPTS))
+    assert judge
+    assert (judge.agreement.value, judge.delta) == (pytest.approx(25 / 40), pytest.approx(-0.25))
+    assert estimate(judge, [[1.0]] * 10 + [[0.5]] * 10, texts([(9, 9)] * 20)).share == pytest.approx(0.625)
 
 
 def test_what_can_be_gamed_is_told_beside_it():
@@ -105,7 +119,7 @@ def answers(text: str, count: int) -> list[GeneratedAnswer]:
 def measure(tiny_base, labelled, new: str, old: str) -> fresh.Fresh | None:
     asked = [{"prompt": row["prompt"], "prompt_key": f"fresh {n}"} for n, row in enumerate(labelled[:12])]
     given = {"new": answers(new, len(asked)), "base": answers(old, len(asked))}
-    return fresh.measure(str(tiny_base), "dpo", labelled, asked, given, max_length=256, report=silent)
+    return fresh.measure(choose("", str(tiny_base), 256, silent), "dpo", labelled, asked, given)
 
 
 def test_a_judge_learns_from_pairs_which_fresh_answers_people_would_prefer(tiny_base):
