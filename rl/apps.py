@@ -1,6 +1,6 @@
 """The Django app.
 
-Imports: checks, operations, tasks, web; Django.
+Imports: checks, collect, from_systems, operations, tasks, web; Django.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ class RatchetConfig(AppConfig):
         from corsheaders.signals import check_request_enabled
         from django_q.signals import post_spawn
 
-        from rl import checks, tasks  # noqa: F401  registers the start-up checks
+        from rl import checks, from_systems, tasks  # noqa: F401  registers the start-up checks
+        from rl.collect.importers import IMPORTERS
         from rl.operations import audit_signals
         from rl.web.api.cors import allow_origin_of_publishable_key
 
+        IMPORTERS.update(from_systems.FORMATS)
         check_request_enabled.connect(allow_origin_of_publishable_key)
         audit_signals.connect()
         post_spawn.connect(tasks.introduce_worker)

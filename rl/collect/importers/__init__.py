@@ -24,8 +24,8 @@ IMPORTERS: dict[str, str] = {
     "trl": "rl.collect.importers.trl",
     "langfuse_score": "rl.collect.importers.langfuse_score",
     "openwebui_feedback": "rl.collect.importers.openwebui_feedback",
-    "n3": "rl.collect.importers.n3",
 }
+"""``rl.from_systems`` adds its own when the app starts."""
 BY_ITSELF = "command_center"
 """The format whose module has ``run``."""
 

@@ -17,11 +17,11 @@ from rest_framework.response import Response
 from rl import policies
 from rl.base.errors import NotEnoughData
 from rl.collect.feedback.write import rate
-from rl.collect.importers.n3 import RATER, scored_answer
 from rl.collect.lookups import agents_named
 from rl.collect.storable import unstorable
 from rl.collect.traces.checks import problem
 from rl.collect.traces.write import TOO_MANY_AGENTS, TraceStore
+from rl.from_systems.n3.feedback_file import RATER, scored_answer
 from rl.models import Agent, ApiKey, ModelVersion, TrainingRun
 from rl.web.api.auth import INGEST, READ, TRAIN
 from rl.web.api.base import ApiView, success

@@ -18,9 +18,10 @@ from rl.collect.importers import IMPORTERS
 from rl.collect.traces.imported import ImportedRemark, ImportedTrace, Rejected
 from rl.collect.traces.write import TraceStore
 from rl.models import Agent
-from tests.collect.importers import test_n3, test_ocd_decision, test_openwebui_feedback, test_toolbox_trace
+from tests.collect.importers import test_ocd_decision, test_openwebui_feedback, test_toolbox_trace
 from tests.collect.importers.reading import said
 from tests.collect.importers.test_langfuse_score import SCORE, TRACE
+from tests.from_systems.n3 import test_feedback_file
 
 CHAT = [
     said("user", "Hi"),
@@ -52,7 +53,7 @@ SEEDS: dict[str, list[dict[str, Any]]] = {
     ],
     "langfuse_score": [TRACE, SCORE, {**TRACE, "scores": [SCORE]}, {**TRACE, "tone": ["good"], "x": [1]}],
     "openwebui_feedback": [test_openwebui_feedback.feedback(sibling_model_ids=["other"])],
-    "n3": [test_n3.GOOD],
+    "n3": [test_feedback_file.GOOD],
     "ocd_decision": [test_ocd_decision.DECISION, test_ocd_decision.EXPORTED],
     "toolbox_trace": [test_toolbox_trace.TRACE],
 }

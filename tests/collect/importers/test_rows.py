@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from rl.base.errors import BadFile
-from rl.collect.importers import inflating, n3
+from rl.collect.importers import inflating
 from rl.collect.importers.rows import FIRST, rows
 from rl.collect.traces.imported import Rejected
+from rl.from_systems.n3 import feedback_file as n3
 from tests.collect.importers.reading import document, lines
 
 GOOD = {"prompt": "Where?", "response": "Here.", "score": 1}

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rl.collect.importers import n3
+from rl.from_systems.n3 import feedback_file as n3
 from tests.collect.importers.reading import document, lines, one, reason, taken
 
 GOOD = {"prompt": "Where?", "response": "Here.", "score": 0.8, "runId": "r1", "createdAt": "2026-02-01T12:00:00Z"}
