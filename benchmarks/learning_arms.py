@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,11 +27,12 @@ from rl.lm import loading
 
 TOP_LAYERS: Final = 10
 STOCK_RATE: Final = 2e-4
+FASTER_RATE: Final = 3e-4
 LEAST_STEPS: Final = 60
 LINEAR: Final = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 
-def train_stock_dpo(base: Base, labels: Sequence[Label], folder: Path, seed: int) -> Path:
+def train_stock_dpo(base: Base, labels: Sequence[Label], folder: Path, seed: int, rate: float = STOCK_RATE) -> Path:
     """The picks alone: a thumb has no counterpart."""
     from trl import DPOConfig, DPOTrainer
 
@@ -39,7 +41,12 @@ def train_stock_dpo(base: Base, labels: Sequence[Label], folder: Path, seed: int
         for label in labels
         if label.other is not None
     ]
-    return _train_stock(base, rows, folder, seed, DPOTrainer, DPOConfig)
+    return _train_stock(base, rows, folder, seed, DPOTrainer, partial(DPOConfig, learning_rate=rate))
+
+
+def train_stock_dpo_faster(base: Base, labels: Sequence[Label], folder: Path, seed: int) -> Path:
+    """At the rate of Ratchet's own run."""
+    return train_stock_dpo(base, labels, folder, seed, FASTER_RATE)
 
 
 def train_stock_kto(base: Base, labels: Sequence[Label], folder: Path, seed: int) -> Path:
@@ -51,7 +58,7 @@ def train_stock_kto(base: Base, labels: Sequence[Label], folder: Path, seed: int
         rows.append({"prompt": _asked(label.prompt), "completion": _answered(label.answer), "label": label.up})
         if label.other is not None:
             rows.append({"prompt": _asked(label.prompt), "completion": _answered(label.other), "label": False})
-    return _train_stock(base, rows, folder, seed, KTOTrainer, KTOConfig)
+    return _train_stock(base, rows, folder, seed, KTOTrainer, partial(KTOConfig, learning_rate=STOCK_RATE))
 
 
 def _train_stock(base: Base, rows: list[dict[str, Any]], folder: Path, seed: int, trainer: Any, config: Any) -> Path:
@@ -67,7 +74,6 @@ def _train_stock(base: Base, rows: list[dict[str, Any]], folder: Path, seed: int
     )
     arguments = config(
         output_dir=str(folder / "stock"),
-        learning_rate=STOCK_RATE,
         per_device_train_batch_size=batch,
         max_steps=steps,
         seed=seed,
@@ -149,4 +155,9 @@ def _answered(text: str | None) -> list[Message]:
 
 
 Train = Callable[[Base, Sequence[Label], Path, int], Path]
-ARMS: Final[dict[str, Train]] = {"trl-dpo": train_stock_dpo, "trl-kto": train_stock_kto, "ours": train_ours}
+ARMS: Final[dict[str, Train]] = {
+    "trl-dpo": train_stock_dpo,
+    "trl-dpo-3e-4": train_stock_dpo_faster,
+    "trl-kto": train_stock_kto,
+    "ours": train_ours,
+}

@@ -87,14 +87,15 @@ def perplexity(base: Base, model: Any) -> float:
 
 def moved(base: Base, model: Any, prompts: Sequence[str], texts: Sequence[str]) -> float:
     """Nats a token from the base model, on the version's own greedy answers."""
-
-    def ids(prompt: str, text: str) -> tuple[list[int], list[int]]:
-        chat = [{"role": "user", "content": prompt}]
-        asked = base.tokenizer.apply_chat_template(chat, add_generation_prompt=True)["input_ids"]
-        return list(asked), base.tokenizer(text + "<|im_end|>").input_ids
-
-    measured = divergence(base.model, model, [ids(*both) for both in zip(prompts, texts, strict=True)])
+    measured = divergence(base.model, model, token_ids(base, prompts, texts))
     return measured[0] if measured else 0.0
+
+
+def token_ids(base: Base, prompts: Sequence[str], texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
+    """What was asked and what was answered, with the end of the turn."""
+    chats = [[{"role": "user", "content": prompt}] for prompt in prompts]
+    asked = [base.tokenizer.apply_chat_template(chat, add_generation_prompt=True)["input_ids"] for chat in chats]
+    return [(list(ids), base.tokenizer(text + "<|im_end|>").input_ids) for ids, text in zip(asked, texts, strict=True)]
 
 
 def words(texts: Sequence[str]) -> float:

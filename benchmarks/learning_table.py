@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any, Final
 
-ARMS: Final = ("trl-dpo", "trl-kto", "ours", "fresh", "best-of-4")
+ARMS: Final = ("trl-dpo", "trl-dpo-3e-4", "trl-kto", "ours", "fresh", "best-of-4")
 BAR: Final = 0.65
 Line = Mapping[str, Any]
 

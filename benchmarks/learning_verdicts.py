@@ -1,60 +1,93 @@
-"""Whether the gate's evidence from fresh answers says of each trained version what the taste says, and of one that changed
-nothing and one that babbles."""
+"""Whether the gate says of each trained version what the taste says, and of three more: one that changed nothing, a broken
+one, and one that babbles. By fresh answers, which a judge compares, and by the guard rails."""
 
 from __future__ import annotations
 
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from learning_arms import mixed_rows
-from learning_cells import NOISE, Bench
+from learning_cells import NOISE, SEED, Bench
+from learning_models import GREEDY, TOKENS, answer, moved, token_ids
 from learning_raters import TASTES, labels, win_rate
 
-from rl.base.records import GeneratedAnswer, silent
+from rl.base.records import Distance, GeneratedAnswer, silent
+from rl.config.guard_limits import guard_limits
 from rl.evaluation.gate import Verdict
+from rl.evaluation.guards.answer_errors import kinds_of
+from rl.evaluation.guards.measure import PROMPTS, Guards
+from rl.evaluation.guards.rails import Answers, rails
 from rl.evaluation.judges.choosing import choose
 from rl.evaluation.measures import fresh
 from rl.evaluation.stats.budget import at_look
 from rl.evaluation.weighing import Terms, weigh
+from rl.lm import loading
+from rl.lm.divergence import likelihood
 
-TERMS = Terms(at_look(1), 0.0, 0.25, 100)
+TERMS: Final = Terms(at_look(1), 0.0, 0.25, 100)
+TOO_FAR: Final = 4.0
+"""By how much the adapter of a broken version is larger than what was learned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """With its greedy answers to the unseen questions."""
+
+    name: str
+    line: dict[str, Any]
+    """Of the run whose labels the judge learns from."""
+    new: list[str]
+    kl: float
+    """Nats a token from the base model."""
 
 
 def print_verdicts(folder: Path, lines: list[dict[str, Any]]) -> None:
     bench = Bench(folder)
-    print("| version | taste, budget | the taste's share | the judge's share, 95 % | verdict |")
-    print("|---|---|---|---|---|")
-    for name, line, new, old in _versions(bench, lines):
-        judged, verdict = _judge(bench, line, new, old)
-        share = win_rate(TASTES[line["taste"]], new, old)
+    old = [texts[0] for texts in bench.base_answers["greedy"]]
+    print(
+        "| version | taste, labels, bad raters | the taste's share | the judge's share, 95 % | guard rails | verdict |"
+    )
+    print("|---|---|---|---|---|---|")
+    for version in _versions(bench, lines, old):
+        judged, verdict = _judge(bench, version, old)
+        broken = _broken_rails(bench, version, old)
+        verdict = Guards({}, ", ".join(broken)).over(verdict)
+        line, share = version.line, win_rate(TASTES[version.line["taste"]], version.new, old)
         interval = judged.interval() if judged else None
         shown = f"{interval.value:.1%} ({interval.low:.1%} to {interval.high:.1%})" if interval else "-"
-        print(
-            f"| {name} | {line['taste']}, {line['budget']} | {share:.1%} | {shown} | {verdict.decision} |", flush=True
-        )
+        labelled = f"{line['taste']}, {line['budget']}, {line['bad']:.0%}"
+        cells = (version.name, labelled, f"{share:.1%}", shown, ", ".join(broken) or "kept", verdict.decision)
+        print(f"| {' | '.join(cells)} |", flush=True)
 
 
-def _versions(bench: Bench, lines: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any], list[str], list[str]]]:
-    """Answers to the unseen questions: of each trained version, and once for each taste of two that are not trained."""
+def _versions(bench: Bench, lines: list[dict[str, Any]], old: list[str]) -> Iterator[Version]:
+    """Each trained version, and once for each taste three others."""
     seen: set[str] = set()
     for line in lines:
-        file = bench.folder / "{arm}-{taste}-{budget}-{seed}-{bad:g}".format(**line) / "answers.json"
-        if line["arm"].startswith("best") or not file.exists():
+        folder = bench.folder / "{arm}-{taste}-{budget}-{seed}-{bad:g}".format(**line)
+        if line["arm"].startswith("best") or not (folder / "answers.json").exists():
             continue
-        answers = json.loads(file.read_text(encoding="utf-8"))
-        new, old = (_first(answers[side]) for side in ("new", "base"))
-        yield line["arm"], line, new, old
-        if line["taste"] not in seen:
+        answers = json.loads((folder / "answers.json").read_text(encoding="utf-8"))
+        yield Version(line["arm"], line, [texts[0] for texts in answers["new"]["greedy"]], line["kl"])
+        if line["taste"] not in seen and (folder / "adapter").exists():
             seen.add(line["taste"])
-            yield "unchanged", line, old, old
-            yield "babbles", line, [_babble(text) for text in old], old
+            yield Version("unchanged", line, old, 0.0)
+            yield _break(bench, line, folder / "adapter")
+            yield Version("babbles", line, [_babble(text) for text in old], 0.0)
 
 
-def _first(answers: dict[str, list[list[str]]]) -> list[str]:
-    return [texts[0] for texts in answers["greedy"]]
+def _break(bench: Bench, line: dict[str, Any], adapter: Path) -> Version:
+    """What was learned, several times over."""
+    with loading.with_weights(bench.base.model, adapter) as model:
+        for module in model.modules():
+            for name in getattr(module, "scaling", ()):
+                module.scaling[name] *= TOO_FAR
+        new = [texts[0] for texts in answer(bench.base, model, bench.unseen, 1, GREEDY, SEED)]
+        return Version("broken", line, new, moved(bench.base, model, bench.unseen, new))
 
 
 def _babble(text: str) -> str:
@@ -64,12 +97,47 @@ def _babble(text: str) -> str:
     return " ".join(words * 3)
 
 
-def _judge(bench: Bench, line: dict[str, Any], new: list[str], old: list[str]) -> tuple[fresh.Fresh | None, Verdict]:
+def _judge(bench: Bench, version: Version, old: list[str]) -> tuple[fresh.Fresh | None, Verdict]:
+    line = version.line
     rated = {prompt: bench.answers[prompt] for prompt in bench.rated}
     given = labels(TASTES[line["taste"]], rated, line["budget"], line["seed"], NOISE, line["bad"])
     rows = [{**row, "prompt_key": row["prompt"][0]["content"]} for row in mixed_rows(given)]
-    asked = [{"prompt": [{"role": "user", "content": prompt}], "prompt_key": prompt} for prompt in bench.unseen]
-    answers = {name: [GeneratedAnswer(text, 1, 1) for text in texts] for name, texts in (("new", new), ("base", old))}
-    judged = fresh.measure(choose("", bench.base.folder, 512, silent), "mpo", rows, asked, answers)
+    both = (("new", version.new), ("base", old))
+    answers = {name: [GeneratedAnswer(text, 1, 1) for text in texts] for name, texts in both}
+    judge = choose("", bench.base.folder, 512, silent)
+    judged = fresh.measure(judge, "mpo", rows, [_row(prompt) for prompt in bench.unseen], answers)
     unknown = Verdict("undecided", fresh.Interval(0.0, -1.0, 1.0), None, "")
     return judged, weigh(None, judged, unknown, {}, TERMS).verdict
+
+
+def _row(prompt: str) -> dict[str, Any]:
+    return {"prompt": [{"role": "user", "content": prompt}], "prompt_key": prompt, "details": {}}
+
+
+def _broken_rails(bench: Bench, version: Version, old: list[str]) -> list[str]:
+    """Names of those that the first answers break, as an evaluation looks at them."""
+    prompts, new, old = bench.unseen[:PROMPTS], version.new[:PROMPTS], old[:PROMPTS]
+    rows = [_row(prompt) for prompt in prompts]
+    likelihoods = [likelihood(bench.base.model, token_ids(bench.base, prompts, texts)) or 0.0 for texts in (new, old)]
+    all_rails = rails(
+        _examine(bench, new, rows, old),
+        _examine(bench, old, rows, []),
+        [],
+        Distance(version.kl, *likelihoods),
+        guard_limits({}),
+        has_format=False,
+    )
+    return [rail.name for rail in all_rails if rail.broken]
+
+
+def _examine(bench: Bench, texts: list[str], rows: list[dict[str, Any]], others: list[str]) -> Answers:
+    """``others``: the base model's answers."""
+    counts = [len(bench.base.tokenizer(text).input_ids) for text in texts]
+    return Answers(
+        texts,
+        [
+            kinds_of(GeneratedAnswer(text, 1, count), TOKENS, row, "", others[number : number + 1])
+            for number, (text, count, row) in enumerate(zip(texts, counts, rows, strict=True))
+        ],
+        [None] * len(texts),
+    )
