@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from rl.base.errors import GateRejected, Interrupted, RunConflict, UsageError
+from rl.config import find_method
 from rl.config.authority import Owner
 from rl.hardware import detect_hardware, in_4bit
+from rl.management.agents import ANSWERS, NOTHING, RATINGS, Need, choose_agent
 from rl.management.base import RatchetCommand, two_columns
 from rl.management.resuming import find_resumable, resume
 from rl.management.tables import evaluation_document, evaluation_tables, verdict_line
 from rl.management.training_options import TrainOptions, run_options, training_config
-from rl.models import Agent, Evaluation, TrainingRun
+from rl.models import Evaluation, TrainingRun
 from rl.operations import audit
 from rl.runs import run as runs
 from rl.runs import supervisor
@@ -27,9 +29,7 @@ def train_command(
         with audit.acting_for(audit.Caller(audit.QUEUE)):
             _execute(command, _find_claimed(options.run, options.attempt))
         return
-    if not options.agent:
-        raise UsageError("--agent is missing: say whose ratings to learn from")
-    agent = Agent.by_name(options.agent)
+    agent = choose_agent(options.agent, _needs(method, options), command.report)
     config = training_config(agent, method, options, file)
     in_4bit(config.quantization, detect_hardware())
     if options.resume is not None:
@@ -43,6 +43,13 @@ def train_command(
         return
     run = runs.create(agent, method_name=method, config=config, options=chosen, by=Owner.OPERATOR)
     _execute(command, supervisor.claim_stopped(run))
+
+
+def _needs(method: str, options: TrainOptions) -> Need:
+    """A file brings its own ratings, and what learns from rewards needs none."""
+    if getattr(options, "data_file", ""):
+        return NOTHING
+    return RATINGS if find_method(method).rows.measure == "preference" else ANSWERS
 
 
 def _find_claimed(run_id: int, attempt: int | None) -> TrainingRun:

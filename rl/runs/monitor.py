@@ -24,6 +24,8 @@ from rl.serving import machine
 PAUSE_POLL_SECONDS = 0.5
 FLUSH_SECONDS = 1.0
 """Between two writes: a cancel is seen this late, and a crash loses this much of the chart."""
+ECHO = 1.0
+"""Seconds within which a second SIGTERM is the first one again."""
 
 
 class Monitor:
@@ -126,11 +128,16 @@ class Monitor:
 
 @contextmanager
 def stopped_by_signals(monitor: Monitor) -> Iterator[None]:
-    """SIGINT and SIGTERM ask the run to stop at its next step; a second SIGINT interrupts at once."""
+    """SIGINT and SIGTERM ask the run to stop at its next step; a second one interrupts at once. A service manager may send
+    the first to every process, and the parent hand it on: what comes within ECHO seconds is the same one."""
+    asked_at = -math.inf
 
     def ask(number: int, frame: FrameType | None) -> None:
-        if monitor.stop_reason and number == signal.SIGINT:
+        nonlocal asked_at
+        is_echo = number == signal.SIGTERM and time.monotonic() - asked_at < ECHO
+        if monitor.stop_reason and not is_echo:
             raise KeyboardInterrupt
+        asked_at = time.monotonic()
         monitor.stop_reason = f"stopped by {signal.Signals(number).name}"
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -82,8 +82,9 @@ def create(
             audit.record(audit.Action.RUN_QUEUED, f"run {run.pk}", agent=agent, method=method_name, trigger=trigger)
     except IntegrityError:
         active = agent.runs.filter(state__in=TrainingRun.ACTIVE).first()
+        number = active.pk if active else "?"
         raise RunConflict(
-            f"{agent.name} has run {active.pk if active else '?'} in progress; wait for it, or cancel it in the admin"
+            f"{agent.name} has run {number} in progress; wait for it, or cancel it: manage.py runs cancel {number}"
         ) from None
     remove(run.directory)  # of another database's run with this number: its checkpoints are not ours
     return run

@@ -61,6 +61,16 @@ def cancel(run: TrainingRun) -> bool:
     return cancelled
 
 
+def stop(run: TrainingRun) -> bool:
+    """As ``cancel``; True when the run is at its end already, False when it stops after its current step. Raises RunConflict
+    for one that was over before."""
+    was_active = cancel(run)
+    run.refresh_from_db()
+    if not was_active:
+        raise RunConflict(f"run {run.pk} is over already: {run.state}")
+    return run.state == run.State.CANCELLED
+
+
 def start(run: TrainingRun) -> bool:
     """Claims a queued run and starts its process; False when somebody else did, or outside of the training hours."""
     if waits := machine.outside_training_hours():
@@ -196,7 +206,8 @@ def claim_stopped(run: TrainingRun) -> TrainingRun:
 def _why_not_resumed(run: TrainingRun) -> str:
     active = run.agent.runs.filter(state__in=TrainingRun.ACTIVE).first()
     if active is not None:
-        return f"run {active.pk} of {run.agent.name} is in progress; wait for it, or cancel it in the admin"
+        cancel = f"manage.py runs cancel {active.pk}"
+        return f"run {active.pk} of {run.agent.name} is in progress; wait for it, or cancel it: {cancel}"
     return f"run {run.pk} is {run.state} and cannot be resumed"
 
 

@@ -122,6 +122,8 @@ def walk(key: Client, rated: Agent, watch: Watch) -> Walk:
 def test_no_field_of_a_call_does_anything(walk: Walk, known: dict[str, Any], rated: Agent):
     for call in api.calls(known):
         query = {name: known[name] for name in call.parameters if name in known} if call.method == "get" else None
+        if call.path.endswith("/cancel/"):
+            TrainingRun.objects.filter(pk=known["number"]).update(state=TrainingRun.State.QUEUED)
         assert walk.send("", call.method, call.path, query if call.method == "get" else call.body), call
         walk.walk(call)
     assert use(rated, walk.watch) == 1

@@ -67,7 +67,6 @@ def test_a_checkpoint_is_exported_under_the_given_name(trained, tmp_path):
     [
         (("--agent", "support-chat", "--quantization", "q9"), 2, "q9"),
         (("--agent", "support-chat", "--model-name", "../up"), 2, "model name"),
-        ((), 2, "say what to export"),
         (("--checkpoint", "/nowhere"), 2, "is neither an adapter nor a whole model"),
     ],
 )

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import pytest
 
 from rl.base.errors import Interrupted, RunConflict
 from rl.models import Agent, Trace, TrainingRun
-from rl.runs.monitor import Monitor
+from rl.runs.monitor import Monitor, stopped_by_signals
 from tests.collect.made_episodes import trained
 
 
@@ -78,3 +79,24 @@ def test_a_paused_training_can_be_cancelled(run, monkeypatch):
     TrainingRun.objects.get(pk=run.pk).cancel()
     with pytest.raises(Interrupted, match="cancelled"):
         Monitor(run, [])("step", {"step": 1, "total_steps": 9, "metrics": {}})
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_of_either_kind_ends_the_run_at_once(run, number, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("rl.runs.monitor.time.monotonic", lambda: now[0])
+    monitor = Monitor(run, [])
+    with stopped_by_signals(monitor):
+        signal.raise_signal(number)
+        assert monitor.stop_reason == f"stopped by {number.name}"
+        now[0] += 3
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(number)
+
+
+def test_a_sigterm_that_the_parent_hands_on_is_the_same(run):
+    monitor = Monitor(run, [])
+    with stopped_by_signals(monitor):
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        assert monitor.stop_reason == "stopped by SIGTERM"

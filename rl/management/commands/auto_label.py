@@ -11,6 +11,7 @@ from rich.table import Table
 from rl import auto_labels
 from rl.auto_labels.learning import Preferences
 from rl.base.errors import UsageError
+from rl.management.agents import RATINGS, choose_agent
 from rl.management.base import RatchetCommand, two_columns
 from rl.management.options import read_options
 from rl.models import Agent, LabelModel
@@ -20,7 +21,7 @@ GOES_ON = "Nobody said anything since this was learned, so it goes on where it s
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    agent: str
+    agent: str | None
     learn_only: bool
     limit: int | None
     threshold: float | None
@@ -31,7 +32,7 @@ class Command(RatchetCommand):
     help = "Learn from people's labels, measure it, and propose labels for the traces that nobody has labelled."
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--agent", required=True, help="whose traces")
+        parser.add_argument("--agent", help="whose traces; default: the only one with ratings")
         parser.add_argument("--learn-only", action="store_true", help="learn and measure, propose nothing")
         parser.add_argument("--limit", type=int, help="propose for this many traces, the newest first")
         parser.add_argument(
@@ -41,7 +42,7 @@ class Command(RatchetCommand):
 
     def run(self, **arguments: Any) -> None:
         options = read_options(Options, arguments)
-        agent = Agent.by_name(options.agent)
+        agent = choose_agent(options.agent, RATINGS, self.report)
         if options.limit is not None and options.limit < 1:
             raise UsageError("--limit must be 1 or more")
         if options.threshold is not None:

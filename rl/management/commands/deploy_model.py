@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from rl.config.levels import LEVELS
+from rl.management.agents import NOTHING, choose_agent
 from rl.management.base import RatchetCommand
 from rl.management.deployments import deployments_table, plan_tables
 from rl.management.options import read_options
@@ -20,7 +21,7 @@ from rl.serving.hosting import PROFILES
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    agent: str
+    agent: str | None
     version_name: str
     target: str | None
     quantization: str
@@ -48,7 +49,7 @@ class Command(RatchetCommand):
     help = "Serve a version by Ollama, llama.cpp or another server, make it the version in use, or go back."
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--agent", required=True)
+        parser.add_argument("--agent", help="default: the only one there is")
         parser.add_argument(
             "--version",
             dest="version_name",
@@ -81,7 +82,7 @@ class Command(RatchetCommand):
 
     def run(self, **arguments: Any) -> None:
         options = read_options(Options, arguments)
-        agent = Agent.by_name(options.agent)
+        agent = choose_agent(options.agent, NOTHING, self.report)
         if options.list:
             entries = overview.list_deployments(agent)
             unjudged = sorted({entry["unjudged"] for entry in entries if entry["unjudged"]})

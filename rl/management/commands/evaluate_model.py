@@ -18,6 +18,7 @@ from rl.evaluation.lm_eval import results as lm_eval_results
 from rl.evaluation.lm_eval import task as lm_eval_task
 from rl.evaluation.own_pairs import read_pairs
 from rl.evaluation.subject import EvaluationOptions
+from rl.management.agents import RATINGS, choose_agent
 from rl.management.base import RatchetCommand
 from rl.management.options import read_options
 from rl.management.output import require_writable, write_document
@@ -28,7 +29,7 @@ from rl.versions.versions import find_version
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    agent: str
+    agent: str | None
     version_name: str | None
     checkpoint: str | None
     test_data: str | None
@@ -44,7 +45,7 @@ class Command(RatchetCommand):
     help = "Measure a version or a checkpoint on held-out rows, beside the base model and the version in use."
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--agent", "--agent-type", required=True)
+        parser.add_argument("--agent", "--agent-type", help="default: the only one with ratings")
         what = parser.add_mutually_exclusive_group()
         what.add_argument("--version", dest="version_name", metavar="NAME", help="default: the newest")
         what.add_argument("--checkpoint", help="an adapter's or a whole model's directory instead of a version")
@@ -65,8 +66,8 @@ class Command(RatchetCommand):
 
     def run(self, **arguments: Any) -> None:
         options = read_options(Options, arguments)
-        agent = Agent.by_name(options.agent)
         _check(options)
+        agent = choose_agent(options.agent, RATINGS, self.report)
         if path := options.checkpoint or options.test_data:
             document = self._measure_unstored(agent, options)
             self._show(document, models_table(Path(path).name, document, LABELS), options.output)

@@ -11,6 +11,7 @@ from django.core.management.base import CommandParser
 from rl.base.errors import UsageError
 from rl.config.levels import LEVELS
 from rl.export import EXPORTERS, release
+from rl.management.agents import VERSIONS, choose_agent
 from rl.management.base import RatchetCommand
 from rl.management.options import read_options
 from rl.models import Agent, Deployment
@@ -36,7 +37,7 @@ class Command(RatchetCommand):
     help = "Export a version or a checkpoint: merged, as a LoRA adapter, as GGUF or as ONNX; and hand it to Ollama."
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--agent", help="needed with --version")
+        parser.add_argument("--agent", help="whose version; default: the only agent with versions")
         what = parser.add_mutually_exclusive_group()
         what.add_argument("--version", dest="version_name", metavar="NAME", help="default: the agent's newest")
         what.add_argument("--checkpoint", help="an adapter's or a whole model's directory instead of a version")
@@ -57,10 +58,9 @@ class Command(RatchetCommand):
             raise UsageError("Ollama loads GGUF files: --register goes with --format gguf")
         if options.checkpoint:
             path, details = self._export_checkpoint(options.checkpoint, options)
-        elif options.agent:
-            path, details = self._export_version(Agent.by_name(options.agent), options)
         else:
-            raise UsageError("say what to export: --agent with --version, or --checkpoint")
+            agent = choose_agent(options.agent, VERSIONS, self.report)
+            path, details = self._export_version(agent, options)
         lines = [str(path), *(f"{name}: {_describe(value)}" for name, value in details.items())]
         self.result({"path": str(path), "format": options.format, "details": details}, lines=lines)
 

@@ -15,6 +15,7 @@ from rl.dataset_builder.exporting import FORMATS
 from rl.dataset_builder.exporting.base import Filters
 from rl.dataset_builder.exporting.export import SPLITS, ExportReport, ExportRequest, export
 from rl.dataset_builder.exporting.writers import FILE_FORMATS, file_format
+from rl.management.agents import ANSWERS, choose_agent
 from rl.management.base import RatchetCommand, two_columns
 from rl.management.options import read_options
 from rl.models import Agent
@@ -22,7 +23,7 @@ from rl.models import Agent
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    agent: str
+    agent: str | None
     format: str
     output: str
     file_format: str | None
@@ -38,7 +39,9 @@ class Command(RatchetCommand):
     help = "Write an agent's answers, labels and rewards as a file that other training tools read."
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--agent-type", "--agent", dest="agent", required=True, help="whose answers")
+        parser.add_argument(
+            "--agent-type", "--agent", dest="agent", help="whose answers; default: the only one with any"
+        )
         parser.add_argument("--format", choices=list(FORMATS), required=True)
         parser.add_argument("--output", default="", help="the file; one that is there is replaced")
         parser.add_argument("--file-format", choices=FILE_FORMATS, help="default: by the suffix of the file")
@@ -55,7 +58,7 @@ class Command(RatchetCommand):
 
     def run(self, **arguments: Any) -> None:
         options = read_options(Options, arguments)
-        agent, path = Agent.by_name(options.agent), _path(options)
+        agent, path = choose_agent(options.agent, ANSWERS, self.report), _path(options)
         filters = Filters(
             data=DataOptions(pair_type=agent.pair_type, val_split=options.val_split),
             min_reward=options.min_reward,

@@ -10,6 +10,7 @@ from django.core.management.base import CommandParser
 from rl.base.errors import UsageError
 from rl.config import METHODS
 from rl.config.levels import LEVELS
+from rl.management.agents import RATINGS, choose_agent
 from rl.management.base import RatchetCommand, two_columns
 from rl.management.options import read_options
 from rl.management.training import show_run
@@ -19,7 +20,7 @@ from rl.runs.pipeline import TrainingPipeline
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    agent: str
+    agent: str | None
     method: str | None
     base_model: str
     full: bool | None
@@ -52,7 +53,7 @@ class Command(RatchetCommand):
     help = "Data, training, evaluation, export and deployment of an agent, with the method that suits what there is."
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--agent", required=True)
+        parser.add_argument("--agent", help="default: the only one with ratings")
         methods = [name for name, method in METHODS.items() if not method.rows.of_tasks]
         parser.add_argument("--method", choices=methods, help="default: the one that training_plan advises")
         parser.add_argument("--base-model", default="", help="hub id or directory; default: the agent's")
@@ -71,7 +72,8 @@ class Command(RatchetCommand):
     def run(self, **arguments: Any) -> None:
         options = read_options(Options, arguments)
         check_export(options.quantization, options.model_name)
-        pipeline = TrainingPipeline(options.agent, options.base_model, options.method or "")
+        agent = choose_agent(options.agent, RATINGS, self.report)
+        pipeline = TrainingPipeline(agent, options.base_model, options.method or "")
         overrides, data = options.overrides(), options.data()
         if options.dry_run:
             if options.deploy_ollama:

@@ -9,24 +9,25 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from rl.dataset_builder import get_training_stats
+from rl.management.agents import NOTHING, choose_agent
 from rl.management.base import RatchetCommand, two_columns
 from rl.management.options import read_options
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    agent: str
+    agent: str | None
 
 
 class Command(RatchetCommand):
     help = "What an agent can learn from, and what it has learned."
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--agent", required=True)
+        parser.add_argument("--agent", help="default: the only one there is")
 
     def run(self, **arguments: Any) -> None:
         options = read_options(Options, arguments)
-        stats = get_training_stats(options.agent)
+        stats = get_training_stats(choose_agent(options.agent, NOTHING, self.report).name)
         shown = {name.replace("_", " "): _readable(value) for name, value in stats.items()}
         self.result(stats, two_columns(stats["agent"], shown))
 

@@ -11,6 +11,7 @@ from rl.web.api.decisions import DecisionBulk, DecisionFeedback, DecisionList, D
 from rl.web.api.feedback import FeedbackDetail, FeedbackList, FeedbackRetract, OwnRatingRetract
 from rl.web.api.policies import PolicyFeedback, PolicyList, PolicyRun, TrainPolicy
 from rl.web.api.ratings import RatingBulkSync, RatingList
+from rl.web.api.runs import RunCancel, RunDetail
 from rl.web.api.traces import TraceDetail, TraceList
 from rl.web.api.training import CalculatePending
 from rl.web.api.training_stats import TrainingStats
@@ -41,6 +42,8 @@ urlpatterns = [
     path("v1/feedback/<int:pk>/retract/", FeedbackRetract.as_view(), name="api-feedback-retract"),
     path("v1/ratings/", RatingList.as_view(), name="api-ratings"),
     path("v1/ratings/sync/", RatingBulkSync.as_view(), name="api-ratings-sync"),
+    path("v1/runs/<int:pk>/", RunDetail.as_view(), name="api-run"),
+    path("v1/runs/<int:pk>/cancel/", RunCancel.as_view(), name="api-run-cancel"),
     path("training/calculate-pending/", CalculatePending.as_view(), name="api-calculate-pending"),
     path("decisions/", DecisionList.as_view(), name="api-decisions"),
     path("decisions/bulk/", DecisionBulk.as_view(), name="api-decisions-bulk"),

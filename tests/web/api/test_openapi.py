@@ -31,6 +31,8 @@ def test_every_call_is_described(document: dict):
         "list_traces",
         "store_traces",
         "get_trace",
+        "get_run",
+        "cancel_run",
         "list_feedback",
         "send_feedback",
         "get_feedback",
