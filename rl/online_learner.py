@@ -19,18 +19,21 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Case, When
+from django.db.models import Case, Q, QuerySet, When
 from django.utils import timezone
 
 from rl import dataset_builder
 from rl.base.errors import RatchetError, RunConflict, UsageError
 from rl.collect.feedback.write import Rated, rate
+from rl.collect.importers import IMPORTERS
 from rl.models import Agent, Feedback, Trace, TrainingRun
 from rl.runs import choosing, supervisor
 from rl.runs import run as runs
 
 logger = logging.getLogger(__name__)
 METHOD = "mpo"
+_IMPORTED = Q(source__in=IMPORTERS, api_key=None, user=None)
+"""What was read from files, and by nobody's key: a client's ratings may have the same source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +67,10 @@ class OnlineLearner:
         """Without ``survey`` a run counts as due once the interval has passed, whether or not what waits gives a pair:
         finding that out reads all ratings of the agent.
         """
-        waiting = waiting_feedback(self.agent).count()
         idle = Case(When(state__in=TrainingRun.ACTIVE, then=0), default=1)  # an older run may have been resumed
         last = self.agent.runs.order_by(idle, "-created_at").first()
         training = last is not None and last.is_active
+        waiting = self._waiting(last).count()
         reason = "" if training else self._due(waiting, last, survey)
         return LearnerStatus(
             agent=self.agent.name,
@@ -118,8 +121,16 @@ class OnlineLearner:
         return passed if self._trainable() else ""
 
     def _new_since(self, last: TrainingRun | None) -> int:
-        waiting = waiting_feedback(self.agent)
+        waiting = self._waiting(last)
         return waiting.filter(created_at__gt=last.created_at).count() if last else waiting.count()
+
+    def _waiting(self, last: TrainingRun | None) -> QuerySet[Feedback]:
+        """What may start a training: of an agent without a run, what was imported does when somebody has seen the plan."""
+        waiting = waiting_feedback(self.agent)
+        return waiting if self._plan_is_known(last) else waiting.exclude(_IMPORTED)
+
+    def _plan_is_known(self, last: TrainingRun | None) -> bool:
+        return last is not None or self.agent.plan_seen_at is not None
 
     def _why_not(self, waiting: int, last: TrainingRun | None, survey: bool) -> str:
         if waiting and last is not None and last.state == TrainingRun.State.FAILED:
@@ -127,6 +138,9 @@ class OnlineLearner:
             return f"run {last.pk} failed: {last.error or 'see its log'}; {again}"
         if survey and waiting and timezone.now() >= self._interval_ends(last):
             return f"what waits gives no row; 'manage.py training_plan --agent {self.agent.name}' says what can use it"
+        if not self._plan_is_known(last) and (imported := waiting_feedback(self.agent).filter(_IMPORTED).count()):
+            see = f"'manage.py training_plan --agent {self.agent.name}' shows it, 'Retrain now' starts a run"
+            return f"{imported} imported ratings wait until somebody has seen the plan: {see}"
         return f"{waiting} of {self.agent.min_samples_to_retrain} ratings that start a run wait"
 
     def _interval_ends(self, last: TrainingRun | None) -> datetime:
@@ -172,7 +186,7 @@ def how_to_enable(agent: Agent) -> str:
     return "" if agent.online_learning else "switch it on for this agent in the admin"
 
 
-def waiting_feedback(agent: Agent) -> Any:
+def waiting_feedback(agent: Agent) -> QuerySet[Feedback]:
     """Current feedback that no training set has seen."""
     waiting = Feedback.objects.filter(agent=agent, is_current=True, training_set__isnull=True)
     return waiting.exclude(kind=Feedback.Kind.RETRACTION)

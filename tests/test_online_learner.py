@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from io import StringIO
 
 import pytest
+from django.core.management import call_command
 from django.utils import timezone
 
 from rl import online_learner
 from rl.base.errors import RunConflict, UsageError
-from rl.models import Agent, Feedback, TrainingRun, TrainingSet
+from rl.collect.feedback import write as events
+from rl.models import Agent, ApiKey, Feedback, TrainingRun, TrainingSet
 from tests.conftest import make_trace
 
 pytestmark = pytest.mark.django_db
@@ -254,3 +257,35 @@ def test_an_older_run_that_was_resumed_is_the_one_in_progress(agent):
     assert resumed.requeue()
     status = online_learner.OnlineLearner(agent).get_status()
     assert (status.is_training, status.should_retrain, status.last_run) == (True, False, resumed.pk)
+
+
+def imported(agent: Agent, count: int) -> None:
+    for number in range(count):
+        trace = make_trace(agent, f"imported {number}")
+        events.rate(trace, rater="import", scale="thumb", value=1, source="openai_chat")
+
+
+def test_imported_ratings_start_nothing_before_somebody_has_seen_the_plan(agent):
+    imported(agent, agent.min_samples_to_retrain + 1)
+    assert online_learner.tick() == []
+    reason = online_learner.OnlineLearner(agent).get_status().reason
+    assert reason.startswith(
+        f"{agent.min_samples_to_retrain + 1} imported ratings wait until somebody has seen the plan"
+    )
+    call_command("training_plan", agent=agent.name, verbosity=0, stdout=StringIO())
+    (run,) = online_learner.tick()
+    assert run.agent == agent
+
+
+def test_ratings_of_clients_count_beside_those_that_were_imported(agent):
+    imported(agent, agent.min_samples_to_retrain)
+    assert online_learner.OnlineLearner(agent).get_status().buffer_size == 0
+    key = ApiKey.create(name="server", kind="secret")[0]
+    events.rate(make_trace(agent), rater="ann", scale="thumb", value=1, source="command_center", api_key=key)
+    assert online_learner.OnlineLearner(agent).get_status().buffer_size == 1
+
+
+def test_an_agent_that_has_had_a_run_learns_from_what_is_imported_later(agent):
+    TrainingRun.objects.create(agent=agent, method="mpo", state=TrainingRun.State.SUCCEEDED)
+    imported(agent, agent.min_samples_to_retrain)
+    assert len(online_learner.tick()) == 1

@@ -10,6 +10,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models.functions import Lower
+from django.utils import timezone
 
 from rl.base.errors import UsageError
 from rl.base.names import unknown_name
@@ -75,6 +76,8 @@ class Agent(models.Model):
     name = models.CharField(max_length=64, validators=[validate_name], help_text="Letters, digits, '.', '_' and '-'.")
     description = models.TextField(blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
+    plan_seen_at = models.DateTimeField(null=True, editable=False)
+    """When somebody first saw what a training would learn from."""
 
     # the model
     base_model = models.CharField(
@@ -187,6 +190,12 @@ class Agent(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def note_plan_seen(self) -> None:
+        """Somebody has seen what a training would learn from: from now on imported ratings may start one."""
+        if self.plan_seen_at is None:
+            self.plan_seen_at = timezone.now()
+            type(self).objects.filter(pk=self.pk, plan_seen_at=None).update(plan_seen_at=self.plan_seen_at)
 
     @classmethod
     def by_name(cls, name: str) -> Agent:

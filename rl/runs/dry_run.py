@@ -110,6 +110,7 @@ def dry_run(
         cost = estimator.estimate(planned, texts)
         learned = experience(method, loaded_name(base), hardware, estimator.estimate_past)
         cost = learned.correct(cost) if learned else cost
+    agent.note_plan_seen()
     return Plan(
         agent=agent.name,
         method=method,

@@ -32,6 +32,8 @@ class Command(RatchetCommand):
         if not agents:
             raise UsageError("there are no agents yet; import_traces or the admin makes one")
         plans = [training_plan(agent) for agent in agents]
+        for agent in agents:
+            agent.note_plan_seen()
         remarks = {how: text for plan in plans for how, text in plan.remarks.items()}
         lines = [_advice(plan) for plan in plans] + [f"{how}: {text}" for how, text in remarks.items()]
         self.result({"agents": [plan.as_dict() for plan in plans]}, *map(_table, plans), lines=lines)
