@@ -35,6 +35,7 @@ Texts = list[tuple[str, str]]
 
 
 def main() -> None:
+    os.environ.setdefault("DEBUG", "1")
     os.environ.setdefault("SECRET_KEY", "only-for-this-benchmark-" + "x" * 40)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backend.settings")
     sys.path.insert(0, str(ROOT))
