@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from rl.config.authority import check_overrides
 from rl.config.base import TrainingConfig
-from rl.config.method_configs import AgentConfig, DPOConfig, GRPOConfig, MPOConfig, PPOConfig, RewardModelConfig
+from rl.config.method_configs import AgentConfig, DPOConfig, GRPOConfig, MPOConfig, RewardModelConfig
 from rl.config.methods import METHODS, Method, Rows, config_class, find_method, find_rows
+from rl.config.ppo_config import PPOConfig
 from rl.config.presets import AUTO, PRESETS, preset
 
 __all__ = [

@@ -75,7 +75,9 @@ HYPER_PARAMETERS: Mapping[str, Owner] = {
         ),
         Owner.TRAINER,
     ),
-    **dict.fromkeys(("preference_loss", "label_smoothing", "sft_weight", "center_rewards"), Owner.TRAINER),
+    **dict.fromkeys(
+        ("preference_loss", "label_smoothing", "sft_weight", "fresh_answers", "center_rewards"), Owner.TRAINER
+    ),
     "vllm_server": Owner.CHOICE,
     "environment": Owner.CHOICE,
 }

@@ -12,7 +12,8 @@ from typing import Literal
 
 from rl.base.names import require_known
 from rl.config.base import TrainingConfig
-from rl.config.method_configs import AgentConfig, DPOConfig, GRPOConfig, MPOConfig, PPOConfig, RewardModelConfig
+from rl.config.method_configs import AgentConfig, DPOConfig, GRPOConfig, MPOConfig, RewardModelConfig
+from rl.config.ppo_config import PPOConfig
 
 
 class Column(StrEnum):

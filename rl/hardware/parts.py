@@ -22,6 +22,7 @@ class Part(StrEnum):
 
     START = "start-up"
     LOADING = "loading the model"
+    SAMPLES = "fresh answers to learn from"
     IMITATION = "imitation"
     REFERENCE = "reference"
     STEPS = "steps"
@@ -67,6 +68,7 @@ class Seconds:
         return {
             Part.START: self.speed.start + (self.work.rows + self.work.heldout_rows) / _ROWS_A_SECOND,
             Part.LOADING: self._loading(),
+            Part.SAMPLES: self._samples(),
             Part.IMITATION: self._imitation(),
             Part.REFERENCE: self._reference() if self._scores_first else 0.0,
             Part.STEPS: self._steps() + (0.0 if self._scores_first else self._trunk()),
@@ -80,6 +82,15 @@ class Seconds:
     def _loading(self) -> float:
         times = 2 if self.work.heldout_rows else 1  # to train, and to measure
         return times * (_LOAD_SECONDS + 2 * self.model.parameters / _BYTES_A_SECOND)
+
+    def _samples(self) -> float:
+        """Answers that a judge ranks for further pairs: half of the layers under them, and under those that people rated."""
+        prompts = self.config.rows_learned(self.work.rows) - self.work.rows
+        if not prompts:
+            return 0.0
+        made = prompts * int(getattr(self.config, "fresh_answers", 0))
+        read = (made + self.work.rows * self._sequences) * self._forward(self.model.layers) / 2
+        return _LOAD_SECONDS + made * self._generation(self.work.answer_tokens) + read
 
     def _imitation(self) -> float:
         """One answer to a row, through all layers."""
@@ -136,7 +147,7 @@ class Seconds:
 
     @property
     def _answers(self) -> float:
-        return self.work.rows * getattr(self.config, self.method.work.answers, 1)
+        return self.config.rows_learned(self.work.rows) * getattr(self.config, self.method.work.answers, 1)
 
     @property
     def _trained_rows(self) -> float:

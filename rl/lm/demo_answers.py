@@ -7,7 +7,6 @@ The same seed gives the same answers on the same kind of machine.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +19,11 @@ from rl.base.records import Message, Report
 from rl.config.embedded_models import SMOLLM2
 from rl.demo.everyday import QUESTIONS
 from rl.lm import base_models, loading
+from rl.lm.sentences import cut_short, cut_whole
 
 INSTRUCTION: Final = "Answer in one or two short, plain sentences."
 TOGETHER: Final = 25
 """Questions at once."""
-_ENOUGH_WORDS: Final = 22
-"""A first sentence of so many words stands alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +79,3 @@ def _sample(model: Any, tokenizer: Any, questions: Sequence[str], kind: Kind) ->
 def _chat(question: str, instruction: str) -> list[Message]:
     system: list[Message] = [{"role": "system", "content": instruction}] if instruction else []
     return [*system, {"role": "user", "content": question}]
-
-
-def cut_whole(text: str) -> str:
-    """Up to the end of the last whole sentence; all of a text without one."""
-    ends = [match.end() for match in re.finditer(r"[.!?](?=\s|$)", text.strip())]
-    return text.strip()[: ends[-1]] if ends else text.strip()
-
-
-def cut_short(text: str) -> str:
-    """The first whole sentence, or the first two where the first is short; empty without one."""
-    sentences = re.split(r"(?<=[.!?])\s+", " ".join(text.split()))
-    whole = [sentence for sentence in sentences if sentence.endswith((".", "!", "?"))]
-    count = 1 if whole and len(whole[0].split()) >= _ENOUGH_WORDS else 2
-    return " ".join(whole[:count])

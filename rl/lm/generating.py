@@ -1,4 +1,4 @@
-"""The likeliest tokens after each of some prompts, so that the same model says the same again.
+"""Tokens after each of some prompts: the likeliest, so that the same model says the same again, or sampled ones.
 
 Shapes: B prompts, P tokens of the longest of them, T tokens of the longest answer.
 """
@@ -21,23 +21,44 @@ def likeliest(
     model: PreTrainedModel | torch.nn.Module, tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Ids], most: int
 ) -> list[Ids]:
     """The likeliest answers, at most ``most`` tokens each, with the end token; the model is in evaluation mode."""
+    return _generate(model, tokenizer, prompts, most, do_sample=False, temperature=None, top_p=None, top_k=None)
+
+
+@torch.no_grad()
+def sample(
+    model: PreTrainedModel | torch.nn.Module,
+    tokenizer: PreTrainedTokenizerBase,
+    prompts: Sequence[Ids],
+    most: int,
+    temperature: float,
+    top_p: float,
+) -> list[Ids]:
+    """The same, drawn by torch's global generator: the caller seeds it."""
+    return _generate(model, tokenizer, prompts, most, do_sample=True, temperature=temperature, top_p=top_p, top_k=0)
+
+
+def _generate(
+    model: PreTrainedModel | torch.nn.Module,
+    tokenizer: PreTrainedTokenizerBase,
+    prompts: Sequence[Ids],
+    most: int,
+    **how: Any,
+) -> list[Ids]:
+    """``how``: in full, so that the sampling settings of the model's own generation config are taken back."""
     width = max(map(len, prompts))
     ends = _ends(model, tokenizer)
     pad = tokenizer.pad_token_id
     # padded on the left, so that every prompt ends where its answer begins: (B, P)
     ids = torch.tensor([[pad] * (width - len(prompt)) + prompt for prompt in prompts], device=loading.device())
     mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=ids.device)
-    # greedy: the sampling settings of the model's own generation config are taken back; (B, P + T)
+    # (B, P + T)
     output = model.generate(  # type: ignore[operator]
         input_ids=ids,
         attention_mask=mask,
         max_new_tokens=most,
-        do_sample=False,
-        temperature=None,
-        top_p=None,
-        top_k=None,
         eos_token_id=ends,
         pad_token_id=pad,
+        **how,
     )
     # without the prompt, and without the padding behind the end
     return [_up_to_its_end(row, ends) for row in output[:, width:].tolist()]

@@ -43,6 +43,7 @@ from rl.config.training_job import TrainingJob
 from rl.lm import processes
 from rl.lm.log_probs import PromptAndAnswer, pad_sequences
 from rl.training import fitting
+from rl.training.fresh_pairs import with_fresh_pairs
 from rl.training.passes import at_least_two_rows_a_pass, in_passes_of_a_kind, label_weights, with_other_answers
 from rl.training.preparing import Start, encoded_rows, prepare
 from rl.training.warm_up import warm_up
@@ -59,6 +60,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     """
     started = time.monotonic()
     job = replace(job, config=at_least_two_rows_a_pass(job.config, report))
+    job = with_fresh_pairs(job, report)
     with prepare(job, report) as start:
         # rows: prompt_ids, chosen_ids and rejected_ids (null where there is no such answer), weight; on disk
         rows, lengths = encoded_rows(start, "mpo")

@@ -26,6 +26,7 @@ from rl.management.training_options import (
 class Options(TrainOptions, DataGroup, PairGroup, SweepGroup):
     beta: float | None
     sft_weight: float | None
+    fresh_answers: int | None
 
 
 class Command(RatchetCommand):
@@ -41,6 +42,12 @@ class Command(RatchetCommand):
         add_sweep_option(parser)
         parser.add_argument("--beta", type=float, help="inverse temperature; larger stays nearer to the base model")
         parser.add_argument("--sft-weight", type=float, help="weight of imitating chosen answers (0.5)")
+        parser.add_argument(
+            "--fresh-answers",
+            type=int,
+            metavar="N",
+            help="besides, a pair for each prompt out of N answers of the base model that a judge ranks (0)",
+        )
         add_run_options(parser)
 
     def run(self, **arguments: Any) -> None:

@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerBase, StoppingCriteria, StoppingCrit
 
 from rl.base.errors import TrainingFailed
 from rl.base.records import AnswerScore, Scorer
-from rl.config.method_configs import PPOConfig
+from rl.config.ppo_config import PPOConfig
 from rl.data_formatter.fresh import fresh_trace
 from rl.lm import processes
 from rl.training.ppo import math as ppo_math

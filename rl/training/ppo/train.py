@@ -34,7 +34,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rl.base.errors import Interrupted, TrainingFailed, UsageError
 from rl.base.records import Report, Scorer, TrainingResult
-from rl.config.method_configs import PPOConfig
+from rl.config.ppo_config import PPOConfig
 from rl.config.training_job import TrainingJob
 from rl.lm import checkpoints, processes
 from rl.lm.lengths import LengthCount

@@ -17,7 +17,7 @@ from torch.nn import Parameter
 from torch.nn.utils import clip_grad_norm_
 
 from rl.config.base import FULL_LEARNING_RATE
-from rl.config.method_configs import PPOConfig
+from rl.config.ppo_config import PPOConfig
 from rl.lm import processes
 from rl.training.ppo import math as ppo_math
 from rl.training.ppo.networks import Networks, token_log_probs

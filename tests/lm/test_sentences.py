@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rl.lm.demo_answers import cut_short, cut_whole
+from rl.lm.sentences import cut_short, cut_whole
 
 LONG = "Water the roots in the early morning, so that the leaves stay dry and the soil can take it in long before noon."
 

@@ -1,0 +1,101 @@
+"""Pairs of answers that the base model gives today, ranked by a judge that learns from the run's own rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from rl.base.records import silent
+from rl.config import MPOConfig
+from rl.config.training_job import TrainingJob
+from rl.training import mpo
+from rl.training.fresh_pairs import FILE, with_fresh_pairs
+from tests.training.conftest import Listener, Row, message, row
+from tests.training.test_mpo import job, pair, single
+
+ANSWERS = Path(__file__).parents[2] / "benchmarks" / "learning_answers.jsonl"
+SHORT, LONG = "Page {}.", "Please open the page of the number {} and wait there for a while, thank you."
+
+
+def rows_of_taste(count: int = 24) -> list[Row]:
+    """Short answers are liked; a third of the ratings are pairs."""
+    rows = [row(f"Question number {n}?", SHORT.format(n), LONG.format(n)) for n in range(count)]
+    return [pair(r) if n % 3 == 0 else single(r, good=n % 3 == 1) for n, r in enumerate(rows)]
+
+
+def added(job: TrainingJob) -> list[Row]:
+    before, after = (
+        [json.loads(line) for line in rows.read_text(encoding="utf-8").splitlines()]
+        for rows in (job.train_rows, with_fresh_pairs(job, silent).train_rows)
+    )
+    assert after[: len(before)] == before
+    return after[len(before) :]
+
+
+def words(side: list[dict[str, Any]]) -> int:
+    return len(side[0]["content"])
+
+
+def rated_by_length(count: int) -> list[Row]:
+    """Sampled answers of the real model to everyday questions; the shorter one is preferred."""
+    answers: dict[str, list[str]] = {}
+    for line in ANSWERS.read_text(encoding="utf-8").splitlines():
+        entry = json.loads(line)
+        answers.setdefault(entry["prompt"], []).append(entry["answer"])
+    return [pair(row(prompt, min(own, key=len), max(own, key=len))) for prompt, own in [*answers.items()][:count]]
+
+
+@pytest.mark.slow
+def test_the_judges_taste_is_that_of_the_ratings(smollm2_base: Path, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(MPOConfig, "MOST_FRESH", 12)
+    rows = rated_by_length(24)
+    fresh = added(job(smollm2_base, tmp_path, rows, fresh_answers=4, max_length=192))
+    assert len(fresh) >= 10
+    assert fmean(words(pair["chosen"]) for pair in fresh) < 0.8 * fmean(words(pair["rejected"]) for pair in fresh)
+    assert all(0.1 <= pair["weight"] <= 1 for pair in fresh)
+    assert {pair["prompt_key"] for pair in fresh} <= {row["prompt_key"] for row in rows}
+    known = {side[0]["content"] for row in rows for side in (row["chosen"], row["rejected"])}
+    assert not known & {pair["chosen"][0]["content"] for pair in fresh}
+
+
+def test_without_the_option_the_rows_are_those_of_people(tiny_base: Path, tmp_path: Path):
+    unchanged = job(tiny_base, tmp_path, rows_of_taste())
+    assert with_fresh_pairs(unchanged, silent) is unchanged
+
+
+def test_few_ratings_make_no_judge_and_the_log_says_so(tiny_base: Path, tmp_path: Path):
+    listener = Listener()
+    few = job(tiny_base, tmp_path, rows_of_taste(9), fresh_answers=4)
+    rows = with_fresh_pairs(few, listener).train_rows.read_text()
+    assert list(map(json.loads, rows.splitlines())) == list(map(json.loads, few.train_rows.read_text().splitlines()))
+    assert "fresh answers are left out: 9 ratings, and a judge learns from 16" in listener.log
+
+
+def test_a_resumed_run_goes_on_with_the_same_pairs_and_a_new_one_makes_its_own(tiny_base: Path, tmp_path: Path):
+    first = job(tiny_base, tmp_path, rows_of_taste(), fresh_answers=4)
+    made = with_fresh_pairs(first, silent).train_rows.read_text()
+    (first.output_dir / FILE).write_text(made.splitlines()[0] + "\n")
+    resumed = job(tiny_base, tmp_path, rows_of_taste(), resume=True, fresh_answers=4)
+    assert len(with_fresh_pairs(resumed, silent).train_rows.read_text().splitlines()) == 1
+    assert with_fresh_pairs(first, silent).train_rows.read_text() == made
+
+
+def test_a_training_counts_them_as_pairs(tiny_base: Path, tmp_path: Path):
+    listener = Listener()
+    result = mpo.train(job(tiny_base, tmp_path, rows_of_taste(), fresh_answers=6, epochs=1.0), listener)
+    (line,) = [line for line in listener.log.splitlines() if "ranked by a judge" in line]
+    count = int(line.split()[0])
+    assert f"{8 + count} pairs and 16 single answers" in listener.log
+    assert result.weights_dir.exists()
+
+
+def test_a_prompt_that_leaves_no_room_is_not_asked(tiny_base: Path, tmp_path: Path, monkeypatch):
+    long = {**row("Why? " * 400, SHORT, LONG), "prompt": [message("user", "Why? " * 400)]}
+    asked = added(job(tiny_base, tmp_path, [*rows_of_taste(), pair(long)], fresh_answers=4))
+    assert all(len(pair["prompt"][0]["content"]) < 100 for pair in asked)
+    monkeypatch.setattr(MPOConfig, "MOST_FRESH", 3)
+    assert len(added(job(tiny_base, tmp_path, rows_of_taste(), fresh_answers=4))) <= 3
