@@ -9,5 +9,7 @@ from __future__ import annotations
 
 FORMATS: dict[str, str] = {
     "n3": "rl.from_systems.n3.feedback_file",
+    "toolbox_trace": "rl.from_systems.toolbox.trace_file",
+    "toolbox_checkpoint": "rl.from_systems.toolbox.checkpoint_file",
 }
 """Name of a file format to the module that reads it, as ``rl.collect.importers`` wants it."""

@@ -1,7 +1,7 @@
-"""ToolBoxV2's trace files: ``rl_traces/YYYY-MM-DD/{trace_id}.json``, one object each. Ratchet's collector writes them too.
+"""The trace files that Ratchet's collector writes: ``rl_traces/YYYY-MM-DD/{trace_id}.json``, one object each.
 
-A label becomes a thumb: a person's where one reviewed the trace, else ToolBoxV2's own. The score that ToolBoxV2 gave is
-kept in the details.
+A label becomes a thumb: a person's where one reviewed the trace, else a program's. A score that came with it is kept in the
+details.
 """
 
 from __future__ import annotations
@@ -9,34 +9,50 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from rl.base.errors import BadFile
 from rl.base.records import Message, ReasoningStep, TaskEvent, ToolCall
+from rl.base.slugs import printable
 from rl.collect.importers.fields import Refused, count, identity, moment, notes, number, required_text, text
 from rl.collect.importers.rows import Record, records
-from rl.collect.toolbox_checkpoints.lenient import printable
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace, Rejected
 
-PERSON, PROGRAM = "user:toolbox", "system:toolbox"
 _Row = Mapping[str, Any]
 _Item = TypeVar("_Item")
 
 
+class Raters(NamedTuple):
+    """Who is recorded as the one that gave a label."""
+
+    person: str = "user:collector"
+    program: str = "system:collector"
+
+
+OWN = Raters()
+
+
 def read(path: Path) -> Iterator[Record | Rejected]:
     """One file, or all below a folder; there a damaged file is rejected as a damaged record is, and reading goes on."""
+    return read_files(path, trace)
+
+
+def read_files(path: Path, parse: Callable[[_Row, str], ImportedTrace]) -> Iterator[Record | Rejected]:
+    """As ``read``, with another reading of a file's object."""
     if not path.is_dir():
-        yield from records(path, _trace)
+        yield from records(path, lambda row, where: [parse(row, where)])
         return
     has_files = False
     for file in _files(path):
         has_files = True
-        yield from _records_of(file, printable(str(file.relative_to(path))))
+        yield from _records_of(file, printable(str(file.relative_to(path))), parse)
     if not has_files:
         raise BadFile(path, "holds no trace files: *.json, in folders named by their date")
 
 
-def trace(row: _Row, where: str, *, agent: str = "", details: _Row | None = None) -> ImportedTrace:
+def trace(
+    row: _Row, where: str, *, agent: str = "", details: _Row | None = None, raters: Raters = OWN
+) -> ImportedTrace:
     """From the fields of a trace file. Raises Refused."""
     if row.get("label") not in (True, False, None):
         raise Refused(f"label must be true, false or null, not {row['label']!r:.50}")
@@ -58,17 +74,13 @@ def trace(row: _Row, where: str, *, agent: str = "", details: _Row | None = None
         duration_ms=round(number(row, "execution_duration_ms") or 0) or None,
         details={**(details or {}), **({} if score is None else {"reward_score": score})},
         occurred_at=moment(row, "timestamp"),
-        feedback=tuple(_label(row)),
+        feedback=tuple(_label(row, raters)),
     )
 
 
-def _trace(row: dict[str, Any], where: str) -> list[ImportedTrace]:
-    return [trace(row, where)]
-
-
-def _records_of(file: Path, name: str) -> Iterator[Record | Rejected]:
+def _records_of(file: Path, name: str, parse: Callable[[_Row, str], ImportedTrace]) -> Iterator[Record | Rejected]:
     try:
-        yield from records(file, lambda row, where: [trace(row, name if where == "record 1" else f"{name}, {where}")])
+        yield from records(file, lambda row, where: [parse(row, name if where == "record 1" else f"{name}, {where}")])
     except BadFile as error:
         yield Rejected(name, f"{error.problem} ({error.location})" if error.location else error.problem)
 
@@ -143,16 +155,16 @@ def _event(task: _Row, status: Literal["created", "completed", "failed"]) -> Tas
 
 
 def _count(row: _Row, name: str) -> int | None:
-    """ToolBoxV2 writes 0 for what it did not count."""
+    """0 stands for what was not counted."""
     return count(row, name) or None
 
 
-def _label(row: _Row) -> Iterator[ImportedFeedback]:
+def _label(row: _Row, raters: Raters) -> Iterator[ImportedFeedback]:
     label = row.get("label")
     if label is not None:
         yield ImportedFeedback(
             kind="rating",
-            rater=PERSON if row.get("manual_review") is True else PROGRAM,
+            rater=raters.person if row.get("manual_review") is True else raters.program,
             scale="thumb",
             value=1.0 if label else 0.0,
             notes=notes(text(row, "review_notes")),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rl.base.errors import BadFile
-from rl.collect.importers.toolbox_trace import read
+from rl.collect.importers.trace_file import read
 from rl.collect.ingest.importing import import_files
 from rl.collect.traces.imported import ImportedTrace, Rejected
 from rl.models import Agent, Feedback, Trace
@@ -102,19 +102,19 @@ def test_a_trace_keeps_all_that_its_file_says(tmp_path: Path):
 @pytest.mark.parametrize(
     ("label", "manual", "rater", "value"),
     [
-        (True, True, "user:toolbox", 1.0),
-        (False, True, "user:toolbox", 0.0),
-        (False, False, "system:toolbox", 0.0),
+        (True, True, "user:collector", 1.0),
+        (False, True, "user:collector", 0.0),
+        (False, False, "system:collector", 0.0),
     ],
 )
-def test_a_label_is_a_thumb_of_a_person_or_of_toolbox(
+def test_a_label_is_a_thumb_of_a_person_or_of_a_program(
     tmp_path: Path, label: bool, manual: bool, rater: str, value: float
 ):
     (said,) = only(written(tmp_path / "a.json", label=label, manual_review=manual)).feedback
     assert (said.kind, said.scale, said.rater, said.value, said.notes) == ("rating", "thumb", rater, value, "fine")
 
 
-def test_what_toolbox_did_not_count_is_not_known(tmp_path: Path):
+def test_what_was_not_counted_is_not_known(tmp_path: Path):
     names = ("total_tokens_in", "total_tokens_out", "total_cost", "execution_duration_ms", "llm_calls_count")
     found = only(written(tmp_path / "a.json", label=None, reward_score=None, **dict.fromkeys(names, 0)))
     assert (found.tokens_in, found.tokens_out, found.cost, found.duration_ms, found.llm_calls) == (None,) * 5
@@ -165,11 +165,11 @@ def test_they_are_stored_with_their_label_and_a_second_time_changes_nothing(tmp_
     written(tmp_path / "2026-01-05" / "a.json", trace_id="a")
     written(tmp_path / "2026-01-05" / "b.json", trace_id="b", label=None)
     agent = Agent(name="filer")
-    first = import_files("toolbox_trace", [tmp_path], agent=agent)
+    first = import_files("trace_file", [tmp_path], agent=agent)
     assert (first.traces.imported, first.feedback.imported) == (2, 1)
-    again = import_files("toolbox_trace", [tmp_path], agent=Agent.objects.get())
+    again = import_files("trace_file", [tmp_path], agent=Agent.objects.get())
     assert (again.traces.unchanged, again.imported, again.updated) == (2, 0, 0)
     trace = Trace.objects.get(external_id="a")
     assert trace.tool_calls[1]["error"] == "timed out"
-    assert (trace.source, trace.llm_calls, trace.tasks[1]["status"]) == ("toolbox_trace", 2, "completed")
-    assert Feedback.objects.get().rater == "user:toolbox"
+    assert (trace.source, trace.llm_calls, trace.tasks[1]["status"]) == ("trace_file", 2, "completed")
+    assert Feedback.objects.get().rater == "user:collector"

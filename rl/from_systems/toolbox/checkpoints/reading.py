@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from rl.base.errors import BadFile
-from rl.collect.toolbox_checkpoints.limits import Limits, Refused
-from rl.collect.toolbox_checkpoints.machine import Machine
-from rl.collect.toolbox_checkpoints.opcodes import Operations
-from rl.collect.toolbox_checkpoints.plain import Plain
+from rl.from_systems.toolbox.checkpoints.limits import Limits, Refused
+from rl.from_systems.toolbox.checkpoints.machine import Machine
+from rl.from_systems.toolbox.checkpoints.opcodes import Operations
+from rl.from_systems.toolbox.checkpoints.plain import Plain
 
 
 def read_pickle(data: bytes, name: object = "pickle", limits: Limits | None = None) -> Any:
-    """What ``rl.collect.toolbox_checkpoints.plain`` describes. Raises only BadFile, with the byte and the opcode."""
+    """What ``rl.from_systems.toolbox.checkpoints.plain`` describes. Raises only BadFile, with the byte and the opcode."""
     limits = limits or Limits()
     operations = Operations(data)
     try:

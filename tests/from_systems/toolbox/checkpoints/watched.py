@@ -19,10 +19,10 @@ from typing import Any
 sys.path.insert(0, sys.argv[1])
 
 from rl.base.errors import BadFile  # noqa: E402
-from rl.collect.toolbox_checkpoints.child import lines  # noqa: E402
-from rl.collect.toolbox_checkpoints.limits import Limits  # noqa: E402
-from rl.collect.toolbox_checkpoints.reading import read_pickle  # noqa: E402
-from tests.collect.toolbox_checkpoints.hostile import Case, cases  # noqa: E402
+from rl.from_systems.toolbox.checkpoints.child import lines  # noqa: E402
+from rl.from_systems.toolbox.checkpoints.limits import Limits  # noqa: E402
+from rl.from_systems.toolbox.checkpoints.reading import read_pickle  # noqa: E402
+from tests.from_systems.toolbox.checkpoints.hostile import Case, cases  # noqa: E402
 
 SEED, MUTATIONS = 20260105, 4000
 ACTORS = ("ctypes", "pty", "shutil", "socket", "subprocess", "timeit", "urllib.request")

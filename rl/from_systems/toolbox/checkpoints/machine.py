@@ -1,7 +1,7 @@
 """Follows the opcodes of a pickle with a stack and a memo, and builds values that have no behaviour.
 
 No name of the file is imported and nothing of it is called: where the standard unpickler would, the machine notes in a
-record what was asked for. Types that are harmless and common are rebuilt by ``rl.collect.toolbox_checkpoints.known``.
+record what was asked for. Types that are harmless and common are rebuilt by ``rl.from_systems.toolbox.checkpoints.known``.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rl.collect.toolbox_checkpoints.known import call, new_object
-from rl.collect.toolbox_checkpoints.limits import Limits, Refused
-from rl.collect.toolbox_checkpoints.opcodes import Operations, global_name
-from rl.collect.toolbox_checkpoints.values import Global, Members, Pairs, Record
+from rl.from_systems.toolbox.checkpoints.known import call, new_object
+from rl.from_systems.toolbox.checkpoints.limits import Limits, Refused
+from rl.from_systems.toolbox.checkpoints.opcodes import Operations, global_name
+from rl.from_systems.toolbox.checkpoints.values import Global, Members, Pairs, Record
 
 _PUSHED = frozenset(
     (

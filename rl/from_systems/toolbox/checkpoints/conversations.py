@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-from rl.collect.toolbox_checkpoints.lenient import (
+from rl.from_systems.toolbox.checkpoints.lenient import (
     content,
     excerpt,
     fields_of,

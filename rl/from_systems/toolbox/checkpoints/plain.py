@@ -26,8 +26,8 @@ from datetime import date, datetime, time, timedelta
 from math import isfinite
 from typing import Any
 
-from rl.collect.toolbox_checkpoints.limits import Limits, Refused
-from rl.collect.toolbox_checkpoints.values import Global, Members, Pairs, Record
+from rl.from_systems.toolbox.checkpoints.limits import Limits, Refused
+from rl.from_systems.toolbox.checkpoints.values import Global, Members, Pairs, Record
 
 
 class Plain:

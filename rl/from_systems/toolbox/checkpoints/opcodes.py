@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from rl.collect.toolbox_checkpoints.limits import LONGEST_INTEGER, LONGEST_NAME, Refused
-from rl.collect.toolbox_checkpoints.values import Global
+from rl.from_systems.toolbox.checkpoints.limits import LONGEST_INTEGER, LONGEST_NAME, Refused
+from rl.from_systems.toolbox.checkpoints.values import Global
 
 Reader = Callable[[bytes, int], tuple[Any, int]]
 """From the file and a position to the argument and the position behind it. Raises Refused."""

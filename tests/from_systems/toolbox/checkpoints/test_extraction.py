@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from rl.collect.toolbox_checkpoints.extraction import extract
-from rl.collect.toolbox_checkpoints.limits import Refused
+from rl.from_systems.toolbox.checkpoints.extraction import extract
+from rl.from_systems.toolbox.checkpoints.limits import Refused
 
 RESULT = {"final_result": "r", "session_complete": True}
 PARTS = ("session_data", "conversation_history", "task_state", "variable_scopes", "agent_state")

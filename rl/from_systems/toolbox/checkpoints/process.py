@@ -15,16 +15,16 @@ from rl.base.errors import BadFile
 
 WALL_SECONDS = 120
 """On a busy machine 20 seconds of CPU take a while."""
-_ROOT = Path(__file__).resolve().parents[3]
+_ROOT = Path(__file__).resolve().parents[4]
 # Isolated, without site-packages and without our environment: the standard library and this project. The packages are bare,
 # because their front doors would import five times more than the reader needs.
 _COMMAND = """
 import sys, types
 sys.path.append(sys.argv[1])
-for name in ("rl.collect", "rl.collect.toolbox_checkpoints"):
+for name in ("rl.from_systems", "rl.from_systems.toolbox", "rl.from_systems.toolbox.checkpoints"):
     sys.modules[name] = types.ModuleType(name)
     sys.modules[name].__path__ = [sys.argv[1] + "/" + name.replace(".", "/")]
-from rl.collect.toolbox_checkpoints.child import main
+from rl.from_systems.toolbox.checkpoints.child import main
 main()
 """
 

@@ -7,7 +7,7 @@ import pytest
 
 from rl.base.records import ToolCall
 from rl.collect.capture.execution_trace import ExecutionTrace
-from rl.collect.toolbox_checkpoints.overlap import Checkpoint, merge_checkpoints
+from rl.from_systems.toolbox.checkpoints.overlap import Checkpoint, merge_checkpoints
 
 BEGIN = datetime(2026, 1, 5, 9, tzinfo=UTC)
 

@@ -8,24 +8,25 @@ from pathlib import Path
 from typing import Any
 
 from rl.base.errors import BadFile
+from rl.base.slugs import printable
 from rl.collect.capture.execution_trace import ExecutionTrace
-from rl.collect.toolbox_checkpoints.folders import (
+from rl.collect.traces.imported import Rejected
+from rl.from_systems.toolbox.checkpoints.folders import (
     CheckpointFile,
     agent_folders,
     checkpoint_files,
     checkpoint_folder,
     open_checkpoint,
 )
-from rl.collect.toolbox_checkpoints.lenient import moment, printable
-from rl.collect.toolbox_checkpoints.overlap import Checkpoint, Conversation, merge_checkpoints
-from rl.collect.toolbox_checkpoints.process import read_lines
-from rl.collect.toolbox_checkpoints.statistics import training_statistics
-from rl.collect.traces.imported import Rejected
+from rl.from_systems.toolbox.checkpoints.lenient import moment
+from rl.from_systems.toolbox.checkpoints.overlap import Checkpoint, Conversation, merge_checkpoints
+from rl.from_systems.toolbox.checkpoints.process import read_lines
+from rl.from_systems.toolbox.checkpoints.statistics import training_statistics
 
 logger = logging.getLogger(__name__)
 
 
-class CheckpointLoader:
+class AgentsFolder:
     """``base_dir`` is ToolBoxV2's data folder, or the folder ``Agents/checkpoint`` in it, with one folder for each agent.
 
     What cannot be read is left out; ``rejected`` says which, and why. Raises UsageError for what is not a folder, and for a

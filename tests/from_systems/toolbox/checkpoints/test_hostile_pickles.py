@@ -14,8 +14,8 @@ import pytest
 from django.conf import settings
 
 from tests import security_tables
-from tests.collect.toolbox_checkpoints.hostile import Case, cases
-from tests.collect.toolbox_checkpoints.make_checkpoints import write_checkpoints
+from tests.from_systems.toolbox.checkpoints.hostile import Case, cases
+from tests.from_systems.toolbox.checkpoints.make_checkpoints import write_checkpoints
 
 CASES = cases()
 SLOWEST = 5.0

@@ -72,11 +72,6 @@ def excerpt(value: Any, limit: int) -> str:
     return "".join(pieces)[:limit]
 
 
-def printable(name: str) -> str:
-    """For a terminal: names of files and classes may hold escape sequences, and bytes that are not text."""
-    return "".join(character if character.isprintable() else "\ufffd" for character in name)
-
-
 def fit(value: Any, limit: int) -> Any:
     """The value where its JSON text has at most that many characters, else the beginning of that text."""
     text = excerpt(value, limit + 1)

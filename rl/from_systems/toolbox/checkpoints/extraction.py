@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Any
 
-from rl.collect.toolbox_checkpoints.conversations import conversations
-from rl.collect.toolbox_checkpoints.lenient import excerpt, fields_of, number, printable, scalar, time_text, word
-from rl.collect.toolbox_checkpoints.limits import Refused
+from rl.base.slugs import printable
+from rl.from_systems.toolbox.checkpoints.conversations import conversations
+from rl.from_systems.toolbox.checkpoints.lenient import excerpt, fields_of, number, scalar, time_text, word
+from rl.from_systems.toolbox.checkpoints.limits import Refused
 
 MOST_REASONING, MOST_TASK_TEXT = 1_000, 500
 """Most characters that are kept of a reasoning step, and of a task's text."""

@@ -12,10 +12,10 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from rl.base.errors import BadFile
-from rl.collect.importers.toolbox_checkpoint import read
 from rl.collect.traces.imported import ImportedTrace, Rejected
+from rl.from_systems.toolbox.checkpoint_file import read
 from rl.models import Agent, Trace
-from tests.collect.toolbox_checkpoints.make_checkpoints import write_checkpoints
+from tests.from_systems.toolbox.checkpoints.make_checkpoints import write_checkpoints
 
 AGENTS = ("filer", "librarian", "writer")
 

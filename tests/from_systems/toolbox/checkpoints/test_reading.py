@@ -20,10 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rl.base.errors import BadFile
-from rl.collect.toolbox_checkpoints import Limits, read_pickle
-from rl.collect.toolbox_checkpoints.opcodes import OPCODES
-from tests.collect.toolbox_checkpoints.hostile import call, dotted, name, raw, text, whole
-from tests.collect.toolbox_checkpoints.make_checkpoints import write_checkpoints
+from rl.from_systems.toolbox.checkpoints import Limits, read_pickle
+from rl.from_systems.toolbox.checkpoints.opcodes import OPCODES
+from tests.from_systems.toolbox.checkpoints.hostile import call, dotted, name, raw, text, whole
+from tests.from_systems.toolbox.checkpoints.make_checkpoints import write_checkpoints
 
 PROTOCOLS = range(6)
 HERE = __name__
@@ -219,9 +219,9 @@ def test_what_is_deeper_than_allowed_is_refused_and_what_is_as_deep_is_read():
 
 def test_the_reader_needs_nothing_but_the_standard_library():
     look = (
-        "import sys; sys.path.append(sys.argv[1]); import rl.collect; from rl.collect import CheckpointLoader; "
+        "import sys; sys.path.append(sys.argv[1]); from rl.from_systems.toolbox.checkpoints import AgentsFolder; "
         "print(sorted({'django', 'torch', 'toolboxv2'} & set(sys.modules)))"
     )
-    root = str(Path(__file__).resolve().parents[3])
+    root = str(Path(__file__).resolve().parents[4])
     done = subprocess.run([sys.executable, "-I", "-S", "-c", look, root], capture_output=True, text=True, timeout=60)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")

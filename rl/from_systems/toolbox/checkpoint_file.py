@@ -1,6 +1,6 @@
 """ToolBoxV2's checkpoints: a folder of agents, the folder of one agent, or one file.
 
-``rl.collect.toolbox_checkpoints`` reads them.
+``rl.from_systems.toolbox.checkpoints`` reads them.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rl.base.errors import BadFile, UsageError
+from rl.base.slugs import printable
 from rl.collect.importers.fields import Refused
-from rl.collect.importers.toolbox_trace import trace
-from rl.collect.toolbox_checkpoints.folders import SUFFIX, named_file
-from rl.collect.toolbox_checkpoints.lenient import printable
-from rl.collect.toolbox_checkpoints.loader import CheckpointLoader, read_checkpoint
-from rl.collect.toolbox_checkpoints.overlap import Conversation, merge_checkpoints
 from rl.collect.traces.imported import ImportedTrace, Rejected
+from rl.from_systems.toolbox.checkpoints.agents_folder import AgentsFolder, read_checkpoint
+from rl.from_systems.toolbox.checkpoints.folders import SUFFIX, named_file
+from rl.from_systems.toolbox.checkpoints.overlap import Conversation, merge_checkpoints
+from rl.from_systems.toolbox.trace_file import trace
 
 ESTIMATED = {"estimated": ["tokens_in", "tokens_out", "cost", "llm_calls"]}
 """A checkpoint knows the agent's totals only, so each conversation got an even share."""
@@ -28,14 +28,14 @@ def read(path: Path) -> Iterator[ImportedTrace | Rejected]:
         return
     folder = path.resolve()
     if any(folder.glob(f"*{SUFFIX}")):
-        loader, agents = CheckpointLoader(folder.parent), [folder.name]
+        loader, agents = AgentsFolder(folder.parent), [folder.name]
     else:
-        loader = CheckpointLoader(folder)
+        loader = AgentsFolder(folder)
         agents = loader.discover_all_agents()
     yield from _agents(loader, agents, path)
 
 
-def _agents(loader: CheckpointLoader, agents: list[str], path: Path) -> Iterator[ImportedTrace | Rejected]:
+def _agents(loader: AgentsFolder, agents: list[str], path: Path) -> Iterator[ImportedTrace | Rejected]:
     if not agents:
         raise BadFile(path, f"holds no checkpoints; they are files like Agents/checkpoint/my-agent/checkpoint{SUFFIX}")
     for agent in agents:

@@ -9,7 +9,7 @@ from typing import Any
 
 from rl.base.records import ReasoningStep
 from rl.collect.capture.execution_trace import ExecutionTrace
-from rl.collect.toolbox_checkpoints.lenient import moment
+from rl.from_systems.toolbox.checkpoints.lenient import moment
 
 _COUNTS = ("total_tokens_in", "total_tokens_out", "llm_calls_count")
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -22,7 +22,7 @@ class Checkpoint:
     filename: str
     at: datetime
     about: Mapping[str, Any]
-    """As ``rl.collect.toolbox_checkpoints.extraction`` gives it."""
+    """As ``rl.from_systems.toolbox.checkpoints.extraction`` gives it."""
     traces: tuple[ExecutionTrace, ...]
 
 

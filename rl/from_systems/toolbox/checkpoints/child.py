@@ -15,9 +15,9 @@ from contextlib import suppress
 from typing import Any
 
 from rl.base.errors import BadFile
-from rl.collect.toolbox_checkpoints.extraction import extract
-from rl.collect.toolbox_checkpoints.limits import Limits, Refused
-from rl.collect.toolbox_checkpoints.reading import read_pickle
+from rl.from_systems.toolbox.checkpoints.extraction import extract
+from rl.from_systems.toolbox.checkpoints.limits import Limits, Refused
+from rl.from_systems.toolbox.checkpoints.reading import read_pickle
 
 MEMORY, CPU_SECONDS, MOST_OUTPUT = 2**30, 20, 256 * 2**20
 """Bytes, seconds, bytes."""

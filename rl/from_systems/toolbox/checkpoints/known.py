@@ -10,8 +10,8 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from typing import Any
 
-from rl.collect.toolbox_checkpoints.limits import LONGEST_NAME, Refused
-from rl.collect.toolbox_checkpoints.values import Global, Members, Pairs, Record
+from rl.from_systems.toolbox.checkpoints.limits import LONGEST_NAME, Refused
+from rl.from_systems.toolbox.checkpoints.values import Global, Members, Pairs, Record
 
 Charge = Callable[[int], None]
 _Rebuild = Callable[[tuple[Any, ...], Charge], Any]
