@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from rl.base.errors import BadFile, UsageError
+from rl.base.records import Message
 from rl.base.slugs import printable
 from rl.collect.importers.fields import Refused
 from rl.collect.traces.imported import ImportedTrace, Rejected
@@ -53,7 +55,13 @@ def _records(conversations: list[Conversation], agent: str) -> Iterator[Imported
 
 
 def _record(conversation: Conversation, where: str, agent: str) -> ImportedTrace | Rejected:
+    details = {"tools": list(conversation.tools)} if conversation.tools else {}
     try:
-        return trace(conversation.trace.to_dict(), where, agent=agent, details=ESTIMATED)
+        record = trace(conversation.trace.to_dict(), where, agent=agent, details=details)
     except Refused as refused:
         return Rejected(where, str(refused))
+    if any((record.tokens_in, record.tokens_out, record.cost, record.llm_calls)):
+        record = replace(record, details={**record.details, **ESTIMATED})
+    if conversation.system_prompt.strip():
+        record = replace(record, prompt=(Message(role="system", content=conversation.system_prompt), *record.prompt))
+    return record

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ class AgentsFolder:
         return merge_checkpoints(self._checkpoints(agent))
 
     def _checkpoints(self, agent: str) -> Iterator[Checkpoint]:
-        for file in reversed(self.list_checkpoints(agent)):
+        for file in sorted(self.list_checkpoints(agent), key=lambda file: (file.written, file.modified, file.filename)):
             try:
                 yield read_checkpoint(file)
             except BadFile as error:
@@ -92,4 +93,5 @@ def read_checkpoint(file: CheckpointFile) -> Checkpoint:
         lines = read_lines(handle, file.path)
         about = next(lines)
         traces = tuple(ExecutionTrace.from_dict(line) for line in lines)
-    return Checkpoint(file.filename, moment(about["timestamp"]) or file.modified, about, traces)
+    named = file.named_time.replace(tzinfo=UTC) if file.named_time else None
+    return Checkpoint(file.filename, named or moment(about["timestamp"]) or file.modified, about, traces)

@@ -10,6 +10,7 @@ from rl.base.slugs import printable
 from rl.from_systems.toolbox.checkpoints.conversations import conversations
 from rl.from_systems.toolbox.checkpoints.lenient import excerpt, fields_of, number, scalar, time_text, word
 from rl.from_systems.toolbox.checkpoints.limits import Refused
+from rl.from_systems.toolbox.checkpoints.version_2 import extract_version_2, is_version_2
 
 MOST_REASONING, MOST_TASK_TEXT = 1_000, 500
 """Most characters that are kept of a reasoning step, and of a task's text."""
@@ -26,9 +27,11 @@ _PARTS = ("session_data", "conversation_history", "agent_state", "task_state", "
 
 
 def extract(root: Any) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
-    """From plain data to ``{agent, timestamp, totals, tasks, reasoning_steps}`` and the conversations, in the shape of trace
-    files. Raises Refused for what is not a checkpoint."""
+    """From plain data to ``{agent, timestamp, totals, tasks, reasoning_steps, system_prompt, tools}`` and the conversations,
+    in the shape of trace files. Raises Refused for what is not a checkpoint."""
     checkpoint = fields_of(root)
+    if is_version_2(checkpoint):
+        return extract_version_2(checkpoint)
     if not any(part in checkpoint for part in _PARTS):
         kind = checkpoint.get("$class") or type(root).__name__
         raise Refused(f"holds {printable(excerpt(kind, 200))}, not a checkpoint of an agent")
@@ -39,6 +42,8 @@ def extract(root: Any) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
         "totals": {column: number(state.get(name)) for column, name in TOTALS.items()},
         "tasks": list(_tasks(checkpoint.get("task_state"))),
         "reasoning_steps": list(_reasoning(checkpoint.get("variable_scopes"))),
+        "system_prompt": "",
+        "tools": [],
     }
     return about, _conversations(checkpoint)
 

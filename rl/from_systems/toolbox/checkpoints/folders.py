@@ -7,6 +7,7 @@ can be read from elsewhere.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from rl.base.errors import BadFile, UsageError
 from rl.base.slugs import check_slug
 
 SUFFIX = ".pkl"
+_NAMED_TIME = re.compile(r"_([0-9]{8}_[0-9]{6})\.pkl$")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a named pipe would wait for ever
 
@@ -30,6 +32,20 @@ class CheckpointFile:
     size_mb: float
     modified: datetime
     """In UTC."""
+
+    @property
+    def named_time(self) -> datetime | None:
+        """The time in the name, which has no zone: ``agent_checkpoint_20260301_140500.pkl``."""
+        digits = _NAMED_TIME.search(self.filename)
+        try:
+            return datetime.fromisoformat(digits[1].replace("_", "T")) if digits else None
+        except ValueError:
+            return None
+
+    @property
+    def written(self) -> datetime:
+        """As the clock on the wall had it, without a zone, to tell which of two is the older."""
+        return self.named_time or self.modified.astimezone().replace(tzinfo=None)
 
 
 def checkpoint_folder(base: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from typing import Any
 from rl.base.records import ReasoningStep
 from rl.collect.capture.execution_trace import ExecutionTrace
 from rl.from_systems.toolbox.checkpoints.lenient import moment
+from rl.from_systems.toolbox.checkpoints.windows import Session
 
 _COUNTS = ("total_tokens_in", "total_tokens_out", "llm_calls_count")
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -32,6 +34,10 @@ class Conversation:
     filename: str
     """The newest checkpoint that holds it."""
     at: datetime
+    system_prompt: str = ""
+    """Of the first checkpoint that holds it, as the tools."""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """In OpenAI's form."""
 
 
 @dataclass(slots=True)
@@ -46,6 +52,7 @@ class _Part:
 
 @dataclass(slots=True)
 class _Agent:
+    sessions: defaultdict[str, Session] = field(default_factory=lambda: defaultdict(Session))
     conversations: dict[str, Conversation] = field(default_factory=dict)
     tasks: dict[str, _Part] = field(default_factory=dict)
     steps: dict[tuple[str, str], _Part] = field(default_factory=dict)
@@ -63,8 +70,9 @@ def merge_checkpoints(checkpoints: Iterable[Checkpoint]) -> list[Conversation]:
     """
     agent = _Agent()
     for checkpoint in checkpoints:
+        _identify(agent, checkpoint)
         for trace in checkpoint.traces:
-            _take(agent.conversations, Conversation(trace, checkpoint.filename, checkpoint.at))
+            _take(agent.conversations, _conversation(trace, checkpoint))
         _take_about(agent, checkpoint)
     _attach(agent)
     conversations = sorted(agent.conversations.values(), key=_time)
@@ -72,14 +80,32 @@ def merge_checkpoints(checkpoints: Iterable[Checkpoint]) -> list[Conversation]:
     return conversations
 
 
+def _identify(agent: _Agent, checkpoint: Checkpoint) -> None:
+    """Gives conversations without a time their id, and the time of the checkpoint."""
+    windows: dict[str, list[ExecutionTrace]] = {}
+    for trace in checkpoint.traces:
+        if not trace.timestamp:
+            windows.setdefault(trace.session_id, []).append(trace)
+    for session_id, window in windows.items():
+        agent.sessions[session_id].identify(window)
+        for trace in window:
+            trace.timestamp = checkpoint.at.isoformat()
+
+
+def _conversation(trace: ExecutionTrace, checkpoint: Checkpoint) -> Conversation:
+    about = checkpoint.about
+    return Conversation(trace, checkpoint.filename, checkpoint.at, about["system_prompt"], tuple(about["tools"]))
+
+
 def _take(conversations: dict[str, Conversation], newcomer: Conversation) -> None:
     here = conversations.setdefault(newcomer.trace.trace_id, newcomer)
     if here is newcomer:
         return
     calls = max(here.trace.tool_calls, newcomer.trace.tool_calls, key=len)
+    first = min(here.trace.timestamp, newcomer.trace.timestamp)
     if newcomer.at >= here.at:
         here.trace, here.filename, here.at = newcomer.trace, newcomer.filename, newcomer.at
-    here.trace.tool_calls = calls
+    here.trace.tool_calls, here.trace.timestamp = calls, first
 
 
 def _take_about(agent: _Agent, checkpoint: Checkpoint) -> None:

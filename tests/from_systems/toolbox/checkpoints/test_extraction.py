@@ -45,9 +45,9 @@ def test_empty_messages_do_not_count():
     assert words(found) == [("a", "1")]
 
 
-def test_two_questions_in_a_row_have_the_same_answer_and_one_without_answer_has_none():
+def test_two_questions_before_one_answer_are_one_and_one_without_answer_is_none():
     found = conversations(said("user", "a"), said("user", "b"), said("assistant", "1"), said("user", "c"))
-    assert words(found) == [("a", "1"), ("b", "1")]
+    assert words(found) == [("a\n\nb", "1")]
 
 
 def test_tools_between_question_and_answer_are_its_tool_calls():

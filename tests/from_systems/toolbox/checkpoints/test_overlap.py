@@ -42,7 +42,7 @@ def step(content: str) -> dict[str, Any]:
 
 
 def checkpoint(hour: int, *traces: ExecutionTrace, totals: dict[str, float] | None = None, **about: Any) -> Checkpoint:
-    told = {"totals": totals or {}, "tasks": [], "reasoning_steps": [], **about}
+    told = {"totals": totals or {}, "tasks": [], "reasoning_steps": [], "system_prompt": "", "tools": [], **about}
     return Checkpoint(f"{hour}.pkl", BEGIN + timedelta(hours=hour), told, traces)
 
 
@@ -95,9 +95,15 @@ def test_a_task_without_a_time_belongs_where_it_was_first_seen_and_has_its_newes
     assert [each.content for each in second.reasoning_steps] == ["y"]
 
 
-def test_conversations_without_a_time_come_first_and_do_no_harm():
-    found = merge_checkpoints([checkpoint(1, trace(1), trace(0, timestamp=""), tasks=[task("a", minute=0)])])
-    assert [one.trace.trace_id for one in found] == ["t0", "t1"]
+def test_a_conversation_without_a_time_has_that_of_the_first_checkpoint_that_holds_it():
+    found = merge_checkpoints(
+        [checkpoint(1, trace(1), trace(0, timestamp="")), checkpoint(2, trace(0, timestamp=""), tasks=[task("a")])]
+    )
+    assert [(one.trace.user_query, one.trace.timestamp) for one in found] == [
+        ("q1", (BEGIN + timedelta(minutes=1)).isoformat()),
+        ("q0", (BEGIN + timedelta(hours=1)).isoformat()),
+    ]
+    assert len(found[1].trace.tasks_completed) == 1
 
 
 def test_nothing_gives_nothing():
