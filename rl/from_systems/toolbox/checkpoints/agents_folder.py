@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from datetime import UTC
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +73,13 @@ class AgentsFolder:
 
     def find_conversations(self, agent: str) -> list[Conversation]:
         """As ``load_all_traces``, with the file that holds each."""
-        return merge_checkpoints(self._checkpoints(agent))
+        return merge_checkpoints(self.checkpoints(agent))
 
-    def _checkpoints(self, agent: str) -> Iterator[Checkpoint]:
+    def checkpoints(self, agent: str, since: datetime | None = None) -> Iterator[Checkpoint]:
+        """Oldest first, of the files that were changed since then; those that cannot be read are among the rejected."""
         for file in sorted(self.list_checkpoints(agent), key=lambda file: (file.written, file.modified, file.filename)):
+            if since and file.modified < since:
+                continue
             try:
                 yield read_checkpoint(file)
             except BadFile as error:
