@@ -2,7 +2,7 @@
 
 Names are imported when they are asked for: recording needs the standard library alone.
 
-Imports: base, collect, data_formatter, rewards.
+Imports: base, collect, config, data_formatter, hardware, rewards; Django.
 """
 
 from __future__ import annotations
@@ -30,6 +30,13 @@ _MODULES: Final = {
     "kto": ("KTODatasetBuilder", "KTOExample"),
     "grpo": ("GRPODatasetBuilder", "GRPOExample"),
     "dataset_pipeline": ("DatasetPipeline",),
+    "hardware": ("HardwareConfig", "HardwareProfile", "detect_hardware", "get_ryzen_optimized_config"),
+    "training_config": ("TrainingConfig",),
+    "trainer": ("RLTrainer",),
+    "training_pipeline": ("TrainingPipeline",),
+    "gguf": ("GGUFExporter", "GGUFQuantization", "get_recommended_quantization"),
+    "ollama": ("OllamaDeployer", "OllamaHostingProfile"),
+    "export_pipeline": ("ExportPipeline", "quick_export"),
 }
 NAMES: Final = {name: f"{__name__}.{module}.{name}" for module, names in _MODULES.items() for name in names}
 """Name to dotted path."""
