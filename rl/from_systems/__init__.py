@@ -13,3 +13,8 @@ FORMATS: dict[str, str] = {
     "toolbox_checkpoint": "rl.from_systems.toolbox.checkpoint_file",
 }
 """Name of a file format to the module that reads it, as ``rl.collect.importers`` wants it."""
+
+ROW_FORMATS: dict[str, str] = {
+    "toolbox_kto": "rl.from_systems.toolbox.kto_rows.KTOText",
+}
+"""Name of a form of exported rows to its class, as ``rl.dataset_builder.exporting`` wants it."""

@@ -18,7 +18,7 @@ from rl.rewards.syntax import is_json
 _STRUCTURE = re.compile(r"^ {0,3}(?:#{1,6} |[-*+] |\d{1,9}[.)] |> |```|~~~|\|.*\|)", re.MULTILINE)
 _TAG = re.compile(r"</[A-Za-z][^<>\n]{0,200}>|<[A-Za-z][^<>\n]{0,200}>")
 MOST_TAGS = 5
-"""Of each kind, opening and closing, that are counted."""
+"""Tags of each kind, opening and closing, that are counted."""
 _HTML = re.compile(r"</?[A-Za-z][A-Za-z0-9-]{0,30}(?:\s[^<>]{0,200})?/?>")
 
 

@@ -2,7 +2,7 @@
 
 Names are imported when they are asked for: recording needs the standard library alone.
 
-Imports: base, collect, config, data_formatter, hardware, rewards; Django.
+Imports: base, collect, config, data_formatter, dataset_builder, hardware, rewards; Django.
 """
 
 from __future__ import annotations

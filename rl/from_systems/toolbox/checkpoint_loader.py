@@ -41,7 +41,7 @@ class CheckpointLoader:
     def list_checkpoints(self) -> list[dict[str, Any]]:
         """Newest first: ``path``, ``filename``, ``size_mb``, ``modified`` (ISO 8601)."""
         files = [file for agent in self._names() for file in self._agents_folder.list_checkpoints(agent)]
-        return [_described(file) for file in sorted(files, key=lambda file: file.modified, reverse=True)]
+        return [_describe(file) for file in sorted(files, key=lambda file: file.modified, reverse=True)]
 
     def load_checkpoint(self, path: Path | str) -> Checkpoint:
         """What one file holds, for ``extract_traces_from_checkpoint``. Raises BadFile."""
@@ -58,19 +58,19 @@ class CheckpointLoader:
 
     def load_all_traces(self, deduplicate: bool = True, max_age_hours: float | None = None) -> list[ExecutionTrace]:
         """``max_age_hours``: of the checkpoints that are looked at."""
-        found = (self._load(name, deduplicate, max_age_hours) for name in self._names())
-        return [from_core(trace) for traces in found for trace in traces]
+        by_agent = (self._load(name, deduplicate, max_age_hours) for name in self._names())
+        return [from_core(trace) for traces in by_agent for trace in traces]
 
     def load_all_agents_traces(self, deduplicate: bool = True) -> dict[str, list[ExecutionTrace]]:
         """Agents without traces are left out."""
-        found = {name: list(self._load(name, deduplicate)) for name in self.discover_all_agents()}
-        return {name: [from_core(trace) for trace in traces] for name, traces in found.items() if traces}
+        by_agent = {name: list(self._load(name, deduplicate)) for name in self.discover_all_agents()}
+        return {name: [from_core(trace) for trace in traces] for name, traces in by_agent.items() if traces}
 
     def get_training_statistics(self) -> dict[str, Any]:
         """Three figures only where there is no trace."""
         traces = {name: list(self._load(name, True)) for name in self._names()}
-        found = training_statistics(traces, self.discover_all_agents(), len(self.list_checkpoints()))
-        return found if found["total_traces"] else {name: found[name] for name in _OF_NOTHING}
+        statistics = training_statistics(traces, self.discover_all_agents(), len(self.list_checkpoints()))
+        return statistics if statistics["total_traces"] else {name: statistics[name] for name in _OF_NOTHING}
 
     def generate_synthetic_tasks(self, num_tasks: int = 100) -> list[dict[str, str]]:
         """``prompt``, ``category`` and ``source``, from what went well: liked, or with tasks that were completed."""
@@ -101,7 +101,7 @@ class CheckpointLoader:
         return self._opened
 
 
-def _described(file: CheckpointFile) -> dict[str, Any]:
+def _describe(file: CheckpointFile) -> dict[str, Any]:
     return {
         "path": str(file.path),
         "filename": file.filename,

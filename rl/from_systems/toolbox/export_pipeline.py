@@ -31,7 +31,7 @@ class ExportPipeline:
             path = self.gguf_exporter.convert(quantization)
             results["gguf_path"], results["gguf_size_mb"] = path, Path(path).stat().st_size / 2**20
             results["ollama_model"] = self.ollama_deployer.create_model(self.model_name, path, system_prompt)
-            results["hosting_profile"] = _described(self._profile(hosting_profile))
+            results["hosting_profile"] = _describe(self._profile(hosting_profile))
         return results.values
 
     def _profile(self, name: str) -> OllamaHostingProfile:
@@ -47,5 +47,5 @@ def quick_export(model_path: Path | str, model_name: str = "toolbox-agent", quan
     return str(results["ollama_model"])
 
 
-def _described(profile: OllamaHostingProfile) -> dict[str, Any]:
+def _describe(profile: OllamaHostingProfile) -> dict[str, Any]:
     return {name: getattr(profile, name) for name in ("name", "num_parallel", "num_ctx", "num_thread")}

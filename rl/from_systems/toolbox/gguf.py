@@ -41,7 +41,7 @@ LEVELS: Final = (
     GGUFQuantization("Q8_0", "8 bits", 8.0, "hardly any loss"),
     GGUFQuantization("F16", "16 bits, not rounded to fewer", 16.0, "no loss"),
 )
-"""Of Ratchet's levels those that ToolBoxV2 offers."""
+"""Those of Ratchet's levels that ToolBoxV2 offers."""
 _FROM_RAM: Final = ((32, "Q8_0"), (16, "Q6_K"), (8, "Q4_K_M"), (4, "Q3_K_M"))
 
 

@@ -121,19 +121,19 @@ def detect_hardware(storage_path: Path | str | None = None) -> HardwareConfig:
     path = _storage(storage_path)
     machine = core.detect_hardware(path)
     desktop = any(name in machine.cpu for name in _DESKTOPS) and not machine.gpus
-    return _configured(machine, "RYZEN_OPTIMIZED" if desktop else "AUTO_DETECT", path)
+    return _configure(machine, "RYZEN_OPTIMIZED" if desktop else "AUTO_DETECT", path)
 
 
 def get_ryzen_optimized_config(storage_path: Path | str | None = None) -> HardwareConfig:
     """What suits a Ryzen 9 5950X with 40 GiB, wherever this runs."""
-    return _configured(RYZEN_5950X, "RYZEN_OPTIMIZED", _storage(storage_path))
+    return _configure(RYZEN_5950X, "RYZEN_OPTIMIZED", _storage(storage_path))
 
 
 def _storage(path: Path | str | None) -> Path:
     return Path(path) if path else places.data_folder() / "models"
 
 
-def _configured(machine: core.HardwareConfig, profile: str, path: Path) -> HardwareConfig:
+def _configure(machine: core.HardwareConfig, profile: str, path: Path) -> HardwareConfig:
     advice = core.recommend(machine, profile)
     gpu = max(machine.gpus, key=lambda gpu: gpu.memory_total, default=None)
     return HardwareConfig(
@@ -151,11 +151,11 @@ def _configured(machine: core.HardwareConfig, profile: str, path: Path) -> Hardw
         storage_path=str(path),
         storage_free_gb=machine.disk_free / GIB,
         profile=HardwareProfile.GPU_ENABLED if gpu else HardwareProfile[profile],
-        **_advised(advice.values),
+        **_read_advice(advice.values),
     )
 
 
-def _advised(values: Mapping[str, Any]) -> dict[str, Any]:
+def _read_advice(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "recommended_batch_size": values["batch_size"],
         "recommended_model_size": values["model_size"],

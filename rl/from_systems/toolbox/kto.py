@@ -52,7 +52,7 @@ class KTODatasetBuilder:
         chance = random.Random(SEED)  # noqa: S311  nothing is kept secret by it
         chance.shuffle(examples)
         if balance:
-            examples = _balanced(examples)
+            examples = _balance(examples)
         return examples[:max_examples]
 
     def save_dataset(self, examples: Sequence[KTOExample], output_path: Path | str, format: str = "jsonl") -> None:
@@ -69,7 +69,7 @@ class KTODatasetBuilder:
         return {"total": len(examples), "positive": good, "negative": len(examples) - good}
 
 
-def _balanced(examples: list[KTOExample]) -> list[KTOExample]:
+def _balance(examples: list[KTOExample]) -> list[KTOExample]:
     good = [example for example in examples if example.label]
     bad = [example for example in examples if not example.label]
     most = min(len(good), len(bad))

@@ -16,7 +16,7 @@ def prompt_text(query: str, system_prompt: str = "") -> str:
 
 
 def text_of(messages: Sequence[Message]) -> str:
-    """Of several messages, the earlier ones are told as they were said."""
+    """Earlier questions and answers stand before the last one, each with who said it."""
     names = {"user": "User: ", "assistant": "Assistant: "}
     return "\n\n".join(f"{names.get(message['role'], '')}{message['content']}" for message in messages)
 

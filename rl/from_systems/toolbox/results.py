@@ -27,14 +27,14 @@ class Steps:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        told = isinstance(error, Exception)
-        if told:
+        is_failure = isinstance(error, Exception)
+        if is_failure:
             lines = traceback.format_exception(kind, error, trace)
             self.values |= {"success": False, "error": str(error), "traceback": "".join(lines)}
         elif error is None:
             self.values |= {"success": True, "end_time": _now()}
         write_json(self.file, self.values)
-        return told
+        return is_failure
 
 
 def _now() -> str:

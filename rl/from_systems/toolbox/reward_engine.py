@@ -46,7 +46,7 @@ class RewardEngine:
         return {reward.name: _attempt(reward, trace) for reward in self.rewards}
 
     def compute_combined(self, trace: ExecutionTrace) -> float:
-        """0 to 1; 0.5 where no reward applies. Raises RewardFailed for one that breaks: that is no verdict on the answer."""
+        """0 to 1; 0.5 where no reward applies. Raises RewardFailed for one that breaks."""
         combined = self._engine.compute_combined(trace_record(trace))
         return NEUTRAL if combined is None else combined
 

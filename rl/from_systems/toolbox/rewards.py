@@ -51,11 +51,11 @@ class _BuiltIn(BaseReward):
     def compute(self, trace: ExecutionTrace) -> RewardResult:
         return self.result(self.reward.compute(trace_record(trace)))
 
-    def result(self, found: core.RewardResult) -> RewardResult:
-        details = {"reason": found.reason, **found.details}
-        if found.value is None:
+    def result(self, given: core.RewardResult) -> RewardResult:
+        details = {"reason": given.reason, **given.details}
+        if given.value is None:
             return RewardResult(NEUTRAL, self.is_binary, details, applies=False)
-        return RewardResult(found.value, self.is_binary, details)
+        return RewardResult(given.value, self.is_binary, details)
 
 
 class CodeExecutionReward(_BuiltIn):

@@ -87,10 +87,14 @@ class RLTrainer:
             write_json(directory / "training_stats.json", self.training_stats)
         return str(target)
 
+    def evaluate(self, eval_dataset: Any, metrics: Sequence[str] | None = None) -> dict[str, Any]:
+        """Raises UsageError: a loss on a few rows does not say whether a model is better."""
+        raise UsageError("import the traces and use 'manage.py run_pipeline': it measures on what was held out")
+
     def get_training_summary(self) -> str:
         names = ("method", "base_model", "output_dir", "lora_r", "lora_alpha", "learning_rate", "num_epochs")
-        told = {name: getattr(self.config, name) for name in names} | self.training_stats
-        return "\n".join(f"{name}: {value}" for name, value in told.items())
+        values = {name: getattr(self.config, name) for name in names} | self.training_stats
+        return "\n".join(f"{name}: {value}" for name, value in values.items())
 
     def _base_model(self) -> str:
         base: str = import_name("rl.lm.base_models.resolve")(self.config.base_model, silent)

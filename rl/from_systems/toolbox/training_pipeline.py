@@ -79,7 +79,7 @@ class TrainingPipeline:
         return self.model_path
 
     def export_to_gguf(self, quantization: str = "Q4_K_M") -> str:
-        """Of what was saved; that is done here where it was not yet."""
+        """Exports what was saved; saves it first where that was not done."""
         exporter = GGUFExporter(self.model_path or self.save(), output_dir=self.output_dir / "gguf")
         self.gguf_path = exporter.convert(quantization, f"{self.agent_name}-{quantization.upper()}.gguf")
         return self.gguf_path

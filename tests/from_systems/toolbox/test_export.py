@@ -102,6 +102,9 @@ def test_a_file_is_served_by_its_own_template(model: Path, double: OllamaDouble)
         2048,
     )
     assert [entry["name"] for entry in deployer.list_models()] == ["toolbox-agent:latest"]
+    assert deployer.run_model("toolbox-agent", "Hello").startswith(" and and")
+    with pytest.raises(RuntimeError, match="not found"):
+        deployer.run_model("nobody", "Hello")
     assert deployer.delete_model("toolbox-agent") is True
     assert deployer.delete_model("toolbox-agent") is False
 

@@ -154,6 +154,11 @@ def test_nothing_is_saved_before_a_training(tmp_path: Path):
         RLTrainer(TrainingConfig(output_dir=str(tmp_path))).save_model()
 
 
+def test_measuring_is_left_to_the_pipeline_that_can(tmp_path: Path):
+    with pytest.raises(UsageError, match="run_pipeline"):
+        RLTrainer(TrainingConfig(output_dir=str(tmp_path))).evaluate([])
+
+
 def pipeline(tmp_path: Path, base: Path, method: str = "kto") -> TrainingPipeline:
     made = TrainingPipeline("isaa", str(base), tmp_path / "out", method, storage_path=tmp_path / "data" / "rl_traces")
     for name, value in SMALL.items():

@@ -49,7 +49,7 @@ def conversations(session_id: str, history: Any) -> Iterator[dict[str, Any]]:
         elif is_run_summary(role, text):
             turn.steps.append({"step_type": "run_summary", "content": text[:MOST_SUMMARY]})
         elif role == "assistant" and text.strip() and not text.lstrip().startswith(MILESTONE):
-            yield turn.answered(session_id, message, text)
+            yield turn.answer_with(session_id, message, text)
             turn = _Turn()
 
 
@@ -73,7 +73,7 @@ class _Turn:
     calls: list[dict[str, Any]] = field(default_factory=list)
     steps: list[dict[str, Any]] = field(default_factory=list)
 
-    def answered(self, session_id: str, answer: dict[str, Any], response: str) -> dict[str, Any]:
+    def answer_with(self, session_id: str, answer: dict[str, Any], response: str) -> dict[str, Any]:
         query = BETWEEN_QUESTIONS.join(content(question.get("content")) for question in self.questions)
         timestamp = time_text(self.questions[0].get("timestamp"))
         return {

@@ -35,7 +35,7 @@ class Conversation:
     """The newest checkpoint that holds it."""
     at: datetime
     system_prompt: str = ""
-    """Of the first checkpoint that holds it, as the tools."""
+    """As the first checkpoint that holds it has it; so are the tools."""
     tools: tuple[Mapping[str, Any], ...] = ()
     """In OpenAI's form."""
 

@@ -38,8 +38,8 @@ def extract_version_2(checkpoint: dict[str, Any]) -> tuple[dict[str, Any], Itera
         "system_prompt": content(fields_of(checkpoint.get("agent_config")).get("system_message"))[:MOST_SYSTEM],
         "tools": list(_tools(checkpoint)),
     }
-    each = (conversations(name[:200], session.get("chat_history")) for name, session in sessions.items())
-    return about, chain.from_iterable(each)
+    by_session = (conversations(name[:200], session.get("chat_history")) for name, session in sessions.items())
+    return about, chain.from_iterable(by_session)
 
 
 def _sessions(checkpoint: dict[str, Any]) -> dict[str, dict[str, Any]]:

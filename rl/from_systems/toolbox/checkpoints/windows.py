@@ -34,9 +34,9 @@ class Session:
         self._complete(words)
         first, start, length = self._overlap(words)
         ids = self._ids[start : start + length]
-        before = [self._new_id(trace, said) for trace, said in zip(window[:first], words, strict=False)]
+        before = [self._new_id(trace, pair) for trace, pair in zip(window[:first], words, strict=False)]
         end = first + length
-        after = [self._new_id(trace, said) for trace, said in zip(window[end:], words[end:], strict=True)]
+        after = [self._new_id(trace, pair) for trace, pair in zip(window[end:], words[end:], strict=True)]
         for trace, (query, _), identity in zip(window, words, before + ids + after, strict=True):
             trace.trace_id, trace.user_query = identity, query
         self._insert(start + length, words[end:], after)
