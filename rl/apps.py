@@ -1,6 +1,6 @@
 """The Django app.
 
-Imports: checks, collect, from_systems, operations, tasks, web; Django.
+Imports: checks, collect, dataset_builder, from_systems, operations, tasks, web; Django.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ class RatchetConfig(AppConfig):
 
         from rl import checks, from_systems, tasks  # noqa: F401  registers the start-up checks
         from rl.collect.importers import IMPORTERS
+        from rl.dataset_builder.exporting import FORMATS
         from rl.operations import audit_signals
         from rl.web.api.cors import allow_origin_of_publishable_key
 
         IMPORTERS.update(from_systems.FORMATS)
+        FORMATS.update(from_systems.ROW_FORMATS)
         check_request_enabled.connect(allow_origin_of_publishable_key)
         audit_signals.connect()
         post_spawn.connect(tasks.introduce_worker)

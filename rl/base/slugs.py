@@ -39,3 +39,8 @@ def inside(root: Path, path: Path | str) -> Path:
     if not resolved.is_relative_to(home):
         raise UsageError(f"path {str(path)!r} leaves {root}; choose one inside it")
     return resolved
+
+
+def printable(name: str) -> str:
+    """For a terminal: names of files and classes may hold escape sequences, and bytes that are not text."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in name)

@@ -6,6 +6,5 @@ Imports: base, data_formatter, environments, models; Django.
 from __future__ import annotations
 
 from rl.collect.capture import ExecutionTrace, TraceCollector, hook_into_agent
-from rl.collect.toolbox_checkpoints import CheckpointLoader
 
-__all__ = ["CheckpointLoader", "ExecutionTrace", "TraceCollector", "hook_into_agent"]
+__all__ = ["ExecutionTrace", "TraceCollector", "hook_into_agent"]

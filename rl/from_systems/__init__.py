@@ -9,5 +9,12 @@ from __future__ import annotations
 
 FORMATS: dict[str, str] = {
     "n3": "rl.from_systems.n3.feedback_file",
+    "toolbox_trace": "rl.from_systems.toolbox.trace_file",
+    "toolbox_checkpoint": "rl.from_systems.toolbox.checkpoint_file",
 }
 """Name of a file format to the module that reads it, as ``rl.collect.importers`` wants it."""
+
+ROW_FORMATS: dict[str, str] = {
+    "toolbox_kto": "rl.from_systems.toolbox.kto_rows.KTOText",
+}
+"""Name of a form of exported rows to its class, as ``rl.dataset_builder.exporting`` wants it."""

@@ -149,11 +149,13 @@ def _generations(memory: int, device: str, careful: bool) -> Choice:
 
 
 def _model(hardware: HardwareConfig, memory: int, device: str, config: TrainingConfig) -> dict[str, Choice]:
-    """The largest that fits; on a GPU with recomputed activations if need be, on a CPU if a night is enough too."""
+    """The largest that fits; on a GPU with recomputed activations if need be, on a CPU if a night is enough too. There
+    activations are recomputed only where a larger model fits with batches of one: no profile is smaller than CPU_ONLY."""
     budget, share = _SHARE[device] * memory, f"{_SHARE[device]:.0%} of {memory / GIB:.0f} GiB"
     lean = config.with_overrides({"activation_checkpointing": True})
     for name in MODEL_SIZES:
-        for candidate in (config,) if device == "cpu" else (config, lean):
+        alone = _need(name, config.with_overrides({"batch_size": 1, "precision": "fp32"}))
+        for candidate in (config, lean) if device != "cpu" or alone <= budget else (config,):
             need = _need(name, candidate)
             if need <= budget and (device != "cpu" or _hours(name, hardware, config) <= _NIGHT):
                 again = candidate.activation_checkpointing

@@ -71,6 +71,7 @@ class Agent(models.Model):
         JSON = "json", "JSON"
         CODE = "code", "code"
         MARKDOWN = "markdown", "Markdown"
+        PLAIN = "plain", "plain text"
         TOOL_CALL = "tool_call", "tool calls"
 
     name = models.CharField(max_length=64, validators=[validate_name], help_text="Letters, digits, '.', '_' and '-'.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -15,6 +16,9 @@ from rl.rewards.blocks import LONGEST, fenced_blocks, outside
 from rl.rewards.syntax import is_json
 
 _STRUCTURE = re.compile(r"^ {0,3}(?:#{1,6} |[-*+] |\d{1,9}[.)] |> |```|~~~|\|.*\|)", re.MULTILINE)
+_TAG = re.compile(r"</[A-Za-z][^<>\n]{0,200}>|<[A-Za-z][^<>\n]{0,200}>")
+MOST_TAGS = 5
+"""Tags of each kind, opening and closing, that are counted."""
 _HTML = re.compile(r"</?[A-Za-z][A-Za-z0-9-]{0,30}(?:\s[^<>]{0,200})?/?>")
 
 
@@ -103,6 +107,18 @@ def _markdown(text: str, options: Mapping[str, Any]) -> Verdict:
     return value, ", ".join(names) or "Markdown"
 
 
+def _plain(text: str, options: Mapping[str, Any]) -> Verdict:
+    """1 for text without markup outside of its code blocks; each opening and each closing tag costs 0.1, at most 5 of both
+    together."""
+    if not text.strip():
+        return 0.0, "there is nothing in it"
+    tags = Counter(
+        "/" if tag.startswith("</") else "<" for tag in _TAG.findall(outside(text, fenced_blocks(text) or []))
+    )
+    count = min(MOST_TAGS, tags["<"]) + min(MOST_TAGS, tags["/"])
+    return 1 - min(0.5, 0.1 * count), f"{count} tags of markup" if count else "plain text"
+
+
 def _tool_call(text: str, options: Mapping[str, Any]) -> Verdict:
     """The share of the ``<tool_call>`` elements that are closed and hold an object with ``name`` and ``arguments``."""
     parts = text.split("<tool_call>")[1:]
@@ -128,5 +144,6 @@ FORMATS: Mapping[str, Callable[[str, Mapping[str, Any]], Verdict]] = {
     "json": _json,
     "code": _code,
     "markdown": _markdown,
+    "plain": _plain,
     "tool_call": _tool_call,
 }

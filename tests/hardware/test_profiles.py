@@ -62,6 +62,15 @@ def test_more_memory_takes_a_larger_model():
     assert small.value == "0.5B"
 
 
+@pytest.mark.parametrize("bf16", [False, True])
+@pytest.mark.parametrize("gib", [8, 16, 24, 32, 40, 48, 64, 128])
+@pytest.mark.parametrize("cores", [4, 16, 32])
+def test_no_profile_takes_a_smaller_model_than_the_careful_one(gib: int, cores: int, bf16: bool):
+    machine = replace(RYZEN, ram_total=gib * GIB, cpu_bf16=bf16, physical_cores=cores, usable_cores=2 * cores)
+    sizes = [float(recommend(machine, name).values["model_size"][:-1]) for name in ("CPU_ONLY", "RYZEN_OPTIMIZED")]
+    assert sizes == sorted(sizes)
+
+
 def test_a_cpu_is_not_asked_for_more_than_a_night():
     rich = replace(RYZEN, ram_total=256 * GIB)
     assert recommend(rich).values["model_size"] == "1.5B"

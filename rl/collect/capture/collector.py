@@ -8,8 +8,9 @@ does input and output on its thread, except ``flush`` and ``close``, and what re
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -58,9 +59,11 @@ class TraceCollector:
         capacity: int = 1000,
         timeout: float = 10.0,
         exit_timeout: float = 5.0,
+        trace_dir: Path | str | None = None,
     ) -> None:
-        """``capacity``: traces that wait at most; ``timeout``: seconds for one answer of the server; ``exit_timeout``:
-        seconds that the end of the process may take."""
+        """``trace_dir``: the dated files, instead of ``rl_traces`` below ``data_dir``; ``capacity``: traces that
+        wait at most; ``timeout``: seconds for one answer of the server; ``exit_timeout``: seconds that the end of the
+        process may take."""
         if agent is not None:
             check_slug(agent, "agent name")
         self.agent, self.troubles = agent, Troubles()
@@ -68,13 +71,18 @@ class TraceCollector:
         self.context: ContextVar[OpenTrace | None] = ContextVar("run", default=None)
         self.tool_at_work: ContextVar[str] = ContextVar("tool", default="")
         self.llm_at_work: ContextVar[object] = ContextVar("llm call", default=None)
-        self._delivery = Delivery(data_dir, api_url, api_key, agent, self.troubles, capacity, timeout, exit_timeout)
+        self._delivery = Delivery(
+            data_dir, api_url, api_key, agent, self.troubles, capacity, timeout, exit_timeout, trace_dir
+        )
 
-    @never_raises
     def start_trace(
-        self, user_query: str, session_id: str = "default", *, trace_id: str | None = None
+        self, user_query: str, *, session_id: str = "default", trace_id: str | None = None
     ) -> OpenTrace | None:
         """The run that this context, and what it starts, is part of until ``finish_trace``."""
+        return self._start(user_query, session_id, trace_id)
+
+    @never_raises
+    def _start(self, user_query: str, session_id: str, trace_id: str | None) -> OpenTrace | None:
         trace = self.open_trace(user_query, session_id, trace_id=trace_id)
         self.context.set(trace)
         return trace
@@ -195,9 +203,15 @@ class TraceCollector:
 
     @never_raises
     def finish_trace(
-        self, final_response: str = "", *, error: object = None, trace: OpenTrace | None = None
+        self,
+        final_response: str = "",
+        *,
+        error: object = None,
+        figures: Mapping[str, Any] | None = None,
+        trace: OpenTrace | None = None,
     ) -> ExecutionTrace | None:
-        """With an ``error`` the run is a failed task too, and the error its answer if it gave none."""
+        """With an ``error`` the run is a failed task too, and the error its answer if it gave none. ``figures``: fields of
+        the trace that stand in for what was counted and timed."""
         run = self.run_of(trace, "the end of a run")
         if run is None:
             return None
@@ -210,13 +224,17 @@ class TraceCollector:
             response = response or f"Error: {what}"
         if self.context.get() is run:
             self.context.set(run.outer)
-        finished = run.finish(response)
+        finished = replace(run.finish(response), **(figures or {}))
         self._delivery.put(finished)
         return finished
 
+    def load_traces(self) -> Iterator[ExecutionTrace]:
+        """All of the files, newest first."""
+        return self._trace_files().all()
+
     def get_unlabeled_traces(self, limit: int = 100) -> list[ExecutionTrace]:
         """Newest first."""
-        traces = (trace for trace in self._trace_files().all() if trace.label is None)
+        traces = (trace for trace in self.load_traces() if trace.label is None)
         return list(islice(traces, limit))
 
     def label_trace(self, trace_id: str, label: bool | None, notes: str = "") -> ExecutionTrace:
@@ -226,7 +244,7 @@ class TraceCollector:
     def get_statistics(self) -> dict[str, Any]:
         """Under the names that ToolBoxV2 has for them."""
         agent = self.agent or ""
-        return statistics(((agent, trace) for trace in self._trace_files().all()), [agent] if agent else [])
+        return statistics(((agent, trace) for trace in self.load_traces()), [agent] if agent else [])
 
     def flush(self, timeout: float = 10.0) -> bool:
         """Waits until all is written and sent, or given up; False when the time is over first."""

@@ -34,14 +34,17 @@ class Delivery:
         capacity: int,
         timeout: float,
         exit_timeout: float,
+        trace_dir: Path | str | None = None,
     ) -> None:
-        if data_dir is None and api_url is None:
+        if trace_dir is None and data_dir is not None:
+            trace_dir = Path(data_dir) / "rl_traces"
+        if trace_dir is None and api_url is None:
             raise UsageError("say where traces go: data_dir, api_url, or both")
         if api_url is not None and agent is None:
             raise UsageError("say whose traces these are: agent=, the name of an agent in Ratchet")
         self._counts: Counter[str] = Counter()
         self._troubles, self._exit_timeout, self._closed = troubles, exit_timeout, False
-        self.files = TraceFiles(Path(data_dir), troubles) if data_dir is not None else None
+        self.files = TraceFiles(Path(trace_dir), troubles) if trace_dir is not None else None
         self._disk = self._make_disk(capacity) if self.files else None
         self._sender = self._network = None
         if api_url is not None:

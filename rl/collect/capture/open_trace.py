@@ -47,6 +47,9 @@ class OpenTrace:
 
     def finish(self, final_response: str) -> ExecutionTrace:
         self.finished = True
+        return self.so_far(final_response)
+
+    def so_far(self, final_response: str = "") -> ExecutionTrace:
         calls = list(self.llm_calls)
         return ExecutionTrace(
             trace_id=self.trace_id,

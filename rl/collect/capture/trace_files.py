@@ -1,4 +1,4 @@
-"""The dated files of a data directory. Only the label of a file changes once it is there."""
+"""Trace files in folders of their day. Only the label of a file changes once it is there."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from rl.collect.capture.troubles import Troubles
 
 
 class TraceFiles:
-    def __init__(self, data_dir: Path, troubles: Troubles) -> None:
-        self.folder = data_dir / "rl_traces"
+    def __init__(self, folder: Path, troubles: Troubles) -> None:
+        self.folder = folder
         self._troubles = troubles
 
     def write(self, trace: ExecutionTrace) -> None:

@@ -146,6 +146,6 @@ def test_files_can_be_imported_beside_what_was_sent(
         collector.finish_trace("a")
     assert collector.flush(20)
     before = sorted(Trace.objects.values_list("external_id", "tool_calls", "tasks", "tokens_in", "prompt_key"))
-    call_command("import_traces", "--format", "toolbox_trace", "--agent", agent.name, str(tmp_path / "rl_traces"))
+    call_command("import_traces", "--format", "trace_file", "--agent", agent.name, str(tmp_path / "rl_traces"))
     assert len(before) == 3
     assert sorted(Trace.objects.values_list("external_id", "tool_calls", "tasks", "tokens_in", "prompt_key")) == before

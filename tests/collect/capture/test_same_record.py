@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rl.collect import ExecutionTrace, TraceCollector
 from rl.collect.capture.payload import body, payload
 from rl.collect.capture.trace_files import document
-from rl.collect.importers.toolbox_trace import trace
+from rl.collect.importers.trace_file import trace
 from rl.collect.ingest.importing import import_files
 from rl.collect.traces.records import as_json_items
 from rl.models import Agent, Trace
@@ -42,7 +42,7 @@ def test_importing_the_files_of_what_was_sent_changes_nothing(
     sent = json.dumps(payload(found, agent.name))
     assert client.post("/api/v1/traces/", sent, content_type="application/json").status_code == 201
     before = Trace.objects.values().get()
-    report = import_files("toolbox_trace", [tmp_path / "rl_traces"], agent=agent)
+    report = import_files("trace_file", [tmp_path / "rl_traces"], agent=agent)
     assert {name: value for name, value in Trace.objects.values().get().items() if before[name] != value} == {}
     assert (report.traces.unchanged, report.updated, report.imported) == (1, 0, 0)
 

@@ -18,7 +18,7 @@ from rl.collect.importers import IMPORTERS
 from rl.collect.traces.imported import ImportedRemark, ImportedTrace, Rejected
 from rl.collect.traces.write import TraceStore
 from rl.models import Agent
-from tests.collect.importers import test_ocd_decision, test_openwebui_feedback, test_toolbox_trace
+from tests.collect.importers import test_ocd_decision, test_openwebui_feedback, test_trace_file
 from tests.collect.importers.reading import said
 from tests.collect.importers.test_langfuse_score import SCORE, TRACE
 from tests.from_systems.n3 import test_feedback_file
@@ -55,7 +55,8 @@ SEEDS: dict[str, list[dict[str, Any]]] = {
     "openwebui_feedback": [test_openwebui_feedback.feedback(sibling_model_ids=["other"])],
     "n3": [test_feedback_file.GOOD],
     "ocd_decision": [test_ocd_decision.DECISION, test_ocd_decision.EXPORTED],
-    "toolbox_trace": [test_toolbox_trace.TRACE],
+    "trace_file": [test_trace_file.TRACE],
+    "toolbox_trace": [test_trace_file.TRACE],
 }
 texts = st.text(max_size=8) | st.sampled_from(
     ["\x00", "\ud800", "x" * 300, "2026-01-01", "1", "assistant", "m1", "nan"]

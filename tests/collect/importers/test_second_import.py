@@ -21,7 +21,7 @@ from rl.collect.traces import write
 from rl.models import Agent, Feedback, Trace
 from tests.collect.importers.test_any_record import SEEDS, damaged, places, put
 from tests.collect.test_import_command_center import entry, up
-from tests.collect.toolbox_checkpoints.make_checkpoints import write_checkpoints
+from tests.from_systems.toolbox.checkpoints.make_checkpoints import write_checkpoints
 
 few = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 TIMES = ("2026-02-02T10:00:00Z", "2026-02-03T10:00:00Z", "2999-01-01T00:00:00Z", None)

@@ -1,0 +1,46 @@
+"""ToolBoxV2: traces and checkpoints of its agents, and the Python names that its users call, over what Ratchet has.
+
+Names are imported when they are asked for: recording needs the standard library alone.
+
+Imports: base, collect, config, data_formatter, dataset_builder, hardware, rewards; Django.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from rl.base.leaves import lazy_name
+
+_MODULES: Final = {
+    "records": ("ExecutionTrace", "ReasoningStep", "ToolCallTrace"),
+    "collector": ("TraceCollector", "hook_into_agent"),
+    "checkpoint_loader": ("CheckpointLoader",),
+    "rewards": (
+        "BaseReward",
+        "CodeExecutionReward",
+        "EfficiencyReward",
+        "FormatComplianceReward",
+        "LearnedReward",
+        "RewardResult",
+        "SyntaxValidationReward",
+        "TaskCompletionReward",
+        "ToolSuccessReward",
+    ),
+    "reward_engine": ("RewardEngine",),
+    "kto": ("KTODatasetBuilder", "KTOExample"),
+    "grpo": ("GRPODatasetBuilder", "GRPOExample"),
+    "dataset_pipeline": ("DatasetPipeline",),
+    "hardware": ("HardwareConfig", "HardwareProfile", "detect_hardware", "get_ryzen_optimized_config"),
+    "training_config": ("TrainingConfig",),
+    "trainer": ("RLTrainer",),
+    "training_pipeline": ("TrainingPipeline",),
+    "gguf": ("GGUFExporter", "GGUFQuantization", "get_recommended_quantization"),
+    "ollama": ("OllamaDeployer", "OllamaHostingProfile"),
+    "export_pipeline": ("ExportPipeline", "quick_export"),
+}
+NAMES: Final = {name: f"{__name__}.{module}.{name}" for module, names in _MODULES.items() for name in names}
+"""Name to dotted path."""
+
+
+def __getattr__(name: str) -> Any:
+    return lazy_name(__name__, name, NAMES)

@@ -1,0 +1,166 @@
+"""The checkpoints of one agent hold the same conversations again and again, each time a few more. Here they become one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from rl.base.records import ReasoningStep
+from rl.collect.capture.execution_trace import ExecutionTrace
+from rl.from_systems.toolbox.checkpoints.lenient import moment
+from rl.from_systems.toolbox.checkpoints.windows import Session
+
+_COUNTS = ("total_tokens_in", "total_tokens_out", "llm_calls_count")
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What one file holds."""
+
+    filename: str
+    at: datetime
+    about: Mapping[str, Any]
+    """As ``rl.from_systems.toolbox.checkpoints.extraction`` gives it."""
+    traces: tuple[ExecutionTrace, ...]
+
+
+@dataclass(slots=True)
+class Conversation:
+    trace: ExecutionTrace
+    filename: str
+    """The newest checkpoint that holds it."""
+    at: datetime
+    system_prompt: str = ""
+    """As the first checkpoint that holds it has it; so are the tools."""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """In OpenAI's form."""
+
+
+@dataclass(slots=True)
+class _Part:
+    """A task or a step of reasoning: its newest words, and the conversation it belongs to."""
+
+    what: Any
+    owner: Conversation
+    first: datetime
+    newest: datetime
+
+
+@dataclass(slots=True)
+class _Agent:
+    sessions: defaultdict[str, Session] = field(default_factory=lambda: defaultdict(Session))
+    conversations: dict[str, Conversation] = field(default_factory=dict)
+    tasks: dict[str, _Part] = field(default_factory=dict)
+    steps: dict[tuple[str, str], _Part] = field(default_factory=dict)
+    totals: Mapping[str, float] = field(default_factory=dict)
+    totals_at: datetime = _LONG_AGO
+
+
+def merge_checkpoints(checkpoints: Iterable[Checkpoint]) -> list[Conversation]:
+    """Each conversation once, in the order of time. Checkpoints may come in any order, and one is looked at at a time.
+
+    The newest checkpoint's words count. A list of tool calls that an older one has more of stays as it was there, because
+    histories are shortened with time. A task belongs to the conversation during which it was made; a task without a time,
+    and reasoning, to the last conversation of the first checkpoint that knows of it. The newest totals, which count from
+    the agent's beginning, are spread evenly.
+    """
+    agent = _Agent()
+    for checkpoint in checkpoints:
+        _identify(agent, checkpoint)
+        for trace in checkpoint.traces:
+            _take(agent.conversations, _conversation(trace, checkpoint))
+        _take_about(agent, checkpoint)
+    _attach(agent)
+    conversations = sorted(agent.conversations.values(), key=_time)
+    _spread(agent.totals, [conversation.trace for conversation in conversations])
+    return conversations
+
+
+def _identify(agent: _Agent, checkpoint: Checkpoint) -> None:
+    """Gives conversations without a time their id, and the time of the checkpoint."""
+    windows: dict[str, list[ExecutionTrace]] = {}
+    for trace in checkpoint.traces:
+        if not trace.timestamp:
+            windows.setdefault(trace.session_id, []).append(trace)
+    for session_id, window in windows.items():
+        agent.sessions[session_id].identify(window)
+        for trace in window:
+            trace.timestamp = checkpoint.at.isoformat()
+
+
+def _conversation(trace: ExecutionTrace, checkpoint: Checkpoint) -> Conversation:
+    about = checkpoint.about
+    return Conversation(trace, checkpoint.filename, checkpoint.at, about["system_prompt"], tuple(about["tools"]))
+
+
+def _take(conversations: dict[str, Conversation], newcomer: Conversation) -> None:
+    here = conversations.setdefault(newcomer.trace.trace_id, newcomer)
+    if here is newcomer:
+        return
+    calls = max(here.trace.tool_calls, newcomer.trace.tool_calls, key=len)
+    first = min(here.trace.timestamp, newcomer.trace.timestamp)
+    if newcomer.at >= here.at:
+        here.trace, here.filename, here.at = newcomer.trace, newcomer.filename, newcomer.at
+    here.trace.tool_calls, here.trace.timestamp = calls, first
+
+
+def _take_about(agent: _Agent, checkpoint: Checkpoint) -> None:
+    if checkpoint.at >= agent.totals_at:
+        agent.totals, agent.totals_at = checkpoint.about["totals"], checkpoint.at
+    here = sorted((agent.conversations[trace.trace_id] for trace in checkpoint.traces), key=_time)
+    if not here:
+        return
+    for task in checkpoint.about["tasks"]:
+        owner = _during(here, moment(task["created_at"]))
+        _merge_part(agent.tasks, task["task_id"], _Part(task, owner, checkpoint.at, checkpoint.at))
+    for step in checkpoint.about["reasoning_steps"]:
+        key = (step["step_type"], step["content"])
+        _merge_part(agent.steps, key, _Part(ReasoningStep(**step), here[-1], checkpoint.at, checkpoint.at))
+
+
+def _merge_part(parts: dict[Any, _Part], key: Any, newcomer: _Part) -> None:
+    here = parts.setdefault(key, newcomer)
+    if newcomer.first < here.first:
+        here.owner, here.first = newcomer.owner, newcomer.first
+    if newcomer.newest >= here.newest:
+        here.what, here.newest = newcomer.what, newcomer.newest
+
+
+def _during(conversations: list[Conversation], created: datetime | None) -> Conversation:
+    """The last one that had begun by then."""
+    earlier = [conversation for conversation in conversations if created and _LONG_AGO < _time(conversation) <= created]
+    return (earlier or conversations)[-1]
+
+
+def _attach(agent: _Agent) -> None:
+    for part in agent.tasks.values():
+        _attach_task(part.owner.trace, part.what)
+    for part in agent.steps.values():
+        part.owner.trace.reasoning_steps.append(part.what)
+
+
+def _attach_task(trace: ExecutionTrace, task: Mapping[str, Any]) -> None:
+    event = {name: task[name] for name in ("task_id", "type", "description")}
+    trace.tasks_created.append({**event, "timestamp": task["created_at"]})
+    if task["status"] == "completed":
+        trace.tasks_completed.append({**event, "timestamp": task["ended_at"], "result": task["result"]})
+    elif task["status"] == "failed":
+        trace.tasks_failed.append({**event, "timestamp": task["ended_at"], "error": task["error"]})
+
+
+def _spread(totals: Mapping[str, float], traces: list[ExecutionTrace]) -> None:
+    """Whole numbers stay whole and add up to the total: the first ones have one more."""
+    for name in _COUNTS:
+        share, rest = divmod(int(totals.get(name, 0)), len(traces) or 1)
+        for index, trace in enumerate(traces):
+            setattr(trace, name, share + (index < rest))
+    for trace in traces:
+        trace.total_cost = totals.get("total_cost", 0) / len(traces)
+
+
+def _time(conversation: Conversation) -> datetime:
+    return moment(conversation.trace.timestamp) or _LONG_AGO

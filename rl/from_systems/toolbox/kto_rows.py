@@ -1,0 +1,21 @@
+"""KTO's rows as ToolBoxV2 writes them: the prompt is one text, ``System\n\nUser: query``, and so is the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import ClassVar
+
+from rl.dataset_builder.exporting.base import Column, ExportedRow
+from rl.dataset_builder.exporting.method_rows import KTO
+from rl.from_systems.toolbox.prompts import text_of
+
+
+class KTOText(KTO):
+    columns: ClassVar[dict[str, Column]] = {"prompt": "text", "completion": "text", "label": "true or false"}
+
+    def rows(self) -> Iterator[ExportedRow]:
+        for row in super().rows():
+            (answer,) = row.values["completion"]
+            texts = {"prompt": text_of(row.values["prompt"]), "completion": answer["content"]}
+            yield replace(row, values={**row.values, **texts})

@@ -1,0 +1,132 @@
+"""ToolBoxV2's RLTrainer over Ratchet's: rows in, an adapter and a merged model out. No agent, versions or gate."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from rl.base.errors import UsageError
+from rl.base.export_records import ExportJob
+from rl.base.files import staged_directory, write_json
+from rl.base.leaves import import_name, leaf
+from rl.base.records import AnswerScore, Report, TraceRecord, TrainingResult, silent
+from rl.from_systems.toolbox.site import set_up_site
+from rl.from_systems.toolbox.training_config import TrainingConfig
+from rl.from_systems.toolbox.training_rows import write_rows
+
+logger = logging.getLogger(__name__)
+RewardFunction = Callable[..., Sequence[float]]
+"""``function(prompts=[...], completions=[...])`` gives a number from 0 to 1 for each completion."""
+
+
+class RLTrainer:
+    """``config.output_dir`` gets ``training_config.json``, the rows, checkpoints and the adapter."""
+
+    def __init__(self, config: TrainingConfig) -> None:
+        self.config, self.output_dir = config, Path(config.output_dir)
+        self.model: Any = None
+        self.tokenizer: Any = None
+        self.training_stats: dict[str, Any] = {}
+        self._result: TrainingResult | None = None
+        self.output_dir.mkdir(parents=True, exist_ok=True)
+        config.save(self.output_dir / "training_config.json")
+        if names := config.without_effect():
+            logger.warning("without effect here: %s", ", ".join(names))
+
+    def setup(self) -> RLTrainer:
+        """Loads base model and tokenizer. Not needed before ``train``, which loads its own copy in place of this one."""
+        set_up_site()
+        loading, base = leaf("rl.lm.loading"), self._base_model()
+        self.tokenizer = loading.load_tokenizer(base)
+        self.model = loading.load_base(base)
+        return self
+
+    def train(
+        self, dataset: Any, reward_funcs: Sequence[RewardFunction] | None = None, report: Report = silent
+    ) -> TrainingResult:
+        """``dataset``: examples, their dictionaries, or a ``datasets.Dataset``. With ``reward_funcs`` GRPO generates answers
+        to its prompts; without, it takes the stored ones. Raises what the method raises."""
+        set_up_site()
+        self.model = None
+        config = self.config.to_core()
+        if reward_funcs and self.config.method != "grpo":
+            raise UsageError(f"reward_funcs are for grpo: {self.config.method} learns from labels")
+        if self.config.method == "grpo":
+            config = config.with_overrides({"rollouts": "online" if reward_funcs else "offline"})
+        rows = self.output_dir / "train.jsonl"
+        write_rows(dataset, "prompts" if reward_funcs else self.config.method, rows)
+        trainer = import_name("rl.runs.pipeline.RLTrainer")(
+            self.config.method,
+            self._base_model(),
+            self.output_dir,
+            config,
+            scorer=scorer_of(reward_funcs) if reward_funcs else None,
+        )
+        result: TrainingResult = trainer.train(rows, report=report)
+        self._result, self.training_stats = result, _stats(self.config, result)
+        return result
+
+    def save_model(self, output_path: Path | str | None = None, merge_lora: bool = True) -> str:
+        """The merged model, or the adapter alone, with its tokenizer. Raises UsageError before a training."""
+        if self._result is None:
+            raise UsageError("nothing is trained yet: call train(dataset) first")
+        target = Path(output_path) if output_path else self.output_dir / "final"
+        weights, base = self._result.weights_dir, self._base_model()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with staged_directory(target) as directory:
+            if merge_lora:
+                job = ExportJob(base, weights, target, target.name)
+                leaf("rl.export.hf.merge").write_merged(job, directory, silent)
+            else:
+                shutil.copytree(weights, directory, dirs_exist_ok=True)
+                leaf("rl.lm.loading").load_tokenizer(base).save_pretrained(directory)
+            write_json(directory / "training_stats.json", self.training_stats)
+        return str(target)
+
+    def evaluate(self, eval_dataset: Any, metrics: Sequence[str] | None = None) -> dict[str, Any]:
+        """Raises UsageError: a loss on a few rows does not say whether a model is better."""
+        raise UsageError("import the traces and use 'manage.py run_pipeline': it measures on what was held out")
+
+    def get_training_summary(self) -> str:
+        names = ("method", "base_model", "output_dir", "lora_r", "lora_alpha", "learning_rate", "num_epochs")
+        values = {name: getattr(self.config, name) for name in names} | self.training_stats
+        return "\n".join(f"{name}: {value}" for name, value in values.items())
+
+    def _base_model(self) -> str:
+        base: str = import_name("rl.lm.base_models.resolve")(self.config.base_model, silent)
+        return base
+
+
+def scorer_of(functions: Sequence[RewardFunction]) -> Callable[[TraceRecord], AnswerScore]:
+    """The mean of what they give."""
+
+    def score(trace: TraceRecord) -> AnswerScore:
+        parts = {_name(function): _only(function, trace) for function in functions}
+        return AnswerScore(fmean(parts.values()), parts)
+
+    return score
+
+
+def _only(function: RewardFunction, trace: TraceRecord) -> float:
+    (value,) = function(prompts=[trace.question], completions=[trace.response])
+    if not 0 <= value <= 1:
+        raise UsageError(f"{_name(function)} gave {value!r}; a reward is a number from 0 to 1")
+    return float(value)
+
+
+def _name(function: RewardFunction) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _stats(config: TrainingConfig, result: TrainingResult) -> dict[str, Any]:
+    return {
+        "method": config.method,
+        "training_time_seconds": result.seconds,
+        "train_loss": result.final_loss,
+        "epochs": config.num_epochs,
+        "total_steps": result.steps,
+    }

@@ -1,0 +1,105 @@
+"""ToolBoxV2's whole way, from an agent's traces to a model at Ollama.
+
+It is the short way, without what Ratchet's own pipeline adds: versions, an evaluation on held-out data, a gate, a way
+back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rl.base.errors import NotEnoughData, UsageError
+from rl.base.names import require_known
+from rl.from_systems.toolbox import places
+from rl.from_systems.toolbox.dataset_pipeline import DatasetPipeline
+from rl.from_systems.toolbox.gguf import GGUFExporter
+from rl.from_systems.toolbox.grpo import GRPOExample
+from rl.from_systems.toolbox.hardware import detect_hardware
+from rl.from_systems.toolbox.kto import KTOExample
+from rl.from_systems.toolbox.ollama import OllamaDeployer
+from rl.from_systems.toolbox.results import Steps
+from rl.from_systems.toolbox.trainer import RewardFunction, RLTrainer
+from rl.from_systems.toolbox.training_config import TrainingConfig
+
+METHODS = ("grpo", "kto")
+Examples = list[GRPOExample] | list[KTOExample]
+
+
+class TrainingPipeline:
+    """``output_dir``: by default ``~/.toolbox/rl_training/{agent_name}``. Raises UsageError for an unknown method."""
+
+    def __init__(
+        self,
+        agent_name: str,
+        base_model: str = "Qwen/Qwen2.5-1.5B-Instruct",
+        output_dir: Path | str | None = None,
+        method: str = "grpo",
+        storage_path: Path | str | None = None,
+    ) -> None:
+        require_known("method", method, METHODS)
+        self.agent_name, self.base_model, self.method = agent_name, base_model, method
+        own = places.data_folder() / places.TRAINING / agent_name
+        self.output_dir = Path(output_dir) if output_dir else own
+        self.output_dir.mkdir(parents=True, exist_ok=True)
+        self.hw_config = detect_hardware(self.output_dir)
+        self.training_config = TrainingConfig.from_hardware_config(
+            self.hw_config, base_model=base_model, output_dir=str(self.output_dir), method=method
+        )
+        self.dataset_pipeline = DatasetPipeline(agent_name, storage_path)
+        self.trainer: RLTrainer | None = None
+        self.dataset: Examples | None = None
+        self.model_path = self.gguf_path = ""
+
+    def prepare_data(self, min_examples: int = 2) -> Examples:
+        """Writes ``{method}.jsonl`` too. Raises NotEnoughData."""
+        path = self.output_dir / f"{self.method}.jsonl"
+        pipeline = self.dataset_pipeline
+        made: Examples = pipeline.build_kto_dataset(path) if self.method == "kto" else pipeline.build_grpo_dataset(path)
+        if len(made) < min_examples:
+            raise NotEnoughData(
+                f"{self.agent_name} has {len(made)} examples for {self.method}, and {min_examples} are needed; kto takes "
+                "single answers that are labelled, grpo several different answers to one question"
+            )
+        self.dataset = made
+        return made
+
+    def train(self, reward_funcs: Sequence[RewardFunction] | None = None) -> dict[str, Any]:
+        """What ``training_stats.json`` says. Raises what the method raises."""
+        dataset = self.prepare_data() if self.dataset is None else self.dataset
+        self.trainer = RLTrainer(self.training_config)
+        self.trainer.train(dataset, reward_funcs)
+        return self.trainer.training_stats
+
+    def save(self, merge_lora: bool = True) -> str:
+        if self.trainer is None:
+            raise UsageError("nothing is trained yet: call train() first")
+        self.model_path = self.trainer.save_model(merge_lora=merge_lora)
+        return self.model_path
+
+    def export_to_gguf(self, quantization: str = "Q4_K_M") -> str:
+        """Exports what was saved; saves it first where that was not done."""
+        exporter = GGUFExporter(self.model_path or self.save(), output_dir=self.output_dir / "gguf")
+        self.gguf_path = exporter.convert(quantization, f"{self.agent_name}-{quantization.upper()}.gguf")
+        return self.gguf_path
+
+    def deploy_to_ollama(self, model_name: str | None = None) -> str:
+        """Raises RuntimeError where Ollama does not answer."""
+        deployer = OllamaDeployer()
+        return deployer.create_model(
+            model_name or f"toolbox-{self.agent_name}", self.gguf_path or self.export_to_gguf()
+        )
+
+    def run_full_pipeline(
+        self, reward_funcs: Sequence[RewardFunction] | None = None, deploy_ollama: bool = True
+    ) -> dict[str, Any]:
+        """All steps. A failure is told in the result, as ``error``; also written to ``pipeline_results.json``."""
+        about = {"agent_name": self.agent_name, "base_model": self.base_model, "method": self.method}
+        with Steps(self.output_dir / "pipeline_results.json", **about) as results:
+            results["dataset_size"] = len(self.prepare_data())
+            results["training"] = self.train(reward_funcs)
+            results["model_path"] = self.save()
+            if deploy_ollama:
+                results["ollama_model"] = self.deploy_to_ollama()
+        return results.values
