@@ -32,12 +32,12 @@ from rl.collect.command_center import (
     read_ratings,
     read_run,
 )
-from rl.collect.feedback import events, write
+from rl.collect.feedback import events, waiting, write
 from rl.collect.feedback.imported_feedback import count_recorded
 from rl.collect.importers.report import ImportCount, ImportReport
 from rl.collect.json_stream import open_json
 from rl.collect.traces.rows import STORED_BY_OTHERS, Key, TraceRows, find_traces, look_again, same_words, take_turns
-from rl.models import Agent, Feedback, Trace
+from rl.models import Agent, Feedback, Trace, WaitingRating
 
 CHUNK = 500
 """Records per transaction; a longer one would keep people's ratings waiting."""
@@ -124,6 +124,7 @@ class _Import:
         self._agent, self._about, self._dry_run = agent, about, dry_run
         self._rater = f"device:{device}" if device else RATER
         self._occurred_at = _time(about.created_at)
+        self._delivers = not dry_run and WaitingRating.objects.exists()
         self._questions: dict[str, str] = {}
         """Question id to question, in the database or earlier in the file."""
         self._refused: dict[str, str] = {}
@@ -137,6 +138,12 @@ class _Import:
         entries = _whole(records, self.report.traces)
         for entry, how in zip(entries, look_again(partial(self._write, entries), STORED_BY_OTHERS), strict=True):
             self._count(entry, how)
+        if self._delivers:
+            waiting.deliver(self._taken(entries), SOURCE)
+
+    def _taken(self, entries: Sequence[Entry]) -> list[Trace]:
+        taken = [entry for entry in entries if entry.entry_id not in self._refused]
+        return list(find_traces(self._keys(taken), Trace.objects.only(*_NAMED)).values())
 
     def _write(self, entries: Sequence[Entry]) -> list[str]:
         """What becomes of each."""
