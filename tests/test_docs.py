@@ -207,6 +207,7 @@ def settings_calls() -> list[ast.Call]:
         "texts",
         "one_of",
         "hours",
+        "origins",
         "secrets",
         "variables",
     )

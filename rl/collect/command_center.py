@@ -6,7 +6,7 @@ A damaged file raises BadFile; a damaged record is yielded as Rejected, with loc
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +20,9 @@ from rl.data_formatter.widgets import SIZES
 
 LONGEST_NAME = 200
 """Characters of an id or a name."""
+LONGEST_DEVICE = LONGEST_NAME - len("device:")
+ONLY_FIXTURE = "default-render"
+"""How a widget that can be drawn in one way only is drawn; the files may leave it empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class Rating:
     notes: str = ""
     rated_at: datetime | None = None
     """In UTC; a time without a zone is taken as UTC."""
+    device: str | None = None
+    """Who rated, which may be empty; None where the file does not say it of each rating."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +97,9 @@ def read_entries(path: Path | str) -> Iterator[Entry | Rejected]:
 
 
 def read_ratings(path: Path | str) -> Iterator[Rating | Rejected]:
-    """``{"ratings": {id: rating}}`` or the inner object alone."""
+    """``{"ratings": {id: rating}}``, the inner object alone, or the server's list of ratings by several devices."""
     with open_json(Path(path)) as reader:
-        yield from _ratings(reader)
+        yield from _list(reader) if reader.peek() == "[" else _ratings(reader)
         reader.end()
 
 
@@ -202,6 +207,8 @@ def _entry(row: object) -> Entry:
         raise _Refused("is not a JSON object")
     if problem := unstorable(row):
         raise _Refused(problem)
+    if row.get("fixture") == "":
+        row = {**row, "fixture": ONLY_FIXTURE}
     values = {name: _field(row, name, kind) for name, kind in _REQUIRED.items()}
     for name, kind in _OPTIONAL.items():
         if row.get(name) is not None:  # null stands for "nothing known", as a missing field does
@@ -245,6 +252,26 @@ def _ratings(reader: JsonReader) -> Iterator[Rating | Rejected]:
             beside.append(rating)
     if not wrapped:  # beside "ratings" other keys may stand, such as the device's
         yield from beside
+
+
+def _list(reader: JsonReader) -> Iterator[Rating | Rejected]:
+    for number, row in enumerate(reader.elements(), 1):
+        where = _name_of(row, number)
+        try:
+            if not isinstance(row, dict):
+                raise _Refused("the rating is not a JSON object")
+            if problem := unstorable(row):
+                raise _Refused(problem)
+            yield replace(_rating(_field(row, "entry_id", "name"), row), device=_device(row))
+        except _Refused as refused:
+            yield Rejected(where, str(refused))
+
+
+def _device(row: dict[str, Any]) -> str:
+    device = row.get("device_id") or ""
+    if not isinstance(device, str) or len(device) > LONGEST_DEVICE:
+        raise _Refused(f"device_id must be text of at most {LONGEST_DEVICE} characters")
+    return device
 
 
 def _rating_or_rejected(entry_id: str, reader: JsonReader) -> Rating | Rejected:

@@ -8,6 +8,7 @@ Imports: nothing.
 from __future__ import annotations
 
 FORMATS: dict[str, str] = {
+    "command_center_gallery": "rl.from_systems.command_center.gallery_file",
     "n3": "rl.from_systems.n3.feedback_file",
 }
 """Name of a file format to the module that reads it, as ``rl.collect.importers`` wants it."""

@@ -103,6 +103,8 @@ def _device(ratings: Path) -> str:
     """The ``device_id`` that a bulk export of ratings carries; empty where there is none."""
     device = ""
     with open_json(ratings) as reader:
+        if reader.peek() == "[":
+            return device  # each rating says it
         for key in reader.members():
             if key == "ratings" and reader.peek() == "{":
                 for _ in reader.members():
@@ -130,7 +132,7 @@ class _Import:
         self._refused: dict[str, str] = {}
         """Id of an entry that was not taken, to the reason."""
         self._would_be_new: set[str] = set()
-        self._rated: set[str] = set()
+        self._rated: set[tuple[str, str | None]] = set()
 
     # --- entries -----------------------------------------------------------------------------------------------------
 
@@ -222,9 +224,9 @@ class _Import:
 
     def _event(self, rating: Rating, trace: Trace | None) -> Feedback | None:
         """The feedback to record, if it can be."""
-        count = self.report.feedback
-        problem = self._refused.get(rating.entry_id) or (RATED_TWICE if rating.entry_id in self._rated else "")
-        self._rated.add(rating.entry_id)
+        count, whose = self.report.feedback, (rating.entry_id, rating.device)
+        problem = self._refused.get(rating.entry_id) or (RATED_TWICE if whose in self._rated else "")
+        self._rated.add(whose)
         if not problem and trace is not None:
             try:
                 return self._rating_of(trace, rating)
@@ -242,7 +244,7 @@ class _Import:
             trace,
             scale=Feedback.Scale.THUMB,
             value=int(rating.up),
-            rater=self._rater,
+            rater=self._rater if rating.device is None else f"device:{rating.device}",
             source=SOURCE,
             tags=rating.tags,
             notes=rating.notes,
