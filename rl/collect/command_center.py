@@ -256,15 +256,28 @@ def _ratings(reader: JsonReader) -> Iterator[Rating | Rejected]:
 
 def _list(reader: JsonReader) -> Iterator[Rating | Rejected]:
     for number, row in enumerate(reader.elements(), 1):
-        where = _name_of(row, number)
-        try:
-            if not isinstance(row, dict):
-                raise _Refused("the rating is not a JSON object")
-            if problem := unstorable(row):
-                raise _Refused(problem)
-            yield replace(_rating(_field(row, "entry_id", "name"), row), device=_device(row))
-        except _Refused as refused:
-            yield Rejected(where, str(refused))
+        yield _read_rating(_name_of(row, number), row)
+
+
+def _rating_or_rejected(entry_id: str, reader: JsonReader) -> Rating | Rejected:
+    row = reader.value()
+    where = _name_of({"entry_id": entry_id}, 0) if not unstorable(entry_id) else "an entry"
+    reader.location = f"after the rating of {where}"
+    return _read_rating(where, row, entry_id)
+
+
+def _read_rating(where: str, row: object, entry_id: str | None = None) -> Rating | Rejected:
+    """A rating without an ``entry_id`` from outside says its own, and whose it is."""
+    try:
+        if not isinstance(row, dict):
+            raise _Refused("the rating is not a JSON object")
+        if problem := unstorable([entry_id, row]):
+            raise _Refused(problem)
+        if entry_id is None:
+            return replace(_rating(_field(row, "entry_id", "name"), row), device=_device(row))
+        return _rating(_field({"entry_id": entry_id}, "entry_id", "name"), row)
+    except _Refused as refused:
+        return Rejected(where, str(refused))
 
 
 def _device(row: dict[str, Any]) -> str:
@@ -272,20 +285,6 @@ def _device(row: dict[str, Any]) -> str:
     if not isinstance(device, str) or len(device) > LONGEST_DEVICE:
         raise _Refused(f"device_id must be text of at most {LONGEST_DEVICE} characters")
     return device
-
-
-def _rating_or_rejected(entry_id: str, reader: JsonReader) -> Rating | Rejected:
-    row = reader.value()
-    where = _name_of({"entry_id": entry_id}, 0) if not unstorable(entry_id) else "an entry"
-    reader.location = f"after the rating of {where}"
-    try:
-        if not isinstance(row, dict):
-            raise _Refused("the rating is not a JSON object")
-        if problem := unstorable([entry_id, row]):
-            raise _Refused(problem)
-        return _rating(_field({"entry_id": entry_id}, "entry_id", "name"), row)
-    except _Refused as refused:
-        return Rejected(where, str(refused))
 
 
 def _rating(entry_id: str, row: dict[str, Any]) -> Rating:

@@ -30,7 +30,7 @@ def keep(thumb: Thumb, agent_id: int | None, api_key: ApiKey | None) -> tuple[Wa
     """The thumb that waits now, and whether it is the rater's first on the entry; the latest ``rated_at`` wins."""
     values = {"up": thumb.up, "tags": list(thumb.tags), "notes": thumb.notes, "rated_at": thumb.rated_at}
     with transaction.atomic():
-        row, created = WaitingRating.objects.select_for_update().get_or_create(
+        row, created = WaitingRating.objects.select_for_update().get_or_create(  # type: ignore[misc]  # NULL is a value here
             agent_id=agent_id, entry_id=thumb.entry_id, rater=thumb.rater, defaults={**values, "api_key": api_key}
         )
         if not created and thumb.rated_at >= row.rated_at:

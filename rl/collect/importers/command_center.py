@@ -141,9 +141,9 @@ class _Import:
         for entry, how in zip(entries, look_again(partial(self._write, entries), STORED_BY_OTHERS), strict=True):
             self._count(entry, how)
         if self._delivers:
-            waiting.deliver(self._taken(entries), SOURCE)
+            waiting.deliver(self._find_taken(entries), SOURCE)
 
-    def _taken(self, entries: Sequence[Entry]) -> list[Trace]:
+    def _find_taken(self, entries: Sequence[Entry]) -> list[Trace]:
         taken = [entry for entry in entries if entry.entry_id not in self._refused]
         return list(find_traces(self._keys(taken), Trace.objects.only(*_NAMED)).values())
 

@@ -42,7 +42,7 @@ class FileSource:
             yield PromptGroup(key, answers.pop(key))
 
     def _verdicts_by_entry(self, tally: Tally) -> dict[str, Verdicts]:
-        """Of ratings of one device that are as old as each other, or have no time, the last one in the file counts."""
+        """Where a device has several ratings with the same time, or none, the last one in the file counts."""
         verdicts: defaultdict[str, Verdicts] = defaultdict(dict)
         for rating in read_ratings(self._ratings) if self._ratings else ():
             tally.saw()

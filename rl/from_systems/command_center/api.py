@@ -81,7 +81,7 @@ class BulkRatings(PageView):
         thumbs, rejected = [], []
         for entry_id, document in ratings.items():
             try:
-                thumbs.append(thumb_of(_checked(entry_id, document), entry_id, device_id))
+                thumbs.append(thumb_of(_check_rating(entry_id, document), entry_id, device_id))
             except ValidationError as error:
                 rejected.append({"entry_id": entry_id, "reason": summary(error)})
         outcomes = store(self.caller, thumbs)
@@ -113,7 +113,7 @@ class AnswerFeedback(PageView):
         return Response({"status": "ok", "updated": True})
 
 
-def _checked(entry_id: str, document: Any) -> dict[str, Any]:
+def _check_rating(entry_id: str, document: Any) -> dict[str, Any]:
     """Raises ValidationError."""
     if not entry_id or len(entry_id) > MAX_ID_LENGTH:
         raise ValidationError({"entry_id": [f"must have 1 to {MAX_ID_LENGTH} characters"]})

@@ -75,7 +75,7 @@ def find_answer(caller: Caller, name: str) -> Trace | None:
 
 def _store_part(caller: Caller, thumbs: Sequence[Thumb]) -> list[Stored | SeveralAgents]:
     traces = _by_entry(caller, [thumb.entry_id for thumb in thumbs])
-    waiting.deliver((found[0] for found in traces.values() if len(found) == 1), SOURCE)
+    waiting.deliver((of_entry[0] for of_entry in traces.values() if len(of_entry) == 1), SOURCE)
     return [_store_alone(caller, thumb, traces.get(thumb.entry_id, [])) for thumb in thumbs]
 
 
