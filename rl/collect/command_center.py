@@ -6,13 +6,16 @@ A damaged file raises BadFile; a damaged record is yielded as Rejected, with loc
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from rl.base.errors import BadFile
 from rl.base.records import Message, RatedAnswer, WidgetChoice
+from rl.collect.command_center_records import Entry as Entry
+from rl.collect.command_center_records import Rating as Rating
+from rl.collect.command_center_records import Run as Run
 from rl.collect.json_stream import JsonReader, open_json
 from rl.collect.storable import unstorable
 from rl.collect.traces.imported import Rejected
@@ -23,49 +26,6 @@ LONGEST_NAME = 200
 LONGEST_DEVICE = LONGEST_NAME - len("device:")
 ONLY_FIXTURE = "default-render"
 """How a widget that can be drawn in one way only is drawn; the files may leave it empty."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rating:
-    entry_id: str
-    up: bool
-    tags: tuple[str, ...] = ()
-    notes: str = ""
-    rated_at: datetime | None = None
-    """In UTC; a time without a zone is taken as UTC."""
-    device: str | None = None
-    """Who rated, which may be empty; None where the file does not say it of each rating."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    entry_id: str
-    question_id: str
-    question: str
-    scenario: str
-    fixture: str
-    size: str
-    """One of SIZES."""
-    category: str = ""
-    natural: bool = False
-    """The running system chose this scenario itself."""
-    forced: bool = False
-    """The simulation added it."""
-    pipeline_selected_fixture: str | None = None
-    widget_index: int = -1
-    data_override: dict[str, Any] = field(default_factory=dict)
-    layout_context: dict[str, Any] = field(default_factory=dict)
-    pipeline_meta: dict[str, Any] = field(default_factory=dict)
-    rating: Rating | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What a file of entries says about itself; entry ids are unique within a run only."""
-
-    run_id: str = ""
-    created_at: str = ""
-    question_bank: str = ""
 
 
 def read_run(path: Path | str) -> Run:
