@@ -89,6 +89,18 @@ def texts(name: str, default: Sequence[str] = ()) -> list[str]:
     return [part.strip() for part in text(name, ",".join(default)).split(",") if part.strip()]
 
 
+def origins(name: str) -> dict[str, str]:
+    """``origin`` or ``origin=agent`` items, comma-separated: origin to agent, which is empty where none is named."""
+    parts = [value.partition("=") for value in texts(name)]
+    for origin, sign, agent in parts:
+        if not re.fullmatch(r"https?://(\[[0-9a-f:]+\]|[a-z0-9.-]+)(:\d{1,5})?", origin) or bool(sign) != bool(agent):
+            raise ImproperlyConfigured(
+                f"{name}: {origin + sign + agent!r} is not an origin as browsers write it: http://host:port or "
+                "https://host, with =AGENT after it or without"
+            )
+    return {origin: agent for origin, _, agent in parts}
+
+
 def secrets(name: str) -> list[str]:
     """Comma-separated values."""
     _SECRET.add(name)

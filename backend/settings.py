@@ -18,6 +18,7 @@ from backend.environment import (
     hours,
     integer,
     one_of,
+    origins,
     pairs,
     secret,
     secrets,
@@ -266,9 +267,10 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }
-CORS_URLS_REGEX = r"^/api/v1/(feedback|ratings)/"
-CORS_ALLOW_HEADERS = ("authorization", "content-type")
-CORS_ALLOW_METHODS = ("POST", "OPTIONS")
+CORS_URLS_REGEX = r"^/api/(v1/(feedback|ratings)|ratings|layer2/feedback)/"
+CORS_ALLOW_HEADERS = ("authorization", "content-type", "x-feedback-key")
+CORS_ALLOW_METHODS = ("GET", "POST", "OPTIONS")
+COMMAND_CENTER_ORIGINS = origins("COMMAND_CENTER_ORIGINS")
 
 # --- rewards ----------------------------------------------------------------------------------------------------------
 CUSTOM_REWARDS = pairs("CUSTOM_REWARDS", texts("CUSTOM_REWARDS"))

@@ -20,12 +20,14 @@ class RatchetConfig(AppConfig):
         from rl import checks, from_systems, tasks  # noqa: F401  registers the start-up checks
         from rl.collect.importers import IMPORTERS
         from rl.dataset_builder.exporting import FORMATS
+        from rl.from_systems.command_center.callers import allow_origin_of_page
         from rl.operations import audit_signals
         from rl.web.api.cors import allow_origin_of_publishable_key
 
         IMPORTERS.update(from_systems.FORMATS)
         FORMATS.update(from_systems.ROW_FORMATS)
         check_request_enabled.connect(allow_origin_of_publishable_key)
+        check_request_enabled.connect(allow_origin_of_page)
         audit_signals.connect()
         post_spawn.connect(tasks.introduce_worker)
         post_migrate.connect(tasks.ensure_schedules, sender=self)

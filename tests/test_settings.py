@@ -47,6 +47,8 @@ def test_it_starts_with_a_secret_key_and_hosts(tmp_path):
         ({"CUSTOM_REWARDS": "my.package.Reward"}, "CUSTOM_REWARDS: 'my.package.Reward' is not written as name=value"),
         ({"BASE_MODELS": "Qwen/Qwen2.5-0.5B"}, "BASE_MODELS: 'Qwen/Qwen2.5-0.5B' is not written as name=value"),
         ({"INFERENCE_SERVERS": "gpu=gpu:8000"}, "INFERENCE_SERVERS='gpu:8000' is not an address"),
+        ({"COMMAND_CENTER_ORIGINS": "*"}, "COMMAND_CENTER_ORIGINS: '*' is not an origin"),
+        ({"COMMAND_CENTER_ORIGINS": "http://a.example/="}, "is not an origin as browsers write it"),
         ({"TRAINING_HOURS": "22"}, "TRAINING_HOURS='22' is not a part of a day"),
         ({"TRAINING_HOURS": "25-6"}, "TRAINING_HOURS='25-6' is not a part of a day"),
         ({"DATA_DIR": "/proc/ratchet"}, "DATA_DIR=/proc/ratchet cannot be made"),
@@ -71,7 +73,7 @@ def test_a_secret_may_come_from_a_file(tmp_path):
 def test_the_example_lists_every_variable_and_no_other():
     listed = set(re.findall(r"^([A-Z_]+)=", (BASE / ".env.example").read_text(), re.MULTILINE))
     code = (BASE / "backend" / "settings.py").read_text()
-    readers = "address|addresses|text|boolean|integer|texts|one_of|secrets?|variables|hours"
+    readers = "address|addresses|text|boolean|integer|texts|one_of|origins|secrets?|variables|hours"
     read = set(re.findall(rf"\b(?:{readers})\(\s*\"([A-Z_]+)\"", code))
     read |= {f"{name}_FILE" for name in re.findall(r"\bsecret\(\"([A-Z_]+)\"", code)}
     assert listed == read

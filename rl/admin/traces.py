@@ -8,7 +8,7 @@ from django.utils.safestring import SafeString
 
 from rl.admin.markup import change_link, list_link, text_block, value_table
 from rl.admin.readonly import ReadOnlyAdmin
-from rl.models import Feedback, ModelVersion, PendingSpan, Trace
+from rl.models import Feedback, ModelVersion, PendingSpan, Trace, WaitingRating
 
 
 @admin.register(Trace)
@@ -66,6 +66,17 @@ class TraceAdmin(ReadOnlyAdmin):
     @admin.display(description="by component")
     def components(self, trace: Trace) -> SafeString | str:
         return value_table(trace.rewards)
+
+
+@admin.register(WaitingRating)
+class WaitingRatingAdmin(ReadOnlyAdmin):
+    """Thumbs on answers that were not imported yet."""
+
+    list_display = ["entry_id", "agent", "rater", "up", "rated_at"]
+    list_filter = ["agent"]
+    list_select_related = ["agent"]
+    search_fields = ["=entry_id", "=rater"]
+    fields = ["agent", "entry_id", "rater", "api_key", "up", "tags", "notes", "rated_at", "created_at", "updated_at"]
 
 
 @admin.register(PendingSpan)

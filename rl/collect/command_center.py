@@ -6,13 +6,16 @@ A damaged file raises BadFile; a damaged record is yielded as Rejected, with loc
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from rl.base.errors import BadFile
 from rl.base.records import Message, RatedAnswer, WidgetChoice
+from rl.collect.command_center_records import Entry as Entry
+from rl.collect.command_center_records import Rating as Rating
+from rl.collect.command_center_records import Run as Run
 from rl.collect.json_stream import JsonReader, open_json
 from rl.collect.storable import unstorable
 from rl.collect.traces.imported import Rejected
@@ -20,47 +23,9 @@ from rl.data_formatter.widgets import SIZES
 
 LONGEST_NAME = 200
 """Characters of an id or a name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rating:
-    entry_id: str
-    up: bool
-    tags: tuple[str, ...] = ()
-    notes: str = ""
-    rated_at: datetime | None = None
-    """In UTC; a time without a zone is taken as UTC."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    entry_id: str
-    question_id: str
-    question: str
-    scenario: str
-    fixture: str
-    size: str
-    """One of SIZES."""
-    category: str = ""
-    natural: bool = False
-    """The running system chose this scenario itself."""
-    forced: bool = False
-    """The simulation added it."""
-    pipeline_selected_fixture: str | None = None
-    widget_index: int = -1
-    data_override: dict[str, Any] = field(default_factory=dict)
-    layout_context: dict[str, Any] = field(default_factory=dict)
-    pipeline_meta: dict[str, Any] = field(default_factory=dict)
-    rating: Rating | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What a file of entries says about itself; entry ids are unique within a run only."""
-
-    run_id: str = ""
-    created_at: str = ""
-    question_bank: str = ""
+LONGEST_DEVICE = LONGEST_NAME - len("device:")
+ONLY_FIXTURE = "default-render"
+"""How a widget that can be drawn in one way only is drawn; the files may leave it empty."""
 
 
 def read_run(path: Path | str) -> Run:
@@ -92,9 +57,9 @@ def read_entries(path: Path | str) -> Iterator[Entry | Rejected]:
 
 
 def read_ratings(path: Path | str) -> Iterator[Rating | Rejected]:
-    """``{"ratings": {id: rating}}`` or the inner object alone."""
+    """``{"ratings": {id: rating}}``, the inner object alone, or the server's list of ratings by several devices."""
     with open_json(Path(path)) as reader:
-        yield from _ratings(reader)
+        yield from _list(reader) if reader.peek() == "[" else _ratings(reader)
         reader.end()
 
 
@@ -202,6 +167,8 @@ def _entry(row: object) -> Entry:
         raise _Refused("is not a JSON object")
     if problem := unstorable(row):
         raise _Refused(problem)
+    if row.get("fixture") == "":
+        row = {**row, "fixture": ONLY_FIXTURE}
     values = {name: _field(row, name, kind) for name, kind in _REQUIRED.items()}
     for name, kind in _OPTIONAL.items():
         if row.get(name) is not None:  # null stands for "nothing known", as a missing field does
@@ -247,18 +214,37 @@ def _ratings(reader: JsonReader) -> Iterator[Rating | Rejected]:
         yield from beside
 
 
+def _list(reader: JsonReader) -> Iterator[Rating | Rejected]:
+    for number, row in enumerate(reader.elements(), 1):
+        yield _read_rating(_name_of(row, number), row)
+
+
 def _rating_or_rejected(entry_id: str, reader: JsonReader) -> Rating | Rejected:
     row = reader.value()
     where = _name_of({"entry_id": entry_id}, 0) if not unstorable(entry_id) else "an entry"
     reader.location = f"after the rating of {where}"
+    return _read_rating(where, row, entry_id)
+
+
+def _read_rating(where: str, row: object, entry_id: str | None = None) -> Rating | Rejected:
+    """A rating without an ``entry_id`` from outside says its own, and whose it is."""
     try:
         if not isinstance(row, dict):
             raise _Refused("the rating is not a JSON object")
         if problem := unstorable([entry_id, row]):
             raise _Refused(problem)
+        if entry_id is None:
+            return replace(_rating(_field(row, "entry_id", "name"), row), device=_device(row))
         return _rating(_field({"entry_id": entry_id}, "entry_id", "name"), row)
     except _Refused as refused:
         return Rejected(where, str(refused))
+
+
+def _device(row: dict[str, Any]) -> str:
+    device = row.get("device_id") or ""
+    if not isinstance(device, str) or len(device) > LONGEST_DEVICE:
+        raise _Refused(f"device_id must be text of at most {LONGEST_DEVICE} characters")
+    return device
 
 
 def _rating(entry_id: str, row: dict[str, Any]) -> Rating:

@@ -27,6 +27,8 @@ EMPTY_ANSWER = "empty answer"
 NO_WIDGET = "no widget choice"
 UNKNOWN_SCENARIO = "scenario not on the list"
 MIXED_SCENARIO = "scenario liked and disliked"
+BY_MAJORITY = "scenario by a clear majority"
+"""Counts what is taken, not what is left out."""
 
 SAME_TEXT = "same text"
 DUPLICATE = "duplicate"

@@ -17,6 +17,7 @@ from typing import Any
 from rl.base.errors import UsageError
 from rl.base.records import PreferencePair, RatedAnswer, WidgetChoice
 from rl.data_formatter.opinions import (
+    BY_MAJORITY,
     MIXED_SCENARIO,
     NO_WIDGET,
     UNKNOWN_SCENARIO,
@@ -33,6 +34,10 @@ SIZES = ("hero", "expanded", "normal", "compact")
 DATA_CHARACTERS = 300
 """Most characters of each widget's data."""
 DATA_LINES = 4
+CLEAR_MAJORITY = 0.75
+"""Least share of all thumbs that settles a scenario which was liked in one fixture and disliked in another."""
+MAJORITY_THUMBS = 4
+"""Fewest thumbs that can have such a majority."""
 
 
 def build_widget_dpo_pairs(
@@ -42,16 +47,19 @@ def build_widget_dpo_pairs(
     max_pairs_per_question: int = 5,
     min_confidence: float = 0.5,
     skipped: Counter[str] | None = None,
+    taken: Counter[str] | None = None,
 ) -> list[PreferencePair]:
-    """``all_scenarios``: what may be chosen; the prompt names them. Raises UsageError when it is empty."""
+    """``all_scenarios``: what may be chosen; the prompt names them. ``taken`` counts the disputed scenarios that a clear
+    majority settled, under BY_MAJORITY. Raises UsageError when there are no scenarios."""
     options = Options(max_pairs_per_question, min_confidence)
     skipped = Counter() if skipped is None else skipped
+    taken = Counter() if taken is None else taken
     known = frozenset(all_scenarios)
     if not known:
         raise UsageError("no scenarios to choose from: all_scenarios must name what the model may select")
     pairs: list[PreferencePair] = []
     for question_id, answers in group_answers(_with_widget(entries, known, skipped), _question):
-        scenarios = list(_scenario_opinions(answers, options, skipped))
+        scenarios = list(_scenario_opinions(answers, options, skipped, taken))
         best = chosen_pairs(scenarios, options, skipped)
         if best:
             liked = sorted((o for o in scenarios if o.verdict == "up"), key=_page_order)
@@ -163,14 +171,33 @@ class _Scenario(Opinion):
         return f"{self.key} ({self.size})"
 
 
-def _scenario_opinions(answers: Sequence[RatedAnswer], options: Options, skipped: Counter[str]) -> Iterator[_Scenario]:
-    for scenario, scenario_answers in group_answers(answers, _scenario_name):
-        fixtures = opinions(scenario_answers, _fixture, options, skipped)
+def _scenario_opinions(
+    answers: Sequence[RatedAnswer], options: Options, skipped: Counter[str], taken: Counter[str]
+) -> Iterator[_Scenario]:
+    for name, of_scenario in group_answers(answers, _scenario_name):
+        left_out: Counter[str] = Counter()
+        fixtures = opinions(of_scenario, _fixture, options, left_out)
         if len({fixture.verdict for fixture in fixtures}) > 1:
-            skipped[MIXED_SCENARIO] += 1  # raters judged how it was drawn, not whether it suits the question
+            whole = _scenario(name, of_scenario)
+            if _has_clear_majority(whole, options):
+                taken[BY_MAJORITY] += 1
+                yield whole
+                continue
+            left_out[MIXED_SCENARIO] += 1  # raters judged how it was drawn, not whether it suits the question
         elif fixtures:
-            evidence = tuple(answer for fixture in fixtures for answer in fixture.answers)
-            yield _Scenario(scenario, evidence, _usual_size(evidence))
+            yield _scenario(name, [answer for fixture in fixtures for answer in fixture.answers])
+        skipped.update(left_out)
+
+
+def _scenario(name: str, answers: Iterable[RatedAnswer]) -> _Scenario:
+    rated = tuple(answer for answer in answers if answer.up or answer.down)
+    return _Scenario(name, rated, _usual_size(rated))
+
+
+def _has_clear_majority(scenario: _Scenario, options: Options) -> bool:
+    """Every thumb counts, those on fixtures that ended in a tie too."""
+    share = max(CLEAR_MAJORITY, options.min_confidence)
+    return scenario.up + scenario.down >= MAJORITY_THUMBS and scenario.confidence >= share
 
 
 def _usual_size(answers: Sequence[RatedAnswer]) -> str:

@@ -23,7 +23,7 @@ class _Limits(TypedDict):
     skipped: Counter[str]
 
 
-Builder = Callable[[PromptGroup, Scenarios, _Limits], list[PreferencePair]]
+Builder = Callable[[PromptGroup, Scenarios, _Limits, Tally], list[PreferencePair]]
 
 
 def paired_groups(
@@ -38,7 +38,7 @@ def paired_groups(
         skipped=tally.skipped,
     )
     for group in source.groups(tally):
-        pairs = [pair for build in builders for pair in build(group, scenarios, limits)]
+        pairs = [pair for build in builders for pair in build(group, scenarios, limits, tally)]
         if options.pair_type != "preference" and group.direct:
             tally.skipped[DIRECT] += len(group.direct)
         _take_stock(group, pairs, tally)
@@ -52,19 +52,19 @@ def _take_stock(group: PromptGroup, pairs: list[PreferencePair], tally: Tally) -
     tally.usable += len({number for pair in pairs for number in (pair.metadata or {}).get("feedback", ())})
 
 
-def _widget(group: PromptGroup, scenarios: Scenarios, limits: _Limits) -> list[PreferencePair]:
+def _widget(group: PromptGroup, scenarios: Scenarios, limits: _Limits, tally: Tally) -> list[PreferencePair]:
     if not scenarios:
         limits["skipped"][NO_WIDGET] += len(group.answers)
         return []
-    return build_widget_dpo_pairs(group.answers, scenarios, **limits)
+    return build_widget_dpo_pairs(group.answers, scenarios, taken=tally.taken, **limits)
 
 
-def _fixture(group: PromptGroup, scenarios: Scenarios, limits: _Limits) -> list[PreferencePair]:
+def _fixture(group: PromptGroup, scenarios: Scenarios, limits: _Limits, tally: Tally) -> list[PreferencePair]:
     # The names say what they show; Command Center's files describe none.
     return build_fixture_dpo_pairs(group.answers, {}, **limits)
 
 
-def _preference(group: PromptGroup, scenarios: Scenarios, limits: _Limits) -> list[PreferencePair]:
+def _preference(group: PromptGroup, scenarios: Scenarios, limits: _Limits, tally: Tally) -> list[PreferencePair]:
     return build_preference_pairs(group.answers, group.direct, **limits)
 
 

@@ -8,6 +8,7 @@ Imports: nothing.
 from __future__ import annotations
 
 FORMATS: dict[str, str] = {
+    "command_center_gallery": "rl.from_systems.command_center.gallery_file",
     "n3": "rl.from_systems.n3.feedback_file",
     "toolbox_trace": "rl.from_systems.toolbox.trace_file",
     "toolbox_checkpoint": "rl.from_systems.toolbox.checkpoint_file",

@@ -13,6 +13,7 @@ from rl.base.errors import UsageError
 from rl.base.slugs import check_slug
 from rl.config import PRESETS, TrainingConfig
 from rl.config.levels import LEVELS, check_level
+from rl.management.run_numbers import number_of_run
 from rl.management.sweep_option import SweepGroup
 from rl.models import Agent
 from rl.runs import choosing
@@ -163,7 +164,7 @@ def add_task_options(parser: CommandParser) -> None:
 class RunGroup:
     output_dir: str
     resume: int | None
-    """The run's number; 0: the agent's last stopped run."""
+    """The run's number, also given as one of its folders; 0: the agent's last stopped run."""
     export: bool
     quantization: str
     deploy: str
@@ -180,7 +181,12 @@ def add_run_options(parser: CommandParser) -> None:
     run = parser.add_argument_group("run")
     run.add_argument("--output-dir", default="", help="put a copy of the adapter, or of the whole model, here")
     run.add_argument(
-        "--resume", nargs="?", type=int, const=0, metavar="RUN", help="go on with the agent's last stopped run"
+        "--resume",
+        nargs="?",
+        type=number_of_run,
+        const=0,
+        metavar="RUN|FOLDER",
+        help="go on with the agent's last stopped run, the run of this number, or the run of this checkpoint folder",
     )
     run.add_argument("--export", action="store_true", help="export GGUF if the gate promotes the version")
     run.add_argument("--quantization", default="q8_0", help=f"of the GGUF: {', '.join(LEVELS)}")

@@ -1,7 +1,7 @@
 """The database. Code outside imports from this package only; inside, imports run one way:
 
 agents <- traces <- versions <- training <- feedback, serving, experiments, episodes;  traces <- labels;
-agents <- spans;  access, audit and webhooks stand alone.
+agents, access <- waiting;  agents <- spans;  access, audit and webhooks stand alone.
 
 Imports: base, config; Django.
 """
@@ -20,6 +20,7 @@ from rl.models.spans import PendingSpan
 from rl.models.traces import Trace, prompt_key
 from rl.models.training import MetricPoint, TrainingRun, TrainingSet, TrainingSetTrace
 from rl.models.versions import BASE, Artifact, Evaluation, ModelVersion, version_name
+from rl.models.waiting import WaitingRating
 from rl.models.webhooks import WebhookDelivery
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "TrainingRun",
     "TrainingSet",
     "TrainingSetTrace",
+    "WaitingRating",
     "WebhookDelivery",
     "prompt_key",
     "usual_scopes",

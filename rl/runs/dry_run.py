@@ -197,6 +197,7 @@ def _tables(survey: Survey, tokens: Tokens) -> dict[str, dict[str, Any]]:
             "prompts (train / held out)": f"{survey.train_prompts:,} / {survey.heldout_prompts:,}",
             "contradictions": survey.contradictions,
             "duplicates": survey.duplicates,
+            **survey.taken,
         },
         "Left out": dict(survey.skipped.most_common()) or {"nothing": 0},
         f"Tokens (about; {tokens.characters_per_token:.1f} characters a token, {how})": {

@@ -24,6 +24,7 @@ from rl.models import (
     TrainingRun,
     TrainingSet,
     TrainingSetTrace,
+    WaitingRating,
     WebhookDelivery,
 )
 from tests.conftest import make_trace
@@ -104,6 +105,9 @@ def make_loop(agent: Agent, number: int = 1) -> TrainingRun:
     )
     LabelProposal.objects.create(trace=trace, label_model=label_model, good=True, confidence=0.95)
     PendingSpan.objects.create(agent=agent, otel_trace_id=f"{number:032x}", span_id=f"{number:016x}", payload={"n": 1})
+    WaitingRating.objects.create(
+        agent=agent, entry_id=f"e{number}", rater="device:page", up=True, rated_at=timezone.now(), tags=["perfect"]
+    )
     Deployment.objects.create(agent=agent, version=version, model_name=f"{agent.name}-v{number}")
     experiment = Experiment.objects.create(agent=agent, name=f"experiment {number}")
     arm = Arm.objects.create(experiment=experiment, version=version)

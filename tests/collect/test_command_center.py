@@ -122,7 +122,7 @@ def test_keys_around_the_entries_are_of_no_matter(write):
         ({"question_id": 7}, "question_id must be text, not 7"),
         ({"question": "  "}, "question is empty"),
         ({"scenario": ["kpi"]}, "scenario must be text"),
-        ({"fixture": ""}, "fixture is empty"),
+        ({"fixture": " "}, "fixture is empty"),
         ({"size": "gigantic"}, "size must be one of hero, expanded, normal, compact, not 'gigantic'"),
         ({"size": ["hero"]}, "size must be one of"),
         ({"natural": "yes"}, "natural must be true or false"),
@@ -334,7 +334,7 @@ def test_a_rating_of_an_impossible_id_is_refused(write):
 
 
 def test_a_damaged_file_of_ratings_is_refused(write):
-    for content in ("[]", '{"ratings": {"e1": {"rating": "up"}', '{"e1": {"rating": "up"}} x', ""):
+    for content in ("5", '{"ratings": {"e1": {"rating": "up"}', '{"e1": {"rating": "up"}} x', ""):
         with pytest.raises(BadFile, match="not valid JSON"):
             list(read_ratings(write(content)))
 

@@ -126,6 +126,17 @@ def test_a_version_is_registered_with_ollama(trained: Site, ollama: OllamaDouble
     assert trained.query("SELECT target FROM rl_deployment WHERE model_name = 'helper:new'") == [("ollama",)]
 
 
+def test_what_can_be_served_is_listed_with_its_size(trained: Site, ollama: OllamaDouble):
+    command = ("export_model", "--agent", "support-chat", "--register", "--quantization", "q4_0")
+    path = Path(trained.json(*command, "--model-name", "listed", OLLAMA_URL=ollama.url)["path"])
+    listing = trained.json("export_model", "--list-models", OLLAMA_URL=ollama.url)
+    assert {"path": str(path), "megabytes": round(path.stat().st_size / 1e6, 1)} in listing["gguf"]
+    assert "listed:latest" in [model["name"] for model in listing["ollama"]]
+    told = trained.run("export_model", "--list-models", OLLAMA_URL="http://127.0.0.1:9").stdout
+    assert path.name in told
+    assert "Ollama does not answer at http://127.0.0.1:9" in told
+
+
 def test_a_checkpoint_is_registered_with_ollama(trained: Site, ollama: OllamaDouble, tmp_path: Path):
     command = ("export_model", "--checkpoint", str(adapter(trained)), "--register", "--output", str(tmp_path))
     document = trained.json(*command, "--model-name", "bare", OLLAMA_URL=ollama.url)

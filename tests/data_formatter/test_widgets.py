@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rl.base.errors import UsageError
 from rl.base.records import RatedAnswer
 from rl.data_formatter import build_fixture_dpo_pairs, build_widget_dpo_pairs, opinions
+from rl.data_formatter.widgets import CLEAR_MAJORITY, MAJORITY_THUMBS
 from tests.data_formatter.answers import SCENARIOS, answer, widget
 
 
@@ -75,6 +76,38 @@ def test_a_scenario_liked_in_one_fixture_and_disliked_in_another_is_no_evidence(
     )
     assert pairs == []
     assert skipped == {opinions.MIXED_SCENARIO: 1, opinions.ONLY_DISLIKED: 1}
+
+
+def majority(*up_and_down: tuple[int, int], **options):
+    """The pairs of a scenario whose fixtures have these thumbs, against a liked one."""
+    skipped: Counter[str] = Counter()
+    taken: Counter[str] = Counter()
+    fixtures = [widget(i, "comparison", f"f{i}", up, down) for i, (up, down) in enumerate(up_and_down, 1)]
+    entries = [*fixtures, widget(9, "kpi", "live", up=1)]
+    return build_widget_dpo_pairs(entries, SCENARIOS, skipped=skipped, taken=taken, **options), skipped, taken
+
+
+def test_a_clear_majority_of_all_thumbs_on_a_scenario_is_evidence():
+    assert (CLEAR_MAJORITY, MAJORITY_THUMBS) == (0.75, 4)
+    (pair,), skipped, taken = majority((0, 2), (0, 1), (1, 0))
+    assert (pair.chosen, pair.rejected) == ("kpi (normal)", "comparison (normal)")
+    assert pair.metadata == {"pair_type": "widget", "confidence": 0.75, "feedback": [10, 11, 20, 30, 90]}
+    assert (skipped, taken) == ({}, {opinions.BY_MAJORITY: 1})
+
+
+@pytest.mark.parametrize(
+    ("thumbs", "options"),
+    [
+        ([(0, 2), (1, 0)], {}),  # too few
+        ([(0, 3), (2, 0)], {}),  # not clear
+        ([(0, 3), (1, 0), (1, 1)], {}),  # a tie's thumbs count
+        ([(0, 3), (1, 0)], {"min_confidence": 0.8}),
+    ],
+)
+def test_without_a_clear_majority_a_scenario_stays_in_dispute(thumbs, options):
+    pairs, skipped, taken = majority(*thumbs, **options)
+    assert (pairs, taken) == ([], {})
+    assert skipped[opinions.MIXED_SCENARIO] == 1
 
 
 def test_a_draw_about_one_fixture_leaves_the_verdict_to_the_others():

@@ -89,6 +89,21 @@ def test_a_resume_refuses_what_the_run_was_not_started_with(stopped, options, na
     assert stopped.state == TrainingRun.State.CANCELLED
 
 
+def test_a_checkpoint_folder_resumes_the_run_that_it_belongs_to(stopped):
+    checkpoint = stopped.directory / "checkpoint-4"
+    checkpoint.mkdir(parents=True)
+    with pytest.raises(CommandError, match="are needed"):  # it goes on, and finds no ratings
+        call_command("train_dpo", "--agent", "support-chat", "--resume", str(checkpoint))
+    stopped.refresh_from_db()
+    assert stopped.attempt == 2
+
+
+def test_a_folder_that_belongs_to_no_run_is_refused_with_what_to_do(stopped, tmp_path, data_dir):
+    for folder in (tmp_path, data_dir / "runs", stopped.directory / "checkpoint-9"):
+        with pytest.raises(CommandError, match=r"belongs to no run here.* 'manage.py runs' lists them"):
+            call_command("train_dpo", "--agent", "support-chat", "--resume", str(folder))
+
+
 def test_a_dry_run_of_a_resume_is_refused_and_nothing_is_trained(stopped):
     assert "--dry-run" in refused("--resume", "--dry-run")
     stopped.refresh_from_db()

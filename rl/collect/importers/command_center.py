@@ -32,12 +32,12 @@ from rl.collect.command_center import (
     read_ratings,
     read_run,
 )
-from rl.collect.feedback import events, write
+from rl.collect.feedback import events, waiting, write
 from rl.collect.feedback.imported_feedback import count_recorded
 from rl.collect.importers.report import ImportCount, ImportReport
 from rl.collect.json_stream import open_json
 from rl.collect.traces.rows import STORED_BY_OTHERS, Key, TraceRows, find_traces, look_again, same_words, take_turns
-from rl.models import Agent, Feedback, Trace
+from rl.models import Agent, Feedback, Trace, WaitingRating
 
 CHUNK = 500
 """Records per transaction; a longer one would keep people's ratings waiting."""
@@ -103,6 +103,8 @@ def _device(ratings: Path) -> str:
     """The ``device_id`` that a bulk export of ratings carries; empty where there is none."""
     device = ""
     with open_json(ratings) as reader:
+        if reader.peek() == "[":
+            return device  # each rating says it
         for key in reader.members():
             if key == "ratings" and reader.peek() == "{":
                 for _ in reader.members():
@@ -124,12 +126,13 @@ class _Import:
         self._agent, self._about, self._dry_run = agent, about, dry_run
         self._rater = f"device:{device}" if device else RATER
         self._occurred_at = _time(about.created_at)
+        self._delivers = not dry_run and WaitingRating.objects.exists()
         self._questions: dict[str, str] = {}
         """Question id to question, in the database or earlier in the file."""
         self._refused: dict[str, str] = {}
         """Id of an entry that was not taken, to the reason."""
         self._would_be_new: set[str] = set()
-        self._rated: set[str] = set()
+        self._rated: set[tuple[str, str | None]] = set()
 
     # --- entries -----------------------------------------------------------------------------------------------------
 
@@ -137,6 +140,12 @@ class _Import:
         entries = _whole(records, self.report.traces)
         for entry, how in zip(entries, look_again(partial(self._write, entries), STORED_BY_OTHERS), strict=True):
             self._count(entry, how)
+        if self._delivers:
+            waiting.deliver(self._find_taken(entries), SOURCE)
+
+    def _find_taken(self, entries: Sequence[Entry]) -> list[Trace]:
+        taken = [entry for entry in entries if entry.entry_id not in self._refused]
+        return list(find_traces(self._keys(taken), Trace.objects.only(*_NAMED)).values())
 
     def _write(self, entries: Sequence[Entry]) -> list[str]:
         """What becomes of each."""
@@ -215,9 +224,9 @@ class _Import:
 
     def _event(self, rating: Rating, trace: Trace | None) -> Feedback | None:
         """The feedback to record, if it can be."""
-        count = self.report.feedback
-        problem = self._refused.get(rating.entry_id) or (RATED_TWICE if rating.entry_id in self._rated else "")
-        self._rated.add(rating.entry_id)
+        count, whose = self.report.feedback, (rating.entry_id, rating.device)
+        problem = self._refused.get(rating.entry_id) or (RATED_TWICE if whose in self._rated else "")
+        self._rated.add(whose)
         if not problem and trace is not None:
             try:
                 return self._rating_of(trace, rating)
@@ -235,7 +244,7 @@ class _Import:
             trace,
             scale=Feedback.Scale.THUMB,
             value=int(rating.up),
-            rater=self._rater,
+            rater=self._rater if rating.device is None else f"device:{rating.device}",
             source=SOURCE,
             tags=rating.tags,
             notes=rating.notes,

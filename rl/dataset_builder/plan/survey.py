@@ -51,6 +51,8 @@ class Survey:
     heldout_prompts: int
     skipped: Counter[str]
     """Reason to how often."""
+    taken: Counter[str]
+    """Reason to how often something in dispute was taken all the same."""
     prompt_lengths: Lengths | None
     """None when there is no row."""
     answer_lengths: Lengths | None
@@ -65,7 +67,8 @@ class Survey:
     """Why this is too little to train on; empty when it is enough."""
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"skipped": dict(self.skipped.most_common())}
+        counted = {"skipped": self.skipped, "taken": self.taken}
+        return asdict(self) | {name: dict(counts.most_common()) for name, counts in counted.items()}
 
 
 def survey(agent: Agent, options: DataOptions, *, method: str = "dpo", see: See | None = None) -> Survey:
@@ -120,6 +123,7 @@ def _survey(agent: Agent, source: Source, options: DataOptions, method: str, see
         train_prompts=len(prompts_on[False]),
         heldout_prompts=len(prompts_on[True]),
         skipped=skipped,
+        taken=tally.taken,
         prompt_lengths=_lengths(prompt_lengths),
         answer_lengths=_lengths(answer_lengths),
         score_mean=figures.get("mean"),

@@ -61,6 +61,8 @@ class Tally:
     disputed: int = 0
     """Answers that some raters liked and others did not."""
     skipped: Counter[str] = field(default_factory=Counter)
+    taken: Counter[str] = field(default_factory=Counter)
+    """What was in dispute and is evidence all the same, by reason."""
     details: dict[str, Any] = field(default_factory=dict)
     """What else is to be known about the set later; JSON."""
 
@@ -72,6 +74,7 @@ class Tally:
             "prompts": self.prompts,
             "disputed_answers": self.disputed,
             "skipped": dict(self.skipped.most_common()),
+            "taken": dict(self.taken.most_common()),
             **self.details,
         }
 

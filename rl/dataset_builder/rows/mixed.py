@@ -57,6 +57,7 @@ class MixedRows:
         skipped = [(reason, number) for reason, number in pairs.skipped.items() if reason not in no_loss]
         skipped += [pair for pair in singles.skipped.items() if pair[0] not in (DIRECT, *pairs.skipped)]
         tally.skipped.update(dict(skipped))
+        tally.taken.update(pairs.taken)
         tally.details.update(rows)
 
 

@@ -10,7 +10,7 @@ import torch
 
 from rl.base.errors import ExportFailed
 from rl.base.records import Report
-from rl.config.levels import K_LEVELS
+from rl.config.levels import SMALL_LEVELS
 from rl.export.gguf.architectures import ARCHITECTURES, find_architecture
 from rl.export.gguf.convert import convert
 from rl.export.gguf.quantize import k_quant_library
@@ -33,14 +33,14 @@ class Making:
 
     @property
     def needs_exact_file(self) -> bool:
-        return self.program is not None or (self.script is not None and self.level in K_LEVELS)
+        return self.program is not None or (self.script is not None and self.level in SMALL_LEVELS)
 
 
 def plan_making(config: Any, level: str) -> Making:
     """Raises ExportFailed for an architecture that nobody here converts, or a level that nobody here rounds to."""
     script = None if _is_known(config) else _script_for(config)
     exact = "bf16" if stored_dtype(config) == torch.bfloat16 else "f32"
-    if level not in K_LEVELS:
+    if level not in SMALL_LEVELS:
         return Making(level, exact, script, None, script.name if script else "gguf")
     if program := quantize_program():
         return Making(level, exact, script, program, PROGRAM)

@@ -1,6 +1,6 @@
 """Turns float32 rows into the bytes of a GGUF type.
 
-The plain types come from the ``gguf`` package. The k-quants come from ggml's own ``ggml_quantize_chunk``, called through
+The plain types come from the ``gguf`` package. The others come from ggml's own ``ggml_quantize_chunk``, called through
 ctypes in a library that llama-cpp-python or xllamacpp ships: no compiler, and the same bytes as ``llama-quantize``. It is
 a pure function on buffers; no llama.cpp model is ever loaded here.
 """
@@ -76,7 +76,7 @@ def _find() -> tuple[str, Path]:
                 return package, libraries[0]
     if importlib.util.find_spec("xllamacpp"):
         raise ExportFailed(f"the package xllamacpp has no compiled extension; re{_HOW_TO_INSTALL}")
-    raise ExportFailed(f"k-quant levels need llama-quantize or the package xllamacpp; {_HOW_TO_INSTALL}")
+    raise ExportFailed(f"levels below q8_0 need llama-quantize or the package xllamacpp; {_HOW_TO_INSTALL}")
 
 
 def _load(package: str, path: Path) -> ctypes.CDLL:

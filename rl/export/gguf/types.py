@@ -1,6 +1,6 @@
 """Which GGUF type each tensor gets at each level.
 
-The k-quant levels follow the mixtures of llama.cpp's ``llama-quantize`` (MIT licence) for dense models, so that a file
+The levels below q8_0 follow the mixtures of llama.cpp's ``llama-quantize`` (MIT licence) for dense models, so that a file
 made here equals one made there: the tensors that hurt most when rounded get more bits.
 """
 
@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from gguf import GGML_QUANT_SIZES, LlamaFileType
 from gguf import GGMLQuantizationType as Type
 
+from rl.config.levels import PLAIN_LEVELS
+
 _BASE = {
     "f32": Type.F32,
     "f16": Type.F16,
@@ -20,8 +22,11 @@ _BASE = {
     "q8_0": Type.Q8_0,
     "q6_k": Type.Q6_K,
     "q5_k_m": Type.Q5_K,
+    "q5_k_s": Type.Q5_K,
+    "q5_0": Type.Q5_0,
     "q4_k_m": Type.Q4_K,
     "q4_k_s": Type.Q4_K,
+    "q4_0": Type.Q4_0,
     "q3_k_l": Type.Q3_K,
     "q3_k_m": Type.Q3_K,
     "q3_k_s": Type.Q3_K,
@@ -77,7 +82,7 @@ class Mixture:
 
     def _choose_type(self, name: str) -> Type:
         base = _BASE[self.level]
-        if "_k" not in self.level:
+        if self.level in PLAIN_LEVELS:
             return base
         if name == self.output:
             return Type.Q6_K

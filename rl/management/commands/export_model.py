@@ -12,7 +12,8 @@ from rl.base.errors import UsageError
 from rl.config.levels import LEVELS
 from rl.export import EXPORTERS, release
 from rl.management.agents import VERSIONS, choose_agent
-from rl.management.base import RatchetCommand
+from rl.management.base import RatchetCommand, two_columns
+from rl.management.exported_models import describe_path, gguf_files, ollama_models
 from rl.management.options import read_options
 from rl.models import Agent, Deployment
 from rl.runs import exporter
@@ -31,6 +32,7 @@ class Options:
     output: str
     base_model: str
     register: bool
+    list_models: bool
 
 
 class Command(RatchetCommand):
@@ -41,6 +43,9 @@ class Command(RatchetCommand):
         what = parser.add_mutually_exclusive_group()
         what.add_argument("--version", dest="version_name", metavar="NAME", help="default: the agent's newest")
         what.add_argument("--checkpoint", help="an adapter's or a whole model's directory instead of a version")
+        what.add_argument(
+            "--list-models", action="store_true", help="GGUF files here, and Ollama's models; export nothing"
+        )
         form = parser.add_mutually_exclusive_group()
         form.add_argument("--format", choices=list(EXPORTERS), default="gguf")
         form.add_argument("--merge", dest="format", action="store_const", const="merged", help="--format merged")
@@ -54,6 +59,9 @@ class Command(RatchetCommand):
 
     def run(self, **arguments: Any) -> None:
         options = read_options(Options, arguments)
+        if options.list_models:
+            self._list_models()
+            return
         if options.register and options.format != "gguf":
             raise UsageError("Ollama loads GGUF files: --register goes with --format gguf")
         if options.checkpoint:
@@ -63,6 +71,16 @@ class Command(RatchetCommand):
             path, details = self._export_version(agent, options)
         lines = [str(path), *(f"{name}: {_describe(value)}" for name, value in details.items())]
         self.result({"path": str(path), "format": options.format, "details": details}, lines=lines)
+
+    def _list_models(self) -> None:
+        exported = gguf_files()
+        served, silence = ollama_models()
+        document = {"gguf": exported, "ollama": served, "ollama_problem": silence}
+        of_files = {describe_path(file["path"]): f"{file['megabytes']:,} MB" for file in exported}
+        of_ollama = {model["name"]: f"{model['megabytes']:,} MB" for model in served}
+        tables = [two_columns("GGUF files", of_files or {"none": "export one without --list-models"})]
+        tables += [] if silence else [two_columns("Ollama", of_ollama or {"none": "0 MB"})]
+        self.result(document, *tables, lines=[silence] if silence else [])
 
     def _export_checkpoint(self, checkpoint: str, options: Options) -> tuple[Path, dict[str, Any]]:
         name = options.model_name or Path(checkpoint).absolute().name

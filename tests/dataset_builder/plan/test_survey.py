@@ -27,6 +27,25 @@ def test_a_survey_counts_what_a_training_set_would_hold(agent, data_dir):
     assert found.shortage == ""
 
 
+def test_disputed_widgets_are_counted_by_what_became_of_them(agent, data_dir):
+    for fixture, raters in (("bars", "abc"), ("pie", "d")):
+        trace = make_trace(agent, "Compare?", f"comparison (hero): {fixture}", details=_widget("comparison", fixture))
+        for rater in raters:
+            rate(trace, 1 if fixture == "bars" else 0, rater)
+    for fixture, value in (("live", 1), ("daily", 0)):
+        rate(make_trace(agent, "Compare?", f"kpi (hero): {fixture}", details=_widget("kpi", fixture)), value)
+    rate(make_trace(agent, "Compare?", "trend (hero): line", details=_widget("trend", "line")), 0)
+    options = DataOptions(pair_type="widget", min_samples=1)
+    found, frozen = survey(agent, options), freeze(agent, options)
+    assert found.as_dict()["taken"] == frozen.stats["taken"] == {"scenario by a clear majority": 1}
+    assert found.as_dict()["skipped"] == {"scenario liked and disliked": 1}
+    assert found.train_rows + found.heldout_rows == 1
+
+
+def _widget(scenario: str, fixture: str) -> dict[str, str]:
+    return {"scenario": scenario, "fixture": fixture, "size": "hero"}
+
+
 def test_a_survey_writes_nothing(agent, data_dir):
     rate_prompts(agent, 12)
     with CaptureQueriesContext(connection) as queries:

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from rl.base.errors import ExportFailed
 from rl.base.records import silent
-from rl.config.levels import K_LEVELS
+from rl.config.levels import SMALL_LEVELS
 from rl.export.gguf import check as gguf_check
 from rl.export.gguf import weights as gguf_weights
 from rl.export.gguf.check import POSITIONS, self_check
@@ -40,7 +40,7 @@ def test_a_right_file_agrees_everywhere(family: str, tiny_model: Build, tmp_path
     assert figures["tokens_equal"] > 150
 
 
-@pytest.mark.parametrize("level", K_LEVELS)
+@pytest.mark.parametrize("level", SMALL_LEVELS)
 def test_a_smaller_level_passes_and_shows_what_it_lost(level: str, tiny_model: Build, tmp_path: Path):
     convert(tiny_model("qwen2-tied"), tmp_path / "small.gguf", level, "tiny", silent)
     assert self_check(tmp_path / "small.gguf", tiny_model("qwen2-tied"), level)["mean_kl"] > 0.01

@@ -20,7 +20,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, Phi3Config
 from rl.base.errors import ExportFailed, Interrupted, UsageError
 from rl.base.export_records import ExportJob, ExportResult
 from rl.base.records import Report, silent
-from rl.config.levels import K_LEVELS, LEVELS
+from rl.config.levels import LEVELS, SMALL_LEVELS
 from rl.export.gguf import export as gguf
 from rl.export.gguf.export import export
 from rl.export.hf import merge
@@ -86,7 +86,7 @@ def test_every_level_loads_and_says_what_it_is_made_of(level: str, exported: Cal
     assert result.details["tensor_types"] == Counter(tensor.tensor_type.name for tensor in reader.tensors)
     assert result.details["size_bytes"] == result.path.stat().st_size
     assert result.details["self_check"]["tokens_equal"] > 100
-    assert result.details["quantizer"] == ("xllamacpp" if level in K_LEVELS else "gguf")
+    assert result.details["quantizer"] == ("xllamacpp" if level in SMALL_LEVELS else "gguf")
     assert (result.quantization, *result.path.parts[-2:]) == (level, "gguf", f"tiny-{level}.gguf")
     assert reader.fields["general.name"].contents() == "tiny"
 

@@ -73,7 +73,8 @@ def fresh_lookup() -> Iterator[None]:
 def test_a_missing_package_is_told_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
     with pytest.raises(
-        ExportFailed, match="k-quant levels need llama-quantize or the package xllamacpp; install it with: pip install"
+        ExportFailed,
+        match="levels below q8_0 need llama-quantize or the package xllamacpp; install it with: pip install",
     ):
         k_quant_library()
 

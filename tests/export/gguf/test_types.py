@@ -29,6 +29,9 @@ def test_the_mixture_of_q4_k_m_gives_more_bits_to_the_ends_and_to_every_third_la
         ("q3_k_m", ["Q5_K"] * 2 + ["Q4_K"] * 14, ["Q5_K"] + ["Q4_K"] * 15, "Q4_K", "Q3_K"),
         ("q3_k_l", ["Q5_K"] * 16, ["Q5_K"] * 16, "Q5_K", "Q3_K"),
         ("q4_k_s", ["Q5_K"] * 4 + ["Q4_K"] * 12, ["Q5_K"] * 2 + ["Q4_K"] * 14, "Q4_K", "Q4_K"),
+        ("q4_0", ["Q4_0"] * 16, ["Q4_0"] * 16, "Q4_0", "Q4_0"),
+        ("q5_0", ["Q5_0"] * 16, ["Q5_0"] * 16, "Q5_0", "Q5_0"),
+        ("q5_k_s", ["Q5_K"] * 16, ["Q5_K"] * 16, "Q5_K", "Q5_K"),
         ("q6_k", ["Q6_K"] * 16, ["Q6_K"] * 16, "Q6_K", "Q6_K"),
         ("q8_0", ["Q8_0"] * 16, ["Q8_0"] * 16, "Q8_0", "Q8_0"),
         ("f16", ["F16"] * 16, ["F16"] * 16, "F16", "F16"),
@@ -45,7 +48,9 @@ def test_values_shared_by_many_heads_get_more_bits_at_q2_k():
     assert set(kinds("q2_k", "attn_v", heads_per_kv_head=4)) == {"Q4_K"}
 
 
-@pytest.mark.parametrize(("level", "expected"), [("q2_k", Type.Q6_K), ("q8_0", Type.Q8_0), ("bf16", Type.BF16)])
+@pytest.mark.parametrize(
+    ("level", "expected"), [("q2_k", Type.Q6_K), ("q4_0", Type.Q6_K), ("q8_0", Type.Q8_0), ("bf16", Type.BF16)]
+)
 def test_the_matrix_that_makes_the_logits_keeps_six_bits(level: str, expected: Type):
     tied = Mixture(level, 2, 1, "token_embd.weight")
     assert tied.type_of("token_embd.weight", WIDE) is expected

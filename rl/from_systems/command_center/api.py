@@ -1,0 +1,134 @@
+"""The addresses that Command Center's rating page and its production client call, with their own answers and errors.
+
+GET and POST ``/api/ratings/``, POST ``/api/ratings/bulk/``, POST ``/api/layer2/feedback/``. An error is ``{"error": text}``
+or, where fields are wrong, ``{field: [text, …]}``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from rl.collect.feedback.events import observation
+from rl.collect.feedback.write import append
+from rl.collect.limits import MAX_ID_LENGTH
+from rl.from_systems.command_center.bodies import AnswerThumb, Device, OneRating, RatingOfMany, thumb_of
+from rl.from_systems.command_center.callers import Caller, MayRate, PageAuthentication, caller_of
+from rl.from_systems.command_center.rows import SOURCE, SeveralAgents, find_answer, list_rows, rate_trace, store
+from rl.models import Feedback, Trace
+from rl.web.api.base import success
+from rl.web.api.problems import BadRequest, summary
+from rl.web.api.throttles import RequestsPerMinute
+
+
+@extend_schema(exclude=True)
+class PageView(APIView):
+    authentication_classes = [PageAuthentication]
+    permission_classes = [MayRate]
+    throttle_classes = [RequestsPerMinute]
+
+    @property
+    def caller(self) -> Caller:
+        return caller_of(self.request)
+
+    def handle_exception(self, exc: Exception) -> Response:
+        """In the form of Command Center's own errors."""
+        response = super().handle_exception(exc)
+        if isinstance(exc, ValidationError) and isinstance(exc.detail, dict):
+            body: Any = exc.detail
+        else:
+            body = {"error": response.data.get("detail", "") if isinstance(response.data, dict) else str(exc)}
+        return Response(body, status=response.status_code, headers=_headers(response))
+
+    def read_object(self) -> dict[str, Any]:
+        """Raises BadRequest."""
+        if not isinstance(self.request.data, dict):
+            raise BadRequest("the body must be a JSON object")
+        return self.request.data
+
+
+class Ratings(PageView):
+    def get(self, request: Request) -> Response:
+        return Response(list_rows(self.caller))
+
+    def post(self, request: Request) -> Response:
+        body = self.read_object()
+        if not body.get("entry_id"):
+            raise BadRequest("entry_id is required")
+        data = OneRating().run_validation(body)
+        outcome = store(self.caller, [thumb_of(data, data["entry_id"], data["device_id"])])[0]
+        if isinstance(outcome, SeveralAgents):
+            raise BadRequest(str(outcome))
+        return Response(outcome.row, status=success(outcome.created))
+
+
+class BulkRatings(PageView):
+    """What cannot be stored is named under ``rejected``, which Command Center does not know; the rest is stored."""
+
+    def post(self, request: Request) -> Response:
+        body = self.read_object()
+        ratings = body.get("ratings")
+        if not isinstance(ratings, dict):
+            raise BadRequest("ratings must be an object")
+        device_id = Device().run_validation(body)["device_id"]
+        thumbs, rejected = [], []
+        for entry_id, document in ratings.items():
+            try:
+                thumbs.append(thumb_of(_check_rating(entry_id, document), entry_id, device_id))
+            except ValidationError as error:
+                rejected.append({"entry_id": entry_id, "reason": summary(error)})
+        outcomes = store(self.caller, thumbs)
+        rejected += [{"entry_id": o.entry_id, "reason": str(o)} for o in outcomes if isinstance(o, SeveralAgents)]
+        counts = Counter(o.created for o in outcomes if not isinstance(o, SeveralAgents))
+        answer = {"created": counts[True], "updated": counts[False], "total": counts.total()}
+        return Response({**answer, **({"rejected": rejected} if rejected else {})})
+
+
+class AnswerFeedback(PageView):
+    """A thumb on an answer of the production system. A correction is what the person wrote about it, not another answer:
+    it becomes the rating's note."""
+
+    def post(self, request: Request) -> Response:
+        try:
+            data = AnswerThumb().run_validation(self.read_object())
+        except ValidationError as error:
+            raise BadRequest(summary(error)) from None
+        caller = self.caller
+        try:
+            trace = find_answer(caller, data["query_id"])
+        except SeveralAgents as several:
+            raise BadRequest(str(several)) from None
+        if trace is None:
+            return Response({"status": "not_found", "updated": False}, status=404)
+        thumb = thumb_of({**data, "notes": data.get("correction")}, data["query_id"], "")
+        rate_trace(caller, trace, thumb)
+        append(_outcomes(caller, trace, data.get("interactions") or []))
+        return Response({"status": "ok", "updated": True})
+
+
+def _check_rating(entry_id: str, document: Any) -> dict[str, Any]:
+    """Raises ValidationError."""
+    if not entry_id or len(entry_id) > MAX_ID_LENGTH:
+        raise ValidationError({"entry_id": [f"must have 1 to {MAX_ID_LENGTH} characters"]})
+    checked: dict[str, Any] = RatingOfMany().run_validation(document)
+    return checked
+
+
+def _outcomes(caller: Caller, trace: Trace, interactions: list[Mapping[str, Any]]) -> list[Feedback]:
+    """One for each kind of interaction: how often it happened."""
+    counts = Counter(str(interaction["action"]).strip() for interaction in interactions)
+    common: dict[str, Any] = {"rater": "device:", "source": SOURCE, "api_key": caller.key}
+    return [
+        observation(trace, metric=f"interaction:{action}", value=count, **common) for action, count in counts.items()
+    ]
+
+
+def _headers(response: Response) -> dict[str, str]:
+    return {name: response[name] for name in ("WWW-Authenticate", "Retry-After") if response.has_header(name)}

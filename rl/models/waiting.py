@@ -1,0 +1,43 @@
+"""WaitingRating."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+
+from rl.models.access import ApiKey
+from rl.models.agents import Agent
+
+
+class WaitingRating(models.Model):
+    """A thumb on an answer that is not here yet, known by its external id; it counts from when the answer comes."""
+
+    agent = models.ForeignKey(
+        Agent,
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="waiting_ratings",
+        help_text="Whose answer it has to be; empty: anybody's.",
+    )
+    entry_id = models.CharField(max_length=200, help_text="The answer's external id.")
+    rater = models.CharField(max_length=200)
+    api_key = models.ForeignKey(ApiKey, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    up = models.BooleanField()
+    tags = models.JSONField(default=list)
+    notes = models.TextField(blank=True)
+    rated_at = models.DateTimeField()
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["agent", "entry_id", "rater"], name="waiting_rating_of_agent"),
+            models.UniqueConstraint(
+                fields=["entry_id", "rater"], condition=Q(agent__isnull=True), name="waiting_rating_of_any_agent"
+            ),
+        ]
+        ordering = ["-rated_at", "id"]
+
+    def __str__(self) -> str:
+        return f"{'up' if self.up else 'down'} by {self.rater} for {self.entry_id}"
