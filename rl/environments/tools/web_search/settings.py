@@ -107,7 +107,7 @@ class SearchSettings:
 
     @property
     def asks_by_get(self) -> bool:
-        """Of an endpoint of one's own."""
+        """Whether an endpoint of one's own is asked so."""
         return (self.method or self.default_params.get("method")) == "GET"
 
     @property
@@ -130,9 +130,7 @@ class SearchSettings:
         if not self.endpoint:
             require_known("tools.search.provider", self.provider, SEARCH_BACKENDS, "any name with endpoint")
         if self.method and self.provider in SEARCH_BACKENDS:
-            raise UsageError(
-                f"tools.search.method is for an endpoint of your own, and {self.provider} has its own way"
-            )
+            raise UsageError(f"tools.search.method is for an endpoint of your own, and {self.provider} has its own way")
         self.address()
 
     def _check_number(self, key: str, value: Any) -> None:
