@@ -31,8 +31,11 @@ def base_model_of(policy_type: str | None, base_model: str, model_path: str, hub
     """A folder or a hub id; empty where the file says which. Raises UsageError for a folder that is not there."""
     if base_model and (model_path or hub_name):
         raise UsageError("--base-model names a model already: leave out --model-path and --hf-model-name")
-    if base_model or policy_type == HUGGINGFACE or not model_path:
-        return base_model or ("" if policy_type == MINIMIND else hub_name)
+    if base_model:
+        return base_model
+    if policy_type == HUGGINGFACE or not model_path:
+        name = "" if policy_type == MINIMIND else hub_name
+        return str(Path(name).resolve()) if name and Path(name).is_dir() else name
     folder = Path(model_path).expanduser()
     if not folder.is_dir():
         raise UsageError(f"--model-path {model_path}: there is no such folder")
