@@ -23,6 +23,7 @@ COMMANDS = [
     for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
     for command in block.replace("\\\n", " ").removeprefix("$ python3 manage.py ").split("\n$ python3 manage.py ")
 ]
+SHORTEST = min(COMMANDS, key=len)
 YAML = dict(re.findall(r"`(\w+\.yaml)`:\n\n```yaml\n(.*?)```", PAGE, re.DOTALL))
 CODE, SEARCH = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))
 PYTHON = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -59,9 +60,11 @@ def has_gpu() -> bool:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_of_the_page_does_what_it_says(
-    data_dir: Path, owners_folder: Path, tiny_base: Path, command: str, capsys
+@pytest.mark.parametrize(
+    "command", [pytest.param(c, marks=() if c == SHORTEST else pytest.mark.slow) for c in COMMANDS]
+)
+def test_every_command_does_what_the_page_says(
+    data_dir: Path, owners_folder: Path, tiny_base: Path, command: str, capsys: pytest.CaptureFixture[str]
 ):
     name, *options = shlex.split(command)
     if "cuda:0" in options and not has_gpu():
