@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Self
@@ -57,6 +58,8 @@ class TrainingConfig:
         "precision": ("auto", "fp32", "bf16"),
         "quantize_base": ("none", "auto", "4bit"),
     }
+    PATTERNS: ClassVar[Mapping[str, str]] = {}
+    """What a field's text must match."""
     LISTS: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "automatic": (
             "epochs",
@@ -131,6 +134,9 @@ class TrainingConfig:
         for name, known in self.CHOICES.items():
             if getattr(self, name) not in known:
                 raise UsageError(f"{name} must be {', '.join(known[:-1])} or {known[-1]}, not {getattr(self, name)!r}")
+        for name, pattern in self.PATTERNS.items():
+            if not re.fullmatch(pattern, str(getattr(self, name))):
+                raise UsageError(f"{name} must look like {pattern}, not {getattr(self, name)!r:.50}")
         if not isinstance(self.automatic, (list, tuple)):
             raise UsageError(f"automatic must be a list of hyper-parameters, not {self.automatic!r}")
         if unknown := [name for name in self.automatic if name not in self.LISTS["automatic"]]:

@@ -189,8 +189,8 @@ class AgentConfig(GRPOConfig):
         **GRPOConfig.CHOICES,
         "rollouts": ("online",),
         "policy_type": ("auto", "template", "plain", "minimind"),
-        "device": ("auto", "cpu", "cuda", "mps"),
     }
+    PATTERNS: ClassVar[Mapping[str, str]] = {"device": r"auto|cpu|mps|cuda(:\d{1,3})?"}
 
     max_length: int = 2048
     """Tokens of a whole episode: prompt, turns and observations."""

@@ -33,6 +33,8 @@ class AgentEnv(ABC):
     """Unless the settings have another."""
     tools_of_tasks: ClassVar[bool] = False
     """Its tools come with each task, and it takes no others."""
+    after_wrong_answer: ClassVar[str] = "The task is not solved yet. Go on."
+    """What the agent reads after an answer that did not end the episode."""
 
     def __init__(
         self,
@@ -42,16 +44,21 @@ class AgentEnv(ABC):
         system_prompt: str | None = None,
         success_reward: float = 1.0,
         failure_penalty: float = 0.0,
-        timeout_penalty: float = 0.0,
+        timeout_penalty: float | None = None,
+        wrong_answer_ends: bool = True,
     ) -> None:
-        """The penalties are rewards: 0 or less, for an episode that fails, or fails because time ran out."""
+        """The penalties are rewards: 0 or less, for an episode that fails, or fails because time or turns ran out (None:
+        as any other that fails). ``wrong_answer_ends``: the episode, so that there is one answer; else the agent goes on
+        until it is right or out of turns."""
         if max_turns < 1:
             raise UsageError(f"max_turns must be 1 or more, not {max_turns}")
         self.tools = ToolRegistry(tools)
         self.max_turns = max_turns
         self.instructions = self.system_prompt if system_prompt is None else system_prompt
         self.success_reward = success_reward
-        self.failure_penalty, self.timeout_penalty = failure_penalty, timeout_penalty
+        self.failure_penalty = failure_penalty
+        self.wrong_answer_ends = wrong_answer_ends
+        self.timeout_penalty = failure_penalty if timeout_penalty is None else timeout_penalty
         self.task: Mapping[str, Any] = {}
         self._begin()
 
@@ -72,6 +79,10 @@ class AgentEnv(ABC):
     def judge(self, answer: str) -> Judgement:
         """``answer`` to ``self.task``."""
 
+    def judge_call(self, call: ToolRequest) -> Judgement | None:
+        """What a call that was just made (``self.calls[-1]``) is worth; success ends the episode. None: answers count."""
+        return None
+
     def reset(self, task: Mapping[str, Any]) -> list[Message]:
         self.task = task
         self._begin()
@@ -84,11 +95,16 @@ class AgentEnv(ABC):
             raise UsageError("the episode has ended: reset begins another")
         self.turn += 1
         if not action.calls and not action.error:
-            return self._end(self.judge(action.text))
-        observation = action.error or "\n\n".join(self._observe(call) for call in action.calls)
-        if self.turn >= self.max_turns:
-            return self._end(Judgement(False, f"no answer within {self.max_turns} turns", self._timed_out))
-        return Step(observation, 0.0, False, self._info())
+            judgement = self.judge(action.text)
+            if judgement.success or self.wrong_answer_ends:
+                return self._end(judgement)
+            return self._go_on(self.after_wrong_answer)
+        observations = [action.error] if action.error else []
+        for call in action.calls:
+            observations.append(self._observe(call))
+            if (verdict := self.judge_call(call)) and verdict.success:
+                return self._end(verdict)
+        return self._go_on(*observations)
 
     def get_reward(self) -> float:
         """The reward of the whole episode so far."""
@@ -97,7 +113,13 @@ class AgentEnv(ABC):
     def _begin(self) -> None:
         self.turn, self.done = 0, False
         self.calls: list[ToolCall] = []
-        self._reward, self._timed_out = 0.0, False
+        self._reward = 0.0
+
+    def _go_on(self, *observations: str) -> Step:
+        if self.turn >= self.max_turns:
+            what = "no answer" if self.wrong_answer_ends else "not solved"
+            return self._end(Judgement(False, f"{what} within {self.max_turns} turns", timed_out=True))
+        return Step("\n\n".join(observations), 0.0, False, self._info(), observations if len(observations) > 1 else ())
 
     def _observe(self, call: ToolRequest) -> str:
         """What one call brings; what goes wrong is an observation too."""
@@ -106,7 +128,7 @@ class AgentEnv(ABC):
         try:
             result = self.tools.call(call.name, call.arguments)
         except ToolFailed as error:
-            failure, self._timed_out = str(error), self._timed_out or error.timed_out
+            failure = str(error)
         took = (time.monotonic() - started) * 1000
         return self._record(ToolCall(call.name, dict(call.arguments), result or None, not failure, took, failure))
 

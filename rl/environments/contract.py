@@ -33,6 +33,12 @@ class Step(NamedTuple):
     done: bool
     info: dict[str, Any]
     """JSON: ``turn``, ``tool_calls``, at the end ``success`` and ``reason``, and what the environment adds."""
+    observations: tuple[str, ...] = ()
+    """The same as messages, a tool's message for each call of the turn; empty: the observation is the only one."""
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        return self.observations or (self.observation,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ class Turn:
     """What it read next; empty at the end."""
     tokens: int | None = None
     """How many tokens it said."""
+    observations: tuple[str, ...] = ()
+    """What each of several calls brought, a tool's message each; else empty, and ``observation`` is the message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +65,8 @@ class Episode:
         messages = list(self.prompt)
         for turn in self.turns:
             messages.append(Message(role="assistant", content=turn.text))
-            if turn.observation:
-                messages.append(Message(role="tool", content=turn.observation))
+            for observation in turn.observations or filter(None, [turn.observation]):
+                messages.append(Message(role="tool", content=observation))
         return tuple(messages)
 
     def as_document(self) -> dict[str, Any]:
@@ -75,6 +77,13 @@ class Episode:
     def of_document(cls, document: Mapping[str, Any]) -> Self:
         """Back from ``as_document``."""
         turns = (
-            Turn(**{**turn, "calls": tuple(ToolCall(**call) for call in turn["calls"])}) for turn in document["turns"]
+            Turn(
+                **{
+                    **turn,
+                    "calls": tuple(ToolCall(**call) for call in turn["calls"]),
+                    "observations": tuple(turn.get("observations") or ()),
+                }
+            )
+            for turn in document["turns"]
         )
         return cls(**{**document, "prompt": tuple(document["prompt"]), "turns": tuple(turns)})

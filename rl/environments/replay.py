@@ -66,17 +66,21 @@ class ReplayEnv(AgentEnv):
     def judge(self, answer: str) -> Judgement:
         if "environment" not in self.task:
             return judge_by_accepted(answer, self.task["accepted"])
-        judge = self._judge()
-        judge.reset(self.task["task"])
-        judge.calls = self.calls
-        return judge.judge(answer)
+        return self._judge().judge(answer)
+
+    def judge_call(self, call: ToolRequest) -> Judgement | None:
+        return self._judge().judge_call(call) if "environment" in self.task else None
 
     def _judge(self) -> AgentEnv:
+        """The environment that the task comes from, with what was called so far."""
         name, options = self.task["environment"], self.task.get("options") or {}
         key = json.dumps([name, options], sort_keys=True)
         if key not in self._judges:
             self._judges[key] = environment_class(name)(**options)
-        return self._judges[key]
+        judge = self._judges[key]
+        judge.reset(self.task["task"])
+        judge.calls = self.calls
+        return judge
 
     def _observe(self, call: ToolRequest) -> str:
         try:

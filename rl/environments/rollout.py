@@ -22,8 +22,9 @@ def run_episode(environment: AgentEnv, task: Mapping[str, Any], policy: Policy) 
         reply = policy(messages, environment.tools.schemas)
         calls_before = len(environment.calls)
         step = environment.step(read_action(reply))
-        turns.append(Turn(reply, tuple(environment.calls[calls_before:]), step.observation))
-        messages += [Message(role="assistant", content=reply), Message(role="tool", content=step.observation)]
+        turns.append(Turn(reply, tuple(environment.calls[calls_before:]), step.observation, None, step.observations))
+        messages.append(Message(role="assistant", content=reply))
+        messages += (Message(role="tool", content=part) for part in step.messages)
     return Episode(
         task_id=str(task["task_id"]),
         task=task,

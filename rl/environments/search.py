@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,11 +13,14 @@ from rl.environments.tasks.records import SearchTask
 from rl.environments.tools import BaseTool
 from rl.environments.tools.search import SearchDocuments
 
+_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:[,'\u00a0\u2009\u202f\u2019]\d{3})+(?!\d)")
+"""A number as people write it: 5,895."""
+
 
 class SearchEnv(AgentEnv):
     """Tasks: ``question``, ``answer``, and the ``documents`` to search where the tool has none of its own. An answer is
-    right when it contains the expected one, whatever the case of the letters. ``info["search_history"]`` has what was
-    searched for."""
+    right when it contains the expected one, whatever the case of the letters and the marks between thousands.
+    ``info["search_history"]`` has what was searched for."""
 
     name = "search"
     tasks = SearchTask
@@ -57,5 +61,6 @@ class SearchEnv(AgentEnv):
 
 
 def _plain(text: str) -> str:
-    """Case and runs of white space tell nothing apart."""
-    return " ".join(text.casefold().split())
+    """Case, runs of white space and the marks between thousands tell nothing apart."""
+    plain_numbers = _THOUSANDS.sub(lambda number: re.sub(r"\D", "", number[0]), text)
+    return " ".join(plain_numbers.casefold().split())

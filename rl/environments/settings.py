@@ -42,7 +42,7 @@ class EnvironmentSettings:
             require_known("entry of tools", name, TOOLS)
         if "search" in self.tools:
             settings = SearchSettings.of(self.tools["search"])
-            if settings.corpus:
+            if settings.corpus and isinstance(settings.corpus, str):
                 read_corpus(Path(settings.corpus))
         if "mcp" in self.tools:
             servers_of(self.tools["mcp"])

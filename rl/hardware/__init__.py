@@ -5,6 +5,7 @@ Imports: base, config.
 
 from __future__ import annotations
 
+from rl.hardware.choosing import choose_gpu, require_device
 from rl.hardware.cost import TrainingEstimate, estimate, trains_in_bf16
 from rl.hardware.detecting import GIB, Gpu, HardwareConfig, detect_hardware, usable_cores
 from rl.hardware.four_bit import in_4bit
@@ -24,11 +25,13 @@ __all__ = [
     "TrainingEstimate",
     "Workload",
     "assumed_speed",
+    "choose_gpu",
     "detect_hardware",
     "estimate",
     "get_ryzen_optimized_config",
     "in_4bit",
     "recommend",
+    "require_device",
     "trains_in_bf16",
     "usable_cores",
 ]

@@ -47,6 +47,25 @@ def resolve(base_model: str, report: Report) -> str:
     return check_model_path(base_model)
 
 
+def require(base_model: str) -> None:
+    """Asks the hub for the config.json of a model that is not here yet, and for nothing more; torch is not needed.
+
+    Raises UsageError for a model that is neither here nor there.
+    """
+    if base_model in BUILDERS or local_folder(base_model).is_dir() or base_model.endswith(GGUF_SUFFIX):
+        return
+    from huggingface_hub import hf_hub_download
+
+    name, revision = _hub_id(base_model)
+    try:
+        hf_hub_download(name, MODEL_CONFIG, revision=revision or None)
+    except (OSError, ValueError) as error:  # all of the hub's own errors are one of the two
+        reason = next(iter(str(error).splitlines()), "") or type(error).__name__
+        raise UsageError(
+            f"there is no base model {base_model}: neither a folder here nor on the hub ({reason})"
+        ) from error
+
+
 def local_folder(base_model: str) -> Path:
     """Where the model's files are on this machine: in its folder, or in the hub's cache; else a folder that is not there.
 

@@ -24,7 +24,7 @@ from transformers import (
 )
 
 from rl.base.errors import OutOfMemory, RatchetError, TrainingFailed, UsageError
-from rl.hardware import usable_cores
+from rl.hardware import choose_gpu, usable_cores
 from rl.lm import minimind, processes, quantizing
 from rl.lm.lengths import UNKNOWN_CONTEXT
 from rl.lm.model_path import ADAPTER_WEIGHTS, check_adapter, check_model_path, check_weights, is_adapter
@@ -61,11 +61,13 @@ _asked = "auto"
 
 
 def use_device(name: str) -> None:
-    """What ``device`` says from now on: cpu, cuda, mps, or auto. Raises UsageError for one that is not here."""
+    """What ``device`` says from now on: cpu, cuda, cuda:N, mps, or auto. Raises UsageError for one that is not here."""
     global _asked
-    if name in ("cuda", "mps") and not {"cuda": torch.cuda, "mps": torch.backends.mps}[name].is_available():
+    choose_gpu(name)
+    kind = name.partition(":")[0]
+    if kind in ("cuda", "mps") and not {"cuda": torch.cuda, "mps": torch.backends.mps}[kind].is_available():
         raise UsageError(f"there is no device {name} here: leave it out, or take cpu")
-    _asked = name
+    _asked = kind
 
 
 def device() -> torch.device:

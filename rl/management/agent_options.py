@@ -11,8 +11,12 @@ from django.core.management.base import CommandParser
 from rl.base.errors import UsageError
 from rl.base.slugs import check_slug
 from rl.config import AgentConfig
-from rl.environments.config_file import read_agent_file
-from rl.hardware import detect_hardware
+from rl.environments.config_file import agent_file_of, read_document
+from rl.from_systems.miniagent import command_line
+from rl.from_systems.miniagent.config_file import translate
+from rl.from_systems.miniagent.tasks import are_miniagents
+from rl.hardware import detect_hardware, require_device
+from rl.lm import base_models
 from rl.management.training_options import (
     TaskGroup,
     TrainOptions,
@@ -29,6 +33,8 @@ NONE_HELD_OUT = ("eval_split", "")
 
 @dataclass(frozen=True, kw_only=True)
 class AgentOptions(TrainOptions, TaskGroup):
+    model_path: str
+    hf_model_name: str
     policy_type: str | None
     num_generations: int | None
     async_rollout_workers: int | None
@@ -45,25 +51,37 @@ def add_agent_options(parser: CommandParser) -> None:
     add_training_options(parser)
     parser.add_argument("--config", metavar="FILE", help="YAML: model, policy, env, rollout, train, eval, tools")
     parser.add_argument("--base-model", "--model", default="", help="hub id or directory; default: the file's")
+    parser.add_argument("--model-path", default="", metavar="FOLDER", help="folder of the model, as --model")
+    parser.add_argument("--hf-model-name", default="", help="hub id, as --model; for --policy-type huggingface")
     add_task_options(parser)
     episodes = parser.add_argument_group("episodes")
-    episodes.add_argument("--policy-type", choices=AgentConfig.CHOICES["policy_type"], help="how tools are written")
+    policy_types = (*AgentConfig.CHOICES["policy_type"], command_line.HUGGINGFACE)
+    episodes.add_argument("--policy-type", choices=policy_types, help="how tools are written")
     episodes.add_argument("--num-generations", type=int, help="episodes of a task, compared with each other")
     episodes.add_argument("--async-rollout-workers", type=int, help="processes in which environments run")
     episodes.add_argument("--temperature", type=float, help="of sampling; 1 is the model's own")
     episodes.add_argument("--max-new-tokens", type=int, help="most tokens of one turn")
     episodes.add_argument("--beta", type=float, help="weight of the divergence from the base model")
-    episodes.add_argument("--device", choices=AgentConfig.CHOICES["device"], help="to train on (auto)")
+    episodes.add_argument("--device", help="to train on: auto, cpu, cuda, cuda:0, mps (auto)")
     vllm = parser.add_mutually_exclusive_group()
     vllm.add_argument("--vllm", action="store_const", const=True, help="generate with vLLM on the GPU that trains")
     vllm.add_argument("--vllm-server", metavar="URL", help="generate on a vLLM server")
     add_run_options(parser)
 
 
-def with_file(options: AgentOptions, path: Path) -> tuple[AgentOptions, dict[str, Any]]:
-    """The options, with the file's values where none was given, and all that the file settles: hyper-parameters without an
-    option too. Raises UsageError or BadFile."""
-    file = read_agent_file(path)
+def with_model(options: AgentOptions) -> AgentOptions:
+    """The options, with one of them for the model. Raises UsageError."""
+    given = options.policy_type, options.base_model, options.model_path, options.hf_model_name
+    return replace(options, base_model=command_line.base_model_of(*given), model_path="", hf_model_name="")
+
+
+def with_file(options: AgentOptions, path: Path) -> tuple[AgentOptions, dict[str, Any], list[str]]:
+    """The options, with the file's values where none was given; all that the file settles: hyper-parameters without an
+    option too; notes for who wrote it. Raises UsageError or BadFile."""
+    document, notes = read_document(path), []
+    if translation := translate(document):
+        document, notes = translation.document, list(translation.notes)
+    file = agent_file_of(document)
     values = {
         **file.hyper,
         "base_model": file.base_model,
@@ -72,12 +90,27 @@ def with_file(options: AgentOptions, path: Path) -> tuple[AgentOptions, dict[str
         "eval_split": file.eval_split,
         "environment": asdict(environment_of(file)),
     }
+    if translation:
+        defaults = command_line.defaults_for(file, None if options.base_model else options.policy_type)
+        values |= {"dataset_dir": defaults.dataset_dir, "preview_tasks": defaults.preview_tasks}
+        values["base_model"] = defaults.base_model or file.base_model
+        notes += () if options.dataset_dir else defaults.notes
     settled = {name: value for name, value in values.items() if not _is_given(options, name)}
     with_options = {field.name: settled[field.name] for field in fields(options) if field.name in settled}
+    settled.pop("preview_tasks", None)
     merged = replace(options, config=None, agent=options.agent or file.agent or path.stem, **with_options)
     if merged.dataset_dir:
         merged = replace(merged, dataset_dir=str(Path(merged.dataset_dir).expanduser().resolve()))
-    return merged, settled
+    return merged, settled, [*notes, *_by_tasks(merged, settled["environment"])]
+
+
+def _by_tasks(options: AgentOptions, environment: dict[str, Any]) -> list[str]:
+    """Sets in the environment what its tasks mean. Notes."""
+    is_open = environment["type"] == "code_exec" and "reward_on" not in environment["options"]
+    if not (is_open and options.dataset_dir and are_miniagents(Path(options.dataset_dir), options.train_split)):
+        return []
+    environment["options"] = {**environment["options"], "reward_on": "tool_call"}
+    return ["the tasks are Miniagent's: env has reward_on tool_call unless it says otherwise"]
 
 
 def _is_given(options: AgentOptions, name: str) -> bool:
@@ -109,7 +142,17 @@ def require_file(options: AgentOptions) -> None:
         raise UsageError("--config is missing: a YAML file that says which environment, see docs/agents.md")
 
 
-def require_device(name: str | None) -> None:
-    """Raises UsageError for a GPU that is not here."""
-    if name in ("cuda", "mps") and name not in {gpu.backend.replace("rocm", "cuda") for gpu in detect_hardware().gpus}:
-        raise UsageError(f"there is no device {name} here: leave it out, or take cpu")
+def require_possible(options: AgentOptions) -> None:
+    """Raises UsageError for a GPU that is not here, and for a model that is neither here nor on the hub."""
+    device = options.device or ""
+    backends = (
+        [gpu.backend.replace("rocm", "cuda") for gpu in detect_hardware().gpus] if device not in ("", "cpu") else []
+    )
+    if device.startswith("cuda"):
+        require_device(device, backends.count("cuda"))
+    elif device == "mps":
+        require_device(device, backends.count("mps"))
+    if ":" in device and options.num_processes > 1:
+        raise UsageError(f"--device {device} is one GPU: leave out --num-processes")
+    if options.base_model and not options.dry_run:
+        base_models.require(options.base_model)

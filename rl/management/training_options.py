@@ -146,6 +146,7 @@ class TaskGroup:
     train_split: str
     eval_split: str | None
     preview_tasks: int | None
+    """None: 0, or what a file of another system means."""
     curriculum: bool | None
 
 
@@ -154,7 +155,7 @@ def add_task_options(parser: CommandParser) -> None:
     tasks.add_argument("--dataset-dir", default="", help="folder with a .jsonl file for each split")
     tasks.add_argument("--train-split", default="", help="file to learn from, without .jsonl (train)")
     tasks.add_argument("--eval-split", help="file to be measured by, without .jsonl (eval); empty: none")
-    tasks.add_argument("--preview-tasks", type=int, metavar="N", help="show the first tasks, and do nothing")
+    tasks.add_argument("--preview-tasks", type=int, metavar="N", help="show the first tasks before training (0)")
     tasks.add_argument(
         "--curriculum", action="store_const", const=True, help="the hardest tasks that still teach come first"
     )

@@ -30,7 +30,7 @@ from rl.config.authority import Owner
 from rl.config.training_job import TrainingJob
 from rl.environments.settings import EnvironmentSettings
 from rl.evaluation.evaluate import evaluate
-from rl.hardware import HardwareConfig, detect_hardware
+from rl.hardware import HardwareConfig, choose_gpu, detect_hardware
 from rl.lm import base_models
 from rl.models import Agent, Evaluation, TrainingRun, TrainingSet
 from rl.operations import audit
@@ -128,8 +128,13 @@ def _work(run: TrainingRun, monitor: Monitor) -> Evaluation:
     TrainingRun.objects.filter(pk=run.pk).update(hardware=asdict(hardware))
     if options.deploy:
         require_target(options.deploy, options.model_name)
+    if run.version is None:
+        base_models.require(options.base_model or run.agent.base_model)
     monitor("stage", {"name": "preparing data"})
     _require_rewards(run, options)
+    config = _config(run)
+    if isinstance(config, AgentConfig):
+        choose_gpu(config.device)
     training_set = _freeze_data(run, options, monitor)
     with device_lock(settings.DATA_DIR / "locks", _device(hardware), lambda: _wait(monitor)):
         with memory_for_training(run, monitor):

@@ -12,7 +12,7 @@ from django.core.management import call_command
 
 from rl.demo.agent_tasks import SEARCH_TASKS
 from rl.models import Agent, ModelVersion, TrainingRun, TrainingSet
-from tests.commands.agents import EVEN, Write, own_tasks, planned, question, refused, trained, write
+from tests.commands.agents import EVEN, Write, own_tasks, planned, question, refused, write
 
 __all__ = ["own_tasks", "write"]
 State = TrainingRun.State
@@ -98,12 +98,13 @@ def test_the_dry_run_counts_tasks_and_leaves_nothing(data_dir, write: Write):
 
 
 @pytest.mark.django_db
-def test_the_first_tasks_are_shown_and_nothing_is_done(data_dir, write: Write):
+def test_the_first_tasks_are_shown_and_with_a_dry_run_nothing_is_done(data_dir, write: Write):
     first = [json.loads(line) for line in (SEARCH_TASKS / "train.jsonl").read_text().splitlines()[:2]]
-    assert trained(write(), "--preview-tasks", "2") == {"tasks": first}
-    assert trained(write(), "--preview-tasks", "0") == {"tasks": []}
+    assert planned(write(), "--preview-tasks", "2")["tasks"] == first
+    assert "tasks" not in planned(write(), "--preview-tasks", "0")
     output = StringIO()
-    call_command("train_agent", "--config", str(write()), "--preview-tasks", "1", stdout=output, verbosity=0)
+    options = ("--config", str(write()), "--preview-tasks", "1", "--dry-run")
+    call_command("train_agent", *options, stdout=output, verbosity=0)
     assert first[0]["task_id"] in output.getvalue()
     assert first[0]["question"] in output.getvalue()
     assert not Agent.objects.exists()
@@ -239,9 +240,34 @@ def test_a_device_that_is_not_here_is_refused(data_dir, write: Write):
 
     if torch.cuda.is_available():
         pytest.skip("there is a GPU here")
-    assert "there is no device cuda here" in refused("--config", str(write()), "--device", "cuda")
+    for device in ("cuda", "cuda:0", "cuda:3"):
+        assert f"there is no device {device} here" in refused("--config", str(write()), "--device", device)
+    assert "device must look like auto|cpu|mps|cuda" in refused("--config", str(write()), "--device", "gpu")
     assert not TrainingRun.objects.exists()
     assert not Agent.objects.exists()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("option", ["--model", "--hf-model-name"])
+def test_a_misspelt_model_is_refused_at_once(data_dir, write: Write, option: str):
+    assert "there is no base model nobody/nothing" in refused("--config", str(write()), option, "nobody/nothing")
+    path = write(model={"name": "minimind-base"})
+    assert "there is no base model minimind-base: neither a folder here nor on the hub" in refused(
+        "--config", str(path)
+    )
+    assert not Agent.objects.exists()
+
+
+@pytest.mark.django_db
+def test_the_model_may_be_given_in_several_ways(data_dir, write: Write, tiny_base: Path):
+    path = write(model={"name": "nobody/nothing"})
+    assert planned(path, "--model-path", str(tiny_base))["base_model"] == str(tiny_base)
+    hub = ("--policy-type", "huggingface", "--hf-model-name", "somebody/something")
+    assert planned(path, *hub)["base_model"] == "somebody/something"
+    assert planned(path, *hub, "--model-path", str(tiny_base))["config"]["policy_type"] == "auto"
+    assert "--model-path nowhere: there is no such folder" in refused("--config", str(path), "--model-path", "nowhere")
+    both = ("--model", str(tiny_base), "--model-path", str(tiny_base))
+    assert "leave out --model-path" in refused("--config", str(path), *both)
 
 
 @pytest.mark.django_db

@@ -45,9 +45,9 @@ def write(path: Path, document: dict[str, Any]) -> str:
 
 def test_an_agent_is_trained_on_its_own_episodes(site: Site, config: str):
     site.run("shell", "--no-imports", "-c", STORED)
-    [task] = site.json("train_agent", "--config", config, "--preview-tasks", "3")["tasks"]
+    [task] = site.json("train_agent", "--config", config, "--preview-tasks", "3", "--dry-run")["tasks"]
     assert [call["result"] for call in task["recorded"]] == ["a purple elephant"]
-    assert "Task 4?" in site.run("train_agent", "--config", config, "--preview-tasks", "1").stdout
+    assert "Task 4?" in site.run("train_agent", "--config", config, "--preview-tasks", "1", "--dry-run").stdout
     assert site.query("SELECT count(*) FROM rl_trainingrun") == [(0,)]
     document = site.json("train_agent", "--config", config)
     assert (document["steps"], document["evaluation"]["measure"]) == (2, "success")

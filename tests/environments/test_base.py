@@ -46,7 +46,9 @@ def test_an_episode_is_a_question_some_looks_and_an_answer():
         {"role": "user", "content": "Where is Tom?"},
     ]
     first = cats.step(looking("box", "hall"))
-    assert first == ("a cat in the box\n\na cat in the hall", 0.0, False, {"turn": 1, "tool_calls": 2})
+    both = ("a cat in the box", "a cat in the hall")
+    assert first == ("\n\n".join(both), 0.0, False, {"turn": 1, "tool_calls": 2}, both)
+    assert first.messages == both
     last = cats.step(Action("in the box"))
     assert (last.reward, last.done, cats.get_reward()) == (1.0, True, 1.0)
     assert last.info == {
@@ -75,27 +77,39 @@ def test_every_call_is_recorded_with_what_came_of_it():
     assert (good.duration_ms or 0) >= 0
 
 
-def test_an_episode_without_an_answer_ends_with_a_penalty():
+def test_an_episode_that_runs_out_of_turns_has_the_penalty_of_running_out():
     cats = environment()
     cats.reset({"cat": "Tom"})
     steps = [cats.step(looking("hall")) for _ in range(3)]
     assert [step.done for step in steps] == [False, False, True]
-    assert steps[-1].reward == cats.get_reward() == -0.2
+    assert steps[-1].reward == cats.get_reward() == -0.5
+    assert steps[-1].info["timed_out"]
     assert steps[-1].info["reason"] == "no answer within 3 turns"
 
 
-def test_where_time_ran_out_the_penalty_is_another():
-    cats = environment(system_prompt="")
+def test_without_a_penalty_of_its_own_running_out_is_a_failure_as_any_other():
+    cats = FindTheCat((Look(),), failure_penalty=-0.2, max_turns=1, system_prompt="")
     assert len(cats.reset({"cat": "Tom"})) == 1
-    for _ in range(3):
-        last = cats.step(looking("nowhere"))
-    assert (last.reward, last.info["timed_out"]) == (-0.5, True)
+    assert cats.step(looking("hall")).reward == -0.2
+
+
+def test_a_wrong_answer_may_leave_the_episode_open():
+    cats = environment(wrong_answer_ends=False)
+    cats.reset({"cat": "Tom"})
+    assert cats.step(Action("in the hall")) == (cats.after_wrong_answer, 0.0, False, {"turn": 1, "tool_calls": 0}, ())
+    assert cats.step(Action("in the box")).reward == 1.0
 
 
 def test_a_malformed_call_costs_a_turn_and_is_told():
     cats = environment()
     cats.reset({"cat": "Tom"})
-    assert cats.step(Action("", error="cannot be read")) == ("cannot be read", 0.0, False, {"turn": 1, "tool_calls": 0})
+    assert cats.step(Action("", error="cannot be read")) == (
+        "cannot be read",
+        0.0,
+        False,
+        {"turn": 1, "tool_calls": 0},
+        (),
+    )
 
 
 def test_long_observations_are_cut_and_the_record_is_not():

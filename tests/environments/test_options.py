@@ -16,8 +16,10 @@ def test_the_options_of_all_classes_are_known_with_their_types():
         "system_prompt": str | None,
         "success_reward": float,
         "failure_penalty": float,
-        "timeout_penalty": float,
+        "timeout_penalty": float | None,
+        "wrong_answer_ends": bool,
         "test_timeout": float,
+        "reward_on": str,
     }
     assert option_types(World)["folder"] is str
 

@@ -163,3 +163,11 @@ def test_it_is_made_from_settings_and_its_episodes_name_it():
 def test_it_takes_no_tools_of_the_settings():
     with pytest.raises(UsageError, match="the tools of replay come with its tasks: leave out tools"):
         EnvironmentSettings("replay", tools={"search": {"mode": "corpus"}}).check()
+
+
+def test_a_recorded_call_earns_the_reward_where_calls_count(env):
+    call = {"tool_name": "exec_code", "arguments": {"code": "print(3)"}, "result": "3", "success": True}
+    own = {"environment": "code_exec", "task": SUM, "options": {"reward_on": "tool_call"}}
+    env.reset({"task_id": "t", "prompt": ASKED, "recorded": [call], **own})
+    step = env.step(Action("", (ToolRequest("exec_code", {"code": "print(3)"}),)))
+    assert (step.reward, step.done, step.info["reason"]) == (1.0, True, "all 1 tests passed")

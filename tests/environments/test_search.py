@@ -53,3 +53,39 @@ def test_an_answer_of_nothing_is_wrong(empty: str):
     environment = SearchEnv()
     environment.reset(TASK)
     assert environment.step(read_action(empty)).reward == 0.0
+
+
+@pytest.mark.parametrize(
+    ("expected", "answer", "right"),
+    [
+        ("5895", "Kilimanjaro is 5,895 metres tall.", True),
+        ("5,895", "It is 5895 metres.", True),
+        ("1234567", "There are 1,234,567 of them.", True),
+        ("1,234,567", "1'234'567", True),
+        ("5895", "5\u202f895 m", True),
+        ("589", "5,89", False),
+        ("1995", "1,9,95", False),
+        ("12", "1,2", False),
+        ("3.5", "3,5", False),
+    ],
+)
+def test_the_marks_between_thousands_tell_nothing_apart(expected: str, answer: str, right: bool):
+    environment = SearchEnv()
+    environment.reset({"task_id": "x", "question": "?", "answer": expected})
+    assert environment.step(read_action(answer)).info["success"] is right
+
+
+def test_running_out_of_turns_has_the_penalty():
+    environment = SearchEnv(max_turns=2, timeout_penalty=-0.3)
+    environment.reset(TASK)
+    environment.step(read_action(search("Bonn")))
+    last = environment.step(read_action(search("Rhine")))
+    assert (last.reward, last.info["reason"]) == (-0.3, "no answer within 2 turns")
+
+
+def test_a_wrong_answer_may_leave_the_episode_open():
+    environment = SearchEnv(wrong_answer_ends=False, max_turns=3)
+    environment.reset(TASK)
+    wrong = environment.step(read_action("On the Seine."))
+    assert (wrong.done, wrong.observation) == (False, environment.after_wrong_answer)
+    assert environment.step(read_action("On the Rhine.")).reward == 1.0

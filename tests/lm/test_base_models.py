@@ -9,7 +9,7 @@ from rl.base.leaves import leaf
 from rl.base.records import silent
 from rl.config.embedded_models import EMBEDDED_MODELS
 from rl.export.gguf.convert import convert
-from rl.lm.base_models import BUILDERS, folder_of, loaded_name, local_folder, resolve
+from rl.lm.base_models import BUILDERS, folder_of, loaded_name, local_folder, require, resolve
 
 
 def test_every_embedded_model_has_a_builder():
@@ -62,3 +62,18 @@ def test_a_pinned_revision_that_cannot_be_fetched_is_told_in_one_line(data_dir: 
     with pytest.raises(UsageError, match="cannot fetch owner/name at the revision 'v1'") as refusal:
         resolve("owner/name@v1", silent)
     assert "\n" not in str(refusal.value)
+
+
+def test_a_model_that_is_here_needs_no_hub(data_dir: Path, tiny_base: Path, tmp_path: Path, monkeypatch):
+    require("tiny")
+    require(str(tiny_base))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    in_the_hub_cache(tmp_path, "a" * 40)
+    require(f"owner/name@{'a' * 40}")
+
+
+@pytest.mark.parametrize("name", ["minimind-base", "nobody/nothing", "nobody/nothing@v1"])
+def test_a_misspelt_model_is_refused_before_anything_is_built(data_dir: Path, name: str):
+    with pytest.raises(UsageError, match=f"there is no base model {name}: neither a folder here nor on the hub"):
+        require(name)
+    assert not (data_dir / "base_models").exists()

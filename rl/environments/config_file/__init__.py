@@ -1,7 +1,8 @@
-"""The file of ``manage.py train_agent --config``: YAML, with Miniagent's keys and a few of ours. No Django, no torch."""
+"""The file of ``manage.py train_agent --config``: YAML. No Django, no torch."""
 
 from __future__ import annotations
 
-from rl.environments.config_file.agent_file import AgentFile, read_agent_file
+from rl.environments.config_file.agent_file import AgentFile, agent_file_of, read_agent_file
+from rl.environments.config_file.document import Document, read_document
 
-__all__ = ["AgentFile", "read_agent_file"]
+__all__ = ["AgentFile", "Document", "agent_file_of", "read_agent_file", "read_document"]

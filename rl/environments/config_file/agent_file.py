@@ -35,7 +35,11 @@ class AgentFile:
 
 def read_agent_file(path: Path) -> AgentFile:
     """Raises BadFile that names the line, the key, and what would be right."""
-    document = read_document(path)
+    return agent_file_of(read_document(path))
+
+
+def agent_file_of(document: Document) -> AgentFile:
+    """Raises as ``read_agent_file``."""
     document.require_known(document.values, _SECTIONS)
     document.section("model", ("name", *NAMES["model"]))
     document.section("rollout", (EPISODES, *NAMES["rollout"]))

@@ -1,4 +1,4 @@
-"""The hyper-parameters of a configuration file, under Miniagent's names."""
+"""The hyper-parameters of a configuration file, under its own names."""
 
 from __future__ import annotations
 

@@ -45,6 +45,8 @@ class Move:
     """JSON, of the step."""
     reward: float | None = None
     """The reward of the whole episode when it is done; None while it goes on, and where the world broke."""
+    observations: tuple[str, ...] = ()
+    """As a Step has them."""
     broken: str = ""
     """Why the world, not the agent, broke, one sentence; then the episode is over."""
 
@@ -52,7 +54,7 @@ class Move:
     def of_document(cls, document: Mapping[str, Any]) -> Self:
         """Back from ``asdict`` and JSON, or only ``broken``."""
         calls = tuple(ToolCall(**call) for call in document.get("calls", ()))
-        return cls(**{**document, "calls": calls})
+        return cls(**{**document, "calls": calls, "observations": tuple(document.get("observations", ()))})
 
 
 class Crew(ABC):

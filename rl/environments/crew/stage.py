@@ -73,7 +73,8 @@ def _move(environment: AgentEnv, action: Action) -> Move:
     calls_before = len(environment.calls)
     step = environment.step(action)
     reward = _finite(environment.get_reward()) if step.done else None
-    return Move(str(step.observation), bool(step.done), tuple(environment.calls[calls_before:]), step.info, reward)
+    calls = tuple(environment.calls[calls_before:])
+    return Move(str(step.observation), bool(step.done), calls, step.info, reward, step.observations)
 
 
 def _action(document: Mapping[str, Any]) -> Action:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
 from rl.base.errors import UsageError
-from rl.environments.tasks.reading import read_tasks
+from rl.environments.tasks.reading import SUFFIXES, read_tasks
 from rl.environments.tasks.records import CodeTask, SearchTask, Task
 
 T = TypeVar("T", bound=Task)
@@ -24,15 +24,16 @@ class TaskDataset(Sequence[T], Generic[T]):
 
     @classmethod
     def from_directory(cls, dataset_dir: Path | str, split: str = "train") -> Self:
-        """Reads ``<split>.jsonl``. Raises UsageError where there is no such split, BadFile as ``read_tasks``."""
+        """Reads ``<split>.jsonl``, or ``<split>.json`` where there is none. Raises UsageError where
+        there is no such split, BadFile as ``read_tasks``."""
         directory = Path(dataset_dir)
         if not directory.is_dir():
             raise UsageError(f"{directory} is not a folder; tasks are read from a folder with files like train.jsonl")
-        splits = sorted(file.stem for file in directory.glob("*.jsonl"))
-        if split not in splits:
-            known = f"there are: {', '.join(splits)}" if splits else "it has no .jsonl file at all"
+        files = {file.stem: file for suffix in reversed(SUFFIXES) for file in directory.glob(f"*{suffix}")}
+        if split not in files:
+            known = f"there are: {', '.join(sorted(files))}" if files else "it has no .jsonl file at all"
             raise UsageError(f"{directory} has no split {split!r}; {known}")
-        return cls(read_tasks(directory / f"{split}.jsonl", cls.kind))  # type: ignore[arg-type]
+        return cls(read_tasks(files[split], cls.kind))  # type: ignore[arg-type]
 
     def __len__(self) -> int:
         return len(self._tasks)

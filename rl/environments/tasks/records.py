@@ -50,13 +50,15 @@ class CodeTest:
 class CodeTask:
     task_id: str
     prompt: str
-    tests: tuple[CodeTest, ...]
-    """One or more."""
+    tests: tuple[CodeTest, ...] = ()
+    """None where the text of ``reference_solution`` in what a tool returns marks success."""
     starter_code: str = ""
     reference_solution: str = ""
-    """A whole program; no environment shows it."""
+    """A whole program, or a text that marks success; no environment shows it."""
     ground_truth: Any = None
-    """As the file has it; nothing here reads it."""
+    """Any JSON; a program there is demonstrated where ``reference_solution`` is not one."""
+    language: str = ""
+    """python, or empty, which says the same."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @staticmethod
@@ -65,17 +67,18 @@ class CodeTask:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
-        return cls(**{**_drop_nulls(row), "tests": tuple(map(CodeTest.from_row, row["tests"]))})
+        return cls(**{**_drop_nulls(row), "tests": tuple(map(CodeTest.from_row, row.get("tests") or ()))})
 
     def as_mapping(self) -> dict[str, Any]:
         optional = {
+            "tests": [test.as_mapping() for test in self.tests],
+            "language": self.language,
             "starter_code": self.starter_code,
             "reference_solution": self.reference_solution,
             "ground_truth": self.ground_truth,
             "metadata": dict(self.metadata),
         }
-        tests = [test.as_mapping() for test in self.tests]
-        return {"task_id": self.task_id, "prompt": self.prompt, "tests": tests, **_drop_empty(optional)}
+        return {"task_id": self.task_id, "prompt": self.prompt, **_drop_empty(optional)}
 
 
 @dataclass(frozen=True, slots=True)

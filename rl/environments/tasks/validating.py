@@ -25,7 +25,11 @@ MOST_SECONDS = 600.0
 
 def code_problems(row: Any) -> Iterator[Problem]:
     yield from problems(row, CODE_FIELDS)
-    tests = row.get("tests") if isinstance(row, dict) else None
+    if not isinstance(row, dict):
+        return
+    tests = row.get("tests")
+    if tests in (None, []) and not str(row.get("reference_solution") or "").strip():
+        yield Problem(describe_field("tests", ""), "is missing" if tests is None else "must have at least one test")
     for number, test in enumerate(tests if isinstance(tests, list) else (), start=1):
         yield from problems(test, TEST_FIELDS, f"test {number}")
 
@@ -48,13 +52,15 @@ def _seconds(value: Any) -> str:
     return f"must be a positive number of seconds, at most {MOST_SECONDS:g}, not {value!r:.50}"
 
 
+def _language(value: Any) -> str:
+    return "" if value in ("python", "") else f"must be python, not {value!r:.50}"
+
+
 def _tests(value: Any) -> str:
     """What is wrong with the list as a whole."""
     if not isinstance(value, list):
         return f"must be a list of tests, not {json_kind(value)}"
-    if not value:
-        return "must have at least one test"
-    silent = all(isinstance(test, dict) and not str(test.get("output", "?")).strip() for test in value)
+    silent = value and all(isinstance(test, dict) and not str(test.get("output", "?")).strip() for test in value)
     return "has no test that expects output, so every program would pass" if silent else ""
 
 
@@ -62,7 +68,8 @@ CODE_FIELDS: Mapping[str, Field] = {
     "task_id": Field(words, required=True),
     "prompt": Field(words, required=True),
     "starter_code": Field(text),
-    "tests": Field(_tests, required=True),
+    "tests": Field(_tests),
+    "language": Field(_language),
     "reference_solution": Field(text),
     "ground_truth": Field(anything),
     "metadata": Field(an_object),

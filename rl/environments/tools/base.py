@@ -22,6 +22,8 @@ class BaseTool(ABC):
     name: str
     run: Callable[..., str]
     """Raises ToolFailed."""
+    aliases: tuple[str, ...] = ()
+    """Other names that a call may use, where no tool has them."""
     schema: Mapping[str, Any] | None = None
     """The schema of a tool that brings its own, as ``schema_of`` makes it; None: it is read from ``run``."""
     seconds: float = 60.0

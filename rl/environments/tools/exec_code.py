@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 from rl.environments.tools.base import BaseTool, ToolFailed
 from rl.sandbox import Limits, run
 
@@ -12,6 +14,7 @@ class ExecCode(BaseTool):
     """Python in the sandbox."""
 
     name = "exec_code"
+    aliases = ("code_exec",)
 
     def __init__(self, timeout: float = 5.0) -> None:
         """Seconds of a call that names none."""
@@ -26,7 +29,7 @@ class ExecCode(BaseTool):
             timeout: Seconds after which it is stopped.
         """
         seconds = min(timeout if timeout and timeout > 0 else self._timeout, MOST_SECONDS)
-        result = run(code, "python", stdin, Limits.of_seconds(seconds))
+        result = run(dedent(code), "python", stdin, Limits.of_seconds(seconds))
         if result.timed_out:
             raise ToolFailed(f"the program did not end within {seconds:g} seconds", timed_out=True)
         if result.stopped:

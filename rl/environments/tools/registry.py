@@ -24,6 +24,7 @@ class ToolRegistry:
         self._tools = {tool.name: tool for tool in tools}
         if len(self._tools) < len(tools):
             raise UsageError(f"two tools have the same name: {', '.join(tool.name for tool in tools)}")
+        self._aliases = {alias: tool for tool in tools for alias in tool.aliases}
         self._schemas = {name: dict(tool.schema or schema_of(name, tool.run)) for name, tool in self._tools.items()}
 
     def __iter__(self) -> Iterator[str]:
@@ -37,6 +38,10 @@ class ToolRegistry:
     def of_kind(self, kind: type[_Kind]) -> list[_Kind]:
         return [tool for tool in self._tools.values() if isinstance(tool, kind)]
 
+    def find(self, name: str) -> BaseTool | None:
+        """By its name or an alias."""
+        return self._tools.get(name) or self._aliases.get(name)
+
     @property
     def schemas(self) -> list[dict[str, Any]]:
         """For a chat template or an API."""
@@ -44,19 +49,21 @@ class ToolRegistry:
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> str:
         """Raises ToolFailed, with a sentence for the agent, for whatever goes wrong."""
-        if name not in self._tools:
+        tool = self.find(name)
+        if tool is None:
             raise ToolFailed(unknown_name("tool", name, self._tools))
-        self._check(name, arguments)
-        result = _in_time(self._tools[name], arguments)
+        self._check(tool, arguments)
+        result = _in_time(tool, arguments)
         if isinstance(result, ToolFailed):
             raise result
         if isinstance(result, Exception):
             raise ToolFailed(f"{name} failed: {type(result).__name__}: {result}") from result
         return str(result)
 
-    def _check(self, name: str, arguments: Mapping[str, Any]) -> None:
+    def _check(self, tool: BaseTool, arguments: Mapping[str, Any]) -> None:
+        name = tool.name
         shape = self._schemas[name]["function"]["parameters"]
-        if self._tools[name].schema is not None:
+        if tool.schema is not None:
             if mistake := leaf("rl.environments.tools.json_schema").first_mistake(arguments, shape):
                 raise ToolFailed(f"{name} cannot be called so: {mistake}")
             return

@@ -92,20 +92,20 @@ class ChatFormat:
         except TemplateRefused as refused:
             raise UsageError(f"the model's chat template refuses a turn: {refused}") from refused
 
-    def observation_ids(self, observation: str, last: Sequence[int]) -> list[int]:
+    def observation_ids(self, observations: Sequence[str], last: Sequence[int]) -> list[int]:
         """What comes after the generated turn ``last``, which has its end token or was cut, up to and with the opening of
-        the next turn."""
+        the next turn. ``observations``: what each call of the turn brought, or one text for all of it."""
         # a turn that was cut off, or that ended as an answer does, gets the end of a call first
         is_ended = bool(last) and last[-1] in self._call_ends
-        hidden_text = self._tokens.hide(guard_result(observation))
-        return self._tokens.ids(
-            self._way.turns.write_observation(hidden_text, self._called_tool(last), with_end=not is_ended)
-        )
+        texts = [self._tokens.hide(guard_result(observation)) for observation in observations]
+        tools = self._called_tools(last, len(texts))
+        return self._tokens.ids(self._way.turns.write_observations(texts, tools, with_end=not is_ended))
 
-    def _called_tool(self, last: Sequence[int]) -> str:
-        """The tool, where the observation must name it."""
+    def _called_tools(self, last: Sequence[int], count: int) -> list[str]:
+        """The names of the tools, where observations must have them."""
         calls = self.action(last, ()).calls if self._way.turns.names_tools else ()
-        return self._tokens.hide(calls[-1].name) if calls else "unknown"
+        names = [self._tokens.hide(call.name) for call in calls]
+        return names if len(names) == count else [*(names or ["unknown"])[-1:]] * count
 
     def _write_calls(self, calls: Sequence[ToolRequest]) -> str:
         if self._way.write is None:

@@ -10,9 +10,6 @@ from rl.environments.dialects.hermes import write_calls
 from rl.environments.dialects.plain import describe_tools, wrap_result
 from rl.lm.chat.template import Chat
 
-CALL_ID = "call00001"
-"""Mistral's templates take nine letters and digits and nothing else."""
-
 
 class Style(Protocol):
     def prompt(self, chat: Chat, tools: Chat) -> tuple[Chat, Chat]:
@@ -20,8 +17,8 @@ class Style(Protocol):
 
     def turn(self, text: str, calls: Sequence[ToolRequest]) -> dict[str, Any]: ...
 
-    def observation(self, result: str, name: str) -> dict[str, Any]:
-        """``name``: of the tool."""
+    def observations(self, results: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:
+        """The messages after a turn's calls. ``names``: of the tools."""
 
 
 class Native:
@@ -34,13 +31,16 @@ class Native:
         message: dict[str, Any] = {"role": "assistant", "content": text}
         if calls:
             message["tool_calls"] = [
-                {"id": f"call{number:05}", "type": "function", "function": _function(call)}
+                {"id": _call_id(number), "type": "function", "function": _function(call)}
                 for number, call in enumerate(calls, 1)
             ]
         return message
 
-    def observation(self, result: str, name: str) -> dict[str, Any]:
-        return {"role": "tool", "name": name, "tool_call_id": CALL_ID, "content": result}
+    def observations(self, results: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:
+        return [
+            {"role": "tool", "name": name, "tool_call_id": _call_id(number), "content": result}
+            for number, (result, name) in enumerate(zip(results, names, strict=True), 1)
+        ]
 
 
 class Plain:
@@ -59,8 +59,14 @@ class Plain:
         content = "\n".join(part for part in (text, write_calls(calls)) if part)
         return {"role": "assistant", "content": content}
 
-    def observation(self, result: str, name: str) -> dict[str, Any]:
-        return {"role": "user", "content": wrap_result(result)}
+    def observations(self, results: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:
+        """One message: many templates refuse two of the user in a row."""
+        return [{"role": "user", "content": "\n".join(map(wrap_result, results))}]
+
+
+def _call_id(number: int) -> str:
+    """Mistral's templates take nine letters and digits and nothing else."""
+    return f"call{number:05}"
 
 
 def _function(call: ToolRequest) -> Mapping[str, Any]:

@@ -43,7 +43,10 @@ class Turns:
         self.opening = self._render(opening=True)
         # between two calls: markers that stand there end no turn
         self.several, within = self._within_calls()
-        alone, followed = _behind(_MARK, self._render(self._call_turn())), self._text_after_call(_RESULT, TOOL_NAME)
+        alone, followed = (
+            _behind(_MARK, self._render(self._call_turn())),
+            self._text_after_calls([_RESULT], [TOOL_NAME]),
+        )
         if _RESULT not in followed:
             raise TemplateRefused("it drops the results of tools")
         # the end of a turn that calls a tool: by what stands behind the call when nothing follows, and when a result does
@@ -56,7 +59,7 @@ class Turns:
         # observations: they begin behind the end of the turn, or where two renderings part if no end stands there
         self._end_inside = self.call_end if self.call_end in followed else self._end("", followed, within)
         self._shared = commonprefix([alone.rstrip(), followed])
-        self.names_tools = followed != self._text_after_call(_RESULT, "another8")
+        self.names_tools = followed != self._text_after_calls([_RESULT], ["another8"])
 
     @property
     def thinks_first(self) -> bool:
@@ -73,10 +76,15 @@ class Turns:
         body = self._body(self._render(self._style.turn(calls, ())))
         return _end_with(body.rpartition(self.answer_end)[0] or body, self.call_end)
 
-    def write_observation(self, result: str, tool: str, with_end: bool) -> str:
-        """What follows a turn that called ``tool``: the observation and the opening of the next turn; with the end of the
-        turn where that was cut off. Raises TemplateRefused."""
-        followed = self._text_after_call(result, tool)
+    def write_observations(self, results: Sequence[str], tools: Sequence[str], with_end: bool) -> str:
+        """What follows a turn that called ``tools``: what each brought and the opening of the next turn; with the end of
+        the turn where that was cut off. Where the template cannot write several, they are one. Raises TemplateRefused."""
+        try:
+            followed = self._text_after_calls(results, tools)
+        except TemplateRefused:
+            if len(results) == 1:
+                raise
+            followed = self._text_after_calls(["\n\n".join(results)], tools[-1:])
         if not self._end_inside:
             return followed[len(self._shared) :]
         at = followed.index(self._end_inside)
@@ -86,13 +94,23 @@ class Turns:
         chat, tools = self._style.prompt([_QUESTION], [TOOL])
         return self._template.render([*chat, *messages], tools, opening)
 
-    def _call_turn(self, *marks: str, tool: str = TOOL_NAME) -> dict[str, Any]:
-        return self._style.turn("", [ToolRequest(tool, {"query": mark}) for mark in marks or (_MARK,)])
+    def _call_turn(self, *marks: str) -> dict[str, Any]:
+        return self._style.turn("", [ToolRequest(TOOL_NAME, {"query": mark}) for mark in marks or (_MARK,)])
 
-    def _text_after_call(self, result: str, tool: str) -> str:
-        """What stands behind the mark, to the opening of the next turn."""
-        turn, observation = self._call_turn(tool=tool), self._style.observation(result, tool)
-        return _behind(_MARK, self._render(turn, observation, opening=True))
+    def _text_after_calls(self, results: Sequence[str], tools: Sequence[str]) -> str:
+        """What stands behind the mark in the last call, to the opening of the next turn. Raises TemplateRefused, also where
+        a result is lost."""
+        if len(results) > 1 and not self.several:
+            raise TemplateRefused("it writes one call in a turn")
+        marks = [*(_SECOND for _ in results[1:]), _MARK]
+        turn = self._style.turn(
+            "", [ToolRequest(tool, {"query": mark}) for tool, mark in zip(tools, marks, strict=True)]
+        )
+        observations = self._style.observations(results, tools)
+        followed = _behind(_MARK, self._render(turn, *observations, opening=True))
+        if len(results) > 1 and not all(result.strip() in followed for result in results):
+            raise TemplateRefused("it drops the results of some tools")
+        return followed
 
     def _within_calls(self) -> tuple[bool, frozenset[str]]:
         """Whether there may be several calls, and the markers between two, none of which ends a turn."""

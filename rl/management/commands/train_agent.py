@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandParser
 from django.db import transaction
+from rich.table import Table
 
 from rl.config import TrainingConfig
+from rl.from_systems.miniagent.command_line import policy_type_of
 from rl.management.agent_options import (
     AgentOptions,
     add_agent_options,
     agent_for,
-    require_device,
     require_file,
+    require_possible,
     with_file,
+    with_model,
 )
 from rl.management.base import RatchetCommand
 from rl.management.options import read_options
@@ -34,25 +39,36 @@ class Command(RatchetCommand):
 
     def run(self, **arguments: Any) -> None:
         options, file = read_options(AgentOptions, arguments), None
+        self._shown: dict[str, Any] = {}
         if options.run is not None:
             train_command(self, "agent", options)
             return
         require_file(options)
+        options = with_model(options)
         if options.config:
-            options, file = with_file(options, Path(options.config).expanduser())
+            options, file, notes = with_file(options, Path(options.config).expanduser())
+            for note in notes:
+                self.report("log", {"text": note})
+        shown, policy_type = options.preview_tasks or 0, policy_type_of(options.policy_type)
+        options = replace(options, preview_tasks=None, policy_type=policy_type)
+        require_possible(options)
         with transaction.atomic():
             agent = agent_for(options)
             config, chosen = training_config(agent, "agent", options, file), run_options(agent, options)
-            require_device(options.device)
-            if options.preview_tasks is not None:
-                self._preview(agent, config, chosen, options.preview_tasks)
-            elif options.dry_run:
+            if shown > 0 and options.resume is None:
+                self._show(agent, config, chosen, shown)
+            if options.dry_run:
                 train_command(self, "agent", options, file)
-            if options.preview_tasks is not None or options.dry_run:
                 transaction.set_rollback(True)
                 return
         train_command(self, "agent", options, file)
 
-    def _preview(self, agent: Agent, config: TrainingConfig, options: RunOptions, most: int) -> None:
-        tasks = tasks_of(agent, config, options).train[: max(0, most)]
-        self.result({"tasks": list(tasks)}, task_table(tasks))
+    def result(self, document: Mapping[str, Any], *tables: Table, lines: Sequence[str] = ()) -> None:
+        super().result({**document, **self._shown}, *tables, lines=lines)
+
+    def _show(self, agent: Agent, config: TrainingConfig, options: RunOptions, most: int) -> None:
+        """For people at once, and in the one JSON document that comes at the end."""
+        tasks = tasks_of(agent, config, options).train[:most]
+        self._shown = {"tasks": list(tasks)}
+        if not self.as_json:
+            super().result({}, task_table(tasks))

@@ -127,14 +127,14 @@ class Stage:
 
     def _see(self, play: Play, move: Move) -> None:
         text = self.chat.turn_text(play.last)
-        play.turns.append(Turn(text, move.calls, move.observation, len(play.last)))
+        play.turns.append(Turn(text, move.calls, move.observation, len(play.last), move.observations))
         play.info = move.info
         if move.broken:
             play.end(move.broken, None)
         elif move.done:
             play.end(str(move.info.get("reason", "")), move.reward, bool(move.info.get("success")))
         else:
-            play.hear(self.chat.observation_ids(move.observation, play.last))
+            play.hear(self.chat.observation_ids(move.observations or [move.observation], play.last))
             self._require_room(play)
 
     def _require_room(self, play: Play) -> None:

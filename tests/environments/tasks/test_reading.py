@@ -113,3 +113,24 @@ def test_a_folder_or_nothing_at_all_is_refused(tmp_path: Path):
 def test_tasks_of_the_other_kind_are_refused(file):
     with pytest.raises(BadFile, match="field 'prompt'.*unknown; known: task_id, question"):
         read_tasks(file(GOOD), SearchTask)
+
+
+def test_a_file_may_be_one_list(tmp_path):
+    path = tmp_path / "train.json"
+    path.write_text(json.dumps([GOOD, {**GOOD, "task_id": "b", "prompt": 3}, GOOD]))
+    assert [problem.location for problem in check_tasks(path, CodeTask)] == [
+        "task 2, field 'prompt'",
+        "task 3, field 'task_id'",
+    ]
+    path.write_text(json.dumps([GOOD], indent=2))
+    assert read_tasks(path, CodeTask) == [CodeTask("a", "Print 1.", (CodeTest("1"),))]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [("{}", "must be a list of tasks, not an object"), ("[", "not valid JSON: "), ("[]", "has no tasks")],
+)
+def test_what_is_not_a_list_of_tasks_is_refused(tmp_path, content: str, problem: str):
+    path = tmp_path / "train.json"
+    path.write_text(content)
+    assert check_tasks(path, CodeTask)[0].problem.startswith(problem)

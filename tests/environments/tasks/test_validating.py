@@ -93,12 +93,23 @@ def test_metadata_is_an_object():
     [
         ([], "must have at least one test"),
         ({"input": "1"}, "must be a list of tests, not an object"),
-        (None, "must be a list of tests, not null"),
+        (None, "is missing"),
         ([{"output": ""}, {"output": " \n"}], "has no test that expects output, so every program would pass"),
     ],
 )
 def test_there_is_something_to_pass(tests: Any, what: str):
     assert of_code(tests=tests) == [("field 'tests'", what)]
+
+
+def test_without_tests_a_text_must_mark_success():
+    assert of_code(tests=[], reference_solution="All passed.") == []
+    assert list(code_problems(without({**CODE, "reference_solution": "OK"}, "tests"))) == []
+    assert of_code(tests=[], reference_solution=" ") == [("field 'tests'", "must have at least one test")]
+
+
+def test_the_language_is_python():
+    assert of_code(language="python") == []
+    assert of_code(language="rust") == [("field 'language'", "must be python, not 'rust'")]
 
 
 def test_one_test_of_several_may_expect_nothing():

@@ -34,7 +34,7 @@ def test_a_file_is_a_corpus_too(folder: Path):
 
 def test_an_index_is_made_once(folder: Path):
     assert corpus_index(folder) is corpus_index(folder)
-    assert corpus_index(folder).best(["fourth"], 3) == ["the fourth"]
+    assert corpus_index(folder).best(["fourth"], 3, 100) == ["the fourth"]
 
 
 @pytest.mark.parametrize(

@@ -43,3 +43,53 @@ def test_several_tools_share_one_index():
     first.use(["Rome is a city on the Tiber."])
     assert second.run("Bonn") == "[1] Bonn"
     assert first.run("Bonn") == "nothing found"
+
+
+# --- the passage that holds the answer -----------------------------------------------------------------------------------
+
+FILLER = (
+    "Many people come every year and most of them stay for a week. ",
+    "The weather changes quickly and nobody should rely on the forecast. ",
+    "A small museum shows tools, letters and photographs of the first visitors. ",
+    "Roads were built late, and in winter some of them are closed for a month. ",
+)
+FACTS = {
+    "Kilimanjaro": ("How high is the summit of Kilimanjaro?", "Its summit is 5,895 metres high. ", "5,895"),
+    "The Rhine": ("Where does the Rhine reach the sea?", "It reaches the sea near Rotterdam. ", "Rotterdam"),
+    "Lake Baikal": ("How deep is Lake Baikal?", "Soundings gave 1,642 metres as the depth of the lake. ", "1,642"),
+    "The Gotthard tunnel": (
+        "When was the Gotthard tunnel opened?",
+        "Trains use it since its opening in 2016. ",
+        "2016",
+    ),
+    "Mount Etna": ("On which island does Mount Etna stand?", "It stands on the island of Sicily. ", "Sicily"),
+    "Machu Picchu": ("Who showed Machu Picchu to the world?", "Bingham showed it to the world in 1911. ", "Bingham"),
+}
+"""A subject to a question, the sentence with the answer, and the answer."""
+
+
+def article(subject: str, sentence: str, before: int) -> str:
+    """The sentence stands far behind the beginning, and does not name the subject."""
+    return f"{subject} is known far and wide. " + "".join(FILLER) * before + sentence + "".join(FILLER) * 3
+
+
+@pytest.mark.parametrize("before", [0, 3, 12])
+def test_a_question_finds_the_passage_that_holds_the_answer(before: int):
+    tool = SearchDocuments([article(subject, sentence, before) for subject, (_, sentence, _) in FACTS.items()])
+    missing = [question for question, _, answer in FACTS.values() if answer not in tool.run(question)]
+    assert missing == []
+
+
+def test_a_result_goes_on_behind_its_passage_and_none_is_shown_twice():
+    tool = SearchDocuments([article("Etna", "It erupts. ", 3)], most_characters=1000)
+    first = tool.run("erupts").removeprefix("[1] ")
+    assert "It erupts." in first
+    assert len(first) > 500
+    shown = tool.run("museum visitors").split("\n[")
+    assert len(shown) == len(set(shown))
+
+
+def test_a_document_without_sentences_is_cut_between_words_or_anywhere():
+    words = SearchDocuments(["word " * 200 + "needle " + "word " * 200])
+    assert "needle" in words.run("needle")
+    assert "330" in SearchDocuments(["x" * 2000 + " 330 " + "y" * 50]).run("330")

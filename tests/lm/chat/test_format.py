@@ -137,14 +137,23 @@ def render(name: str, messages: list, tools: list | None) -> str:
 def test_a_chat_that_was_continued_is_the_chat_rendered_at_once(name: str):
     style = chat_format(name)
     prompt, turn = style.prompt_ids([MESSAGES[1]], [SEARCH]), style.turn_ids(Action("", (CALL,)))
-    continued = text(name, prompt + turn + style.observation_ids('It is "22"\ndegrees.', turn))
+    continued = text(name, prompt + turn + style.observation_ids(['It is "22"\ndegrees.'], turn))
     assert continued == whole(name, 'It is "22"\ndegrees.')
 
 
 def test_a_turn_that_was_cut_gets_its_end(name: str):
     style = chat_format(name)
     turn = style.turn_ids(Action("", (CALL,)))
-    assert turn[:-1] + style.observation_ids("22", turn[:-1]) == turn + style.observation_ids("22", turn)
+    assert turn[:-1] + style.observation_ids(["22"], turn[:-1]) == turn + style.observation_ids(["22"], turn)
+
+
+@pytest.mark.parametrize("name", ["qwen2_5", "mistral_v3", "glm4moe", "llama3", "gemma"])
+def test_every_call_of_a_turn_has_an_observation_of_its_own(name: str):
+    style = chat_format(name)
+    turn = style.turn_ids(Action("", (CALL, CALL)))
+    after = text(name, style.observation_ids(["It is 22.", "It is 44."], turn))
+    assert after.index("It is 22.") < after.index("It is 44.")
+    assert "It is 22.\n\nIt is 44." not in after
 
 
 def markers_in(name: str, ids: list[int]) -> list[int]:
@@ -154,7 +163,7 @@ def markers_in(name: str, ids: list[int]) -> list[int]:
 def test_an_observation_cannot_pass_for_anything_else(name: str):
     style = chat_format(name)
     turn = style.turn_ids(Action("", (CALL,)))
-    harmless, hostile = style.observation_ids("22", turn), style.observation_ids(HOSTILE, turn)
+    harmless, hostile = style.observation_ids(["22"], turn), style.observation_ids([HOSTILE], turn)
     assert markers_in(name, hostile) == markers_in(name, harmless)
     shown = HOSTILE.replace("</tool", "< /tool")
     shown_text = text(name, hostile)
@@ -233,7 +242,7 @@ def test_llama_may_end_a_call_in_its_second_way():
     style = ChatFormat(tok)
     turn = style.turn_ids(Action("", (CALL,)))[:-1] + [tok.convert_tokens_to_ids("<|eom_id|>")]
     assert style.action(turn, [SEARCH]).calls == (CALL,)
-    assert tok.decode(style.observation_ids("22", turn)).startswith("<|start_header_id|>ipython")
+    assert tok.decode(style.observation_ids(["22"], turn)).startswith("<|start_header_id|>ipython")
 
 
 @pytest.mark.parametrize("policy_type", ["plain", "minimind"])
@@ -242,7 +251,7 @@ def test_plain_needs_no_template_that_knows_tools(name: str, policy_type: str):
     turn = style.turn_ids(Action("", (CALL,)))
     assert style.name == "plain"
     assert style.action(turn, [SEARCH]).calls == (CALL,)
-    assert "<tool_response>\n22\n</tool_response>" in text(name, style.observation_ids("22", turn))
+    assert "<tool_response>\n22\n</tool_response>" in text(name, style.observation_ids(["22"], turn))
     assert '<tool_call>{"name": "..."' in text(name, style.prompt_ids(MESSAGES, [SEARCH]))
 
 
@@ -295,5 +304,5 @@ def test_a_template_without_end_tokens_ends_turns_with_the_end_of_the_text():
     turn = style.turn_ids(Action("", (CALL,)))
     assert turn[-1] == tok.eos_token_id
     assert style.action(turn, [SEARCH]).calls == (CALL,)
-    after = tok.decode(style.observation_ids("22", turn))
+    after = tok.decode(style.observation_ids(["22"], turn))
     assert after == "\nuser: <tool_response>\n22\n</tool_response>\nassistant: "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
@@ -20,7 +20,7 @@ from rl.environments.tools.web_search.tavily import TAVILY
 SEARCH_BACKENDS: dict[str, SearchBackend] = {"tavily": TAVILY, "serper": SERPER, "bing": BING}
 """Every other name is that of an endpoint of your own."""
 _SECRET = re.compile(r"(.*[_-])?(api[_-]?key|subscription-key|key|token|secret|password)", re.IGNORECASE)
-_WORDS = {"mode": "web or corpus", "provider": "a name"}
+_WORDS = {"mode": "web or corpus", "provider": "a name", "method": "GET or POST"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,20 +37,23 @@ class SearchSettings:
     INTEGERS: ClassVar[frozenset[str]] = frozenset(("max_retries", "rate_limit_per_min", "max_snippet_chars"))
     PATTERNS: ClassVar[Mapping[str, str]] = {
         "mode": "web|corpus",
+        "method": "(GET|POST)?",
         "provider": r"[A-Za-z0-9._-]{0,64}",
         "api_key_env": r"([A-Z_][A-Z0-9_]*)?",
     }
 
     mode: str = "corpus"
     """corpus: documents; web: a provider."""
-    corpus: str = ""
-    """Folder or file with the documents of mode corpus, for tasks that have none of their own."""
+    corpus: str | Sequence[str] = ""
+    """Folder or file with the documents of mode corpus, or these texts themselves, for tasks that have none of their own."""
     provider: str = ""
     """A name of SEARCH_BACKENDS, or any other with ``endpoint``."""
     api_key_env: str = ""
     """Environment variable that holds the key; empty: the provider's own, as TAVILY_API_KEY."""
     endpoint: str = ""
     """Address that is asked; empty: the provider's own."""
+    method: str = ""
+    """GET or POST, of an endpoint of your own; empty: POST."""
     default_params: Mapping[str, Any] = field(default_factory=dict)
     """Sent with every query, as max_results."""
     timeout: float = 20.0
@@ -70,6 +73,11 @@ class SearchSettings:
         if not isinstance(values, Mapping):
             raise UsageError(f"tools.search must be a mapping of keys and values, not {str(values)[:100]!r}")
         known = [entry.name for entry in fields(cls)]
+        if "api_key" in values:
+            raise UsageError(
+                "tools.search.api_key: a key is not written down here; put it into an environment variable such as "
+                "TAVILY_API_KEY, and its name into api_key_env"
+            )
         for key in values:
             require_known("key", key, known, section="tools.search")
         return cls(**values)
@@ -85,16 +93,28 @@ class SearchSettings:
         for key in self.RANGES:
             self._check_number(key, getattr(self, key))
         self._check_params()
-        for key, right in (("endpoint", "an address"), ("corpus", "the path of a folder or a file")):
-            if not isinstance(getattr(self, key), str):
-                raise _impossible(key, right, getattr(self, key))
+        if not isinstance(self.endpoint, str):
+            raise _impossible("endpoint", "an address", self.endpoint)
+        if not isinstance(self.corpus, str) and not _are_texts(self.corpus):
+            raise _impossible("corpus", "the path of a folder or a file, or a list of texts", self.corpus)
         if self.mode == "web":
             self._check_provider()
             if self.corpus:
                 raise UsageError("tools.search.corpus is searched in mode corpus only: leave out one of the two")
 
     def backend(self) -> SearchBackend:
-        return SEARCH_BACKENDS.get(self.provider) or custom_backend(self.default_params)
+        return SEARCH_BACKENDS.get(self.provider) or custom_backend(self.params, "GET" if self.asks_by_get else "POST")
+
+    @property
+    def asks_by_get(self) -> bool:
+        """Whether an endpoint of one's own is asked so."""
+        return (self.method or self.default_params.get("method")) == "GET"
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """``default_params``, less a ``method`` that says how an endpoint of one's own is asked."""
+        is_own = self.provider not in SEARCH_BACKENDS and self.default_params.get("method") in ("GET", "POST")
+        return {key: value for key, value in self.default_params.items() if not (is_own and key == "method")}
 
     def address(self) -> Endpoint:
         """Raises UsageError."""
@@ -109,6 +129,8 @@ class SearchSettings:
             raise UsageError(f"tools.search.provider is missing: {known}, or another name with endpoint")
         if not self.endpoint:
             require_known("tools.search.provider", self.provider, SEARCH_BACKENDS, "any name with endpoint")
+        if self.method and self.provider in SEARCH_BACKENDS:
+            raise UsageError(f"tools.search.method is for an endpoint of your own, and {self.provider} has its own way")
         self.address()
 
     def _check_number(self, key: str, value: Any) -> None:
@@ -137,6 +159,15 @@ def _impossible(key: str, right: str, value: Any) -> UsageError:
 
 def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
+
+
+def _are_texts(value: Any) -> bool:
+    """One or more."""
+    return (
+        isinstance(value, list | tuple)
+        and bool(value)
+        and all(isinstance(text, str) and text.strip() for text in value)
+    )
 
 
 def _is_plain(value: Any) -> bool:

@@ -32,7 +32,8 @@ _LOCKS = tuple(threading.Lock() for _ in range(64))
 def search_tool(settings: SearchSettings, cache_dir: Path) -> BaseTool:
     """``cache_dir`` may be shared by trainings. Raises UsageError for a key that is missing, and as ``read_corpus``."""
     if settings.mode == "corpus":
-        documents = corpus_index(Path(settings.corpus)) if settings.corpus else ()
+        corpus = settings.corpus
+        documents = corpus_index(Path(corpus)) if corpus and isinstance(corpus, str) else tuple(corpus)
         return SearchDocuments(documents, most_characters=settings.max_snippet_chars)
     return WebSearch(settings, SearchCache(cache_dir))
 
@@ -73,7 +74,7 @@ class WebSearch(BaseTool):
         return {name: value.format(key)}
 
     def _results(self, query: str) -> Sequence[SearchResult]:
-        params = {**self._backend.params, **self._settings.default_params, self._backend.query: query}
+        params = {**self._backend.params, **self._settings.params, self._backend.query: query}
         path = self._cache.path(self._settings.provider, str(self._endpoint), query, params)
         with _LOCKS[int(path.name[:2], 16) % len(_LOCKS)]:
             results = self._cache.read(path)

@@ -1,0 +1,185 @@
+"""Its YAML as one of ours: the same sections, with keys, defaults and meanings of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from rl.environments.config_file import Document
+from rl.from_systems.miniagent.search_keys import read_search
+
+KEYS: Mapping[str, frozenset[str]] = {
+    "model": frozenset(("name", "dtype")),
+    "policy": frozenset(("max_new_tokens", "temperature", "top_p", "do_sample")),
+    "env": frozenset(
+        ("type", "max_turns", "system_prompt", "success_reward", "timeout_penalty", "test_timeout", "default_corpus")
+    ),
+    "tools": frozenset(("code_exec", "search")),
+    "rollout": frozenset(("num_episodes_per_iter",)),
+    "train": frozenset(
+        (
+            "num_iters",
+            "lr",
+            "grad_clip",
+            "norm_adv_by_std",
+            "learning_rate",
+            "gamma",
+            "lam",
+            "value_coef",
+            "entropy_coef",
+        )
+    ),
+    "eval": frozenset(("eval_interval", "num_tasks")),
+}
+"""All keys that it knows."""
+OWN: Mapping[str, frozenset[str]] = {
+    "policy": frozenset(("do_sample",)),
+    "env": frozenset(("default_corpus",)),
+    "tools": frozenset(("code_exec",)),
+    "train": frozenset(("norm_adv_by_std", "gamma", "lam", "value_coef", "entropy_coef")),
+}
+"""Those that only it knows."""
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "policy": {"max_new_tokens": 128, "temperature": 0.7, "top_p": 0.95},
+    "rollout": {"num_episodes_per_iter": 4},
+    "train": {"num_iters": 1, "grad_clip": 1.0, "seed": 42},
+}
+ENVIRONMENTS: Mapping[str, Mapping[str, Any]] = {
+    "code_exec": {"reward_on": "tool_call"},
+    "search": {"wrong_answer_ends": False, "max_turns": 4, "timeout_penalty": 0.0},
+}
+"""Environment to what its settings are unless they are given."""
+LARGEST_GROUP = 8
+UNUSED = {
+    "gamma": "an episode's reward is not discounted",
+    "lam": "there is no value model",
+    "value_coef": "there is no value model",
+    "entropy_coef": "the loss has no entropy term",
+    "norm_adv_by_std": "advantages are always divided by their group's standard deviation",
+}
+"""Key of the section train to why it has no effect."""
+
+
+class Translation(NamedTuple):
+    document: Document
+    notes: tuple[str, ...]
+    """What the owner should know: defaults that differ from ours, and keys without effect."""
+
+
+def translate(document: Document) -> Translation | None:
+    """None for a file that is not Miniagent's. Raises BadFile."""
+    if not is_miniagents(document):
+        return None
+    values = deepcopy(dict(document.values))
+    notes = [
+        *_environment(values),
+        *_tools(values, document),
+        *_policy(values),
+        *_training(values),
+        *_evaluation(values),
+    ]
+    return Translation(replace(document, values=values), tuple(notes))
+
+
+def is_miniagents(document: Document) -> bool:
+    """It has a key that only Miniagent has, or ``train.lr``, which Miniagent requires, and no key that Miniagent has not."""
+    sections = document.values
+    if any(key in names for section, names in OWN.items() for key in _section(sections, section)):
+        return True
+    is_known = all(
+        section in KEYS and _section(sections, section).keys() <= KEYS[section]
+        for section in sections
+        if section != "eval"
+    )
+    is_known = is_known and _section(sections, "env").get("type") in (None, *ENVIRONMENTS)
+    return is_known and "lr" in _section(sections, "train")
+
+
+def _section(values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Empty where it is not there, or is not a mapping, which is told later."""
+    section = values.get(name)
+    return section if isinstance(section, dict) else {}
+
+
+def _environment(values: dict[str, Any]) -> list[str]:
+    env = values.setdefault("env", {})
+    if not isinstance(env, dict):
+        return []
+    looks_up = "search" in _section(values, "tools") or "default_corpus" in env
+    kind = env.setdefault("type", "search" if looks_up else "code_exec")
+    if kind not in ENVIRONMENTS:
+        return []
+    changes = {key: value for key, value in ENVIRONMENTS[kind].items() if env.get(key) is None}
+    env.update(changes)
+    text = ", ".join(f"{key} {str(value).lower()}" for key, value in changes.items())
+    notes = [f"read as a file of Miniagent: env has {text} unless it says otherwise"] if text else []
+    if kind == "search" and env.pop("test_timeout", None) is not None:
+        notes.append("env.test_timeout has no effect: questions have no tests")
+    return notes
+
+
+def _tools(values: dict[str, Any], document: Document) -> list[str]:
+    tools, env, notes = _section(values, "tools"), _section(values, "env"), []
+    if tools.pop("code_exec", None) is not None:
+        notes.append(
+            "tools.code_exec has no effect: programs run in the sandbox, by its own Python and in its own folder"
+        )
+    if env.get("type") == "search":
+        notes += read_search(values, document)
+        return notes
+    if tools.pop("search", None) is not None or env.pop("default_corpus", None) is not None:
+        env.pop("default_corpus", None)
+        notes.append("what is said of searching has no effect: the environment is code_exec")
+    return notes
+
+
+def _policy(values: dict[str, Any]) -> list[str]:
+    _fill(values, "policy")
+    if _section(values, "policy").pop("do_sample", None) is False:
+        return ["policy.do_sample: false has no effect: episodes of one task are compared, so they are sampled"]
+    return []
+
+
+def _training(values: dict[str, Any]) -> list[str]:
+    _fill(values, "rollout")
+    _fill(values, "train")
+    train, rollout = _section(values, "train"), _section(values, "rollout")
+    notes = [f"train.{key} has no effect: {why}" for key, why in UNUSED.items() if _is_wrong(key, train.pop(key, None))]
+    if train.get("lr") is not None and train.pop("learning_rate", None) is not None:
+        notes.append("train.learning_rate has no effect: train.lr is the learning rate")
+    episodes = rollout.get("num_episodes_per_iter")
+    if isinstance(episodes, int) and "num_generations" not in rollout and "num_generations" not in train:
+        rollout["num_generations"] = group_size(episodes)
+        notes.append(
+            f"{rollout['num_generations']} episodes of a task are compared with each other: "
+            "rollout.num_generations says otherwise"
+        )
+    return notes
+
+
+def _is_wrong(key: str, value: Any) -> bool:
+    """Something was said that is not as it is."""
+    return value is not None and not (key == "norm_adv_by_std" and value is True)
+
+
+def group_size(episodes: int) -> int:
+    """So many episodes of each task that the groups of a step fill it: Miniagent plays one of each, and has groups only
+    where a task comes twice."""
+    sizes = [size for size in range(2, LARGEST_GROUP + 1) if episodes % size == 0]
+    return max(sizes, default=max(2, min(LARGEST_GROUP, episodes)))
+
+
+def _evaluation(values: dict[str, Any]) -> list[str]:
+    section = _section(values, "eval")
+    unused = [key for key in section if key not in KEYS["eval"]]
+    for key in unused:
+        del section[key]
+    return [f"eval.{key} has no effect" for key in unused]
+
+
+def _fill(values: dict[str, Any], name: str) -> None:
+    section = values.setdefault(name, {})
+    if isinstance(section, dict):
+        section |= {key: value for key, value in DEFAULTS[name].items() if section.get(key) is None}
