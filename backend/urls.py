@@ -12,5 +12,6 @@ handler500 = "rl.web.pages.faults.answer_error"
 urlpatterns = [
     path("admin/password_change/", change_password),  # in the place of the admin's own
     path("admin/", admin.site.urls),
+    path("", include("rl.from_systems.n3.urls")),
     path("", include("rl.web.urls")),
 ]

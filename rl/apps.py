@@ -19,11 +19,13 @@ class RatchetConfig(AppConfig):
 
         from rl import checks, from_systems, tasks  # noqa: F401  registers the start-up checks
         from rl.collect.importers import IMPORTERS
+        from rl.from_systems.n3 import results
         from rl.operations import audit_signals
         from rl.web.api.cors import allow_origin_of_publishable_key
 
         IMPORTERS.update(from_systems.FORMATS)
         check_request_enabled.connect(allow_origin_of_publishable_key)
         audit_signals.connect()
+        results.connect()
         post_spawn.connect(tasks.introduce_worker)
         post_migrate.connect(tasks.ensure_schedules, sender=self)
