@@ -17,7 +17,6 @@ IMPORTERS: dict[str, str] = {
     "command_center": "rl.collect.importers.command_center",
     "toolbox_trace": "rl.collect.importers.toolbox_trace",
     "toolbox_checkpoint": "rl.collect.importers.toolbox_checkpoint",
-    "ocd_decision": "rl.collect.importers.ocd_decision",
     "openai_chat": "rl.collect.importers.openai_chat",
     "openai_preference": "rl.collect.importers.openai_preference",
     "sharegpt": "rl.collect.importers.sharegpt",

@@ -21,7 +21,7 @@ from rl.versions import versions
 
 FILE = "training_results.json"
 SOURCES = ("policies", "n3")
-"""Of feedback that came by N3's calls, and from its files."""
+"""Where feedback came from: N3's calls, and its files."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,18 +35,18 @@ class Histories:
 
     @property
     def std(self) -> float | None:
-        """Of the population; None as ``mean``."""
+        """Standard deviation of the population; None as ``mean``."""
         return pstdev(self.reward) if self.reward else None
 
 
 def histories(runs: Iterable[int]) -> dict[int, Histories]:
     """The histories of these runs, by their number, from the metrics that were stored while they trained: one query."""
-    found: defaultdict[int, Histories] = defaultdict(Histories)
+    by_run: defaultdict[int, Histories] = defaultdict(Histories)
     columns = [f"values__{name}" for name in _NAMES]
     points = MetricPoint.objects.filter(run__in=list(runs)).order_by("run", "step")
     for run, *numbers in points.values_list("run_id", *columns):
-        _add_step(found[run], dict(zip(_NAMES, numbers, strict=True)))
-    return dict(found)
+        _add_step(by_run[run], dict(zip(_NAMES, numbers, strict=True)))
+    return dict(by_run)
 
 
 def _add_step(run: Histories, step: Mapping[str, float | None]) -> None:

@@ -6,7 +6,6 @@ from django.urls import path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from rl.web.api.base import UnknownAddress
-from rl.web.api.decisions import DecisionBulk, DecisionFeedback, DecisionList, DecisionOutcomes
 from rl.web.api.feedback import FeedbackDetail, FeedbackList, FeedbackRetract, OwnRatingRetract
 from rl.web.api.ratings import RatingBulkSync, RatingList
 from rl.web.api.traces import TraceDetail, TraceList
@@ -26,10 +25,6 @@ urlpatterns = [
     path("v1/ratings/", RatingList.as_view(), name="api-ratings"),
     path("v1/ratings/sync/", RatingBulkSync.as_view(), name="api-ratings-sync"),
     path("training/calculate-pending/", CalculatePending.as_view(), name="api-calculate-pending"),
-    path("decisions/", DecisionList.as_view(), name="api-decisions"),
-    path("decisions/bulk/", DecisionBulk.as_view(), name="api-decisions-bulk"),
-    path("decisions/<path:pk>/feedback/", DecisionFeedback.as_view(), name="api-decision-feedback"),
-    path("decisions/<path:pk>/outcomes/", DecisionOutcomes.as_view(), name="api-decision-outcomes"),
     path("training/stats/", TrainingStats.as_view(), name="api-training-stats"),
     path("schema/", SpectacularAPIView.as_view(), name="api-schema"),
     path("docs/", DOCS, name="api-docs"),

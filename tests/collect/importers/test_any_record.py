@@ -18,10 +18,11 @@ from rl.collect.importers import IMPORTERS
 from rl.collect.traces.imported import ImportedRemark, ImportedTrace, Rejected
 from rl.collect.traces.write import TraceStore
 from rl.models import Agent
-from tests.collect.importers import test_ocd_decision, test_openwebui_feedback, test_toolbox_trace
+from tests.collect.importers import test_openwebui_feedback, test_toolbox_trace
 from tests.collect.importers.reading import said
 from tests.collect.importers.test_langfuse_score import SCORE, TRACE
 from tests.from_systems.n3 import test_feedback_file
+from tests.from_systems.ocd import test_decision_file as test_ocd_decision
 
 CHAT = [
     said("user", "Hi"),

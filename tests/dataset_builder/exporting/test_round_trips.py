@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rl.base.records import silent
-from rl.collect.decisions import SCORES, canonical, read_decision
 from rl.collect.importers import reader
 from rl.collect.traces.imported import ImportedTrace
 from rl.collect.traces.write import TraceStore
@@ -21,6 +20,8 @@ from rl.dataset_builder.exporting.base import Filters
 from rl.dataset_builder.exporting.export import ExportRequest, export
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.read.groups import Tally
+from rl.from_systems.ocd.records import canonical, read_decision
+from rl.from_systems.ocd.words import RATINGS as SCORES
 from rl.models import Agent, Feedback, Trace
 
 READERS = {
