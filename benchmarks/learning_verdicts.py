@@ -14,6 +14,7 @@ from learning_arms import mixed_rows
 from learning_cells import NOISE, SEED, Bench
 from learning_models import GREEDY, TOKENS, answer, moved, token_ids
 from learning_raters import TASTES, labels, win_rate
+from peft.tuners.lora import LoraLayer
 
 from rl.base.records import Distance, GeneratedAnswer, silent
 from rl.config.guard_limits import guard_limits
@@ -84,8 +85,8 @@ def _break(bench: Bench, line: dict[str, Any], adapter: Path) -> Version:
     """What was learned, several times over."""
     with loading.with_weights(bench.base.model, adapter) as model:
         for module in model.modules():
-            for name in getattr(module, "scaling", ()):
-                module.scaling[name] *= TOO_FAR
+            if isinstance(module, LoraLayer):
+                module.scaling = {name: TOO_FAR * scale for name, scale in module.scaling.items()}
         new = [texts[0] for texts in answer(bench.base, model, bench.unseen, 1, GREEDY, SEED)]
         return Version("broken", line, new, moved(bench.base, model, bench.unseen, new))
 

@@ -1,6 +1,6 @@
 """The Django app.
 
-Imports: checks, collect, dataset_builder, from_systems, operations, tasks, web; Django.
+Imports: checks, collect, config, dataset_builder, from_systems, operations, rewards, tasks, web; Django.
 """
 
 from __future__ import annotations
@@ -19,15 +19,22 @@ class RatchetConfig(AppConfig):
 
         from rl import checks, from_systems, tasks  # noqa: F401  registers the start-up checks
         from rl.collect.importers import IMPORTERS
-        from rl.dataset_builder.exporting import FORMATS
+        from rl.config.reward_weights import DECISION_WEIGHTS
+        from rl.dataset_builder import exporting
         from rl.from_systems.command_center.callers import allow_origin_of_page
+        from rl.from_systems.n3 import results
+        from rl.from_systems.ocd.weights import WEIGHTS
         from rl.operations import audit_signals
+        from rl.rewards.decision import FORMULAS
         from rl.web.api.cors import allow_origin_of_publishable_key
 
         IMPORTERS.update(from_systems.FORMATS)
-        FORMATS.update(from_systems.ROW_FORMATS)
+        exporting.FORMATS.update(from_systems.ROW_FORMATS)
+        FORMULAS.update(from_systems.DECISION_FORMULAS)
+        DECISION_WEIGHTS.update(WEIGHTS)
         check_request_enabled.connect(allow_origin_of_publishable_key)
         check_request_enabled.connect(allow_origin_of_page)
         audit_signals.connect()
+        results.connect()
         post_spawn.connect(tasks.introduce_worker)
         post_migrate.connect(tasks.ensure_schedules, sender=self)

@@ -17,7 +17,7 @@ from rl.auto_labels.reading import HEAD, load_reader
 from rl.base.errors import BadFile, NotEnoughData
 from rl.base.leaves import leaf
 from rl.base.records import Report, silent
-from rl.dataset_builder import is_held_out
+from rl.dataset_builder import Split
 from rl.judge.labels import Answers, Opinion
 from rl.models import Agent, LabelModel
 
@@ -103,7 +103,8 @@ def _readable(opinions: Sequence[Opinion], features: Any, report: Report) -> lis
 def _split(agent: Agent, opinions: Sequence[Opinion]) -> tuple[list[Opinion], list[Opinion]]:
     """To learn from, and held out. Raises NotEnoughData."""
     prompts = {opinion.prompt for opinion in opinions}
-    aside = {prompt for prompt in prompts if is_held_out(agent.name, prompt, HELD_OUT)}
+    split = Split(agent, HELD_OUT)
+    aside = {prompt for prompt in prompts if split.is_held_out(prompt)}
     held_out = [opinion for opinion in opinions if opinion.prompt in aside]
     _check_variety(agent, _labels(opinions), _labels(held_out))
     return [opinion for opinion in opinions if opinion.prompt not in aside], held_out

@@ -13,6 +13,7 @@ from django.db.models import Avg, Count, F, Max, Q, QuerySet
 
 from rl.judge.labels import MOST_ROWS, Answers, Opinion
 from rl.models import Agent, Feedback, Trace, prompt_key
+from rl.models.traces import may_be_used
 
 MOST_WEIGHT = 3
 """What a label weighs at most: so many raters more on its side than on the other. More of them say no more about others."""
@@ -29,7 +30,9 @@ def read_opinions(agent: Agent, answers: Answers) -> list[Opinion]:
 
 def _find_labels(agent: Agent) -> QuerySet[Any, Any]:
     """One row for each trace, the newest first; without those whose mean is the middle."""
-    ratings = Feedback.objects.filter(agent=agent, kind=Feedback.Kind.RATING, is_current=True).order_by()
+    ratings = Feedback.objects.filter(
+        may_be_used("trace__"), agent=agent, kind=Feedback.Kind.RATING, is_current=True
+    ).order_by()
     above, below = (Count("pk", filter=half) for half in (Q(value__gt=0.5), Q(value__lt=0.5)))
     means = ratings.values("trace").annotate(mean=Avg("value"), above=above, below=below, newest=Max("pk"))
     return means.exclude(mean=0.5).order_by("-newest")
@@ -49,6 +52,7 @@ def _find_preferences(agent: Agent) -> QuerySet[Feedback]:
     picks = Q(kind=Feedback.Kind.COMPARISON, choice__in=(Feedback.Choice.LEFT, Feedback.Choice.RIGHT))
     picks &= Q(other_trace__prompt_key=F("trace__prompt_key"))
     events = Feedback.objects.filter(picks | Q(kind=Feedback.Kind.CORRECTION), agent=agent, is_current=True)
+    events = events.filter(may_be_used("trace__"), Q(other_trace=None) | may_be_used("other_trace__"))
     texts = ("trace__prompt", "trace__response", "other_trace__response")
     return events.order_by("-pk").select_related("trace", "other_trace").only("kind", "choice", "text", *texts)
 

@@ -85,7 +85,7 @@ HYPER_PARAMETERS: Mapping[str, Owner] = {
 
 RUN_OPTIONS: Mapping[str, Owner] = {
     **dict.fromkeys(("data", "sweep", "export", "quantization", "deploy"), Owner.TRAINER),
-    "base_model": Owner.CHOICE,
+    **dict.fromkeys(("base_model", "reward_model"), Owner.CHOICE),
     **dict.fromkeys(
         (
             "source",
@@ -94,7 +94,6 @@ RUN_OPTIONS: Mapping[str, Owner] = {
             "output_dir",
             "model_name",
             "rewards",
-            "reward_model",
             "report_to",
             "dataset_dir",
             "train_split",

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from rl.dataset_builder.frozen.freezing import freeze, freeze_files, freeze_tasks
 from rl.dataset_builder.frozen.marking import mark, reclaim, release
-from rl.dataset_builder.frozen.splitting import is_held_out
+from rl.dataset_builder.frozen.splitting import Split, is_held_out
 from rl.dataset_builder.options import PAIR_TYPES, DataOptions
 from rl.dataset_builder.pipeline import DatasetPipeline
 from rl.dataset_builder.plan.plan import training_plan
@@ -41,6 +41,7 @@ __all__ = [
     "freeze_files",
     "freeze_tasks",
     "get_training_stats",
+    "Split",
     "is_held_out",
     "mark",
     "prepare_training_dataset",

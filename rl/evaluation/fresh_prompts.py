@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Any
 
-from rl.dataset_builder import is_held_out
+from rl.dataset_builder import Split
 from rl.models import Agent, prompt_key
 
 MOST_READ = 20_000
@@ -21,12 +21,13 @@ def prompts_asked(agent: Agent, share: float, known: Collection[str], most: int)
 
 
 def _newest(agent: Agent, share: float, known: set[str]) -> Iterator[dict[str, Any]]:
+    split = Split(agent, share)
     answers = agent.traces.order_by("-created_at", "id").values_list("prompt", "prompt_key", "details")
     for prompt, key, details in answers[:MOST_READ].iterator(chunk_size=500):
         if key in known or not _is_question(prompt):
             continue
         known.add(key)
-        if is_held_out(agent.name, prompt_key(prompt), share):
+        if split.is_held_out(prompt_key(prompt)):
             yield {"prompt": prompt, "prompt_key": key, "details": details if isinstance(details, dict) else {}}
 
 

@@ -10,7 +10,7 @@ from rl.base.errors import NotEnoughData
 from rl.config import find_method, find_rows
 from rl.config.methods import METHODS, all_rows
 from rl.data_formatter import read_training_rows
-from rl.dataset_builder import is_held_out
+from rl.dataset_builder import Split
 from rl.dataset_builder.frozen.files import HELD_OUT, TRAIN
 from rl.evaluation.contrasts import contrasts
 from rl.judge.labels import sample_rows
@@ -45,7 +45,8 @@ def never_learned(training_set: TrainingSet, *compared: ModelVersion | None) -> 
     share = min([training_set.val_split, *others.exclude(method__in=_of_tasks()).values_list("val_split", flat=True)])
     unseen = rows
     if share < training_set.val_split:
-        unseen = [row for row in rows if is_held_out(training_set.agent.name, row["split_key"], share)]
+        split = Split(training_set.agent, share)
+        unseen = [row for row in rows if split.is_held_out(row["split_key"])]
     return HeldOut(contrasts(kind.name, unseen), share, len(rows) - len(unseen))
 
 

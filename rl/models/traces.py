@@ -25,6 +25,16 @@ def prompt_key(prompt: Sequence[Message]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
+SPLIT, NEVER, HELD_OUT = "split", "never", "heldout"
+"""``details["split"]`` of a trace: ``never`` is in no row; the prompt of one with ``heldout`` is held out for testing."""
+
+
+def may_be_used(trace: str = "") -> Q:
+    """Traces that may be in rows. ``trace``: the way to the trace, such as ``trace__``, where there is one."""
+    column = f"{trace}details__{SPLIT}"
+    return Q(**{f"{column}__isnull": True}) | ~Q(**{column: NEVER})  # NOT alone is NULL where nothing is said
+
+
 GATEWAY = "gateway"
 """The source of answers that the gateway fetched."""
 

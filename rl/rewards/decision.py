@@ -1,29 +1,39 @@
-"""The reward of a decision (OCD): what came of it, in components by time scale."""
+"""The reward of a decision: what came of it, in components by time scale.
+
+A decision is an answer with ``details["decision"]``, an object. Which components can be told from what is known is said by
+formulas, one for each type of agent; ``rl.from_systems`` brings them.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from rl.base.records import TraceRecord
+from rl.base.leaves import import_name
+from rl.base.records import FeedbackRecord, TraceRecord
 from rl.config.reward_weights import SCALES, Table, decision_weights
 from rl.rewards.base import BaseReward, RewardResult
 
-FEEDBACK: Mapping[str, float] = {"CONFIRMED": 1.0, "CORRECTED": -0.5, "OVERRIDDEN": -0.8, "IGNORED": 0.0}
-"""What a person did with the decision, as a raw reward."""
 LIMIT = 5.0
 """A weighted sum of components is clamped to ± this."""
-_RIGHT = {"CONFIRMED": 1.0, "CORRECTED": 0.0, "OVERRIDDEN": 0.0}
+RATER = "decision"
+"""Who rates a decision by its record or its calls: this, or this with a colon and a name."""
+
+Formula = Callable[[TraceRecord], Mapping[str, float]]
+"""The components that can be told from what is known of a decision, by name; empty where nothing is known yet."""
+FORMULAS: dict[str, str] = {}
+"""Type of agent, in capitals, to the dotted name of its Formula. ``rl.from_systems`` adds its own when the app starts."""
+OTHER_TYPES = ""
+"""The name in FORMULAS of the formula for types that have none of their own."""
 
 
 class DecisionReward(BaseReward):
     """(r + 2) / 4, clamped to 0 … 1, of the raw reward r: the one that came with the decision, else the weighted sum of its
-    components, else what the person did with it.
+    components, held to ± 5.
 
-    A component is what came with the decision, else what can be told from what is known: userFeedback and userAcceptance
-    from the person's word, confidenceCalibration from word and confidence (Brier), the others from the last outcome of their
-    name, held to ± 1. A component named …Penalty counts downwards, whatever its sign.
+    A component is what came with the decision, else what the formula of the agent's type tells, else the last outcome of its
+    name. One named …Penalty counts downwards, whatever its sign.
     """
 
     name = "decision"
@@ -38,30 +48,28 @@ class DecisionReward(BaseReward):
         decision = trace.details.get("decision")
         if not isinstance(decision, Mapping):
             return self.abstains("it is not a decision")
-        word = feedback_word(trace, decision)
-        stored = _number(decision.get("reward"))
+        stored = number(decision.get("reward"))
         if stored is not None:
             return self._normalise(stored, "the reward that came with the decision")
-        components = self._components(trace, decision, word)
+        components = self._components(trace, decision)
         if components:
             parts = [part for scale in components.values() for part in scale.values()]
             raw = math.fsum(part["value"] * part["weight"] for part in parts)
-            return self._normalise(raw, f"the weighted sum of {len(parts)} components", components=components)
-        if word:
-            return self._normalise(FEEDBACK[word], f"the person's word: {word}")
+            count = f"{len(parts)} component{'s' * (len(parts) != 1)}"
+            return self._normalise(raw, f"the weighted sum of {count}", components=components)
         return self.abstains("nothing is known yet of what came of the decision")
 
     def _normalise(self, raw: float, reason: str, **details: Any) -> RewardResult:
         raw = min(LIMIT, max(-LIMIT, raw))
         return self.gives(min(1.0, max(0.0, (raw + 2) / 4)), reason, reward=raw, **details)
 
-    def _components(self, trace: TraceRecord, decision: Mapping[str, Any], word: str) -> dict[str, Any]:
+    def _components(self, trace: TraceRecord, decision: Mapping[str, Any]) -> dict[str, Any]:
         """Scale to name to {value, weight}, of those that are known and have a weight."""
-        agent_type = decision.get("agentType")
-        table = decision_weights(agent_type if isinstance(agent_type, str) else trace.agent, self.own_weights)
+        agent_type = type_of(trace)
+        table = decision_weights(agent_type, self.own_weights)
         stored = decision.get("rewardComponents")
-        known = _read_stored(stored) if isinstance(stored, Mapping) else {}
-        derived = {**_outcomes(trace), **_of_feedback(word, _number(decision.get("confidence")))}
+        known = dict(_walk(stored)) if isinstance(stored, Mapping) else {}
+        derived = {**last_outcomes(trace), **_formula(agent_type)(trace)}
         components: dict[str, Any] = {}
         for scale, weights in table.items():
             for name, weight in weights.items():
@@ -71,48 +79,46 @@ class DecisionReward(BaseReward):
         return components
 
 
-def feedback_word(trace: TraceRecord, decision: Mapping[str, Any]) -> str:
-    """The word of the last rating that has one as a tag, else the one that came with the decision; empty: none."""
-    tags = (tag.upper() for event in reversed(trace.feedback) if event.kind == "rating" for tag in event.tags)
-    word = next((tag for tag in tags if tag in FEEDBACK), "") or str(decision.get("userFeedback") or "").upper()
-    return word if word in FEEDBACK else ""
+def type_of(trace: TraceRecord) -> str:
+    """In capitals: what the decision says, else the agent's name."""
+    decision = trace.details.get("decision")
+    named = decision.get("agentType") if isinstance(decision, Mapping) else None
+    return (named if isinstance(named, str) and named else trace.agent).upper()
 
 
-def _read_stored(components: Mapping[str, Any]) -> dict[tuple[str, str], float]:
-    """(scale, name) to value; the scale of a flat component is empty."""
-    return dict(_walk(components))
+def is_of_decision(event: FeedbackRecord) -> bool:
+    """Whether it came with a decision's record or by its calls, so that the reward ``decision`` counts it."""
+    return event.rater.partition(":")[0] == RATER
 
 
-def _walk(components: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], float]]:
-    for name, value in components.items():
-        if isinstance(value, Mapping) and name in SCALES:
-            yield from (((name, inner), number) for (_, inner), number in _walk(value))
-        elif (number := _number(value)) is not None:
-            yield ("", name), number
-
-
-def _outcomes(trace: TraceRecord) -> dict[str, float]:
-    """Metric to its last value, held to ± 1."""
+def last_outcomes(trace: TraceRecord) -> dict[str, float]:
+    """Metric to its last value."""
     observed = ((event.metric, event.raw_value) for event in trace.feedback if event.kind == "outcome")
-    return {metric: min(1.0, max(-1.0, value)) for metric, value in observed if value is not None}
+    return {metric: value for metric, value in observed if value is not None}
 
 
-def _of_feedback(word: str, confidence: float | None) -> dict[str, float]:
-    if not word:
-        return {}
-    components = {"userFeedback": FEEDBACK[word], "userAcceptance": FEEDBACK[word]}
-    if confidence is not None and word in _RIGHT:
-        components["confidenceCalibration"] = 1 - 2 * (min(1.0, max(0.0, confidence)) - _RIGHT[word]) ** 2
-    return components
-
-
-def _apply_sign(name: str, value: float) -> float:
-    return -abs(value) if name.endswith("Penalty") else value
-
-
-def _number(value: object) -> float | None:
+def number(value: object) -> float | None:
     """Finite; a truth value is 0 or 1."""
     try:
         return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else None
     except OverflowError:  # a whole number that no float can be
         return None
+
+
+def _formula(agent_type: str) -> Formula:
+    path = FORMULAS.get(agent_type) or FORMULAS.get(OTHER_TYPES)
+    formula: Formula = import_name(path) if path else lambda trace: {}
+    return formula
+
+
+def _walk(components: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], float]]:
+    """(scale, name) and value; the scale of a flat component is empty."""
+    for name, value in components.items():
+        if isinstance(value, Mapping) and name in SCALES:
+            yield from (((name, inner), known) for (_, inner), known in _walk(value))
+        elif (known := number(value)) is not None:
+            yield ("", name), known
+
+
+def _apply_sign(name: str, value: float) -> float:
+    return -abs(value) if name.endswith("Penalty") else value

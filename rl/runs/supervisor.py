@@ -14,6 +14,7 @@ from datetime import timedelta
 import psutil
 from django.conf import settings
 from django.db import transaction
+from django.dispatch import Signal
 from django.utils import timezone
 
 from rl import dataset_builder
@@ -30,6 +31,8 @@ from rl.serving import machine
 
 logger = logging.getLogger(__name__)
 
+run_ended = Signal()
+"""Sent with ``run`` after it is stored that a run succeeded, failed or was cancelled while it worked."""
 START_GRACE = timedelta(seconds=60)
 """How long a claimed run may take to introduce its process, and a queued one to be started by its task."""
 
@@ -183,7 +186,15 @@ def conclude(run: TrainingRun, state: TrainingRun.State, error: str = "") -> boo
         if state != TrainingRun.State.SUCCEEDED and run.training_set is not None and run.version is None:
             dataset_builder.release(run.training_set)
         run_finished(run)
+        transaction.on_commit(lambda: _tell_listeners(run))
         return True
+
+
+def _tell_listeners(run: TrainingRun) -> None:
+    """What a listener cannot do is logged: the run has ended all the same."""
+    for _, answer in run_ended.send_robust(TrainingRun, run=run):
+        if isinstance(answer, Exception):
+            logger.error("after run %s: %s: %s", run.pk, type(answer).__name__, answer)
 
 
 def claim_stopped(run: TrainingRun) -> TrainingRun:

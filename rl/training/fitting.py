@@ -192,7 +192,8 @@ def fit(
 
 
 def publish(trainer: Trainer, start: Start, name: str = "") -> Path:
-    """The adapter, or the whole model, appears in the run's folder; ``name``: instead of that of its kind."""
+    """The adapter, or the whole model, appears in the run's folder, with its tokenizer: transformers loads both from there.
+    ``name``: instead of that of its kind."""
     state = None
     if processes.cuts_models():  # each process has a part of the weights
         state = trainer.accelerator.get_state_dict(trainer.deepspeed or trainer.model)
@@ -212,16 +213,16 @@ def publish_weights(
             model.save_pretrained(unfinished, state_dict=state, **chosen)
         else:
             _save_model(model, state, start.job.base_model, unfinished)
+        loading.load_tokenizer(start.job.base_model).save_pretrained(unfinished)
         publish_directory(unfinished, target)
     processes.wait()
     return target
 
 
 def _save_model(model: PreTrainedModel, state: Mapping[str, Tensor] | None, base: str, folder: Path) -> None:
-    """With its tokenizer, and the name of the model that it was trained from."""
+    """With the name of the model that it was trained from."""
     model.config.use_cache = True  # training turns it off, and generating is slow without
     model.save_pretrained(folder, state_dict=state, max_shard_size=loading.SHARD)
-    loading.load_tokenizer(base).save_pretrained(folder)
     write_json(folder / ORIGIN, {"base_model": base})
 
 

@@ -38,7 +38,7 @@ def register(run: TrainingRun, result: TrainingResult) -> ModelVersion:
 
 def _register(run: TrainingRun, suffix: str) -> ModelVersion:
     assert run.training_set is not None  # noqa: S101  frozen before training
-    method, count = find_method(run.method), run.training_set.feedback_count
+    method, count = find_method(run.method), run.training_set.feedback_count or _count_of_reward_model(run)
     name = method.version.format(feedback=count, rows=run.training_set.train_rows)
     base = run.options.get("base_model") or run.agent.base_model
     with transaction.atomic():
@@ -54,6 +54,18 @@ def _register(run: TrainingRun, suffix: str) -> ModelVersion:
             raise RunConflict(f"run {run.pk} was taken over before its version was registered")
     run.version = version
     return version
+
+
+def _count_of_reward_model(run: TrainingRun) -> int:
+    """The feedback items that a policy learned from by way of its reward model; 0 where it had none of its agent."""
+    name = run.options.get("reward_model", "")
+    rewarding = run.agent.versions.filter(run__method__in=scoring_methods()) if name else ()
+    named = (version for version in rewarding if name.lower() == version.name.lower() or _holds(version, name))
+    return next((version.feedback_count for version in named), 0)
+
+
+def _holds(version: ModelVersion, directory: str) -> bool:
+    return Path(directory).expanduser().parent == version_directory(version)
 
 
 def find_version(agent: Agent, name: str | None = None) -> ModelVersion:

@@ -90,8 +90,14 @@ def test_numbers_and_words_of_a_list_are_all_that_a_key_may_set(server: Caller, 
     )
     for wrong in ({"loraR": "4"}, {"precision": "/etc"}, {"activationCheckpointing": "/etc"}, {"loraR": [4]}):
         assert_problem(train(server, dryRun=True, method="dpo", **wrong), 400)
-    for unknown in ("outputDir", "dataFile", "rewardModel", "accelerateConfig", "origins", "reportTo"):
+    for unknown in ("outputDir", "dataFile", "accelerateConfig", "origins", "reportTo"):
         assert_problem(train(server, dryRun=True, method="dpo", **{unknown: "/tmp/x"}), 400, "unknown hyper-parameter")
+
+
+def test_a_key_names_a_reward_model_by_its_version(server: Caller, rated: Agent, tmp_path: Path):
+    for place in ("/etc", str(tmp_path), str(tmp_path / "missing")):
+        answer = train(server, dryRun=True, method="ppo", rewardModel=place)
+        assert_problem(answer, 400, f"no reward model {place!r}; there are: none yet")
 
 
 # --- the admin --------------------------------------------------------------------------------------------------------

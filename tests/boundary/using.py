@@ -8,10 +8,11 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from unittest.mock import patch
 
-from rl import policies, tasks
+from rl import tasks
 from rl.base.errors import RatchetError
 from rl.base.records import silent
 from rl.config import METHODS
+from rl.from_systems.n3 import policies
 from rl.models import Agent, TrainingRun
 from rl.online_learner import OnlineLearner
 from rl.runs import run as runs

@@ -16,7 +16,6 @@ from rl.collect.importers.report import ImportReport
 IMPORTERS: dict[str, str] = {
     "command_center": "rl.collect.importers.command_center",
     "trace_file": "rl.collect.importers.trace_file",
-    "ocd_decision": "rl.collect.importers.ocd_decision",
     "openai_chat": "rl.collect.importers.openai_chat",
     "openai_preference": "rl.collect.importers.openai_preference",
     "sharegpt": "rl.collect.importers.sharegpt",

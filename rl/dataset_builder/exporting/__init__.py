@@ -1,6 +1,6 @@
 """Training data as files for other tools. A format is one class of a small file: a RowFormat.
 
-Imports: base, collect, data_formatter, models, rewards.
+Imports: base, data_formatter, models.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ FORMATS: dict[str, str] = {
     "openai": "rl.dataset_builder.exporting.openai.OpenAI",
     "sharegpt": "rl.dataset_builder.exporting.sharegpt.ShareGPT",
     "trl": "rl.dataset_builder.exporting.trl.TRL",
-    "decision": "rl.dataset_builder.exporting.decision.Decision",
 }
+"""``rl.from_systems`` adds its own when the app starts."""
 
 
 def row_format(name: str) -> type[RowFormat]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from rl.base.records import JudgedAnswer
-from rl.dataset_builder.frozen.splitting import is_held_out
+from rl.dataset_builder.frozen.splitting import Split
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.read.groups import Tally
 from rl.models import Agent
@@ -39,10 +39,13 @@ class ExportedRow:
 
 class RowFormat:
     columns: ClassVar[dict[str, Column]]
+    rewards: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    """The least and the highest that ``min_reward`` may be."""
 
     def __init__(self, agent: Agent, filters: Filters, tally: Tally) -> None:
         """What is read and what is left out goes into the tally. Raises UsageError for a filter that makes no sense here."""
         self._agent, self._filters, self._tally = agent, filters, tally
+        self._split = Split(agent, filters.data.val_split)
 
     def rows(self) -> Iterator[ExportedRow]:
         """In the order of the prompts' keys."""
@@ -59,4 +62,4 @@ class RowFormat:
         return False
 
     def _row(self, split_key: str, values: dict[str, Any]) -> ExportedRow:
-        return ExportedRow(is_held_out(self._agent.name, split_key, self._filters.data.val_split), values)
+        return ExportedRow(self._split.is_held_out(split_key), values)

@@ -26,7 +26,7 @@ EVERY = 50_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportRequest:
-    """Raises UsageError for a value out of range."""
+    """Raises UsageError for an unknown format, and for a value out of range."""
 
     format: str
     filters: Filters
@@ -40,8 +40,9 @@ class ExportRequest:
         if self.limit is not None and self.limit < 1:
             raise UsageError(f"limit must be 1 or more, not {self.limit}")
         least = self.filters.min_reward
-        if least is not None and not 0 <= least <= 1:
-            raise UsageError(f"min_reward must be from 0 to 1, not {least}")
+        low, high = row_format(self.format).rewards
+        if least is not None and not low <= least <= high:
+            raise UsageError(f"min_reward must be from {low:g} to {high:g}, not {least:g}")
 
 
 @dataclass(slots=True)

@@ -6,11 +6,32 @@ and no version is ever tested on what an earlier one learned from. Two consequen
 empty: then the set says so, and nothing is moved across to fill it. A smaller share holds out a subset of what a
 larger one does, so lowering it lets prompts into training but raising it holds out prompts that earlier versions may
 have learned from; the evaluation leaves those out.
+
+Beside these, prompts are held out whose traces say so (``details["split"]`` is ``heldout``), whatever the share.
 """
 
 from __future__ import annotations
 
 import hashlib
+from functools import cached_property
+
+from rl.models import Agent, Trace, prompt_key
+from rl.models.traces import HELD_OUT, SPLIT
+
+
+class Split:
+    """An agent's prompts: those to train on, and those that are held out."""
+
+    def __init__(self, agent: Agent, share: float) -> None:
+        self._agent, self._share = agent, share
+
+    def is_held_out(self, split_key: str) -> bool:
+        return is_held_out(self._agent.name, split_key, self._share) or split_key in self._marked
+
+    @cached_property
+    def _marked(self) -> frozenset[str]:
+        marked = Trace.objects.filter(**{"agent": self._agent, f"details__{SPLIT}": HELD_OUT}).order_by()
+        return frozenset(prompt_key(prompt) for prompt in marked.values_list("prompt", flat=True).iterator() if prompt)
 
 
 def is_held_out(agent_name: str, split_key: str, share: float) -> bool:

@@ -34,6 +34,7 @@ from rl.collect.traces.records import tool_calls
 from rl.dataset_builder.read.groups import Tally
 from rl.dataset_builder.read.ratings import CHUNK, plan_for_all_rows
 from rl.models import Agent, Feedback, Trace, prompt_key
+from rl.models.traces import may_be_used
 
 _SPACE = " \t\n\r\f\v"
 _KINDS = (Feedback.Kind.RATING, Feedback.Kind.COMPARISON, Feedback.Kind.CORRECTION, Feedback.Kind.OUTCOME)
@@ -94,7 +95,9 @@ def _other_sides_of_both_bad(agent: Agent) -> dict[UUID | None, list[int]]:
 def _query(agent: Agent, wanted: Wanted, both_bad: bool) -> QuerySet[Trace, tuple[Any, ...]]:
     """The columns of ``_Row``, in its order."""
     current = Q(feedback__is_current=True, feedback__kind__in=_KINDS)
-    answers = Trace.objects.filter(agent=agent).annotate(event=FilteredRelation("feedback", condition=current))
+    answers = Trace.objects.filter(may_be_used(), agent=agent).annotate(
+        event=FilteredRelation("feedback", condition=current)
+    )
     if wanted.proposals:
         answers = answers.annotate(good=F("label_proposal__good"), sure=F("label_proposal__confidence"))
     else:

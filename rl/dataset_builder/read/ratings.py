@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import QuerySet, TextField
+from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
 from rl.base.records import DirectPreference, Message, RatedAnswer
 from rl.collect.command_center import widget_choice
 from rl.dataset_builder.read.groups import BOTH_BAD, NEUTRAL, OTHER_PROMPT, OUTCOME, TIE, PromptGroup, Tally
 from rl.models import Agent, Feedback, Trace
+from rl.models.traces import may_be_used
 
 CHUNK = 2000
 """Rows a fetch."""
@@ -75,6 +76,7 @@ def _current_feedback(agent: Agent) -> QuerySet[Feedback, tuple[Any, ...]]:
     """The columns of ``_Row``, in its order. The agent is asked of the trace, whose index is in the order wanted here."""
     return (
         Feedback.objects.filter(trace__agent=agent, is_current=True)
+        .filter(may_be_used("trace__"), Q(other_trace=None) | may_be_used("other_trace__"))
         .exclude(kind=Feedback.Kind.RETRACTION)
         .order_by("trace__prompt_key", "trace_id", "id")
         .values_list(

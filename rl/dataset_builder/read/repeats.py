@@ -22,7 +22,7 @@ from itertools import chain
 from pathlib import Path
 
 from rl.config.automatic import Repeats
-from rl.dataset_builder.frozen.splitting import is_held_out
+from rl.dataset_builder.frozen.splitting import Split
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.read.files import FileSource
 from rl.dataset_builder.read.groups import PromptGroup, Tally
@@ -38,9 +38,8 @@ def count_repeats(
 ) -> Repeats:
     """Reads the ratings of prompts that are not held out. ``files``: Command Center's, instead of the database."""
     source = FileSource(*files) if files else DatabaseSource(agent)
-    trained = (
-        group for group in source.groups(Tally()) if not is_held_out(agent.name, group.split_key, options.val_split)
-    )
+    split = Split(agent, options.val_split)
+    trained = (group for group in source.groups(Tally()) if not split.is_held_out(group.split_key))
     return flip_rate(chain.from_iterable(map(_votes, trained)))
 
 

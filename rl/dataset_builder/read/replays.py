@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from rl.base.errors import NotEnoughData
-from rl.dataset_builder.frozen.splitting import is_held_out
+from rl.dataset_builder.frozen.splitting import Split
 from rl.dataset_builder.plan.shortage import plural
 from rl.dataset_builder.read.replay_traces import RecordedTrace, traces_with_calls
 from rl.dataset_builder.read.replay_verdicts import Verdicts
@@ -41,12 +41,12 @@ def replay_source(agent: Agent, settings: EnvironmentSettings, val_split: float)
 def replay_tasks(agent: Agent, val_split: float = 0.2, limit: int = MOST_PROMPTS) -> Replays:
     """A task for each of ``limit`` prompts to which there are traces with calls of tools, by the hash of their words, with
     the calls of all of them. Prompts that an earlier training held out stay held out, whatever the share."""
-    replays, verdicts = Replays([], [], Counter()), Verdicts(agent)
+    replays, verdicts, split = Replays([], [], Counter()), Verdicts(agent), Split(agent, val_split)
     for words, traces in islice(traces_with_calls(agent), limit):
         task = _task(words, traces, verdicts)
         if isinstance(task, str):
             replays.skipped[task] += 1
-        elif any(trace.split == Episode.Split.EVAL for trace in traces) or is_held_out(agent.name, words, val_split):
+        elif any(trace.split == Episode.Split.EVAL for trace in traces) or split.is_held_out(words):
             replays.held_out.append(task)
         else:
             replays.tasks.append(task)

@@ -15,7 +15,7 @@ from rl.data_formatter.labelled import LabelRule, labelled_row
 from rl.data_formatter.merging import merge_same_texts
 from rl.data_formatter.opinions import EMPTY_ANSWER
 from rl.data_formatter.scored import NO_REWARD, scored_row
-from rl.dataset_builder.frozen.splitting import is_held_out
+from rl.dataset_builder.frozen.splitting import Split
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.plan.shortage import format_reasons, no_answers, plural
 from rl.dataset_builder.read.groups import DIRECT, PromptRows, Source, Tally
@@ -49,6 +49,7 @@ class JudgedRows:
         if not source.has_ids:
             raise UsageError(FILES.format(self.method))
         self._agent, self._options, self._tally, self._keep = agent, options, tally, keep
+        self._split = Split(agent, options.val_split)
 
     def prompts(self) -> Iterator[PromptRows]:
         wanted = Wanted(proposals=self._agent.auto_label_threshold is not None)
@@ -91,7 +92,7 @@ class JudgedRows:
             yield f"left out: {format_reasons(self._tally.skipped.most_common(5))}"
 
     def _is_held_out(self, split_key: str) -> bool:
-        return is_held_out(self._agent.name, split_key, self._options.val_split)
+        return self._split.is_held_out(split_key)
 
     def _needs(self, what: str) -> str:
         return f"{what}, and {self._options.min_samples:,} are needed"

@@ -7,7 +7,7 @@ from typing import Any
 
 from rl.base.records import PreferencePair
 from rl.data_formatter import training_row
-from rl.dataset_builder.frozen.splitting import is_held_out
+from rl.dataset_builder.frozen.splitting import Split
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.pair_builders import paired_groups
 from rl.dataset_builder.plan.shortage import Shortage, no_answers
@@ -21,12 +21,13 @@ class PairRows:
     def __init__(self, agent: Agent, source: Source, options: DataOptions, tally: Tally) -> None:
         self._agent, self._source, self._options, self._tally = agent, source, options, tally
         self._shortage = Shortage(options)
+        self._split = Split(agent, options.val_split)
 
     def prompts(self) -> Iterator[PromptRows]:
         for group, pairs in paired_groups(self._source, self._options, self._tally):
             self._shortage.saw(group, len(pairs))
             if pairs:
-                held_out = is_held_out(self._agent.name, group.split_key, self._options.val_split)
+                held_out = self._split.is_held_out(group.split_key)
                 rows = [{**self._row(pair), "split_key": group.split_key} for pair in pairs]
                 if not self._source.has_ids:
                     rows = [{**row, "feedback": []} for row in rows]

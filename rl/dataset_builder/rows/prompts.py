@@ -12,13 +12,14 @@ from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast
 
 from rl.base.errors import UsageError
-from rl.dataset_builder.frozen.splitting import is_held_out
+from rl.dataset_builder.frozen.splitting import Split
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.plan.shortage import plural
 from rl.dataset_builder.read.groups import PromptRows, Source, Tally
 from rl.dataset_builder.read.ratings import CHUNK, plan_for_all_rows
 from rl.dataset_builder.rows.judged import FILES
 from rl.models import Agent, Trace, prompt_key
+from rl.models.traces import may_be_used
 
 NO_MESSAGE = "prompt without a message"
 TESTS = "tests"
@@ -45,6 +46,7 @@ class PromptsOnly:
         if not source.has_ids:
             raise UsageError(FILES.format("methods that generate answers"))
         self._agent, self._options, self._tally = agent, options, tally
+        self._split = Split(agent, options.val_split)
 
     def prompts(self) -> Iterator[PromptRows]:
         plan_for_all_rows()
@@ -95,7 +97,7 @@ class PromptsOnly:
             "details": _details(row),
             "feedback": [],
         }
-        held_out = is_held_out(self._agent.name, split_key, self._options.val_split)
+        held_out = self._split.is_held_out(split_key)
         return PromptRows(held_out, [training_row], {str(row.trace)})
 
 
@@ -103,7 +105,7 @@ def _query(agent: Agent) -> QuerySet[Trace, tuple[Any, ...]]:
     """The columns of ``_Row``, in its order."""
     text = {name: Cast(name, TextField()) for name in ("prompt", "details")}
     return (
-        Trace.objects.filter(agent=agent)
+        Trace.objects.filter(may_be_used(), agent=agent)
         .order_by("prompt_key", "id")
         .values_list("id", "prompt_key", text["prompt"], text["details"])
     )

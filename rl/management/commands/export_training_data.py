@@ -47,7 +47,9 @@ class Command(RatchetCommand):
         parser.add_argument("--file-format", choices=FILE_FORMATS, help="default: by the suffix of the file")
         parser.add_argument("--limit", type=int, help="most rows to write")
         parser.add_argument(
-            "--min-reward", type=float, help="leave out answers with a smaller reward, or none (0 to 1)"
+            "--min-reward",
+            type=float,
+            help="leave out answers with a smaller reward, or none (0 to 1; decisions: -5 to 5)",
         )
         parser.add_argument("--require-feedback", action="store_true", help="only answers that somebody judged")
         parser.add_argument(

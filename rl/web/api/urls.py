@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from django.urls import URLPattern, path, re_path
+from django.urls import path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
-from rest_framework.views import APIView
 
 from rl.web.api.base import UnknownAddress
-from rl.web.api.decisions import DecisionBulk, DecisionFeedback, DecisionList, DecisionOutcomes
 from rl.web.api.feedback import FeedbackDetail, FeedbackList, FeedbackRetract, OwnRatingRetract
-from rl.web.api.policies import PolicyFeedback, PolicyList, PolicyRun, TrainPolicy
 from rl.web.api.ratings import RatingBulkSync, RatingList
 from rl.web.api.runs import RunCancel, RunDetail
 from rl.web.api.traces import TraceDetail, TraceList
@@ -18,20 +15,6 @@ from rl.web.api.training_stats import TrainingStats
 
 # The stock template has an inline style, which the Content-Security-Policy forbids.
 DOCS = SpectacularSwaggerSplitView.as_view(url_name="api-schema", template_name="rl/api_docs.html")
-
-
-def _with_and_without_slash(route: str, view: type[APIView], name: str) -> list[URLPattern]:
-    """N3's guide writes its calls without the last slash, and a POST cannot be redirected."""
-    hidden: type[APIView] = type(view.__name__, (view,), {"schema": None})  # described once
-    return [path(f"{route}/", view.as_view(), name=name), path(route, hidden.as_view())]
-
-
-POLICIES = [
-    *_with_and_without_slash("policies/feedback/<str:agent>", PolicyFeedback, "api-policy-feedback"),
-    *_with_and_without_slash("policies/train_policy/<str:agent>", TrainPolicy, "api-train-policy"),
-    *_with_and_without_slash("policies/<str:agent>", PolicyList, "api-policies"),
-    *_with_and_without_slash("policies/<str:agent>/runs/<int:pk>", PolicyRun, "api-policy-run"),
-]
 
 urlpatterns = [
     path("v1/traces/", TraceList.as_view(), name="api-traces"),
@@ -45,12 +28,7 @@ urlpatterns = [
     path("v1/runs/<int:pk>/", RunDetail.as_view(), name="api-run"),
     path("v1/runs/<int:pk>/cancel/", RunCancel.as_view(), name="api-run-cancel"),
     path("training/calculate-pending/", CalculatePending.as_view(), name="api-calculate-pending"),
-    path("decisions/", DecisionList.as_view(), name="api-decisions"),
-    path("decisions/bulk/", DecisionBulk.as_view(), name="api-decisions-bulk"),
-    path("decisions/<path:pk>/feedback/", DecisionFeedback.as_view(), name="api-decision-feedback"),
-    path("decisions/<path:pk>/outcomes/", DecisionOutcomes.as_view(), name="api-decision-outcomes"),
     path("training/stats/", TrainingStats.as_view(), name="api-training-stats"),
-    *POLICIES,
     path("schema/", SpectacularAPIView.as_view(), name="api-schema"),
     path("docs/", DOCS, name="api-docs"),
     re_path(r"^[\s\S]+$", UnknownAddress.as_view()),  # <path:…> knows no line breaks

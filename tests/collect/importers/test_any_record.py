@@ -18,10 +18,11 @@ from rl.collect.importers import IMPORTERS
 from rl.collect.traces.imported import ImportedRemark, ImportedTrace, Rejected
 from rl.collect.traces.write import TraceStore
 from rl.models import Agent
-from tests.collect.importers import test_ocd_decision, test_openwebui_feedback, test_trace_file
+from tests.collect.importers import test_openwebui_feedback, test_trace_file
 from tests.collect.importers.reading import said
 from tests.collect.importers.test_langfuse_score import SCORE, TRACE
 from tests.from_systems.n3 import test_feedback_file
+from tests.from_systems.ocd import test_decision_file as test_ocd_decision
 
 CHAT = [
     said("user", "Hi"),
@@ -135,5 +136,5 @@ def test_bytes_of_any_kind_are_read_or_refused(name: str, tmp_path_factory):
 
 
 def test_every_format_that_reads_lines_is_tried():
-    by_others = {"command_center", "toolbox_checkpoint"}
+    by_others = {"command_center", "command_center_gallery", "toolbox_checkpoint"}
     assert set(SEEDS) == set(IMPORTERS) - by_others

@@ -14,9 +14,16 @@ from tests.dataset_builder.ratings import read_jsonl
 
 
 def write(
-    agent: Agent, name: str, path: Path, *, limit: int | None = None, split: str = "all", **filters: Any
+    agent: Agent,
+    name: str,
+    path: Path,
+    *,
+    limit: int | None = None,
+    split: str = "all",
+    val_split: float = 0.2,
+    **filters: Any,
 ) -> ExportReport:
-    data = DataOptions(pair_type=agent.pair_type)
+    data = DataOptions(pair_type=agent.pair_type, val_split=val_split)
     request = ExportRequest(format=name, filters=Filters(data=data, **filters), split=split, limit=limit)
     return export(agent, request, path, path.suffix.removeprefix("."), silent)
 

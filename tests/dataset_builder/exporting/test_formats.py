@@ -7,12 +7,8 @@ import json
 import pytest
 
 from rl.base.errors import UsageError
-from rl.collect.decisions import read_decision
 from rl.collect.feedback.write import compare, correct
-from rl.collect.traces.write import TraceStore
 from rl.dataset_builder.exporting import FORMATS, row_format
-from rl.models import Agent
-from rl.scoring import stored as rewarding
 from tests.conftest import make_trace
 from tests.dataset_builder.exporting.exports import exported
 from tests.dataset_builder.ratings import rate, rate_prompts
@@ -111,52 +107,6 @@ def test_sharegpt_names_the_speakers(agent, tmp_path):
     assert [turn["from"] for turn in row["conversations"]] == ["system", "human", "function_call", "observation", "gpt"]
     assert json.loads(row["conversations"][2]["value"]) == {"name": "search", "arguments": {"parcel": 7}}
     assert row["conversations"][3]["value"] == "found"
-
-
-@pytest.fixture
-def filer(db) -> Agent:
-    return Agent.objects.create(name="FILER")
-
-
-def decide(agent: Agent, **more) -> None:
-    record = read_decision(
-        {"agentType": agent.name, "state": {"item": "tax"}, "action": {"swimlane": "Home"}, "confidence": 0.8, **more},
-        "line 1",
-    )
-    TraceStore("test").take([record])
-
-
-def test_decisions_are_rows_as_their_own_system_writes_them(filer, tmp_path):
-    decide(filer, id="d1", itemId="i1", opusId="o1", userFeedback="CONFIRMED", createdAt="2026-02-01T12:00:00Z")
-    rewarding.calculate(filer)
-    [row] = exported(filer, "decision", tmp_path)
-    components = row["metadata"].pop("rewardComponents")
-    assert components["immediate"]["userFeedback"]["value"] == 1.0
-    assert row.pop("reward") == pytest.approx(1.0 + 0.1 * (1 - 2 * 0.2**2))
-    assert row == {
-        "prompt": '{"item": "tax"}',
-        "completion": '{"swimlane": "Home"}',
-        "confidence": 0.8,
-        "metadata": {
-            "decisionId": "d1",
-            "itemId": "i1",
-            "opusId": "o1",
-            "userFeedback": "CONFIRMED",
-            "createdAt": "2026-02-01T12:00:00+00:00",
-        },
-    }
-
-
-def test_a_reward_that_came_with_a_decision_goes_out_as_it_came(filer, tmp_path):
-    decide(filer, id="d1", reward=-1.5, rewardComponents={"userFeedback": -0.5})
-    decide(filer, id="d2")
-    make_trace(filer, "No decision?")
-    rewarding.calculate(filer)
-    [row] = exported(filer, "decision", tmp_path)
-    assert (row["reward"], row["metadata"]["rewardComponents"]) == (-1.5, {"userFeedback": -0.5})
-    assert exported(filer, "decision", tmp_path, min_reward=0.1) == [row]
-    with pytest.raises(Exception, match="1 reward below the least one asked for"):
-        exported(filer, "decision", tmp_path, min_reward=0.5)
 
 
 def test_unknown_formats_are_refused_with_those_there_are():

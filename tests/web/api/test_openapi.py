@@ -58,6 +58,7 @@ def test_every_call_wants_a_bearer_key_and_refuses_with_problems(document: dict)
     for name, call in operations(document).items():
         assert call["security"] == [{"apiKey": []}], name
         refusals = {status: body for status, body in call["responses"].items() if status >= "400"}
+        refusals.pop("500", None)  # what N3 answers where a training failed
         assert {"401", "403", "429", "503"} <= set(refusals), name
         assert all(list(body["content"]) == ["application/problem+json"] for body in refusals.values()), name
 

@@ -7,28 +7,22 @@ from typing import Any
 
 from django.urls import reverse
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiParameter
+from drf_spectacular.utils import OpenApiParameter, PolymorphicProxySerializer
 from rest_framework import status
 from rest_framework.exceptions import NotFound, ValidationError
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from rl import policies
 from rl.base.errors import NotEnoughData
 from rl.collect.feedback.write import rate
 from rl.collect.lookups import agents_named
 from rl.collect.storable import unstorable
 from rl.collect.traces.checks import problem
 from rl.collect.traces.write import TOO_MANY_AGENTS, TraceStore
+from rl.from_systems.n3 import policies
 from rl.from_systems.n3.feedback_file import RATER, scored_answer
-from rl.models import Agent, ApiKey, ModelVersion, TrainingRun
-from rl.web.api.auth import INGEST, READ, TRAIN
-from rl.web.api.base import ApiView, success
-from rl.web.api.openapi import BAD_BODY, operation
-from rl.web.api.pagination import row_limit
-from rl.web.api.problems import BadRequest
-from rl.web.api.serializers.policies import (
+from rl.from_systems.n3.serializers import (
     PolicyFeedbackIn,
     PolicyFeedbackOut,
     PolicyOut,
@@ -36,14 +30,29 @@ from rl.web.api.serializers.policies import (
     TrainPolicyDryRun,
     TrainPolicyIn,
 )
+from rl.models import Agent, ApiKey, ModelVersion, TrainingRun
+from rl.web.api.auth import INGEST, READ, TRAIN
+from rl.web.api.base import ApiView
+from rl.web.api.openapi import BAD_BODY, operation
+from rl.web.api.pagination import row_limit
+from rl.web.api.problems import BadRequest
 from rl.web.front.waiting import LONGEST_WAIT, Later
 
 SOURCE = "policies"
-WAIT = OpenApiParameter("wait", bool, description=f"Answer when the run has ended, after {LONGEST_WAIT:.0f} s at most.")
+WAIT = OpenApiParameter(
+    "wait",
+    bool,
+    description=f"Answer when the run has ended, after {LONGEST_WAIT:.0f} s at most. true for POST, false for GET.",
+)
 
 MOST_POLICIES = 1000
 LIMIT = OpenApiParameter(
     "limit", {"type": "integer", "minimum": 1, "default": 100}, description=f"At most so many, and {MOST_POLICIES}."
+)
+
+
+TrainPolicyDone = PolymorphicProxySerializer(
+    "TrainPolicyDone", [TrainPolicyDryRun, PolicyRunOut], resource_type_field_name=None
 )
 
 
@@ -54,7 +63,7 @@ class PolicyFeedback(ApiView):
     @operation(
         "score_answer",
         "Score one answer of an agent",
-        {200: PolicyFeedbackOut, 201: PolicyFeedbackOut},
+        {200: PolicyFeedbackOut},
         *BAD_BODY,
         404,
         tags=["policies"],
@@ -81,8 +90,15 @@ class PolicyFeedback(ApiView):
             api_key=self.key,
         )
         event = rated.event
-        document = {"id": event.pk, "agentId": trace.agent.name, "score": event.value, "createdAt": event.created_at}
-        return Response(document, status=success(rated.changed))
+        return Response(
+            {
+                "status": "submitted",
+                "id": str(event.pk),
+                "agentId": trace.agent.name,
+                "score": event.value,
+                "createdAt": event.created_at,
+            }
+        )
 
 
 class TrainPolicy(ApiView):
@@ -92,7 +108,7 @@ class TrainPolicy(ApiView):
     @operation(
         "train_policy",
         "Train an agent on what was said about its answers",
-        {200: TrainPolicyDryRun, 202: PolicyRunOut},
+        {200: TrainPolicyDone, 202: PolicyRunOut, 500: PolicyRunOut},
         *BAD_BODY,
         404,
         409,
@@ -100,12 +116,13 @@ class TrainPolicy(ApiView):
         request=TrainPolicyIn,
         parameters=[WAIT],
         description=f"Fewer than {policies.FEWEST} scored answers are refused, with how many are missing. Beside the fields "
-        "below, any hyper-parameter of the method in camelCase. The queue does the training; the answer names the run.",
+        "below, any hyper-parameter of the method in camelCase. The queue does the training, and the answer waits for it; "
+        "202 where that takes longer, and 500 with `detail` where the training fails.",
     )
     def post(self, request: Request, agent: str) -> Response:
         self.refuse_unknown_parameters("wait")
         trained_agent = _agent(self.key, agent)
-        waits = _is_true(request.query_params.get("wait", "false"))
+        waits = _is_true(request.query_params.get("wait", "true"))
         options = _training_options(request)
         try:
             if options.pop("dryRun"):
@@ -113,7 +130,7 @@ class TrainPolicy(ApiView):
             run = policies.train(trained_agent, options)
         except NotEnoughData as error:
             raise BadRequest(str(error)) from error
-        return RunResponse(run, waits=waits)
+        return RunResponse(run, waits=waits, failed=status.HTTP_500_INTERNAL_SERVER_ERROR)
 
 
 class PolicyRun(ApiView):
@@ -155,7 +172,7 @@ class PolicyList(ApiView):
     def get(self, request: Request, agent: str) -> Response:
         self.refuse_unknown_parameters("limit")
         rows = _agent(self.key, agent).versions.select_related("agent")
-        return Response([policies.as_policy(version) for version in rows[: row_limit(request, 100, MOST_POLICIES)]])
+        return Response(policies.as_policies(list(rows[: row_limit(request, 100, MOST_POLICIES)])))
 
 
 def _agent(key: ApiKey, name: str) -> Agent:
@@ -183,20 +200,29 @@ def _training_options(request: Request) -> dict[str, Any]:
 class RunResponse(Response):
     """202 until the run has ended."""
 
-    def __init__(self, run: TrainingRun, *, waits: bool) -> None:
-        """``waits``: the front holds the answer until then, without a thread."""
+    def __init__(self, run: TrainingRun, *, waits: bool, failed: int = status.HTTP_200_OK) -> None:
+        """``waits``: the front holds the answer until then, without a thread. ``failed``: the status of an answer that tells
+        of a training that made nothing."""
         url = reverse("api-policy-run", args=[run.agent.name, run.pk])
-        super().__init__(policies.as_result(run, url), status=_status(run), headers={"Location": url})
-        self.later = Later(run.pk, lambda: _render(run.pk, url)) if waits and run.is_active else None
+        answer = _answer(run, url, failed)
+        super().__init__(answer[1], status=answer[0], headers={"Location": url})
+        self.later = Later(run.pk, lambda: _render(run.pk, url, failed)) if waits and run.is_active else None
 
 
-def _render(pk: int, url: str) -> tuple[int, bytes]:
+def _render(pk: int, url: str, failed: int) -> tuple[int, bytes]:
     run = TrainingRun.objects.select_related("agent", "version__agent").get(pk=pk)
-    return _status(run), JSONRenderer().render(policies.as_result(run, url))
+    code, document = _answer(run, url, failed)
+    return code, JSONRenderer().render(document)
 
 
-def _status(run: TrainingRun) -> int:
-    return status.HTTP_202_ACCEPTED if run.is_active else status.HTTP_200_OK
+def _answer(run: TrainingRun, url: str, failed: int) -> tuple[int, dict[str, Any]]:
+    """Status and body; ``detail`` says why a training made nothing, as N3's errors do."""
+    document = policies.as_result(run, url)
+    if run.is_active:
+        return status.HTTP_202_ACCEPTED, document
+    if run.state == TrainingRun.State.SUCCEEDED:
+        return status.HTTP_200_OK, document
+    return failed, {**document, "detail": run.error or f"the training was {run.state}"}
 
 
 def _is_true(value: str) -> bool:

@@ -1,4 +1,4 @@
-"""OCD's decisions: its records as they are (see ``rl.collect.decisions``), or the rows that it exports for training.
+"""OCD's decisions: its records as they are (see ``rl.from_systems.ocd.records``), or the rows that it exports for training.
 
 An exported row is ``{"prompt", "completion": JSON text of the action, "reward", "confidence", "metadata": {decisionId}}``;
 it has lost its state and its agent.
@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from rl.base.records import Message
-from rl.collect.decisions import read_decision
 from rl.collect.importers.fields import Refused, obj, others, required_text
 from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
 from rl.collect.traces.imported import ImportedTrace
+from rl.from_systems.ocd.records import read_decision
 
 __all__ = ["SUFFIXES", "read"]
 _ROW = ("prompt", "completion", "metadata")

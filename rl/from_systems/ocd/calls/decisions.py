@@ -13,18 +13,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from rl.base.errors import UsageError
-from rl.collect import decisions
 from rl.collect.feedback import events, write
 from rl.collect.storable import unstorable
 from rl.collect.traces.imported import ImportedFeedback
-from rl.models import Feedback, Trace
-from rl.web.api.auth import INGEST, visible_to
-from rl.web.api.base import ApiView, success
-from rl.web.api.decision_writing import SOURCE, Stored, store
-from rl.web.api.lookups import by_external_id
-from rl.web.api.openapi import BAD_BODY, operation
-from rl.web.api.problems import BadRequest, problem
-from rl.web.api.serializers.decisions import (
+from rl.from_systems.ocd import records
+from rl.from_systems.ocd.calls.serializers import (
     DecisionBatch,
     DecisionFeedbackIn,
     DecisionIn,
@@ -32,6 +25,13 @@ from rl.web.api.serializers.decisions import (
     DecisionOutcomesIn,
     Recorded,
 )
+from rl.from_systems.ocd.calls.writing import SOURCE, Stored, store
+from rl.models import Feedback, Trace
+from rl.web.api.auth import INGEST, visible_to
+from rl.web.api.base import ApiView, success
+from rl.web.api.lookups import by_external_id
+from rl.web.api.openapi import BAD_BODY, operation
+from rl.web.api.problems import BadRequest, problem
 
 MAX_BATCH = 1000
 
@@ -130,7 +130,7 @@ class DecisionFeedback(_FollowUp):
         trace = self.find(pk, data.get("agentType"))
         about = trace.details.get("decision")
         user = data.get("userId") or (about.get("userId") if isinstance(about, dict) else None)
-        entries = decisions.user_feedback({**data, "userId": user}, trace.action)
+        entries = records.user_feedback({**data, "userId": user}, trace.action)
         known = data.get("userCorrection") is not None and all(entry.kind != "correction" for entry in entries)
         return self.record(trace, entries, ["userCorrection: it is the action itself"] if known else [])
 
@@ -151,8 +151,8 @@ class DecisionOutcomes(_FollowUp):
     )
     def post(self, request: Request, pk: str) -> Response:
         data = _as_sent(self.check_body(DecisionOutcomesIn))
-        ignored = [f"{name}: neither a number nor true or false" for name in decisions.other_metrics(data)]
-        return self.record(self.find(pk, data.get("agentType")), decisions.outcomes(data), ignored)
+        ignored = [f"{name}: neither a number nor true or false" for name in records.other_metrics(data)]
+        return self.record(self.find(pk, data.get("agentType")), records.outcomes(data), ignored)
 
 
 _COLUMNS = ("external_id", "response", "action", "details")

@@ -1,33 +1,35 @@
-"""Policies as N3 knows them: an agent's scored answers, trained into versions that are numbered by their feedback.
-
-Imports: base, config, lm, models, runs, training, versions; Django.
-"""
+"""Policies as N3 knows them: an agent's scored answers, trained into versions that are numbered by their feedback."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from django.db.models import Avg, QuerySet, StdDev
 
-from rl.base.errors import NotEnoughData
+from rl.base.errors import NotEnoughData, UsageError
 from rl.config import TrainingConfig
 from rl.config.authority import require_trainers
+from rl.config.methods import scoring_methods
+from rl.from_systems.n3 import returns
 from rl.lm.model_path import ADAPTER, MODEL
 from rl.models import Agent, Feedback, ModelVersion, TrainingRun
 from rl.runs import run as runs
 from rl.runs import supervisor
 from rl.runs.dry_run import dry_run, require_data
+from rl.scoring import rollouts
 from rl.training import TrainingPipeline
-from rl.versions import versions
+from rl.versions import reward_models, versions
 
 FEWEST = 10
 """Fewest scored answers that a training needs."""
+REWARD_MODEL = "reward_model"
 
 
 def mean_and_deviation(feedback: QuerySet[Feedback]) -> tuple[float | None, float | None]:
-    """Mean and standard deviation of the ratings, on a scale of 0 to 1; None without any."""
+    """Mean and standard deviation (of the population) of the ratings, on a scale of 0 to 1; None without any."""
     figures = feedback.aggregate(mean=Avg("value"), std=StdDev("value"))
     return figures["mean"], figures["std"]
 
@@ -50,11 +52,39 @@ def settings_for(agent: Agent, request: Mapping[str, Any]) -> tuple[str, Trainin
     """Method, hyper-parameters and options from a request's camelCase names, as a trainer may ask for them. Raises
     UsageError, NotEnoughData."""
     values = {_snake(name): value for name, value in request.items() if value is not None}
-    base_model = str(values.pop("base_model", ""))
+    base_model, scorer = str(values.pop("base_model", "")), str(values.pop(REWARD_MODEL, ""))
     pipeline = TrainingPipeline(agent, method=str(values.pop("method", "")))
     require_trainers(values)
     method = pipeline.method or pipeline.advise().method
-    return method, *pipeline.chosen_settings(method, values, base_model, {"min_samples": 1})
+    config, options = pipeline.chosen_settings(method, values, base_model, {"min_samples": 1})
+    options = _with_reward_model(agent, method, options, scorer)
+    if rollouts.generates(method, config) and not options.reward_model:
+        _require_rewards(agent)
+    return method, config, options
+
+
+def _with_reward_model(agent: Agent, method: str, options: runs.RunOptions, name: str) -> runs.RunOptions:
+    """PPO learns from the reward model of that name, else from the agent's newest, as N3's does: a trainer chooses among
+    those that were trained here. Raises UsageError for a name that none has."""
+    if not name and method != "ppo":
+        return options
+    trained = agent.versions.filter(run__method__in=scoring_methods())
+    version = trained.filter(name__iexact=name).first() if name else trained.first()
+    if version is None and name:
+        known = ", ".join(trained.values_list("name", flat=True)[:20]) or "none yet"
+        raise UsageError(f"{agent.name} has no reward model {name!r}; there are: {known}")
+    if version is None:
+        return options
+    path = reward_models.find(agent, str(versions.weights_directory(version)))
+    return replace(options, reward_model=str(path), origins={**options.origins, REWARD_MODEL: version.name})
+
+
+def _require_rewards(agent: Agent) -> None:
+    """Raises NotEnoughData where nothing would judge what the policy answers."""
+    try:
+        rollouts.require_rewards(agent)
+    except NotEnoughData as error:
+        raise NotEnoughData(f"train a reward model first, with the method '{REWARD_MODEL}': {error}") from error
 
 
 def estimate_training(agent: Agent, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,6 +103,7 @@ def estimate_training(agent: Agent, request: Mapping[str, Any]) -> dict[str, Any
         "modelConfig": {
             "base_model": plan.base_model,
             "use_lora": not config.full,
+            "lora_r": None if config.full else int(config.lora_r),
             "learning_rate": config.learning_rate,
         },
     }
@@ -88,31 +119,25 @@ def train(agent: Agent, request: Mapping[str, Any]) -> TrainingRun:
     return run
 
 
-def as_policy(version: ModelVersion) -> dict[str, Any]:
-    return {
-        "id": version.pk,
-        "agentId": version.agent.name,
-        "version": version.name,
-        "createdAt": version.created_at,
-        "metrics": metrics(version),
-    }
-
-
-def metrics(version: ModelVersion) -> dict[str, Any]:
-    """Count, mean and standard deviation of the ratings that the version's training set read."""
-    run = TrainingRun.objects.select_related("training_set").filter(version=version).first()
-    scores = (run.training_set.stats if run and run.training_set else {}).get("scores", {})
-    return {
-        "feedbackCount": version.feedback_count,
-        "rewardMean": scores.get("mean"),
-        "rewardStd": scores.get("std"),
-    }
+def as_policies(of_agent: Sequence[ModelVersion]) -> list[dict[str, Any]]:
+    """N3's list. ``trainedOn`` is what its code and pages read, ``metrics`` what its guide shows: the same figures."""
+    metrics = returns.metrics(of_agent)
+    return [
+        {
+            "id": str(version.pk),
+            "agentId": version.agent.name,
+            "version": version.name,
+            "createdAt": version.created_at,
+            "trainedOn": metrics[version.pk],
+            "metrics": metrics[version.pk],
+        }
+        for version in of_agent
+    ]
 
 
 def as_result(run: TrainingRun, url: str) -> dict[str, Any]:
     """N3's answer to a training, finished or not."""
     version = run.version
-    known = metrics(version) if version else {"feedbackCount": None, "rewardMean": None, "rewardStd": None}
     return {
         "status": "trained" if run.state == TrainingRun.State.SUCCEEDED else run.state,
         "runUrl": url,
@@ -120,14 +145,18 @@ def as_result(run: TrainingRun, url: str) -> dict[str, Any]:
         "step": run.step,
         "totalSteps": run.total_steps,
         "error": run.error,
-        "policyId": version and version.pk,
+        "policyId": str(version.pk) if version else None,
         "version": version and version.name,
-        "modelPath": version
-        and str(versions.version_directory(version) / (MODEL if run.config.get("full") else ADAPTER)),
-        "rewardModelPath": run.options.get("reward_model") or None,
+        "modelPath": version and model_path(run, version),
+        "rewardModelPath": run.options.get(REWARD_MODEL) or None,
         "trainingSteps": run.step,
-        **known,
+        **(returns.metrics([version])[version.pk] if version else returns.UNKNOWN),
     }
+
+
+def model_path(run: TrainingRun, version: ModelVersion) -> str:
+    """The folder of the adapter or the model, with its tokenizer, on the site's machine."""
+    return str(versions.version_directory(version) / (MODEL if run.config.get("full") else ADAPTER))
 
 
 def _snake(name: str) -> str:

@@ -8,10 +8,10 @@ from typing import Any
 
 from rest_framework.exceptions import APIException, NotFound
 
-from rl.collect.decisions import read_decision
 from rl.collect.traces.checks import problem
 from rl.collect.traces.imported import ImportedTrace, Rejected
 from rl.collect.traces.write import TOO_MANY_AGENTS, TraceStore
+from rl.from_systems.ocd.records import read_decision
 from rl.models import ApiKey, Trace
 from rl.web.api.auth import visible_to
 from rl.web.api.lookups import by_external_id

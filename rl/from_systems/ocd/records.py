@@ -1,7 +1,8 @@
 """OCD's decision records (camelCase): a state, the action that an agent chose in it, and what came of it later.
 
 A decision is a trace: the state as canonical JSON is the user's message, the action as canonical JSON is the response.
-What people and systems said of it becomes feedback; every other field stays as it is in ``details["decision"]``.
+What people and systems said of it becomes feedback; every other field stays as it is in ``details["decision"]``. A decision
+with ``isTrainingData`` false is never trained on, one with ``isValidationData`` true is held out for testing.
 """
 
 from __future__ import annotations
@@ -18,14 +19,19 @@ from rl.base.records import Message
 from rl.base.slugs import check_slug
 from rl.collect.storable import unstorable
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace, Rejected
+from rl.from_systems.ocd.words import RATINGS
+from rl.models.traces import HELD_OUT, NEVER, SPLIT
+from rl.rewards.decision import RATER
 
-SCORES: Mapping[str, float] = {"CONFIRMED": 1.0, "CORRECTED": 0.0, "OVERRIDDEN": 0.0, "IGNORED": 0.5}
-"""What a person did with the decision, as a rating from 0 to 1."""
-RATER, OUTCOME_RATER = "decision", "system:decision"
+OUTCOME_RATER = "system:decision"
 LONGEST_ID, LONGEST_USER, LONGEST_METRIC = 200, 190, 100
 _READ = ("id", "agentType", "state", "action", "userFeedback", "userCorrection", "feedbackAt", "outcomeObservedAt")
 """Fields that have a place of their own in a trace or its feedback."""
 _IDENTITY = ("agentType", "state", "action", "itemId", "opusId", "userId", "modelVersion", "createdAt")
+EDITED = "editedContent"
+"""The key of a correction by OCD's pages: the text that the person made of the action's."""
+_TEXT_OF_ACTION = ("generatedContent", "suggestedContent")
+"""Keys of an action, one of which holds the text that is edited: of RETRIEVER, of STORER."""
 _TEXTS = ("itemId", "opusId", "userId", "modelVersion", "reasoning")
 
 
@@ -43,25 +49,37 @@ def canonical(value: object) -> str:
 
 
 def user_feedback(mapping: Mapping[str, Any], action: object) -> tuple[ImportedFeedback, ...]:
-    """The rating of ``userFeedback`` and the correction of ``userCorrection``; a correction that is the action itself
-    corrects nothing. Raises UsageError."""
+    """The rating of ``userFeedback``, and ``userCorrection`` as a correction to the whole action; one that changes nothing
+    of it corrects nothing. Raises UsageError."""
     rater, rated_at = rater_of(mapping.get("userId")), _moment(mapping, "feedbackAt")
     feedback = []
     if word := _feedback_word(mapping.get("userFeedback")):
         feedback.append(
             ImportedFeedback(
-                kind="rating", rater=rater, scale="score", value=SCORES[word], tags=(word,), rated_at=rated_at
+                kind="rating", rater=rater, scale="score", value=RATINGS[word], tags=(word,), rated_at=rated_at
             )
         )
-    correction = mapping.get("userCorrection")
-    if correction is not None and canonical(correction) != canonical(action):
-        text = canonical(correction)
-        feedback.append(ImportedFeedback(kind="correction", rater=rater, text=text, rated_at=rated_at))
+    corrected = corrected_action(mapping.get("userCorrection"), action)
+    if canonical(corrected) != canonical(action):
+        feedback.append(ImportedFeedback(kind="correction", rater=rater, text=canonical(corrected), rated_at=rated_at))
     return tuple(feedback)
 
 
+def corrected_action(correction: object, action: object) -> Any:
+    """The whole action as it should have been: a correction that is an object names only the fields that change."""
+    if correction is None:
+        return action
+    if not isinstance(correction, Mapping) or not isinstance(action, Mapping):
+        return correction
+    edited = next((name for name in _TEXT_OF_ACTION if name in action), None)
+    if EDITED in correction and EDITED not in action and edited:
+        correction = {edited if name == EDITED else name: value for name, value in correction.items()}
+    return {**action, **correction}
+
+
 def outcomes(mapping: Mapping[str, Any]) -> tuple[ImportedFeedback, ...]:
-    """One for each number or truth value in ``outcomeMetrics``. Raises UsageError."""
+    """One for each number or truth value in ``outcomeMetrics``; a time ``blockedAt`` says that it ``wasBlocked``. Raises
+    UsageError."""
     observed_at = _moment(mapping, "outcomeObservedAt")
     return tuple(
         ImportedFeedback(kind="outcome", rater=OUTCOME_RATER, metric=name, value=value, rated_at=observed_at)
@@ -97,7 +115,7 @@ def _decision(record: Mapping[str, Any], where: str) -> ImportedTrace:
         model_version=record.get("modelVersion") or "",
         state=state,
         action=action,
-        details={"decision": _rest(record)},
+        details={"decision": _rest(record), **_split(record)},
         occurred_at=_moment(record, "createdAt"),
         feedback=(*user_feedback(record, action), *outcomes(record)),
     )
@@ -152,12 +170,22 @@ def _rest(record: Mapping[str, Any]) -> dict[str, Any]:
     return rest
 
 
+def _split(record: Mapping[str, Any]) -> dict[str, str]:
+    """Where it may be used, in the core's words. Raises UsageError."""
+    flags = {name: record.get(name) for name in ("isTrainingData", "isValidationData")}
+    if wrong := [name for name, value in flags.items() if not isinstance(value, bool | None)]:
+        raise UsageError(f"{wrong[0]} must be true or false")
+    if flags["isValidationData"]:
+        return {SPLIT: HELD_OUT}
+    return {SPLIT: NEVER} if flags["isTrainingData"] is False else {}
+
+
 def _feedback_word(value: object) -> str:
     if value is None or value == "":
         return ""
     word = value.upper() if isinstance(value, str) else ""
-    if word not in SCORES:
-        raise UsageError(f"userFeedback must be one of {', '.join(SCORES)}")
+    if word not in RATINGS:
+        raise UsageError(f"userFeedback must be one of {', '.join(RATINGS)}")
     return word
 
 
@@ -169,11 +197,14 @@ def _metrics(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _measured_metrics(mapping: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    for name, value in _metrics(mapping).items():
+    metrics = _metrics(mapping)
+    for name, value in metrics.items():
         if isinstance(value, (bool, int, float)):
             if not name.strip() or len(name) > LONGEST_METRIC:
                 raise UsageError(f"outcomeMetrics: a name has 1 to {LONGEST_METRIC} characters, not {name[:120]!r}")
             yield name.strip(), float(value)
+    if isinstance(metrics.get("blockedAt"), str) and metrics["blockedAt"] and "wasBlocked" not in metrics:
+        yield "wasBlocked", 1.0
 
 
 def _moment(record: Mapping[str, Any], name: str) -> datetime | None:

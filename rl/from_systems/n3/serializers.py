@@ -5,7 +5,7 @@ from __future__ import annotations
 from rest_framework import serializers
 
 from rl.collect.limits import MAX_NOTES_LENGTH
-from rl.web.api.serializers.fields import NumberField, ObjectField, StrictSerializer, TextField
+from rl.web.api.serializers.fields import NumberField, StrictSerializer, TextField
 
 
 class PolicyFeedbackIn(StrictSerializer):
@@ -19,7 +19,8 @@ class PolicyFeedbackIn(StrictSerializer):
 
 
 class PolicyFeedbackOut(serializers.Serializer):
-    id = serializers.IntegerField(help_text="Of the feedback event.")
+    status = serializers.CharField(help_text="submitted")
+    id = serializers.CharField(help_text="Of the feedback event.")
     agentId = serializers.CharField()
     score = serializers.FloatField()
     createdAt = serializers.DateTimeField()
@@ -35,12 +36,17 @@ class TrainPolicyIn(serializers.Serializer):
     baseModel = TextField(required=False, help_text="Default: the agent's.")
     maxSteps = serializers.IntegerField(required=False, min_value=0, help_text="Optimiser steps; 0: by epochs.")
     learningRate = NumberField(required=False)
+    rewardModel = TextField(
+        required=False,
+        help_text="Name of a reward model's version, for methods that generate; ppo takes the newest where it is left out.",
+    )
     full = serializers.BooleanField(required=False, help_text="Train all weights instead of an adapter.")
 
 
 class ModelConfigOut(serializers.Serializer):
     base_model = serializers.CharField()
     use_lora = serializers.BooleanField()
+    lora_r = serializers.IntegerField(allow_null=True)
     learning_rate = serializers.FloatField()
 
 
@@ -55,28 +61,39 @@ class TrainPolicyDryRun(serializers.Serializer):
     modelConfig = ModelConfigOut()
 
 
-class PolicyRunOut(serializers.Serializer):
+class _Figures(serializers.Serializer):
+    feedbackCount = serializers.IntegerField(allow_null=True)
+    rewardMean = serializers.FloatField(
+        allow_null=True,
+        help_text="Mean over the steps of the policy's return, -1 to 1, less its KL penalty; null: nothing was rewarded.",
+    )
+    rewardStd = serializers.FloatField(allow_null=True)
+    scoreMean = serializers.FloatField(allow_null=True, help_text="Of the scores that it learned from, 0 to 1.")
+    scoreStd = serializers.FloatField(allow_null=True)
+
+
+class PolicyRunOut(_Figures):
     status = serializers.CharField(help_text="queued, running, trained, failed or cancelled.")
     runUrl = serializers.CharField(help_text="Ask here again.")
     method = serializers.CharField()
     step = serializers.IntegerField()
     totalSteps = serializers.IntegerField()
     error = serializers.CharField(allow_blank=True)
-    policyId = serializers.IntegerField(allow_null=True)
+    detail = serializers.CharField(required=False, help_text="Why it failed.")
+    policyId = serializers.CharField(allow_null=True)
     version = serializers.CharField(allow_null=True)
     modelPath = serializers.CharField(
-        allow_null=True, help_text="The directory of the adapter or the model, on the site's machine."
+        allow_null=True,
+        help_text="The directory of the adapter or the model, with its tokenizer, on the site's machine.",
     )
     rewardModelPath = serializers.CharField(allow_null=True)
-    feedbackCount = serializers.IntegerField(allow_null=True)
     trainingSteps = serializers.IntegerField()
-    rewardMean = serializers.FloatField(allow_null=True, help_text="Of the scores that it learned from.")
-    rewardStd = serializers.FloatField(allow_null=True)
 
 
 class PolicyOut(serializers.Serializer):
-    id = serializers.IntegerField()
+    id = serializers.CharField()
     agentId = serializers.CharField()
     version = serializers.CharField()
     createdAt = serializers.DateTimeField()
-    metrics = ObjectField(help_text="feedbackCount, rewardMean, rewardStd.")
+    trainedOn = _Figures()
+    metrics = _Figures(help_text="The same as trainedOn.")

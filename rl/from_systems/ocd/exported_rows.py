@@ -9,19 +9,21 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from rl.base.records import TraceRecord
-from rl.collect.decisions import canonical
 from rl.collect.traces.records import trace_record, with_feedback
 from rl.data_formatter.scored import NO_REWARD
 from rl.dataset_builder.exporting.base import BELOW, SILENT, Column, ExportedRow, RowFormat
+from rl.from_systems.ocd.records import canonical
+from rl.from_systems.ocd.words import feedback_word
 from rl.models import Trace, prompt_key
-from rl.rewards.decision import feedback_word
+from rl.models.traces import may_be_used
+from rl.rewards.decision import LIMIT
 
 CHUNK = 500
 _OPINIONS = ("rating", "comparison", "correction")
 
 
 class Decision(RowFormat):
-    """Only answers with an action; others are not decisions and are not read."""
+    """Only answers with an action; others are not decisions and are not read. ``min_reward`` is of the raw reward."""
 
     columns: ClassVar[dict[str, Column]] = {
         "prompt": "text",
@@ -30,24 +32,25 @@ class Decision(RowFormat):
         "confidence": "number",
         "metadata": "json",
     }
+    rewards: ClassVar[tuple[float, float]] = (-LIMIT, LIMIT)
 
     def rows(self) -> Iterator[ExportedRow]:
-        decisions = with_feedback(Trace.objects.filter(agent=self._agent, action__isnull=False))
+        decisions = with_feedback(Trace.objects.filter(may_be_used(), agent=self._agent, action__isnull=False))
         for trace in decisions.order_by("prompt_key", "id").iterator(chunk_size=CHUNK):
             record = trace_record(trace)
             self._tally.read += len(record.feedback)
-            reward = _raw_reward(trace)
+            reward = raw_reward(trace)
             if reward is None:
                 self._tally.skipped[NO_REWARD] += 1
-            elif self._wants(trace, record):
+            elif self._wants(record, reward):
                 yield self._row(prompt_key(record.prompt), _values(trace, record, reward))
 
-    def _wants(self, trace: Trace, record: TraceRecord) -> bool:
+    def _wants(self, record: TraceRecord, reward: float) -> bool:
         has_opinion = any(event.kind in _OPINIONS for event in record.feedback)
         least = self._filters.min_reward
         if self._filters.require_feedback and not has_opinion:
             self._tally.skipped[SILENT] += 1
-        elif least is not None and (trace.reward is None or trace.reward < least):
+        elif least is not None and reward < least:
             self._tally.skipped[BELOW] += 1
         else:
             return True
@@ -61,14 +64,28 @@ def _component(trace: Trace) -> Mapping[str, Any]:
     return details if isinstance(details, Mapping) else {}
 
 
-def _raw_reward(trace: Trace) -> float | None:
+def raw_reward(trace: Trace) -> float | None:
+    """-5 to 5; None where it was not calculated yet, or nothing is known."""
     reward = _component(trace).get("reward")
     return float(reward) if isinstance(reward, (int, float)) else None
 
 
-def _values(trace: Trace, record: TraceRecord, reward: float) -> dict[str, Any]:
+def components_of(trace: Trace) -> dict[str, Any]:
+    """Those that came with the decision, else scale to name to value of those that were calculated."""
+    stored = _record(trace).get("rewardComponents")
+    if isinstance(stored, Mapping) and stored:
+        return dict(stored)
+    calculated = _component(trace).get("components") or {}
+    return {scale: {name: part["value"] for name, part in parts.items()} for scale, parts in calculated.items()}
+
+
+def _record(trace: Trace) -> Mapping[str, Any]:
     known = trace.details.get("decision") if isinstance(trace.details, Mapping) else None
-    decision = known if isinstance(known, Mapping) else {}
+    return known if isinstance(known, Mapping) else {}
+
+
+def _values(trace: Trace, record: TraceRecord, reward: float) -> dict[str, Any]:
+    decision = _record(trace)
     return {
         "prompt": record.question if trace.state is None else canonical(trace.state),
         "completion": canonical(trace.action),
@@ -78,8 +95,8 @@ def _values(trace: Trace, record: TraceRecord, reward: float) -> dict[str, Any]:
             "decisionId": trace.external_id or str(trace.pk),
             "itemId": decision.get("itemId"),
             "opusId": decision.get("opusId"),
-            "userFeedback": feedback_word(record, decision) or None,
-            "rewardComponents": decision.get("rewardComponents") or _component(trace).get("components") or {},
+            "userFeedback": feedback_word(record) or None,
+            "rewardComponents": components_of(trace),
             "createdAt": trace.occurred_at.isoformat(),
         },
     }

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django_q.models import OrmQ
 
 from rl.config import TrainingConfig
-from rl.models import Agent, Feedback, ModelVersion, Trace, TrainingRun, TrainingSet
+from rl.models import Agent, Feedback, MetricPoint, ModelVersion, Trace, TrainingRun, TrainingSet
 from tests.dataset_builder.ratings import rate_prompts
 from tests.web.api.conftest import Caller, assert_problem, key_for
 
@@ -28,17 +30,19 @@ def train_url(agent: Agent | str) -> str:
 def test_a_score_is_a_rating_of_the_answer(server: Caller, agent: Agent):
     answer = server.post(feedback_url(agent), BODY)
     event = Feedback.objects.select_related("trace").get()
-    assert answer.status_code == 201
-    assert answer.json().keys() == {"id", "agentId", "score", "createdAt"}
-    assert (answer.json()["id"], answer.json()["agentId"], answer.json()["score"]) == (event.pk, "support-chat", 0.8)
+    document = answer.json()
+    assert answer.status_code == 200
+    assert document.keys() == {"status", "id", "agentId", "score", "createdAt"}
+    assert (document["status"], document["id"]) == ("submitted", str(event.pk))
+    assert (document["agentId"], document["score"]) == ("support-chat", 0.8)
     assert (event.scale, event.value, event.notes, event.source) == ("score", 0.8, "polite", "policies")
     assert (event.trace.response, event.trace.details["runId"]) == ("On its way.", "r1")
 
 
 def test_the_newest_score_of_an_answer_counts(server: Caller, agent: Agent):
-    server.post(feedback_url(agent), BODY)
-    assert server.post(feedback_url(agent), BODY).status_code == 200
-    assert server.post(feedback_url(agent), {**BODY, "score": 0.1}).status_code == 201
+    first = server.post(feedback_url(agent), BODY).json()
+    assert server.post(feedback_url(agent), BODY).json() == first
+    assert server.post(feedback_url(agent), {**BODY, "score": 0.1}).json()["id"] != first["id"]
     assert Trace.objects.count() == 1
     assert [event.value for event in Feedback.objects.filter(is_current=True)] == [0.1]
     server.post(feedback_url(agent), {**BODY, "runId": "r2"})
@@ -88,6 +92,7 @@ def test_a_dry_run_says_what_would_be_trained(server: Caller, agent: Agent, data
     assert document["modelConfig"] == {
         "base_model": "tiny",
         "use_lora": True,
+        "lora_r": 16,
         "learning_rate": 2e-4,
     }
     assert (document["status"], document["feedbackCount"]) == ("dry_run", 40)
@@ -166,15 +171,66 @@ def finished(agent: Agent, **config: Any) -> TrainingRun:
     )
 
 
+def learned_by_ppo(run: TrainingRun) -> None:
+    """Two steps: the second earns more, and is further from the base model."""
+    for step, reward, kl in ((1, 0.5, 0.0), (2, 0.9, 1.0)):
+        values = {"reward": reward, "kl": kl, "kl_coef": 0.2, "loss": 1.0 / step}
+        MetricPoint.objects.create(run=run, step=step, values=values)
+
+
 def test_the_result_of_a_training_has_its_figures(server: Caller, agent: Agent, data_dir):
     run = finished(agent)
     answer = server.get(f"/api/policies/{agent}/runs/{run.pk}/")
     document = answer.json()
     assert answer.status_code == 200
-    assert (document["status"], document["version"], document["policyId"]) == ("trained", "v25", run.version_id)
+    assert (document["status"], document["version"], document["policyId"]) == ("trained", "v25", str(run.version_id))
     assert (document["feedbackCount"], document["trainingSteps"]) == (25, 30)
-    assert (document["rewardMean"], document["rewardStd"], document["rewardModelPath"]) == (0.6, 0.2, None)
+    assert (document["scoreMean"], document["scoreStd"], document["rewardModelPath"]) == (0.6, 0.2, None)
+    assert (document["rewardMean"], document["rewardStd"]) == (None, None)
     assert document["modelPath"].endswith("/models/support-chat/v25/adapter")
+
+
+def test_the_reward_is_what_the_policy_earned_on_a_scale_of_minus_one_to_one_less_its_penalty(
+    server: Caller, agent: Agent, data_dir
+):
+    run = finished(agent)
+    learned_by_ppo(run)
+    document = server.get(f"/api/policies/{agent}/runs/{run.pk}/").json()
+    # 2 * 0.5 - 1 = 0, and 2 * (0.9 - 0.2 * 1) - 1 = 0.4
+    assert (document["rewardMean"], document["rewardStd"]) == pytest.approx((0.2, 0.2))
+    assert document["scoreMean"] == 0.6
+
+
+def test_a_policy_learns_by_the_newest_reward_model_of_its_agent_or_by_the_one_that_is_named(
+    server: Caller, agent: Agent, data_dir
+):
+    rate_prompts(agent, 20)
+    assert_problem(server.post(train_url(agent), {"method": "ppo"}), 400, "train a reward model first", "reward_model")
+    path = trained_reward_model(agent, data_dir)
+    run = asked_for(server, agent, {"method": "ppo"})
+    assert run.options["reward_model"] == str(path)
+    assert run.options["origins"]["reward_model"] == "reward-v9"
+    run.delete()
+    assert asked_for(server, agent, {"method": "ppo", "rewardModel": "reward-v9"}).options["reward_model"] == str(path)
+    body = {"method": "ppo", "rewardModel": "/etc"}
+    assert_problem(server.post(train_url(agent), body), 400, "no reward model '/etc'; there are: reward-v9")
+
+
+def asked_for(server: Caller, agent: Agent, body: dict[str, Any]) -> TrainingRun:
+    answer = server.post(train_url(agent), body)
+    assert answer.status_code == 202, answer.content
+    return TrainingRun.objects.get(state=TrainingRun.State.QUEUED)
+
+
+def trained_reward_model(agent: Agent, data_dir: Path) -> Path:
+    version = ModelVersion.objects.create(agent=agent, name="reward-v9", base_model="tiny", feedback_count=9)
+    done = TrainingRun.State.SUCCEEDED
+    TrainingRun.objects.create(agent=agent, method="reward_model", version=version, state=done)
+    folder = data_dir / "models" / agent.name / version.name / "adapter"
+    folder.mkdir(parents=True)
+    (folder / "adapter_config.json").write_text('{"task_type": "SEQ_CLS"}')
+    (folder / "adapter_model.safetensors").write_bytes(b"")
+    return folder
 
 
 def test_the_path_of_a_whole_model_is_told(server: Caller, agent: Agent, data_dir):
@@ -188,8 +244,9 @@ def test_the_versions_are_listed(server: Caller, agent: Agent, data_dir):
     ModelVersion.objects.create(agent=agent, name="v30", base_model="tiny", feedback_count=30)
     newest, oldest = server.get(f"/api/policies/{agent}/").json()
     assert (newest["version"], newest["metrics"]["rewardMean"]) == ("v30", None)
-    assert oldest["metrics"] == {"feedbackCount": 25, "rewardMean": 0.6, "rewardStd": 0.2}
-    assert (oldest["id"], oldest["agentId"]) == (run.version_id, "support-chat")
+    figures = {"feedbackCount": 25, "rewardMean": None, "rewardStd": None, "scoreMean": 0.6, "scoreStd": 0.2}
+    assert oldest["trainedOn"] == oldest["metrics"] == figures
+    assert (oldest["id"], oldest["agentId"]) == (str(run.version_id), "support-chat")
     assert len(server.get(f"/api/policies/{agent}/", limit=1).json()) == 1
     assert_problem(server.get(f"/api/policies/{agent}/", limit="all"), 400, "limit")
 
@@ -202,6 +259,19 @@ def test_waiting_is_true_or_false(server: Caller, agent: Agent, data_dir):
     answer = server.get(url, wait="1")
     assert (answer.status_code, answer.json()["status"], answer.later.run) == (202, "queued", run.pk)
     assert server.get(url, wait="0").later is None
+
+
+def test_a_training_is_waited_for_and_one_that_fails_is_an_error(server: Caller, agent: Agent, data_dir):
+    rate_prompts(agent, 20)
+    waited = server.post(train_url(agent), {"method": "kto"})
+    run = TrainingRun.objects.get()
+    assert waited.later.run == run.pk
+    TrainingRun.objects.update(state="failed", error="no luck")
+    status, body = waited.later.render()
+    assert (status, json.loads(body)["detail"], json.loads(body)["status"]) == (500, "no luck", "failed")
+    looked = server.get(f"/api/policies/{agent}/runs/{run.pk}/")
+    assert (looked.status_code, looked.json()["error"]) == (200, "no luck")
+    assert server.post(f"{train_url(agent)}?wait=false", {"method": "kto"}).later is None
 
 
 def test_what_belongs_to_others_is_not_there(server: Caller, agent: Agent, other_agent: Agent, data_dir):
@@ -217,7 +287,14 @@ def test_what_belongs_to_others_is_not_there(server: Caller, agent: Agent, other
         assert_problem(answer, 404)
 
 
-def test_the_last_slash_may_be_left_out(server: Caller, agent: Agent, data_dir):
-    assert server.post(feedback_url(agent).rstrip("/"), BODY).status_code == 201
-    assert_problem(server.post(train_url(agent).rstrip("/"), {"dryRun": True}), 400, "9 more are missing")
+@pytest.mark.parametrize("prefix", ["/api/policies", "/api"])
+def test_n3s_own_pages_and_its_guide_call_other_addresses(prefix: str, server: Caller, agent: Agent, data_dir):
+    """Without a last slash, either of them."""
+    assert server.post(f"{prefix}/feedback/{agent}", BODY).status_code == 200
+    refused = server.post(f"{prefix}/train_policy/{agent}", {"dryRun": True})
+    assert "9 more are missing" in assert_problem(refused, 400)["detail"]
     assert server.get(f"/api/policies/{agent}").json() == []
+
+
+def test_the_ratings_of_other_programs_keep_their_address(server: Caller, agent: Agent):
+    assert server.get("/api/v1/feedback/").json()["results"] == []

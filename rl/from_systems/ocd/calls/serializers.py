@@ -7,14 +7,15 @@ from typing import Any
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 
-from rl.collect.decisions import LONGEST_ID, LONGEST_USER, SCORES
+from rl.from_systems.ocd.records import LONGEST_ID, LONGEST_USER
+from rl.from_systems.ocd.words import RATINGS
 from rl.web.api.serializers.fields import AnyJSONField, NumberField, ObjectField, StrictSerializer, TextField
 
-WORDS = list(SCORES)
+WORDS = list(RATINGS)
 
 
 class DecisionIn(serializers.Serializer):
-    """Describes what ``rl.collect.decisions`` reads; other fields are kept with the decision."""
+    """Describes what ``rl.from_systems.ocd.records`` reads; other fields are kept with the decision."""
 
     agentType = TextField(max_length=64, required=False, help_text="The agent; needless where the key is bound to one.")
     state = AnyJSONField(help_text="What the agent saw.")
@@ -33,6 +34,10 @@ class DecisionIn(serializers.Serializer):
     userFeedback = serializers.ChoiceField(WORDS, required=False, allow_null=True)
     userCorrection = AnyJSONField(required=False, allow_null=True)
     feedbackAt = serializers.DateTimeField(required=False, allow_null=True)
+    isTrainingData = serializers.BooleanField(required=False, allow_null=True, help_text="false: never trained on.")
+    isValidationData = serializers.BooleanField(
+        required=False, allow_null=True, help_text="true: held out for testing."
+    )
     outcomeMetrics = ObjectField(required=False, allow_null=True)
     outcomeObservedAt = serializers.DateTimeField(required=False, allow_null=True)
     createdAt = serializers.DateTimeField(required=False, allow_null=True)

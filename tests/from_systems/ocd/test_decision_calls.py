@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rl.collect.decisions import canonical
+from rl.from_systems.ocd.records import canonical
 from rl.models import Agent, ApiKey, Feedback, Trace
 from tests.conftest import make_trace
 from tests.web.api.conftest import Caller, assert_problem, key_for

@@ -1,0 +1,1 @@
+"""OCD's addresses, and those that take its decisions in."""

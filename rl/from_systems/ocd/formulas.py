@@ -1,0 +1,185 @@
+"""OCD's reward formulas: the components of a decision, one function for each type of agent.
+
+Names and numbers are those of its reward calculator. Its rows of items are not here: what it reads of an item comes from the
+outcomes that its tracker writes, else from ``item.status`` of the record. Two things are counted otherwise, on purpose:
+PRIORITIZER's ``timeEfficiency``, which there is worth 0.5 whatever it is, is worth it only where the time was about as
+expected; and ``editedContent``, the one key of a correction by its pages, is compared with the text that it edits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any
+
+from rl.base.records import TraceRecord
+from rl.from_systems.ocd.facts import Facts, facts_of
+from rl.from_systems.ocd.words import FEEDBACK
+from rl.rewards.decision import Formula
+
+Components = Mapping[str, float]
+IN_TIME, LATE = 1.2, 2.0
+"""Actual over expected time: up to here it was as expected, beyond it much longer."""
+EXPECTED_MINUTES: Mapping[str, float] = {"EXPEDITE": 120, "PROJECT": 480, "HABIT": 60, "HOME": 180}
+USUAL_MINUTES = 480.0
+SCALED = frozenset(
+    [
+        "timeEfficiency",
+        "opportunityCost",
+        "strategicProgress",
+        "energyAlignment",
+        "flowMaintenance",
+        "corpusCoherence",
+        "findability",
+        "citationCorrectness",
+        "completeness",
+        "coherence",
+        "styleAlignment",
+    ]
+)
+"""Outcomes that are measured on another scale than the component of their name."""
+PRIORITIES: Mapping[str, float] = {"HIGH": 0.8, "MEDIUM": 1.0, "LOW": 1.2}
+"""What the expected time is multiplied by."""
+
+
+def _formula(components: Callable[[Facts], Components]) -> Formula:
+    """A Formula that tells nothing where nothing is known. An outcome that has the name of a component, and no other
+    meaning, is that component."""
+
+    @wraps(components)
+    def tell(trace: TraceRecord) -> Components:
+        facts = facts_of(trace)
+        if not facts.is_anything_known:
+            return {}
+        derived = components(facts)
+        return {name: value if name in SCALED else facts.outcomes.get(name, value) for name, value in derived.items()}
+
+    return tell
+
+
+@_formula
+def filer(facts: Facts) -> Components:
+    return {
+        "userFeedback": FEEDBACK.get(facts.word, 0.0),
+        "confidenceCalibration": _calibration(facts),
+        "completionSuccess": _completion(facts),
+        "blockageAvoidance": -1.0 if facts.outcome("wasBlocked") else 0.0,
+        "reworkPenalty": -0.2 * facts.outcome("cycleCount"),
+        "timeEfficiency": _time(_time_ratio(facts)) if facts.is_done else 0.0,
+        "opportunityCost": 0.0,
+    }
+
+
+@_formula
+def librarian(facts: Facts) -> Components:
+    return {
+        "userFeedback": FEEDBACK.get(facts.word, 0.0),
+        "conflictPrevention": _if(facts, "conflictPrevented", 1.0),
+        "falsePositivePenalty": _if(facts, "falsePositive", -0.5),
+        "missedIssuePenalty": _if(facts, "missedIssue", -1.0),
+        "dependencyAccuracy": _if(facts, "dependencyWasReal", 0.5),
+    }
+
+
+@_formula
+def prioritizer(facts: Facts) -> Components:
+    efficiency = facts.outcome("timeEfficiency")
+    return {
+        "userAcceptance": _acceptance(facts),
+        "completionSuccess": 1.0 if facts.is_done else 0.0,
+        "timeEfficiency": 0.5 if efficiency * IN_TIME > 1 else 0.0,
+        **_scale_outcomes(facts, strategicProgress=0.3, opportunityCost=-0.2, energyAlignment=0.2, flowMaintenance=0.2),
+    }
+
+
+@_formula
+def storer(facts: Facts) -> Components:
+    return {
+        "userAcceptance": _acceptance(facts),
+        "editDistance": -0.1 * _share_of_changed_keys(facts),
+        "duplicationPenalty": _if(facts, "duplicationDetected", -0.5),
+        **_scale_outcomes(facts, corpusCoherence=0.5, findability=0.3),
+    }
+
+
+@_formula
+def retriever(facts: Facts) -> Components:
+    return {
+        "userAcceptance": _acceptance(facts, corrected=-1.0),
+        "editDistance": -0.1 * _change_of_length(facts, "generatedContent"),
+        "hallucinationPenalty": -1.0 * facts.outcome("hallucinationCount"),
+        **_scale_outcomes(facts, citationCorrectness=0.5, completeness=0.3, coherence=0.4, styleAlignment=0.2),
+    }
+
+
+def other(trace: TraceRecord) -> Components:
+    """GUARDRAIL and all types that OCD has no formula for: what the person did, where OCD says 0."""
+    word = facts_of(trace).word
+    return {"userFeedback": FEEDBACK[word]} if word else {}
+
+
+def _calibration(facts: Facts) -> float:
+    """0 where it was certain of what the person confirmed, down to -1; 0 too where either is not known."""
+    if facts.confidence is None or not facts.word:
+        return 0.0
+    return -abs(facts.confidence - (facts.word == "CONFIRMED"))
+
+
+def _acceptance(facts: Facts, corrected: float = -0.5) -> float:
+    return {"CONFIRMED": 1.0, "CORRECTED": corrected}.get(facts.word, 0.0)
+
+
+def _completion(facts: Facts) -> float:
+    if facts.is_done:
+        return 0.5 if facts.outcome("cycleCount") else 1.0
+    return -0.3 if facts.is_abandoned else 0.0
+
+
+def _time_ratio(facts: Facts) -> float | None:
+    """Actual over expected time, by the minutes of work; where only its tracker's ``timeEfficiency`` is known, by that,
+    which is the inverse."""
+    if (minutes := facts.outcome("totalTimeInCreate")) > 0:
+        return minutes / expected_minutes(facts.corrected_action, facts.outcome("expectedTime"))
+    efficiency = facts.outcome("timeEfficiency")
+    return 1 / efficiency if efficiency > 0 else None
+
+
+def expected_minutes(action: Any, observed: float = 0.0) -> float:
+    """By swimlane and priority; ``observed`` where the action says neither."""
+    fields = action if isinstance(action, Mapping) else {}
+    lane, priority = (str(fields.get(name) or "").upper() for name in ("swimlane", "priority"))
+    if lane not in EXPECTED_MINUTES and priority not in PRIORITIES and observed > 0:
+        return observed
+    return EXPECTED_MINUTES.get(lane, USUAL_MINUTES) * PRIORITIES.get(priority, 1.0)
+
+
+def _time(ratio: float | None) -> float:
+    if ratio is None:
+        return 0.0
+    return 0.5 if ratio < IN_TIME else -0.5 if ratio > LATE else 0.0
+
+
+def _if(facts: Facts, metric: str, value: float) -> float:
+    return value if facts.outcome(metric) else 0.0
+
+
+def _scale_outcomes(facts: Facts, **factors: float) -> dict[str, float]:
+    """Outcomes that are components by themselves, times a factor."""
+    return {name: factor * facts.outcome(name) for name, factor in factors.items()}
+
+
+def _share_of_changed_keys(facts: Facts) -> float:
+    action, corrected = facts.action, facts.corrected_action
+    if not isinstance(action, Mapping) or not isinstance(corrected, Mapping) or not action:
+        return 0.0
+    return sum(corrected.get(name, value) != value for name, value in action.items()) / len(action)
+
+
+def _change_of_length(facts: Facts, name: str) -> float:
+    """How much longer or shorter a text became that both have, as a share of its old length."""
+    before, after = (
+        side.get(name) if isinstance(side, Mapping) else None for side in (facts.action, facts.corrected_action)
+    )
+    if not isinstance(before, str) or not isinstance(after, str):
+        return 0.0
+    return abs(len(after) - len(before)) / max(len(before), 1)
