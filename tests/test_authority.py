@@ -44,7 +44,9 @@ def test_what_a_trainer_sets_is_a_number_within_bounds_words_of_a_list_or_a_swit
     for field in fields(kind):
         if owner(HYPER_PARAMETERS, field.name) is not Owner.TRAINER:
             continue
-        bounded = field.name in {*kind.RANGES, *kind.CHOICES, *kind.LISTS, *kind.PATTERNS} or isinstance(field.default, bool)
+        bounded = field.name in {*kind.RANGES, *kind.CHOICES, *kind.LISTS, *kind.PATTERNS} or isinstance(
+            field.default, bool
+        )
         assert bounded, field.name
         with pytest.raises(UsageError, match=field.name):
             kind(**{field.name: "/bin/canary"})
