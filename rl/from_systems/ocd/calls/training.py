@@ -32,6 +32,12 @@ AT_ONCE = 100
 LEAST_REWARD = "-2"
 """The least raw reward in a file, unless ``minReward`` says otherwise."""
 REPORT = {200: OpenApiTypes.OBJECT}
+LIST = {200: {"type": "array", "items": {"type": "object"}}}
+LINES = "application/x-ndjson"
+
+
+class Nothing(StrictSerializer):
+    """An empty body."""
 
 
 class Ids(StrictSerializer):
@@ -46,7 +52,7 @@ class TrainingDecisions(OcdView):
     scopes = {"GET": READ, "POST": TRAIN}
     serializer_class = Ids
 
-    @operation("list_decisions", "OCD's rows of decisions", REPORT, 400, 404, tags=["decisions"], parameters=FILTERS)
+    @operation("list_decisions", "OCD's rows of decisions", LIST, 400, 404, tags=["decisions"], parameters=FILTERS)
     def get(self, request: Request) -> Response:
         self.refuse_unknown_parameters(*(parameter.name for parameter in FILTERS))
         selected = Selection.of(self.parameters).decisions(self.key)
@@ -69,15 +75,18 @@ class PendingRewards(OcdView):
     """Unlike Ratchet's own call, which ends with a slash and leaves it to the queue, it computes before it answers."""
 
     scopes = {"GET": READ, "POST": TRAIN}
-    serializer_class = Limited
+    serializer_class = Nothing
 
     @operation("count_pending_decisions", "Decisions whose reward waits", REPORT, tags=["decisions"])
     def get(self, request: Request) -> Response:
         count = _waiting(self.key).count()
         return Response({"pendingRewards": count, "message": f"{count} decisions wait for their reward"})
 
-    @operation("reward_pending_decisions", "Compute rewards that wait", REPORT, *BAD_BODY, tags=["decisions"])
+    @operation(
+        "reward_pending_decisions", "Compute rewards that wait", REPORT, *BAD_BODY, tags=["decisions"], request=Nothing
+    )
     def post(self, request: Request) -> Response:
+        self.check_body(Nothing)
         done = _reward(_waiting(self.key), AT_ONCE)
         message = f"{done['rewardsCalculated']} of {done['processed']} decisions have their reward"
         return Response(
@@ -89,7 +98,7 @@ class Outcomes(OcdView):
     """Outcomes come in by ``/api/decisions/{id}/outcomes/``; these calls have their rewards computed."""
 
     scopes = {"GET": READ, "POST": TRAIN}
-    serializer_class = Limited
+    serializer_class: type[StrictSerializer] = Limited
     count_name = "pendingCount"
 
     @operation("count_pending_outcomes", "Decisions with new outcomes", REPORT, tags=["decisions"])
@@ -106,6 +115,7 @@ class Outcomes(OcdView):
 
 
 class TrackOutcomes(Outcomes):
+    serializer_class = Nothing
     count_name = "pendingOutcomes"
 
     @operation("count_tracked_outcomes", "Decisions with new outcomes", REPORT, tags=["decisions"])
@@ -118,9 +128,12 @@ class TrackOutcomes(Outcomes):
         REPORT,
         *BAD_BODY,
         tags=["decisions"],
+        request=Nothing,
         parameters=[LIMIT],
     )
     def post(self, request: Request) -> Response:
+        self.check_body(Nothing)
+        self.refuse_unknown_parameters("limit")
         limit = base.limit(self.parameters, AT_ONCE, AT_ONCE)
         return Response(self.answer(_reward(_with_outcomes(_waiting(self.key)), limit)))
 
@@ -149,7 +162,7 @@ class CompareVersions(OcdView):
 class ExportMessages(OcdView):
     scopes = {"GET": READ}
 
-    @operation("export_decisions", "Decisions as messages", REPORT, 400, tags=["decisions"], parameters=FILTERS)
+    @operation("export_decisions", "Decisions as messages", LIST, 400, tags=["decisions"], parameters=FILTERS)
     def get(self, request: Request) -> Response:
         self.refuse_unknown_parameters(*(parameter.name for parameter in FILTERS))
         selected = Selection.of(self.parameters).decisions(self.key)
@@ -162,7 +175,7 @@ class ExportFile(OcdView):
     @operation(
         "export_decision_file",
         "Training rows as a file",
-        {200: OpenApiTypes.STR},
+        {(200, LINES): OpenApiTypes.STR},
         400,
         tags=["decisions"],
         parameters=FILTERS,
@@ -173,7 +186,7 @@ class ExportFile(OcdView):
         selection = Selection.of(asked, needs_reward=True)
         name = self.agent_type().lower() or "decisions"
         lines = "".join(_lines(_for_training(selection.decisions(self.key))))
-        response = HttpResponse(lines, content_type="application/x-ndjson")
+        response = HttpResponse(lines, content_type=LINES)
         response["Content-Disposition"] = f'attachment; filename="{_file_name(name)}-training.jsonl"'
         return response
 
