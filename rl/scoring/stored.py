@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
@@ -66,20 +67,22 @@ def _learned_reward(agent: Agent) -> LearnedReward:
 def calculate(
     agent: Agent | None = None,
     *,
+    only: Collection[UUID] | None = None,
     pending: bool = True,
     limit: int | None = None,
     dry_run: bool = False,
     seconds: float | None = None,
     report: Report = silent,
 ) -> RewardReport:
-    """The oldest first. ``pending``: only traces that wait; ``limit``: so many at most; ``seconds``: stop after these.
+    """The oldest first. ``only``: these traces; ``pending``: only traces that wait; ``limit``: so many at most; ``seconds``:
+    stop after these.
 
     Raises UsageError where CUSTOM_REWARDS, or the settings of the one agent that was asked for, are wrong. Safe to interrupt
     and to run beside itself.
     """
     load_rewards(settings.CUSTOM_REWARDS)  # else every agent would be reported
     report("stage", {"name": "rewards"})
-    traces = _traces(pending)
+    traces = _traces(pending) if only is None else _traces(pending).filter(pk__in=only)
     agents = [agent] if agent else list(Agent.objects.filter(Exists(traces.filter(agent=OuterRef("pk")))))
     total = sum(traces.filter(agent=owner).count() for owner in agents)  # the index needs the agent
     ends = None if seconds is None else time.monotonic() + seconds

@@ -39,11 +39,19 @@ class ApiKeyAuthentication(BaseAuthentication):
     def authenticate(self, request: Request) -> tuple[None, ApiKey] | None:
         header = request.headers.get("Authorization", "")
         if not header:
-            return None
+            view = getattr(request, "parser_context", {}).get(
+                "view"
+            )  # calls for what comes often pass Django's request
+            bare = request.headers.get(getattr(view, "key_header", "") or "-", "").strip()
+            return self.recognise(bare) if bare else None
         scheme, _, secret = header.partition(" ")
         if scheme.lower() != "bearer" or not secret.strip():
             raise AuthenticationFailed("send the API key as 'Authorization: Bearer sk_…'")
-        key = self._find(secret.strip())
+        return self.recognise(secret.strip())
+
+    def recognise(self, secret: str) -> tuple[None, ApiKey]:
+        """Raises AuthenticationFailed."""
+        key = self._find(secret)
         if key is None:
             raise AuthenticationFailed("this API key is unknown, was revoked, or has expired")
         _note_use(key)

@@ -27,6 +27,8 @@ class ApiView(GenericAPIView):
 
     scopes: Mapping[str, str] = MappingProxyType({})
     """What each method needs (rl/web/api/auth.py)."""
+    key_header: str = ""
+    """A header that may hold the key, and nothing else, where there is no ``Authorization``."""
     throttle_classes = [RequestsPerMinute]
     filterset_class: type[FilterSet] | None = None
 

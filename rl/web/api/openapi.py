@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -48,10 +49,13 @@ class BearerScheme(OpenApiAuthenticationExtension):
         return {"type": "http", "scheme": "bearer", "description": "A secret key (sk_…) or a publishable one (pk_…)."}
 
 
-def operation(name: str, summary: str, answers: dict[int, Any], *refused: int, **more: Any) -> Any:
-    """``extend_schema`` for one call; ``name`` is verb_resource. 401, 403, 429, 503 and 507 may come anywhere."""
+def operation(name: str, summary: str, answers: Mapping[Any, Any], *refused: int, **more: Any) -> Any:
+    """``extend_schema`` for one call; ``name`` is verb_resource, a key of ``answers`` a status, or it and a media type. 401,
+    403, 429, 503 and 507 may come anywhere."""
     # Media types on all of them: the schema generator takes the smallest key for the call's main answer.
-    responses: dict[Any, Any] = {(status, "application/json"): answer for status, answer in answers.items()}
+    responses: dict[Any, Any] = {
+        key if isinstance(key, tuple) else (key, "application/json"): answer for key, answer in answers.items()
+    }
     for status in sorted({401, 403, 429, 503, 507, *refused}):
         responses[status, MEDIA_TYPE] = OpenApiResponse(Problem, _REASONS[status])
     return extend_schema(operation_id=name, summary=summary, responses=responses, **{"description": "", **more})

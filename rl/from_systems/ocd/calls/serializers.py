@@ -84,6 +84,16 @@ class DecisionFeedbackIn(_Later):
         return attrs
 
 
+class OcdFeedbackIn(StrictSerializer):
+    feedback = TextField(max_length=20, help_text=f"One of {', '.join(WORDS)}.")
+    correction = ObjectField(required=False, allow_null=True, help_text="The fields of the action that change.")
+
+    def validate_feedback(self, word: str) -> str:
+        if word not in RATINGS:
+            raise ValidationError(f"must be one of {', '.join(WORDS)}")
+        return word
+
+
 class DecisionOutcomesIn(_Later):
     outcomeMetrics = ObjectField(help_text="Metric name to number, true or false.")
     outcomeObservedAt = serializers.DateTimeField(required=False, allow_null=True, help_text="Now if left out.")

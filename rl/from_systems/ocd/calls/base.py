@@ -1,0 +1,127 @@
+"""What OCD's own calls share: its form of errors, its header for the key, its query parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework.exceptions import ValidationError
+from rest_framework.response import Response
+
+from rl.from_systems.ocd.queries import RAW_REWARD, decisions, has_feedback
+from rl.models import ApiKey, Trace
+from rl.web.api.base import ApiView
+
+INTERNAL_KEY = "X-Internal-Api-Key"
+"""The header in which OCD's cron jobs send their key."""
+MOST = 10_000
+"""Decisions of one answer."""
+AGENT_TYPE = OpenApiParameter("agentType", str, description="FILER, LIBRARIAN, …; every one if left out.")
+LIMIT = OpenApiParameter("limit", {"type": "integer", "minimum": 1, "default": 1000}, description=f"{MOST} at most.")
+FLAG = {"type": "boolean", "default": False}
+FILTERS = [
+    AGENT_TYPE,
+    OpenApiParameter("minReward", float, description="Of the raw reward; -2 for files, else none."),
+    OpenApiParameter("maxReward", float, description="Of the raw reward; none if left out."),
+    OpenApiParameter("requireFeedback", FLAG, description="Only decisions that a person confirmed or corrected."),
+    OpenApiParameter("requireReward", FLAG, description="Only decisions with a reward."),
+    LIMIT,
+]
+Number = TypeVar("Number", int, float)
+
+
+class OcdView(ApiView):
+    """Errors are problems that have OCD's ``error`` too, and ``details`` where single fields are wrong."""
+
+    queryset = Trace.objects.all()
+
+    key_header = INTERNAL_KEY
+
+    def handle_exception(self, exc: Exception) -> Response:
+        response = super().handle_exception(exc)
+        if isinstance(response.data, dict):
+            details = {"details": response.data["errors"]} if "errors" in response.data else {}
+            response.data = {**response.data, "error": response.data.get("detail", ""), **details}
+        return response
+
+    @property
+    def parameters(self) -> Mapping[str, str]:
+        values: Mapping[str, str] = self.request.query_params
+        return values
+
+    def agent_type(self) -> str:
+        """Raises ValidationError where it is missing."""
+        if not (name := self.parameters.get("agentType", "")):
+            raise ValidationError({"agentType": ["is missing"]})
+        return name
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which decisions, as OCD's query parameters say."""
+
+    agent_type: str = ""
+    least: float | None = None
+    most: float | None = None
+    needs_feedback: bool = False
+    needs_reward: bool = False
+    limit: int = 1000
+
+    @classmethod
+    def of(cls, values: Mapping[str, str], *, needs_reward: bool = False) -> Selection:
+        """Raises ValidationError. Without bounds a decision need not have a reward."""
+        return cls(
+            agent_type=values.get("agentType", ""),
+            least=number(values, "minReward", float, None),
+            most=number(values, "maxReward", float, None),
+            needs_feedback=flag(values, "requireFeedback", False),
+            needs_reward=flag(values, "requireReward", needs_reward),
+            limit=limit(values),
+        )
+
+    def decisions(self, key: ApiKey) -> QuerySet[Trace]:
+        """The newest first."""
+        rows = decisions(key, self.agent_type).order_by("-occurred_at", "id")
+        if self.needs_feedback:
+            rows = rows.filter(has_feedback())
+        for bound, value in (("gte", self.least), ("lte", self.most)):
+            if value is not None:
+                rows = rows.filter(**{f"{RAW_REWARD}__{bound}": value})
+        if self.needs_reward:
+            rows = rows.filter(**{f"{RAW_REWARD}__isnull": False})
+
+        return rows[: self.limit]
+
+
+def limit(values: Mapping[str, str], default: int = 1000, most: int = MOST) -> int:
+    wanted = number(values, "limit", int, default)
+    if wanted is None or wanted < 1:
+        raise ValidationError({"limit": ["must be 1 or more"]})
+    return min(wanted, most)
+
+
+def number(values: Mapping[str, str], name: str, kind: type[Number], default: Number | None) -> Number | None:
+    """Raises ValidationError."""
+    if name not in values:
+        return default
+    try:
+        value = kind(values[name])
+        if math.isfinite(value) and abs(value) < 1e9:
+            return value
+    except (ValueError, OverflowError):
+        pass
+    raise ValidationError({name: ["must be a number"]})
+
+
+def flag(values: Mapping[str, str], name: str, default: bool) -> bool:
+    """Raises ValidationError."""
+    known = {"true": True, "1": True, "false": False, "0": False}
+    if name not in values:
+        return default
+    if values[name].lower() not in known:
+        raise ValidationError({name: ["must be true or false"]})
+    return known[values[name].lower()]

@@ -1,0 +1,227 @@
+"""OCD's calls below ``/api/training/``: which decisions there are, their rewards, their rows, how versions compare."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from django.db.models import Exists, OuterRef, QuerySet
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from rl.collect.traces.records import with_feedback
+from rl.from_systems.ocd import figures, rows
+from rl.from_systems.ocd.calls import base
+from rl.from_systems.ocd.calls.base import AGENT_TYPE, FILTERS, LIMIT, OcdView, Selection
+from rl.from_systems.ocd.exported_rows import components_of, raw_reward
+from rl.from_systems.ocd.queries import decisions
+from rl.models import ApiKey, Feedback, Trace
+from rl.models.traces import HELD_OUT, SPLIT, may_be_used
+from rl.scoring import stored as rewarding
+from rl.web.api.auth import READ, TRAIN
+from rl.web.api.lookups import by_external_id
+from rl.web.api.openapi import BAD_BODY, operation
+from rl.web.api.serializers.fields import StrictSerializer, TextField
+
+AT_ONCE = 100
+"""Decisions that one call rewards at most."""
+LEAST_REWARD = "-2"
+"""The least raw reward in a file, unless ``minReward`` says otherwise."""
+REPORT = {200: OpenApiTypes.OBJECT}
+LIST = {200: {"type": "array", "items": {"type": "object"}}}
+LINES = "application/x-ndjson"
+
+
+class Nothing(StrictSerializer):
+    """An empty body."""
+
+
+class Ids(StrictSerializer):
+    decisionIds = serializers.ListField(child=TextField(max_length=200), max_length=1000)
+
+
+class Limited(StrictSerializer):
+    limit = serializers.IntegerField(required=False, min_value=1, help_text=f"{AT_ONCE} at most, and if left out.")
+
+
+class TrainingDecisions(OcdView):
+    scopes = {"GET": READ, "POST": TRAIN}
+    serializer_class = Ids
+
+    @operation("list_decisions", "OCD's rows of decisions", LIST, 400, 404, tags=["decisions"], parameters=FILTERS)
+    def get(self, request: Request) -> Response:
+        self.refuse_unknown_parameters(*(parameter.name for parameter in FILTERS))
+        selected = Selection.of(self.parameters).decisions(self.key)
+        return Response([rows.decision_row(trace) for trace in with_feedback(selected)])
+
+    @operation("reward_decisions", "Compute rewards of decisions", REPORT, *BAD_BODY, tags=["decisions"], request=Ids)
+    def post(self, request: Request) -> Response:
+        ids = self.check_body(Ids)["decisionIds"]
+        known = list(by_external_id(decisions(self.key), ids).values_list("pk", flat=True))
+        rewarding.calculate(only=known, pending=False)
+        traces = [trace for trace in Trace.objects.filter(pk__in=known) if raw_reward(trace) is not None]
+        document = [
+            {"id": trace.external_id, "reward": raw_reward(trace), "components": components_of(trace)}
+            for trace in traces
+        ]
+        return Response({"updated": len(document), "decisions": document})
+
+
+class PendingRewards(OcdView):
+    """Unlike Ratchet's own call, which ends with a slash and leaves it to the queue, it computes before it answers."""
+
+    scopes = {"GET": READ, "POST": TRAIN}
+    serializer_class = Nothing
+
+    @operation("count_pending_decisions", "Decisions whose reward waits", REPORT, tags=["decisions"])
+    def get(self, request: Request) -> Response:
+        count = _waiting(self.key).count()
+        return Response({"pendingRewards": count, "message": f"{count} decisions wait for their reward"})
+
+    @operation(
+        "reward_pending_decisions", "Compute rewards that wait", REPORT, *BAD_BODY, tags=["decisions"], request=Nothing
+    )
+    def post(self, request: Request) -> Response:
+        self.check_body(Nothing)
+        done = _reward(_waiting(self.key), AT_ONCE)
+        message = f"{done['rewardsCalculated']} of {done['processed']} decisions have their reward"
+        return Response(
+            {"success": True, "processed": done["rewardsCalculated"], "errors": done["errors"], "message": message}
+        )
+
+
+class Outcomes(OcdView):
+    """Outcomes come in by ``/api/decisions/{id}/outcomes/``; these calls have their rewards computed."""
+
+    scopes = {"GET": READ, "POST": TRAIN}
+    serializer_class: type[StrictSerializer] = Limited
+    count_name = "pendingCount"
+
+    @operation("count_pending_outcomes", "Decisions with new outcomes", REPORT, tags=["decisions"])
+    def get(self, request: Request) -> Response:
+        return Response({self.count_name: _with_outcomes(_waiting(self.key)).count()})
+
+    @operation("reward_outcomes", "Reward decisions with new outcomes", REPORT, *BAD_BODY, tags=["decisions"])
+    def post(self, request: Request) -> Response:
+        limit = self.check_body(Limited).get("limit", AT_ONCE)
+        return Response(self.answer(_reward(_with_outcomes(_waiting(self.key)), min(limit, AT_ONCE))))
+
+    def answer(self, done: dict[str, Any]) -> dict[str, Any]:
+        return {"success": True, **done}
+
+
+class TrackOutcomes(Outcomes):
+    serializer_class = Nothing
+    count_name = "pendingOutcomes"
+
+    @operation("count_tracked_outcomes", "Decisions with new outcomes", REPORT, tags=["decisions"])
+    def get(self, request: Request) -> Response:
+        return super().get(request)
+
+    @operation(
+        "reward_tracked_outcomes",
+        "Reward decisions with new outcomes",
+        REPORT,
+        *BAD_BODY,
+        tags=["decisions"],
+        request=Nothing,
+        parameters=[LIMIT],
+    )
+    def post(self, request: Request) -> Response:
+        self.check_body(Nothing)
+        self.refuse_unknown_parameters("limit")
+        limit = base.limit(self.parameters, AT_ONCE, AT_ONCE)
+        return Response(self.answer(_reward(_with_outcomes(_waiting(self.key)), limit)))
+
+    def answer(self, done: dict[str, Any]) -> dict[str, Any]:
+        return {**super().answer(done), "message": f"{done['rewardsCalculated']} decisions have their reward"}
+
+
+class DecisionStats(OcdView):
+    scopes = {"GET": READ}
+
+    @operation("decision_stats", "OCD's figures", REPORT, 400, tags=["decisions"], parameters=[AGENT_TYPE])
+    def get(self, request: Request) -> Response:
+        self.refuse_unknown_parameters("agentType")
+        return Response(figures.training_stats(self.key, self.parameters.get("agentType", "")))
+
+
+class CompareVersions(OcdView):
+    scopes = {"GET": READ}
+
+    @operation("compare_decisions", "Versions side by side", REPORT, 400, tags=["decisions"], parameters=[AGENT_TYPE])
+    def get(self, request: Request) -> Response:
+        self.refuse_unknown_parameters("agentType")
+        return Response(figures.compare_versions(self.key, self.agent_type()))
+
+
+class ExportMessages(OcdView):
+    scopes = {"GET": READ}
+
+    @operation("export_decisions", "Decisions as messages", LIST, 400, tags=["decisions"], parameters=FILTERS)
+    def get(self, request: Request) -> Response:
+        self.refuse_unknown_parameters(*(parameter.name for parameter in FILTERS))
+        selected = Selection.of(self.parameters).decisions(self.key)
+        return Response([rows.message_row(trace) for trace in _for_training(selected)])
+
+
+class ExportFile(OcdView):
+    scopes = {"GET": READ}
+
+    @operation(
+        "export_decision_file",
+        "Training rows as a file",
+        {(200, LINES): OpenApiTypes.STR},
+        400,
+        tags=["decisions"],
+        parameters=FILTERS,
+    )
+    def get(self, request: Request) -> HttpResponse:
+        self.refuse_unknown_parameters(*(parameter.name for parameter in FILTERS))
+        asked = {"minReward": LEAST_REWARD, **{name: self.parameters[name] for name in self.parameters}}
+        selection = Selection.of(asked, needs_reward=True)
+        name = self.agent_type().lower() or "decisions"
+        lines = "".join(_lines(_for_training(selection.decisions(self.key))))
+        response = HttpResponse(lines, content_type=LINES)
+        response["Content-Disposition"] = f'attachment; filename="{_file_name(name)}-training.jsonl"'
+        return response
+
+
+def _lines(traces: QuerySet[Trace]) -> Iterator[str]:
+    for trace in traces:
+        yield json.dumps(rows.training_row(trace), ensure_ascii=False) + "\n"
+
+
+def _file_name(name: str) -> str:
+    return "".join(character for character in name if character.isalnum() or character in "-_")[:64]
+
+
+def _for_training(selected: QuerySet[Trace]) -> QuerySet[Trace]:
+    """Without what is never to be trained on, or held out."""
+    usable = Trace.objects.filter(may_be_used(), pk__in=list(selected.values_list("pk", flat=True)))
+    held_out = usable.filter(**{f"details__{SPLIT}": HELD_OUT}).values_list("pk", flat=True)
+    return with_feedback(usable.exclude(pk__in=list(held_out)).order_by("-occurred_at", "id"))
+
+
+def _waiting(key: ApiKey) -> QuerySet[Trace]:
+    return decisions(key).filter(reward_pending=True).order_by("created_at", "id")
+
+
+def _with_outcomes(traces: QuerySet[Trace]) -> QuerySet[Trace]:
+    events = Feedback.objects.filter(trace=OuterRef("pk"), kind=Feedback.Kind.OUTCOME, is_current=True)
+    return traces.filter(Exists(events.order_by()))
+
+
+def _reward(traces: QuerySet[Trace], limit: int) -> dict[str, Any]:
+    pks = list(traces.values_list("pk", flat=True)[:limit])
+    report = rewarding.calculate(only=pks)
+    return {
+        "processed": len(pks),
+        "updated": report.rewarded + report.nothing_applies,
+        "rewardsCalculated": report.rewarded,
+        "errors": report.broken,
+    }

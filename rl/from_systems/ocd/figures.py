@@ -1,0 +1,118 @@
+"""How many decisions there are to learn from, and how the versions of an agent compare: OCD's figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Avg, Case, CharField, Count, FloatField, QuerySet, Value, When
+from django.db.models.fields.json import KT
+from django.db.models.functions import Cast, Coalesce
+
+from rl.from_systems.ocd.queries import RAW_REWARD, decisions, has_feedback
+from rl.models import ApiKey, Feedback, Trace
+
+BLOCK = 100
+"""Decisions of a block of progress."""
+READY, READY_WITH_REWARD = 100, 50
+"""So many decisions, and so many with a reward, are enough to train."""
+
+
+def training_stats(key: ApiKey, agent_type: str) -> dict[str, Any]:
+    """Figures of the decisions of one type, or of all."""
+    of_type = decisions(key, agent_type).order_by()
+    figures = _with_reward(of_type).aggregate(total=Count("pk"), rewarded=Count("raw"), mean=Avg("raw"))
+    total, rewarded = figures["total"], figures["rewarded"]
+    by_type = of_type.values("agent__name").annotate(count=Count("pk")).order_by("agent__name")
+    return {
+        "totalDecisions": total,
+        "decisionsWithReward": rewarded,
+        "decisionsWithFeedback": of_type.filter(has_feedback()).count(),
+        "avgReward": figures["mean"] or 0,
+        "progressBlocks": total // BLOCK,
+        "progressInCurrentBlock": total % BLOCK,
+        "progressPercentage": 100 * (total % BLOCK) / BLOCK,
+        "byAgentType": {row["agent__name"]: row["count"] for row in by_type},
+        "readyForTraining": total >= READY and rewarded >= READY_WITH_REWARD,
+    }
+
+
+def compare_versions(key: ApiKey, agent_type: str) -> dict[str, Any]:
+    """By the ``modelVersion`` of its decisions."""
+    of_type = decisions(key, agent_type).order_by()
+    versions = _versions(of_type)
+    answer = {"agentType": agent_type, "abTestingEnabled": len(versions) > 1}
+    if len(versions) < 2:
+        bare = [{name: row[name] for name in ("version", "description", "weight")} for row in versions]
+        return {**answer, "message": f"{agent_type} has decisions of fewer than two versions", "versions": bare}
+    overall = _with_reward(of_type).aggregate(mean=Avg("raw"))["mean"]
+    total = sum(row["stats"]["totalDecisions"] for row in versions)
+    figures = {"totalDecisions": total, "overallAvgReward": overall, "versions": versions}
+    return {**answer, **figures, "comparison": _comparison(versions)}
+
+
+def _with_reward(rows: QuerySet[Trace]) -> QuerySet[Any]:
+    """``raw``: the raw reward; None where there is none."""
+    return rows.annotate(raw=Cast(KT(RAW_REWARD), FloatField()))
+
+
+def _versions(of_type: QuerySet[Trace]) -> list[dict[str, Any]]:
+    """One entry for each version, the one with the most decisions first."""
+    named = Coalesce(KT("details__decision__modelVersion"), Value(""), output_field=CharField())
+    confidence = Cast(KT("details__decision__confidence"), FloatField())
+    rows = _with_reward(of_type).annotate(by=named, sure=confidence)
+    grouped = rows.values("by").annotate(
+        total=Count("pk"), rewarded=Count("raw"), mean=Avg("raw"), sure_mean=Avg("sure")
+    )
+    words, total = _words(rows), of_type.count()
+    return [
+        {
+            "version": row["by"] or "unknown",
+            "description": "",
+            "weight": row["total"] / total,
+            "stats": _stats(row, words.get(row["by"], {})),
+        }
+        for row in grouped.order_by("-total", "by")
+    ]
+
+
+def _words(rows: QuerySet[Any]) -> dict[str, dict[str, int]]:
+    """Version to how many of its decisions people confirmed, corrected (or overrode), ignored."""
+    events = rows.filter(feedback__kind=Feedback.Kind.RATING, feedback__is_current=True)
+    counted = events.annotate(
+        word=Case(
+            When(feedback__value__gt=0.5, then=Value("confirmed")),
+            When(feedback__value__lt=0.5, then=Value("corrected")),
+            default=Value("ignored"),
+        )
+    )
+    by_version: dict[str, dict[str, int]] = {}
+    for version, word, count in counted.values_list("by", "word").annotate(count=Count("pk")):
+        by_version.setdefault(version, {})[word] = count
+    return by_version
+
+
+def _stats(row: dict[str, Any], words: dict[str, int]) -> dict[str, Any]:
+    confirmed, corrected = words.get("confirmed", 0), words.get("corrected", 0)
+    return {
+        "totalDecisions": row["total"],
+        "decisionsWithReward": row["rewarded"],
+        "decisionsWithFeedback": sum(words.values()),
+        "avgReward": row["mean"],
+        "avgConfidence": row["sure_mean"],
+        "acceptanceRate": confirmed / (confirmed + corrected) if confirmed + corrected else None,
+        "feedbackBreakdown": {"confirmed": confirmed, "corrected": corrected, "ignored": words.get("ignored", 0)},
+    }
+
+
+def _comparison(versions: list[dict[str, Any]]) -> dict[str, Any]:
+    """The best of each figure, as whole entries; None where no version has it."""
+    return {
+        "bestReward": _best(versions, "avgReward"),
+        "bestAcceptanceRate": _best(versions, "acceptanceRate"),
+        "mostDecisions": _best(versions, "totalDecisions"),
+    }
+
+
+def _best(versions: list[dict[str, Any]], name: str) -> dict[str, Any] | None:
+    known = [row for row in versions if row["stats"][name] is not None]
+    return max(known, key=lambda row: row["stats"][name], default=None)
