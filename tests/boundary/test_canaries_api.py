@@ -40,7 +40,7 @@ def key(secret_key: str) -> Client:
 def known(rated: Agent, settings: Any) -> dict[str, Any]:
     """What the fields and arguments of these names may be, so that a body is taken."""
     settings.BASE_MODELS = {"registered": "owner/registered"}
-    trace, other = (make_trace(rated, response=text, external_id=f"e0000{text}") for text in "12")
+    trace, other = (make_trace(rated, response=text, external_id=f"e0000{text}", action={}) for text in "12")
     rating = rate(trace, rater="ann", scale="thumb", value=1, source="api")
     make_version(rated, "v40")
     make_run(rated, pk=rating.event.pk)
@@ -56,6 +56,7 @@ def known(rated: Agent, settings: Any) -> dict[str, Any]:
         "model_version": "v40",
         "method": "dpo",
         "baseModel": "registered",
+        "rewardModel": None,
     }
 
 

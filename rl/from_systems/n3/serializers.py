@@ -38,6 +38,7 @@ class TrainPolicyIn(serializers.Serializer):
     learningRate = NumberField(required=False)
     rewardModel = TextField(
         required=False,
+        allow_null=True,
         help_text="Name of a reward model's version, for methods that generate; ppo takes the newest where it is left out.",
     )
     full = serializers.BooleanField(required=False, help_text="Train all weights instead of an adapter.")

@@ -85,13 +85,8 @@ class DecisionFeedbackIn(_Later):
 
 
 class OcdFeedbackIn(StrictSerializer):
-    feedback = TextField(max_length=20, help_text=f"One of {', '.join(WORDS)}.")
+    feedback = serializers.ChoiceField(WORDS)
     correction = ObjectField(required=False, allow_null=True, help_text="The fields of the action that change.")
-
-    def validate_feedback(self, word: str) -> str:
-        if word not in RATINGS:
-            raise ValidationError(f"must be one of {', '.join(WORDS)}")
-        return word
 
 
 class DecisionOutcomesIn(_Later):
