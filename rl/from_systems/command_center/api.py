@@ -20,7 +20,7 @@ from rl.collect.feedback.events import observation
 from rl.collect.feedback.write import append
 from rl.collect.limits import MAX_ID_LENGTH
 from rl.from_systems.command_center.bodies import AnswerThumb, Device, OneRating, RatingOfMany, thumb_of
-from rl.from_systems.command_center.callers import Caller, MayRate, PageAuthentication, caller_of
+from rl.from_systems.command_center.callers import SCOPES, Caller, MayRate, PageAuthentication, caller_of
 from rl.from_systems.command_center.rows import SOURCE, SeveralAgents, find_answer, list_rows, rate_trace, store
 from rl.models import Feedback, Trace
 from rl.web.api.base import success
@@ -32,6 +32,7 @@ from rl.web.api.throttles import RequestsPerMinute
 class PageView(APIView):
     authentication_classes = [PageAuthentication]
     permission_classes = [MayRate]
+    scopes = SCOPES
     throttle_classes = [RequestsPerMinute]
 
     @property

@@ -20,7 +20,8 @@ from rl.web.api.auth import RATE, READ, ApiKeyAuthentication, require
 ADDRESSES = ("/api/ratings/", "/api/layer2/feedback/")
 KEY_HEADER = "X-Feedback-Key"
 """Command Center's own header; it carries an API key of Ratchet here."""
-_SCOPES = {"GET": READ, "HEAD": READ, "OPTIONS": READ, "POST": RATE}
+SCOPES = {"GET": READ, "HEAD": READ, "OPTIONS": READ, "POST": RATE}
+"""What a key needs."""
 
 
 class Caller(NamedTuple):
@@ -43,7 +44,7 @@ class PageAuthentication(ApiKeyAuthentication):
 class MayRate(BasePermission):
     def has_permission(self, request: Request, view: Any) -> bool:
         if isinstance(request.auth, ApiKey):
-            require(request.auth, _SCOPES.get(str(request.method)), request)
+            require(request.auth, view.scopes.get(str(request.method)), request)
         elif _origin(request) not in settings.COMMAND_CENTER_ORIGINS:
             raise AuthenticationFailed("send an API key, or name this page's origin in COMMAND_CENTER_ORIGINS")
         return True

@@ -116,7 +116,7 @@ def test_views_without_a_key_are_those_that_are_known():
 
 
 def test_a_method_that_names_no_scope_is_refused(secret_key: str, monkeypatch):
-    call = next(call for call in CALLS if call.method == "GET")
+    call = next(call for call in CALLS if call.method == "GET" and call.path.startswith("/api/v1/"))
     monkeypatch.setattr(call.view, "scopes", {})
     assert_problem(call.by(secret_key), 403, "no key may do this")
 
