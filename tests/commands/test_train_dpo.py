@@ -112,7 +112,7 @@ def test_too_few_pairs_exit_with_3_and_say_what_is_missing(site):
         (("--agent", "support-chat", "--val-split", "2"), "val_split must be a number"),
         (("--agent", "support-chat", "--source", "file"), "--source file needs --data-file"),
         (("--agent", "support-chat", "--resume"), "has no stopped run to resume"),
-        ((), "--agent is missing"),
+        ((), "no agent has ratings yet"),
     ],
 )
 def test_a_wrong_option_is_refused_in_one_line(agent: Agent, data_dir, options, complaint):

@@ -69,7 +69,7 @@ def test_a_file_that_loses_too_much_is_held_back_and_a_larger_level_named(versio
     evaluation = exported_file.judge(version, file_of(version, gguf, level="q4_k_m"), training_set, silent)
     assert (evaluation.verdict, evaluation.ratings_needed) == ("reject", None)
     assert evaluation.accuracy < evaluation.report["models"]["weights"]["accuracy"]["value"]
-    assert "at most 3 are allowed; export a larger level, q5_k_m for one." in evaluation.report["reason"]
+    assert "at most 3 are allowed; export a larger level, q5_0 for one." in evaluation.report["reason"]
 
 
 def scores_with(right: int, of: int = 20) -> exported_file._Scores:
@@ -87,7 +87,7 @@ def scores_with(right: int, of: int = 20) -> exported_file._Scores:
         (19, 0.0, ""),
         (18, 0.0, "loses too much: -10.0 points against the weights that it was made from, on 20 prompts, at most 3"),
         (18, 0.08, ""),
-        (17, 0.08, "at most 11 are allowed; export a larger level, q5_k_m for one."),
+        (17, 0.08, "at most 11 are allowed; export a larger level, q5_0 for one."),
     ],
 )
 def test_the_agents_margin_and_a_tolerance_may_be_lost_but_never_for_one_prompt(right, margin, message):

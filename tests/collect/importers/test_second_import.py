@@ -131,4 +131,4 @@ def test_checkpoints_again_change_nothing(first, second, agent: Agent, tmp_path:
 
 
 def test_every_importer_is_tried():
-    assert {*SEEDS, "command_center", "toolbox_checkpoint"} == set(IMPORTERS)
+    assert {*SEEDS, "command_center", "command_center_gallery", "toolbox_checkpoint"} == set(IMPORTERS)
