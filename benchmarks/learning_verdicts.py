@@ -30,6 +30,8 @@ from rl.lm import loading
 from rl.lm.divergence import likelihood
 
 TERMS: Final = Terms(at_look(1), 0.0, 0.25, 100)
+MOVED: Final = ("ours", "fresh")
+"""Arms whose versions moved far enough to be broken by a larger adapter."""
 TOO_FAR: Final = 4.0
 """By how much the adapter of a broken version is larger than what was learned."""
 
@@ -74,7 +76,7 @@ def _versions(bench: Bench, lines: list[dict[str, Any]], old: list[str]) -> Iter
             continue
         answers = json.loads((folder / "answers.json").read_text(encoding="utf-8"))
         yield Version(line["arm"], line, [texts[0] for texts in answers["new"]["greedy"]], line["kl"])
-        if line["taste"] not in seen and (folder / "adapter").exists():
+        if line["taste"] not in seen and line["arm"] in MOVED and (folder / "adapter").exists():
             seen.add(line["taste"])
             yield Version("unchanged", line, old, 0.0)
             yield _break(bench, line, folder / "adapter")
