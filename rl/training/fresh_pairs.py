@@ -125,11 +125,13 @@ class _Sampler:
 
     def _texts(self, answers: Sequence[Ids], most: int) -> list[str]:
         """What was cut off ends with its last whole sentence, and is left out where it has none."""
-        texts = []
+        texts: dict[str, None] = {}
         for ids in answers:
-            text = self.reader.tokenizer.decode(ids, skip_special_tokens=True).strip()
-            texts.append(text if len(ids) < most else cut_whole(text) if cut_whole(text)[-1:] in ENDS else "")
-        return list(dict.fromkeys(filter(None, texts)))
+            text, is_whole = self.reader.tokenizer.decode(ids, skip_special_tokens=True).strip(), len(ids) < most
+            text = text if is_whole else cut_whole(text)
+            if text and (is_whole or text.endswith(ENDS)):
+                texts[text] = None
+        return list(texts)
 
 
 def _rank(row: Row, texts: Sequence[str], reader: Reader, head: Head, report: Report) -> dict[str, Any] | None:

@@ -54,20 +54,21 @@ def deliver(traces: Iterable[Trace], source: str) -> int:
     with transaction.atomic():
         rows = WaitingRating.objects.select_for_update().filter(entry_id__in=here).order_by("rated_at", "id")
         due = [row for row in rows if row.agent_id in (None, here[row.entry_id].agent_id)]
-        write.record([_event(row, here[row.entry_id], source) for row in due])
+        write.record([event_of(row, here[row.entry_id], source, row.api_key_id) for row in due])
         WaitingRating.objects.filter(pk__in=[row.pk for row in due]).delete()
     return len(due)
 
 
-def _event(row: WaitingRating, trace: Trace, source: str) -> Feedback:
+def event_of(thumb: Thumb | WaitingRating, trace: Trace, source: str, api_key_id: int | None) -> Feedback:
+    """The feedback to record, of a thumb that has just come or that waited."""
     return rating(
         trace,
-        rater=row.rater,
+        rater=thumb.rater,
         scale=Feedback.Scale.THUMB,
-        value=int(row.up),
-        tags=row.tags,
-        notes=row.notes,
-        rated_at=row.rated_at,
+        value=int(thumb.up),
+        tags=thumb.tags,
+        notes=thumb.notes,
+        rated_at=thumb.rated_at,
         source=source,
-        api_key_id=row.api_key_id,
+        api_key_id=api_key_id,
     )

@@ -10,7 +10,6 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from django.db.models import Min, QuerySet
 
 from rl.collect.feedback import waiting
-from rl.collect.feedback.events import rating
 from rl.collect.feedback.waiting import Thumb
 from rl.collect.feedback.write import CHUNK, record
 from rl.from_systems.command_center.callers import Caller
@@ -56,7 +55,7 @@ def store(caller: Caller, thumbs: Sequence[Thumb]) -> list[Stored | SeveralAgent
 
 
 def rate_trace(caller: Caller, trace: Trace, thumb: Thumb) -> Stored:
-    rated = record([_event(caller, trace, thumb)])[0]
+    rated = record([waiting.event_of(thumb, trace, SOURCE, caller.key.pk if caller.key else None)])[0]
     rated.event.trace = trace
     history = Feedback.objects.filter(trace=trace, rater=thumb.rater, kind=Feedback.Kind.RATING).order_by()
     return Stored(_row_of_event(rated.event, _first_times(history)[trace.pk, thumb.rater]), rated.created)
@@ -107,20 +106,6 @@ def _only(entry_id: str, traces: Sequence[Trace]) -> Trace | None:
     if len(traces) > 1:
         raise SeveralAgents(entry_id, [trace.agent.name for trace in traces])
     return traces[0] if traces else None
-
-
-def _event(caller: Caller, trace: Trace, thumb: Thumb) -> Feedback:
-    return rating(
-        trace,
-        rater=thumb.rater,
-        scale=Feedback.Scale.THUMB,
-        value=int(thumb.up),
-        tags=thumb.tags,
-        notes=thumb.notes,
-        rated_at=thumb.rated_at,
-        source=SOURCE,
-        api_key=caller.key,
-    )
 
 
 # --- rows --------------------------------------------------------------------------------------------------------------
