@@ -284,6 +284,7 @@ MODEL_CACHE = Path(
 ).resolve()
 INFERENCE_SERVERS = addresses("INFERENCE_SERVERS")
 ENVIRONMENTS_DIR = Path(text("ENVIRONMENTS_DIR") or DATA_DIR / "environments").resolve()
+PROMPT_TEMPLATES_DIR = Path(text("PROMPT_TEMPLATES_DIR") or DATA_DIR / "prompt_templates").resolve()
 
 # --- training ---------------------------------------------------------------------------------------------------------
 ENABLE_ONLINE_LEARNING = boolean("ENABLE_ONLINE_LEARNING", False)

@@ -17,12 +17,15 @@ from learning_models import Base
 from learning_raters import Label
 from peft import LoraConfig
 
+from rl.base.ratings import Vote
 from rl.base.records import DirectPreference, Message, RatedAnswer, silent
 from rl.config.automatic import settle
 from rl.config.presets import preset
 from rl.config.training_job import TrainingJob
 from rl.data_formatter.mixed import pair_row
 from rl.data_formatter.preference import build_preference_pairs
+from rl.dataset_builder.read.groups import PromptGroup
+from rl.dataset_builder.rows.mixed import votes_on
 from rl.lm import loading
 
 TOP_LAYERS: Final = 10
@@ -105,6 +108,11 @@ def train_ours(base: Base, labels: Sequence[Label], folder: Path, seed: int) -> 
     return train_mpo(base, mixed_rows(labels), folder, seed)
 
 
+def train_with_fresh_answers(base: Base, labels: Sequence[Label], folder: Path, seed: int) -> Path:
+    """Beside people's ratings, pairs of answers that the base model gives to the same questions."""
+    return train_mpo(base, mixed_rows(labels), folder, seed, fresh_answers=4)
+
+
 def train_mpo(base: Base, rows: Sequence[dict[str, Any]], folder: Path, seed: int, **overrides: Any) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "train.jsonl"
@@ -121,28 +129,33 @@ def train_mpo(base: Base, rows: Sequence[dict[str, Any]], folder: Path, seed: in
 def mixed_rows(labels: Sequence[Label]) -> list[dict[str, Any]]:
     """What the dataset builder makes of such ratings: picks, liked against disliked answers to the same prompt, and every
     other answer alone."""
-    rated: dict[tuple[str, str], list[bool]] = {}
-    for label in labels:
+    rated: dict[tuple[str, str], list[Vote]] = {}
+    groups = {label.prompt: PromptGroup(label.prompt) for label in labels}
+    for number, label in enumerate(labels):
+        prompt = tuple(_asked(label.prompt))
         if label.other is None:
-            rated.setdefault((label.prompt, label.answer), []).append(label.up)
-    answers = [
-        RatedAnswer(f"{number}", prompt, tuple(_asked(prompt)), text, sum(ups), len(ups) - sum(ups))
-        for number, ((prompt, text), ups) in enumerate(rated.items())
+            rated.setdefault((label.prompt, label.answer), []).append(Vote(f"{label.rater}", label.up))
+        else:
+            pick = DirectPreference(label.prompt, prompt, label.answer, label.other, number, rater=f"{label.rater}")
+            groups[label.prompt].direct.append(pick)
+    for number, ((prompt, text), votes) in enumerate(rated.items()):
+        up = sum(vote.agrees for vote in votes)
+        answer = RatedAnswer(f"{number}", prompt, tuple(_asked(prompt)), text, up, len(votes) - up, votes=tuple(votes))
+        groups[prompt].answers.append(answer)
+    rows = [
+        pair_row(pair, list(votes_on(pair, group)))
+        for group in groups.values()
+        for pair in build_preference_pairs(group.answers, group.direct)
     ]
-    picks = [
-        DirectPreference(label.prompt, tuple(_asked(label.prompt)), label.answer, label.other, number)
-        for number, label in enumerate(labels)
-        if label.other is not None
-    ]
-    pairs = build_preference_pairs(answers, picks)
-    rows = [pair_row(pair) for pair in pairs]
     in_pairs = {
         (row["prompt"][0]["content"], row[side][0]["content"]) for row in rows for side in ("chosen", "rejected")
     }
-    for (prompt, text), ups in rated.items():
+    for (prompt, text), votes in rated.items():
         if (prompt, text) not in in_pairs:
-            sides = (_answered(text), None) if ups[0] else (None, _answered(text))
-            rows.append({"prompt": _asked(prompt), "chosen": sides[0], "rejected": sides[1], "weight": 1.0})
+            chosen, rejected = (_answered(text), None) if votes[0].agrees else (None, _answered(text))
+            own = [Vote(vote.rater, vote.agrees == votes[0].agrees) for vote in votes]
+            sides = {"chosen": chosen, "rejected": rejected}
+            rows.append({"prompt": _asked(prompt), "prompt_key": prompt, **sides, "weight": 1.0, "votes": own})
     return rows
 
 
@@ -160,4 +173,5 @@ ARMS: Final[dict[str, Train]] = {
     "trl-dpo-3e-4": train_stock_dpo_faster,
     "trl-kto": train_stock_kto,
     "ours": train_ours,
+    "fresh": train_with_fresh_answers,
 }

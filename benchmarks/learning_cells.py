@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from learning_arms import ARMS
-from learning_judge import SAMPLES, best_of, learn_judge, train_with_fresh_answers
+from learning_judge import SAMPLES, best_of, learn_judge
 from learning_models import GREEDY, SAMPLED, answer, load_base, moved, perplexity, words
 from learning_raters import LABELLED, TASTES, Label, labels, read_answers, win_rate
 
@@ -19,7 +19,7 @@ from rl.lm import loading
 if TYPE_CHECKING:
     from learning import Cell
 
-BEST_OF, FRESH = "best-of-4", "fresh"
+BEST_OF = "best-of-4"
 HELD_OUT = 0.25
 NOISE = 0.1
 SEED = 7
@@ -80,11 +80,7 @@ class Bench:
     def train(
         self, cell: Cell, learned: list[Label], folder: Path
     ) -> tuple[dict[str, list[list[str]]], dict[str, float | None]]:
-        if cell.arm == FRESH:
-            prompts = [prompt for prompt in self.rated if prompt not in self.held_out]
-            adapter = train_with_fresh_answers(self.base, learned, folder, cell.seed, prompts)
-        else:
-            adapter = ARMS[cell.arm](self.base, learned, folder, cell.seed)
+        adapter = ARMS[cell.arm](self.base, learned, folder, cell.seed)
         with loading.with_weights(self.base.model, adapter) as model:
             given = self.ask(model)
             return given, {

@@ -16,7 +16,8 @@ from learning_models import GREEDY, TOKENS, answer, moved, token_ids
 from learning_raters import TASTES, labels, win_rate
 from peft.tuners.lora import LoraLayer
 
-from rl.base.records import Distance, GeneratedAnswer, silent
+from rl.base.measurements import Distance
+from rl.base.records import GeneratedAnswer, silent
 from rl.config.guard_limits import guard_limits
 from rl.evaluation.gate import Verdict
 from rl.evaluation.guards.answer_errors import kinds_of

@@ -1,6 +1,7 @@
 """The Django app.
 
-Imports: checks, collect, config, dataset_builder, from_systems, operations, rewards, tasks, web; Django.
+Imports: base, checks, collect, config, data_formatter, dataset_builder, evaluation, from_systems, operations, rewards,
+    tasks, web; Django.
 """
 
 from __future__ import annotations
@@ -18,20 +19,33 @@ class RatchetConfig(AppConfig):
         from django_q.signals import post_spawn
 
         from rl import checks, from_systems, tasks  # noqa: F401  registers the start-up checks
+        from rl.base.leaves import import_name
         from rl.collect.importers import IMPORTERS
+        from rl.collect.importers.newcomers import AGENT_DEFAULTS
+        from rl.config.lengths import LENGTHS, Lengths
         from rl.config.reward_weights import DECISION_WEIGHTS
+        from rl.data_formatter import wording
         from rl.dataset_builder import exporting
+        from rl.evaluation import DECIDING_FIELDS
         from rl.from_systems.command_center.callers import allow_origin_of_page
         from rl.from_systems.n3 import results
         from rl.from_systems.ocd.weights import WEIGHTS
         from rl.operations import audit_signals
         from rl.rewards.decision import FORMULAS
+        from rl.web import drawings
         from rl.web.api.cors import allow_origin_of_publishable_key
 
         IMPORTERS.update(from_systems.FORMATS)
+        AGENT_DEFAULTS.update(from_systems.AGENT_DEFAULTS)
+        drawings.DRAWINGS.update(from_systems.DRAWINGS)
+        drawings.TAGS_OF.update({source: import_name(path) for source, path in from_systems.TAGS.items()})
+        wording.PROMPT_TEMPLATES.update(from_systems.PROMPT_TEMPLATES)
+        wording.ANSWER_TEMPLATES.update(from_systems.ANSWER_TEMPLATES)
         exporting.FORMATS.update(from_systems.ROW_FORMATS)
         FORMULAS.update(from_systems.DECISION_FORMULAS)
         DECISION_WEIGHTS.update(WEIGHTS)
+        LENGTHS.update({name: Lengths(*both) for name, both in from_systems.LENGTHS.items()})
+        DECIDING_FIELDS.update(from_systems.DECIDING_FIELDS)
         check_request_enabled.connect(allow_origin_of_publishable_key)
         check_request_enabled.connect(allow_origin_of_page)
         audit_signals.connect()

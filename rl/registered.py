@@ -58,6 +58,13 @@ def environment(name: str) -> Registered:
     return Registered(asdict(environment_of(file)), options)
 
 
+def environment_file(name: str) -> Path:
+    """The operator's file, which has nothing but an environment. Raises as ``environment``."""
+    environment(name)
+    path: Path = _look_up("environment", name)
+    return path
+
+
 LOOKUPS: Mapping[str, Callable[[str], Registered]] = {
     "base_model": base_model,
     "vllm_server": inference_server,

@@ -1,6 +1,7 @@
 """One file per area. Records of what happened are read-only; agents, experiments and keys are edited.
 
-Imports: base, config, evaluation, models, online_learner, operations, registered, rewards, runs, serving; Django.
+Imports: base, config, dataset_builder, evaluation, models, online_learner, operations, registered, rewards, runs,
+    serving; Django.
 """
 
 from __future__ import annotations

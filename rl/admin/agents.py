@@ -38,7 +38,7 @@ class AgentAdmin(admin.ModelAdmin):
     fieldsets = [
         (None, {"fields": ["name", "description", "records", "created_at"]}),
         ("The model", {"fields": ["base_model", "system_prompt", "context_length", "response_length"]}),
-        ("Training", {"fields": ["pair_type", "preset", "training_overrides"]}),
+        ("Training", {"fields": ["pair_type", "prompt_template", "answer_template", "preset", "training_overrides"]}),
         (
             "Rewards and labels",
             {

@@ -16,6 +16,7 @@ from rl.base.names import unknown_name
 from rl.config import authority
 from rl.config.embedded_models import EMBEDDED_MODELS
 from rl.config.reward_weights import decision_weights
+from rl.dataset_builder.wording import Part, template_names
 from rl.evaluation.judges.servers import servers
 from rl.models import Agent
 from rl.models.agents import validate_overrides
@@ -46,6 +47,15 @@ class JudgeField(forms.ChoiceField):
         super().__init__(choices=[*names.items()], required=False, help_text=help_text)
 
 
+class TemplateField(forms.ChoiceField):
+    """A template that there is; or the one that the agent has, whose file may be gone."""
+
+    def __init__(self, own: str, part: Part) -> None:
+        names = {own: own, "": "as Ratchet does", **{name: name for name in template_names(part)}}
+        help_text = "The operator writes others as files of PROMPT_TEMPLATES_DIR."
+        super().__init__(choices=[*names.items()], required=False, help_text=help_text)
+
+
 class AgentForm(forms.ModelForm):
     class Meta:
         model = Agent
@@ -57,6 +67,10 @@ class AgentForm(forms.ModelForm):
             self.fields["base_model"] = BaseModelField(self.instance.base_model)
         if "judge" in self.fields:
             self.fields["judge"] = JudgeField(self.instance.judge)
+        parts: tuple[Part, ...] = ("prompt", "answer")
+        for name, part in ((f"{part}_template", part) for part in parts):
+            if name in self.fields:
+                self.fields[name] = TemplateField(getattr(self.instance, name), part)
 
     def clean_training_overrides(self) -> dict[str, Any]:
         overrides: dict[str, Any] = self.cleaned_data["training_overrides"]

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from rl.auto_labels.opinions import read_opinions
 from rl.auto_labels.predicting import newest
-from rl.auto_labels.reading import HEAD, load_reader
+from rl.auto_labels.reading import HEAD, RATERS, load_reader
 from rl.base.errors import BadFile, NotEnoughData
 from rl.base.leaves import leaf
 from rl.base.records import Report, silent
@@ -72,7 +72,7 @@ def go_on(agent: Agent, report: Report = silent) -> Learned | None:
 
 def learn(agent: Agent, *, dry_run: bool = False, report: Report = silent) -> Learned:
     """Raises NotEnoughData, and UsageError where torch is not installed or the base model cannot be loaded."""
-    heads, began = leaf(HEAD), timezone.now()
+    heads, raters, began = leaf(HEAD), leaf(RATERS), timezone.now()
     answers = Answers()
     opinions = read_opinions(agent, answers)
     _split(agent, opinions)  # before the base model is loaded
@@ -80,7 +80,8 @@ def learn(agent: Agent, *, dry_run: bool = False, report: Report = silent) -> Le
     features = reader.features(answers.conversations, report)
     learned, held_out = _split(agent, _readable(opinions, features, report))
     report("stage", {"name": f"learning from {len(learned):,} labels and preferences"})
-    head = replace(heads.fit(features, learned), base_model=agent.base_model)
+    weighed = raters.weigh_opinions(learned, raters.trust_raters(features, learned))
+    head = replace(heads.fit(features, weighed), base_model=agent.base_model)
     measured = _measure(head, features, _labels(held_out))
     model = LabelModel(agent=agent, labels=len(_labels(learned)), **_figures(measured))
     if not dry_run:

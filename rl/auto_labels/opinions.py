@@ -6,11 +6,13 @@ side-by-side pick of two answers to one prompt, or an edited answer, which is be
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from django.db.models import Avg, Count, F, Max, Q, QuerySet
 
+from rl.base.ratings import Vote
 from rl.judge.labels import MOST_ROWS, Answers, Opinion
 from rl.models import Agent, Feedback, Trace, prompt_key
 from rl.models.traces import may_be_used
@@ -40,11 +42,23 @@ def _find_labels(agent: Agent) -> QuerySet[Any, Any]:
 
 def _labels(ratings: Iterable[Mapping[str, Any]], answers: Answers) -> Iterator[Opinion]:
     by_trace = {row["trace"]: row for row in ratings}
+    votes = _votes(by_trace)
     for trace in Trace.objects.filter(pk__in=by_trace).only("prompt", "response").order_by("pk"):
         row = by_trace[trace.pk]
         weight = min(max(abs(row["above"] - row["below"]), 1), MOST_WEIGHT)
         number = answers.add(trace.prompt, trace.response)
-        yield Opinion(number, value=float(row["mean"] > 0.5), weight=weight, prompt=prompt_key(trace.prompt))
+        good = row["mean"] > 0.5
+        own = tuple(Vote(rater, up == good) for rater, up in votes[trace.pk])
+        yield Opinion(number, None, float(good), weight, prompt_key(trace.prompt), own)
+
+
+def _votes(traces: Iterable[Any]) -> Mapping[Any, list[Vote]]:
+    """For and against the answer, by trace."""
+    votes: defaultdict[Any, list[Vote]] = defaultdict(list)
+    ratings = Feedback.objects.filter(trace__in=traces, kind=Feedback.Kind.RATING, is_current=True).exclude(value=0.5)
+    for trace, rater, value in ratings.order_by("pk").values_list("trace", "rater", "value"):
+        votes[trace] += [] if value is None else [Vote(rater, value > 0.5)]
+    return votes
 
 
 def _find_preferences(agent: Agent) -> QuerySet[Feedback]:
@@ -54,7 +68,7 @@ def _find_preferences(agent: Agent) -> QuerySet[Feedback]:
     events = Feedback.objects.filter(picks | Q(kind=Feedback.Kind.CORRECTION), agent=agent, is_current=True)
     events = events.filter(may_be_used("trace__"), Q(other_trace=None) | may_be_used("other_trace__"))
     texts = ("trace__prompt", "trace__response", "other_trace__response")
-    return events.order_by("-pk").select_related("trace", "other_trace").only("kind", "choice", "text", *texts)
+    return events.order_by("-pk").select_related("trace", "other_trace").only("kind", "choice", "text", "rater", *texts)
 
 
 def _preferences(events: Iterable[Feedback], answers: Answers) -> Iterator[Opinion]:
@@ -62,7 +76,7 @@ def _preferences(events: Iterable[Feedback], answers: Answers) -> Iterator[Opini
         prompt, (better, worse) = event.trace.prompt, _sides(event)
         if better.strip() and better != worse:
             numbers = answers.add(prompt, better), answers.add(prompt, worse)
-            yield Opinion(*numbers, prompt=prompt_key(prompt))
+            yield Opinion(*numbers, prompt=prompt_key(prompt), votes=(Vote(event.rater, True),))
 
 
 def _sides(event: Feedback) -> tuple[str, str]:

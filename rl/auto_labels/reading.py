@@ -9,7 +9,7 @@ from rl.base.records import Report
 from rl.lm import base_models
 from rl.models import Agent
 
-FEATURES, HEAD = "rl.judge.features", "rl.judge.head"
+FEATURES, HEAD, RATERS = "rl.judge.features", "rl.judge.head", "rl.judge.raters"
 MOST_TOKENS = 1024
 """That are read of a prompt and its answer together."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rl.base.records import Interval
+from rl.base.measurements import Interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
+from rl.base.messages import Message as Message
+from rl.base.ratings import AnswerRating, Vote
 from rl.base.training_result import TrainingResult as TrainingResult
-
-
-class Message(TypedDict):
-    """One chat message; ``role`` is system, user, assistant or tool."""
-
-    role: str
-    content: str
-
 
 # --- feedback in -------------------------------------------------------------------------------------------------------
 
@@ -32,6 +26,8 @@ class WidgetChoice:
     """``domains``: list of names, ``entities``: name to list of names; anything else is ignored."""
     data: dict[str, Any] = field(default_factory=dict)
     """The entry's ``data_override``."""
+    heading: str = ""
+    """What stood above the dashboard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +45,11 @@ class RatedAnswer:
     widget: WidgetChoice | None = None
     trace_id: str = ""
     """Empty for an answer that is not stored."""
+    votes: tuple[Vote, ...] = ()
+    steps: tuple[Message, ...] = ()
+    """What the agent did before its last words, here and below: its turns that call tools, and their results."""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """Schemas of the tools that it was offered."""
 
     @property
     def verdict(self) -> Literal["up", "down", "tie"]:
@@ -72,6 +73,10 @@ class DirectPreference:
     chosen_trace: str = ""
     """The id of the answer that says so; empty for an edited text, and for answers that are not stored."""
     rejected_trace: str = ""
+    rater: str = ""
+    chosen_steps: tuple[Message, ...] = ()
+    rejected_steps: tuple[Message, ...] = ()
+    tools: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +90,10 @@ class JudgedAnswer:
     """The hash of the prompt's words, which decides whether it is held out."""
     prompt: tuple[Message, ...]
     response: str
-    ratings: tuple[tuple[int, float], ...] = ()
-    """Feedback id and value (0 to 1) of each current rating; a side-by-side pick "both bad" rates both answers 0."""
+    ratings: tuple[AnswerRating, ...] = ()
+    """The current ones; a side-by-side pick "both bad" rates both answers 0."""
+    in_reward: tuple[int, ...] = ()
+    """Feedback ids of the ratings that the reward counts already: those of a decision."""
     outcomes: tuple[int, ...] = ()
     """Feedback ids."""
     preferences: tuple[int, ...] = ()
@@ -97,8 +104,9 @@ class JudgedAnswer:
     """A label that a model proposes, and its confidence, 0.5 to 1."""
     reward: float | None = None
     """0 to 1."""
-    tool_calls: tuple[ToolCall, ...] = ()
-    """Where they were asked for."""
+    steps: tuple[Message, ...] = ()
+    tools: tuple[Mapping[str, Any], ...] = ()
+    widget: WidgetChoice | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +120,9 @@ class PreferencePair:
     scenario: str | None = None
     metadata: dict[str, Any] | None = None
     """``pair_type``, ``confidence`` (0.5-1.0) and ``feedback`` (ids), where known."""
+    chosen_steps: list[Message] | None = None
+    rejected_steps: list[Message] | None = None
+    tools: list[dict[str, Any]] | None = None
 
 
 # --- what an agent did -------------------------------------------------------------------------------------------------
@@ -234,64 +245,3 @@ class GeneratedAnswer:
     tokens_in: int
     """Tokens of the prompt."""
     tokens_out: int
-
-
-# --- evaluation --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Distance:
-    """How far a model has moved from its base model, by answers of both to the same prompts; nats a token."""
-
-    kl: float
-    """Kullback-Leibler divergence from the base model, at the tokens of the model's own answers."""
-    likelihood: float
-    """Mean log-probability of these tokens under the base model."""
-    base_likelihood: float
-    """The same of the base model's own answers."""
-
-
-@dataclass(frozen=True, slots=True)
-class PairScore:
-    """What one model thinks of one held-out pair: natural-log probabilities of whole answers, given the prompt, or these
-    less what a reference gives them."""
-
-    prompt_key: str
-    chosen_logp: float
-    rejected_logp: float
-    chosen_tokens: int = 0
-    """0 where they were not counted."""
-    rejected_tokens: int = 0
-
-    @property
-    def margin(self) -> float:
-        return self.chosen_logp - self.rejected_logp
-
-    def relative_to(self, reference: PairScore) -> PairScore:
-        """Less what the reference gives both answers, as in DPO's implicit reward: without that, the longer answer is the
-        less likely one, and answers to two prompts say nothing."""
-        chosen, rejected = self.chosen_logp - reference.chosen_logp, self.rejected_logp - reference.rejected_logp
-        return replace(self, chosen_logp=chosen, rejected_logp=rejected)
-
-    @property
-    def token_margin(self) -> float | None:
-        """The difference of the means over tokens; None where tokens were not counted."""
-        if not (self.chosen_tokens and self.rejected_tokens):
-            return None
-        return self.chosen_logp / self.chosen_tokens - self.rejected_logp / self.rejected_tokens
-
-    @property
-    def credit(self) -> float:
-        """1 for the right order, 0.5 for none, as the reference itself has it, else 0."""
-        if self.chosen_logp == self.rejected_logp:
-            return 0.5
-        return float(self.chosen_logp > self.rejected_logp)
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A point estimate with its confidence interval."""
-
-    value: float
-    low: float
-    high: float

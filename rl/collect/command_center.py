@@ -19,7 +19,7 @@ from rl.collect.command_center_records import Run as Run
 from rl.collect.json_stream import JsonReader, open_json
 from rl.collect.storable import unstorable
 from rl.collect.traces.imported import Rejected
-from rl.data_formatter.widgets import SIZES
+from rl.data_formatter.wording.contract import SIZES
 
 LONGEST_NAME = 200
 """Characters of an id or a name."""
@@ -99,7 +99,10 @@ def widget_choice(details: Mapping[str, Any], prompt: Sequence[Message]) -> Widg
     meta = _object(details.get("pipeline_meta"))
     question = next((message["content"] for message in reversed(prompt) if message["role"] == "user"), "")
     intent, data = _object(meta.get("intent")), _object(details.get("data_override"))
-    return WidgetChoice(scenario, fixture, str(size), question, intent, data)
+    heading = _object(details.get("layout_context")).get("heading")
+    return WidgetChoice(
+        scenario, fixture, str(size), question, intent, data, heading if isinstance(heading, str) else ""
+    )
 
 
 def _object(value: object) -> dict[str, Any]:

@@ -76,7 +76,8 @@ HYPER_PARAMETERS: Mapping[str, Owner] = {
         Owner.TRAINER,
     ),
     **dict.fromkeys(
-        ("preference_loss", "label_smoothing", "sft_weight", "fresh_answers", "center_rewards"), Owner.TRAINER
+        ("preference_loss", "label_smoothing", "sft_weight", "fresh_answers", "weigh_raters", "center_rewards"),
+        Owner.TRAINER,
     ),
     "vllm_server": Owner.CHOICE,
     "environment": Owner.CHOICE,
@@ -141,7 +142,7 @@ AGENT: Mapping[str, Owner] = {
         Owner.TRAINER,
     ),
     "training_overrides": Owner.TRAINER,
-    **dict.fromkeys(("base_model", "judge"), Owner.CHOICE),
+    **dict.fromkeys(("base_model", "judge", "prompt_template", "answer_template"), Owner.CHOICE),
 }
 """Fields of an agent, as the admin edits them. ``training_overrides`` holds HYPER_PARAMETERS, each as that table says."""
 

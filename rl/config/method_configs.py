@@ -113,6 +113,8 @@ class MPOConfig(TrainingConfig):
     """Weight of imitating chosen answers, beside preferring them."""
     fresh_answers: int = 0
     """Answers of the base model to each prompt that a judge ranks for a further pair; 0: none."""
+    weigh_raters: bool = True
+    """Whether raters who say the opposite of what the others' ratings lead to expect weigh less."""
     MOST_FRESH: ClassVar[int] = 100
     """Prompts that it is asked."""
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rl.base.records import JudgedAnswer
-from rl.data_formatter.labelled import completion, feedback_behind_reward
+from rl.data_formatter.labelled import feedback_behind_reward
 from rl.data_formatter.opinions import DUPLICATE, OVER_LIMIT, stable_hash
+from rl.data_formatter.runs import answer_key, answer_messages, tools_column
 from rl.data_formatter.scored import DIGITS, usable_reward
 
 ONE_ANSWER = "only one answer with a reward"
@@ -55,7 +56,7 @@ class RewardGroup:
         reward = usable_reward(answer, self._skipped)
         if reward is None:
             return
-        key = answer.response.strip()
+        key = answer_key(answer.response, answer.steps)
         if key in self._texts:
             self._skipped[DUPLICATE] += 1
         text = self._texts.setdefault(key, _Text(answer))
@@ -86,8 +87,9 @@ def _row(kept: list[_Text]) -> dict[str, Any]:
     first = kept[0].answer
     return {
         "prompt": list(first.prompt),
-        "completions": [completion(text.answer.response) for text in kept],
+        "completions": [answer_messages(text.answer.response, text.answer.steps) for text in kept],
         "rewards": [text.reward for text in kept],
+        **tools_column(first.tools),
         "prompt_key": first.prompt_key,
         "feedback": sorted(number for text in kept for number in text.feedback_ids),
         "split_key": first.split_key,

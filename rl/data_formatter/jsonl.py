@@ -11,24 +11,30 @@ from typing import Any
 
 from rl.base.errors import BadFile, UsageError
 from rl.base.files import replacing
+from rl.base.messages import requested_calls
 from rl.base.names import unknown_name
 from rl.base.records import Message, PreferencePair
+from rl.data_formatter.runs import answer_messages, apart, tools_column
 
 LONGEST_LINE = 16 * 2**20
 """Bytes; a longer line is not a pair, and reading on would only fill the memory."""
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _TEXTS = ("chosen", "rejected", "question_id")
-_OPTIONAL = ("scenario", "metadata")
+_STEPS = ("chosen_steps", "rejected_steps")
+_OPTIONAL = ("scenario", "metadata", *_STEPS, "tools")
+_OF_MESSAGE = set(Message.__annotations__)
 _NAMES = tuple(field.name for field in fields(PreferencePair))
 
 
 def training_row(pair: PreferencePair) -> dict[str, Any]:
-    """TRL's conversational preference format, with the prompt's key and the ids of the feedback behind the pair."""
+    """TRL's conversational preference format, with the prompt's key and the ids of the feedback behind the pair. Of runs
+    with tools the prompt goes up to where they part, and ``tools`` has the tools' schemas."""
     prompt = [Message(role="user", content=pair.prompt)] if isinstance(pair.prompt, str) else pair.prompt
+    chosen = answer_messages(pair.chosen, pair.chosen_steps or ())
+    rejected = answer_messages(pair.rejected, pair.rejected_steps or ())
     return {
-        "prompt": prompt,
-        "chosen": [Message(role="assistant", content=pair.chosen)],
-        "rejected": [Message(role="assistant", content=pair.rejected)],
+        **apart(prompt, chosen, rejected)._asdict(),
+        **tools_column(pair.tools or ()),
         "prompt_key": pair.question_id,
         "feedback": (pair.metadata or {}).get("feedback", []),
     }
@@ -124,11 +130,24 @@ def _prompt_problem(prompt: object) -> str:
         return ""
     if not isinstance(prompt, list):
         return f"field 'prompt' must be text or a list of messages, not {_kind(prompt)}"
-    for message in prompt:
-        if not isinstance(message, dict) or set(message) != {"role", "content"}:
-            return "field 'prompt' must hold messages with 'role' and 'content' and nothing else"
-        if not all(isinstance(value, str) for value in message.values()):
-            return "field 'prompt' must hold messages whose 'role' and 'content' are text"
+    return messages_problem("prompt", prompt)
+
+
+def messages_problem(name: str, messages: object) -> str:
+    """What is wrong with a field of messages; empty when nothing is."""
+    if not isinstance(messages, list):
+        return f"field {name!r} must be a list of messages, not {_kind(messages)}"
+    for message in messages:
+        if not isinstance(message, dict) or not {"role", "content"} <= set(message) <= _OF_MESSAGE:
+            return (
+                f"field {name!r} must hold messages with 'role' and 'content' and nothing else but what tool calls need"
+            )
+        if not all(isinstance(message[part], str) for part in ("role", "content")):
+            return f"field {name!r} must hold messages whose 'role' and 'content' are text"
+        try:
+            requested_calls(message)
+        except ValueError as error:
+            return f"field {name!r}: {error}"
     return ""
 
 
@@ -137,7 +156,17 @@ def _optional_problem(row: dict[str, Any]) -> str:
         return f"field 'scenario' must be text, not {_kind(row['scenario'])}"
     if not isinstance(row.get("metadata"), (dict, type(None))):
         return f"field 'metadata' must be an object, not {_kind(row['metadata'])}"
-    return ""
+    if not is_tools(row.get("tools") or []):
+        return "field 'tools' must be a list of tools, each an object with a function"
+    return next(filter(None, (messages_problem(name, row[name]) for name in _STEPS if row.get(name) is not None)), "")
+
+
+def is_tools(value: object) -> bool:
+    """A list of schemas of tools, as chat templates take them."""
+    return isinstance(value, list) and all(
+        isinstance(tool, dict) and isinstance(function := tool.get("function"), dict) and function.get("name")
+        for tool in value
+    )
 
 
 def _kind(value: object) -> str:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal
 
-from rl.base.records import JudgedAnswer, Message
+from rl.base.records import JudgedAnswer
 from rl.data_formatter.opinions import EMPTY_ANSWER, LOW_CONFIDENCE
+from rl.data_formatter.runs import answer_messages, tools_column
 
 NEUTRAL = "mean rating in the middle of the scale"
 NO_LABEL = "neither rated nor rewarded"
@@ -44,7 +45,7 @@ def label_of(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> La
     A mean rating in the middle of the scale says nothing, whether everybody was undecided or people disagree evenly. Nor
     does a reward that only repeats it.
     """
-    values = [value for _, value in answer.ratings]
+    values = [rating.value for rating in answer.ratings]
     if values and (mean := fmean(values)) != 0.5:
         return _by_people(answer, mean, rule, skipped)
     if answer.proposed and is_sure(answer.proposed[1], rule):
@@ -68,7 +69,7 @@ def labelled_row(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -
     label = usable_label(answer, rule, skipped)
     if label is None:
         return None
-    return row_of(answer, label, {"completion": completion(answer.response), "label": label.good})
+    return row_of(answer, label, {"completion": answer_messages(answer.response, answer.steps), "label": label.good})
 
 
 def row_of(answer: JudgedAnswer, label: Label, columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,6 +77,7 @@ def row_of(answer: JudgedAnswer, label: Label, columns: Mapping[str, Any]) -> di
     return {
         "prompt": list(answer.prompt),
         **columns,
+        **tools_column(answer.tools),
         "label_source": label.source,
         "prompt_key": answer.prompt_key,
         "feedback": sorted(label.feedback_ids),
@@ -83,20 +85,16 @@ def row_of(answer: JudgedAnswer, label: Label, columns: Mapping[str, Any]) -> di
     }
 
 
-def completion(text: str) -> list[Message]:
-    return [Message(role="assistant", content=text)]
-
-
 def feedback_behind_reward(answer: JudgedAnswer) -> tuple[int, ...]:
     """What a reward looks at: ratings and outcomes."""
-    return (*(number for number, _ in answer.ratings), *answer.outcomes)
+    return (*(rating.feedback_id for rating in answer.ratings), *answer.outcomes)
 
 
 def _by_people(answer: JudgedAnswer, mean: float, rule: LabelRule, skipped: Counter[str]) -> Label | None:
     if max(mean, 1 - mean) < rule.min_confidence:
         skipped[LOW_CONFIDENCE] += 1
         return None
-    return Label(mean > 0.5, "person", abs(2 * mean - 1), tuple(number for number, _ in answer.ratings))
+    return Label(mean > 0.5, "person", abs(2 * mean - 1), tuple(rating.feedback_id for rating in answer.ratings))
 
 
 def _by_reward(answer: JudgedAnswer, reward: float, threshold: float) -> Label:

@@ -1,4 +1,5 @@
-"""Answers to one prompt that say the same are one answer: what is known of them adds up, as it does for pairs and groups."""
+"""Answers to one prompt that say and do the same are one answer: what is known of them adds up, as it does for pairs and
+groups."""
 
 from __future__ import annotations
 
@@ -8,8 +9,10 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from statistics import fmean
 
+from rl.base.ratings import AnswerRating
 from rl.base.records import JudgedAnswer
 from rl.data_formatter.opinions import DUPLICATE
+from rl.data_formatter.runs import answer_key
 from rl.data_formatter.scored import DIGITS
 
 
@@ -17,7 +20,8 @@ from rl.data_formatter.scored import DIGITS
 class _Same:
     first: JudgedAnswer
     trace_ids: list[str] = field(default_factory=list)
-    ratings: list[tuple[int, float]] = field(default_factory=list)
+    ratings: list[AnswerRating] = field(default_factory=list)
+    in_reward: list[int] = field(default_factory=list)
     outcomes: list[int] = field(default_factory=list)
     preferences: list[int] = field(default_factory=list)
     corrections: list[str] = field(default_factory=list)
@@ -27,6 +31,7 @@ class _Same:
     def add(self, answer: JudgedAnswer) -> None:
         self.trace_ids += answer.trace_ids
         self.ratings += answer.ratings
+        self.in_reward += answer.in_reward
         self.outcomes += answer.outcomes
         self.preferences += answer.preferences
         self.corrections += answer.corrections
@@ -38,6 +43,7 @@ class _Same:
             self.first,
             trace_ids=tuple(self.trace_ids),
             ratings=tuple(self.ratings),
+            in_reward=tuple(self.in_reward),
             outcomes=tuple(self.outcomes),
             preferences=tuple(self.preferences),
             corrections=tuple(dict.fromkeys(self.corrections)),
@@ -60,9 +66,10 @@ def merge_same_texts(answers: Iterable[JudgedAnswer], skipped: Counter[str]) -> 
 
 
 def _merge(answers: Iterable[JudgedAnswer], skipped: Counter[str]) -> Iterator[JudgedAnswer]:
-    same: dict[str, _Same] = {}  # an importer's own key may stand for prompts in other words
+    same: dict[tuple[str, str], _Same] = {}  # an importer's own key may stand for prompts in other words
     for answer in answers:
-        if answer.split_key in same:
+        key = (answer.split_key, answer_key(answer.response, answer.steps))
+        if key in same:
             skipped[DUPLICATE] += 1
-        same.setdefault(answer.split_key, _Same(answer)).add(answer)
+        same.setdefault(key, _Same(answer)).add(answer)
     yield from (group.answer() for group in same.values())

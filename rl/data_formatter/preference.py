@@ -1,15 +1,17 @@
 """Preference pairs from rated answers and from stated preferences (side-by-side picks, edited answers).
 
-Answers with the same text are one answer: their votes add up, and the majority decides whether it was liked. Liked against
-disliked gives one statement "this text rather than that one", each stated preference another. Statements about the same two
-texts are then weighed against each other: the majority wins, and a draw is a contradiction that teaches nothing.
+Answers with the same text, for which the same was done, are one answer: their votes add up, and the majority decides whether
+it was liked. Liked against disliked gives one statement "this answer rather than that one", each stated preference another.
+Statements about the same two answers are then weighed against each other: the majority wins, and a draw is a contradiction
+that teaches nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rl.base.records import DirectPreference, Message, PreferencePair, RatedAnswer
 from rl.data_formatter.opinions import (
@@ -30,21 +32,33 @@ from rl.data_formatter.opinions import (
     split,
     stable_hash,
 )
+from rl.data_formatter.runs import answer_key
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """An answer as it was written, with what was done before it."""
+
+    text: str
+    steps: tuple[Message, ...] = ()
+
+    @property
+    def key(self) -> str:
+        return answer_key(self.text, self.steps)
 
 
 @dataclass(frozen=True, slots=True)
 class _Statement:
-    """``chosen`` and ``rejected`` as they were written; compared without the white space around them."""
-
     prompt: tuple[Message, ...]
-    chosen: str
-    rejected: str
+    chosen: _Side
+    rejected: _Side
     confidence: float
     feedback_ids: frozenset[int]
+    tools: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def order(self) -> tuple[str, str]:
-        return self.chosen.strip(), self.rejected.strip()
+        return self.chosen.key, self.rejected.key
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +104,7 @@ def _pairs_of_prompt(
     options: Options,
     skipped: Counter[str],
 ) -> Iterator[PreferencePair]:
-    liked, disliked = split(opinions(_not_empty(answers, skipped), _text, options, skipped))
+    liked, disliked = split(opinions(_not_empty(answers, skipped), _key, options, skipped))
     statements = list(_direct_statements(direct, skipped))
     if not statements:
         count_one_sided(liked, disliked, skipped)
@@ -107,29 +121,30 @@ def _pairs_of_prompt(
 def _not_empty(answers: Iterable[RatedAnswer], skipped: Counter[str]) -> Iterator[RatedAnswer]:
     seen = set()
     for answer in answers:
-        if not (text := _text(answer)):
+        if not answer.response.strip():
             skipped[EMPTY_ANSWER] += 1
             continue
-        if text in seen:
+        if (key := _key(answer)) in seen:
             skipped[DUPLICATE] += 1  # its votes still count
-        seen.add(text)
+        seen.add(key)
         yield answer
 
 
-def _text(answer: RatedAnswer) -> str:
-    return answer.response.strip()
+def _key(answer: RatedAnswer) -> str:
+    return answer_key(answer.response, answer.steps)
 
 
 def _direct_statements(direct: Iterable[DirectPreference], skipped: Counter[str]) -> Iterator[_Statement]:
     for preference in direct:
-        chosen, rejected = preference.chosen.strip(), preference.rejected.strip()
-        if not chosen or not rejected:
+        chosen = _Side(preference.chosen, preference.chosen_steps)
+        rejected = _Side(preference.rejected, preference.rejected_steps)
+        if not chosen.text.strip() or not rejected.text.strip():
             skipped[EMPTY_ANSWER] += 1
-        elif chosen == rejected:
+        elif chosen.key == rejected.key:
             skipped[SAME_TEXT] += 1
         else:
             feedback_ids = frozenset((preference.feedback_id,))
-            yield _Statement(preference.prompt, preference.chosen, preference.rejected, 1.0, feedback_ids)
+            yield _Statement(preference.prompt, chosen, rejected, 1.0, feedback_ids, preference.tools)
 
 
 def _rated_statements(
@@ -149,7 +164,8 @@ def _rated_statement(up: Opinion, down: Opinion) -> _Statement:
     best, worst = up.answers[0], down.answers[0]
     confidence = min(up.confidence, down.confidence)
     feedback_ids = frozenset(up.feedback_ids | down.feedback_ids)
-    return _Statement(best.prompt, best.response, worst.response, confidence, feedback_ids)
+    chosen, rejected = (_Side(answer.response, answer.steps) for answer in (best, worst))
+    return _Statement(best.prompt, chosen, rejected, confidence, feedback_ids, best.tools)
 
 
 def _by_texts(statements: Iterable[_Statement]) -> Iterable[list[_Statement]]:
@@ -181,11 +197,22 @@ def _weigh(statements: list[_Statement], options: Options, skipped: Counter[str]
     yield _Agreed(winners[0], len(winners), confidence, feedback_ids)
 
 
-def _canonical(statement: _Statement) -> tuple[str, str, list[int]]:
-    return statement.chosen, statement.rejected, sorted(statement.feedback_ids)
+def _canonical(statement: _Statement) -> tuple[str, str, str, str, list[int]]:
+    texts = (statement.chosen.text, statement.rejected.text)
+    return *texts, *statement.order, sorted(statement.feedback_ids)
 
 
 def _pair(key: str, agreed: _Agreed) -> PreferencePair:
     statement = agreed.statement
     details = metadata("preference", agreed.confidence, agreed.feedback_ids, count=agreed.count)
-    return PreferencePair(list(statement.prompt), statement.chosen, statement.rejected, key, None, details)
+    return PreferencePair(
+        list(statement.prompt),
+        statement.chosen.text,
+        statement.rejected.text,
+        key,
+        None,
+        details,
+        list(statement.chosen.steps) or None,
+        list(statement.rejected.steps) or None,
+        [dict(tool) for tool in statement.tools] or None,
+    )

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from rl.base.messages import tools_of
 from rl.data_formatter.opinions import stable_hash
 
 Row = Mapping[str, Any]
@@ -34,7 +35,7 @@ def of_scores(rows: Iterable[Row]) -> list[Row]:
 
 def _worst_and_best(answers: Sequence[Row]) -> tuple[Row, Row]:
     """The same one where all scores are equal."""
-    ranked = sorted(answers, key=lambda row: (row["score"], stable_hash(row["completion"][0]["content"])))
+    ranked = sorted(answers, key=lambda row: (row["score"], stable_hash(row["completion"][-1]["content"])))
     return ranked[0], ranked[-1] if ranked[-1]["score"] > ranked[0]["score"] else ranked[0]
 
 
@@ -50,6 +51,7 @@ def _across(answers: Sequence[Row]) -> Iterator[Row]:
 
 def _match(better: Row, worse: Row) -> Row:
     match = {
+        **tools_of(better),
         "prompt": better["prompt"],
         "chosen": better["completion"],
         "rejected": worse["completion"],

@@ -9,8 +9,9 @@ from statistics import fmean
 from typing import Any, Literal
 
 from rl.base.records import JudgedAnswer
-from rl.data_formatter.labelled import NO_LABEL, LabelRule, completion, feedback_behind_reward, is_sure
+from rl.data_formatter.labelled import NO_LABEL, LabelRule, feedback_behind_reward, is_sure
 from rl.data_formatter.opinions import EMPTY_ANSWER, LOW_CONFIDENCE
+from rl.data_formatter.runs import answer_messages, tools_column
 
 NO_REWARD = "no reward yet"
 DIGITS = 6
@@ -23,7 +24,8 @@ def scored_row(answer: JudgedAnswer, skipped: Counter[str]) -> dict[str, Any] | 
         return None
     return {
         "prompt": list(answer.prompt),
-        "completion": completion(answer.response),
+        "completion": answer_messages(answer.response, answer.steps),
+        **tools_column(answer.tools),
         "reward": round(reward, DIGITS),
         "prompt_key": answer.prompt_key,
         "feedback": sorted(feedback_behind_reward(answer)),
@@ -51,17 +53,18 @@ class Score:
 
 
 def score_of(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> Score | None:
-    """People's mean rating, else the reward, else how likely a sure proposal finds the answer good. None where nothing
-    tells; the reason is counted.
+    """People's mean rating, but for ratings that the reward counts already, else the reward, else how likely a sure proposal
+    finds the answer good. None where nothing tells; the reason is counted.
 
     Unlike a label, a score may lie in the middle: that is what people gave.
     """
-    if answer.ratings:
-        values = [value for _, value in answer.ratings]
+    counted = () if answer.reward is None else answer.in_reward
+    if ratings := [rating for rating in answer.ratings if rating.feedback_id not in counted]:
+        values = [rating.value for rating in ratings]
         if _agreement(values) < rule.min_confidence:
             skipped[LOW_CONFIDENCE] += 1
             return None
-        return Score(fmean(values), "person", tuple(number for number, _ in answer.ratings))
+        return Score(fmean(values), "person", tuple(rating.feedback_id for rating in ratings))
     if answer.reward is not None:
         return Score(answer.reward, "reward", feedback_behind_reward(answer))
     if answer.proposed and is_sure(answer.proposed[1], rule):
@@ -81,7 +84,8 @@ def single_row(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> 
         return None
     return {
         "prompt": list(answer.prompt),
-        "completion": completion(answer.response),
+        "completion": answer_messages(answer.response, answer.steps),
+        **tools_column(answer.tools),
         "score": round(score.value, DIGITS),
         "score_source": score.source,
         "prompt_key": answer.prompt_key,

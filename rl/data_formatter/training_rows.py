@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from rl.base.errors import BadFile
+from rl.base.messages import requested_calls
 from rl.config.methods import Column, Rows, find_rows
-from rl.data_formatter.jsonl import json_lines
+from rl.data_formatter.jsonl import is_tools, json_lines
 
 
 def read_training_rows(path: Path, method: str = "dpo") -> Iterator[dict[str, Any]]:
@@ -22,6 +23,8 @@ def read_training_rows(path: Path, method: str = "dpo") -> Iterator[dict[str, An
                 raise BadFile(path, f"{name} must be {column}{or_null}", f"line {number}")
         if kind.optional and not any(row[name] for name in kind.optional):
             raise BadFile(path, f"{' and '.join(sorted(kind.optional))} are all null", f"line {number}")
+        if not is_tools(row.get("tools", [])):
+            raise BadFile(path, "tools must be a list of tools, each an object with a function", f"line {number}")
         yield row
 
 
@@ -36,7 +39,16 @@ def _is_messages(value: object) -> bool:
 
 
 def _is_message(value: object) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("role"), str) and isinstance(value.get("content"), str)
+    if not isinstance(value, dict) or not isinstance(value.get("role"), str):
+        return False
+    return isinstance(value.get("content"), str) and _has_readable_calls(value)
+
+
+def _has_readable_calls(message: Mapping[str, Any]) -> bool:
+    try:
+        return requested_calls(message) is not None
+    except ValueError:
+        return False
 
 
 def _is_number(value: object) -> bool:

@@ -1,18 +1,17 @@
 """Preference pairs from rated dashboard widgets: which widgets (scenarios) suit a question, and how to draw one (fixtures).
 
-An answer to the first question is a whole selection, ``comparison (hero), kpi (compact)``: all scenarios of the question
-that raters liked, the largest first. The rejected answer is the same selection with one liked scenario replaced by a
-disliked one. So both have the same number of widgets, and all that a model can learn from a pair is what raters said:
+An answer to the first question is a whole selection, such as ``comparison (hero), kpi (compact)``: all scenarios of the
+question that raters liked, the largest first. The rejected answer is the same selection with one liked scenario replaced
+by a disliked one. So both have the same number of widgets, and all that a model can learn from a pair is what raters said:
 neither that short selections are better nor that long ones are.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from rl.base.errors import UsageError
 from rl.base.records import PreferencePair, RatedAnswer, WidgetChoice
@@ -28,12 +27,9 @@ from rl.data_formatter.opinions import (
     metadata,
     opinions,
 )
+from rl.data_formatter.wording import PLAIN
+from rl.data_formatter.wording.contract import SIZES, Ask, Picked, Wording
 
-SIZES = ("hero", "expanded", "normal", "compact")
-"""Sizes of a widget, the largest first."""
-DATA_CHARACTERS = 300
-"""Most characters of each widget's data."""
-DATA_LINES = 4
 CLEAR_MAJORITY = 0.75
 """Least share of all thumbs that settles a scenario which was liked in one fixture and disliked in another."""
 MAJORITY_THUMBS = 4
@@ -46,11 +42,12 @@ def build_widget_dpo_pairs(
     *,
     max_pairs_per_question: int = 5,
     min_confidence: float = 0.5,
+    wording: Wording = PLAIN,
     skipped: Counter[str] | None = None,
     taken: Counter[str] | None = None,
 ) -> list[PreferencePair]:
-    """``all_scenarios``: what may be chosen; the prompt names them. ``taken`` counts the disputed scenarios that a clear
-    majority settled, under BY_MAJORITY. Raises UsageError when there are no scenarios."""
+    """``all_scenarios``: what may be chosen; ``wording``: how that is put, and answered. ``taken`` counts the disputed
+    scenarios that a clear majority settled, under BY_MAJORITY. Raises UsageError when there are no scenarios."""
     options = Options(max_pairs_per_question, min_confidence)
     skipped = Counter() if skipped is None else skipped
     taken = Counter() if taken is None else taken
@@ -63,8 +60,8 @@ def build_widget_dpo_pairs(
         best = chosen_pairs(scenarios, options, skipped)
         if best:
             liked = sorted((o for o in scenarios if o.verdict == "up"), key=_page_order)
-            prompt = widget_prompt(all_scenarios, _widget(answers[0]), _data(answers))
-            pairs += (_selection_pair(question_id, prompt, liked, up, down) for up, down in best)
+            asked = _Asked(question_id, Ask(_widget(answers[0]), all_scenarios, data=_data(answers)), wording)
+            pairs += (_selection_pair(asked, liked, up, down) for up, down in best)
     return pairs
 
 
@@ -72,13 +69,16 @@ def build_fixture_dpo_pairs(
     entries: Iterable[RatedAnswer],
     fixture_descriptions: Mapping[str, str],
     *,
+    fixtures: Mapping[str, Iterable[str]] = {},
     max_pairs_per_question: int = 5,
     min_confidence: float = 0.5,
+    wording: Wording = PLAIN,
     skipped: Counter[str] | None = None,
 ) -> list[PreferencePair]:
     """Every liked fixture of a question's scenario against every disliked one; the answer is the fixture's name.
 
-    ``fixture_descriptions``: what the prompt says about a fixture, where known.
+    ``fixture_descriptions``: what the prompt says about a fixture, where known. ``fixtures``: what there is to choose among
+    for a scenario, beside what was rated.
     """
     options = Options(max_pairs_per_question, min_confidence)
     skipped = Counter() if skipped is None else skipped
@@ -86,75 +86,11 @@ def build_fixture_dpo_pairs(
     for (question_id, scenario), answers in group_answers(_with_widget(entries, None, skipped), _question_and_scenario):
         best = chosen_pairs(opinions(answers, _fixture, options, skipped), options, skipped)
         if best:
-            descriptions = {fixture: fixture_descriptions.get(fixture, "") for fixture in map(_fixture, answers)}
-            prompt = fixture_prompt(descriptions, _widget(answers[0]), _data(answers))
-            pairs += (_fixture_pair(question_id, scenario, prompt, up, down) for up, down in best)
+            named = {*map(_fixture, answers), *fixtures.get(scenario, ())}
+            descriptions = {fixture: fixture_descriptions.get(fixture, "") for fixture in named}
+            ask = Ask(_widget(answers[0]), fixtures=descriptions, data=_data(answers))
+            pairs += (_fixture_pair(_Asked(question_id, ask, wording), scenario, up, down) for up, down in best)
     return pairs
-
-
-def widget_prompt(all_scenarios: Sequence[str], widget: WidgetChoice, data: Sequence[Mapping[str, Any]]) -> str:
-    """What is the same for every question comes first, so that prompts share a prefix, in training as in serving."""
-    return "\n".join(
-        (
-            "Select the dashboard widgets that answer the query best. Answer with their names and sizes, the largest "
-            "first, as in: name (size), name (size).",
-            f"Widgets: {', '.join(sorted(set(all_scenarios)))}",
-            f"Sizes: {', '.join(SIZES)}",
-            *_query_lines(widget, data),
-        )
-    )
-
-
-def fixture_prompt(fixtures: Mapping[str, str], widget: WidgetChoice, data: Sequence[Mapping[str, Any]]) -> str:
-    """``fixtures``: name to description; an empty description is left out."""
-    return "\n".join(
-        (
-            "Select the variant that shows the widget best for the query. Answer with its name only.",
-            f"Widget: {widget.scenario}",
-            "Variants:",
-            *(f"- {name}: {text}" if text else f"- {name}" for name, text in sorted(fixtures.items())),
-            *_query_lines(widget, data),
-        )
-    )
-
-
-# --- the parts of a prompt ---------------------------------------------------------------------------------------------
-
-
-def _query_lines(widget: WidgetChoice, data: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    yield f"Query: {widget.question}"
-    if domains := _names(widget.intent.get("domains")):
-        yield f"Domains: {domains}"
-    entities = widget.intent.get("entities")
-    if isinstance(entities, Mapping):
-        for kind, names in sorted(entities.items()):
-            if listed := _names(names):
-                yield f"Entities, {kind}: {listed}"
-    yield from (f"Data: {line}" for line in _data_lines(data))
-
-
-def _names(value: object) -> str:
-    """A list of names, or one name; anything else is ignored."""
-    if isinstance(value, str):
-        return value
-    return ", ".join(str(name) for name in value if isinstance(name, (str, int))) if isinstance(value, list) else ""
-
-
-def _data_lines(data: Sequence[Mapping[str, Any]]) -> list[str]:
-    return sorted({_shorten(_describe(widget_data)) for widget_data in data if widget_data})[:DATA_LINES]
-
-
-def _describe(data: Mapping[str, Any]) -> str:
-    """Label, unit and the values' names where there is a label, else JSON. The values differ from widget to widget."""
-    values = data.get("demoData", data)  # what Command Center's gallery shows is wrapped in "demoData"
-    if not isinstance(values, Mapping) or not isinstance(values.get("label"), str):
-        return json.dumps(values, ensure_ascii=False, sort_keys=True)
-    unit = f" ({values['unit']})" if values.get("unit") else ""
-    return ", ".join([values["label"] + unit, *sorted(values.keys() - {"label", "unit"})])
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= DATA_CHARACTERS else text[: DATA_CHARACTERS - 1] + "…"
 
 
 # --- from entries to pairs ---------------------------------------------------------------------------------------------
@@ -167,8 +103,8 @@ class _Scenario(Opinion):
     size: str = SIZES[-1]
 
     @property
-    def text(self) -> str:
-        return f"{self.key} ({self.size})"
+    def picked(self) -> Picked:
+        return Picked(self.key, self.size, _widget(self.answers[0]))
 
 
 def _scenario_opinions(
@@ -214,21 +150,29 @@ def _page_order(scenario: _Scenario) -> tuple[tuple[int, str], str]:
     return (_size_rank(scenario.size), scenario.key)
 
 
-def _selection_pair(
-    question_id: str, prompt: str, liked: Sequence[_Scenario], up: _Scenario, down: _Scenario
-) -> PreferencePair:
+class _Asked(NamedTuple):
+    question_id: str
+    ask: Ask
+    wording: Wording
+
+
+def _selection_pair(asked: _Asked, liked: Sequence[_Scenario], up: _Scenario, down: _Scenario) -> PreferencePair:
     """All liked scenarios are part of the texts, so the feedback on all of them went into the pair."""
-    chosen = ", ".join(scenario.text for scenario in liked)
-    rejected = ", ".join((down if scenario is up else scenario).text for scenario in liked)
+    prompts, answers = asked.wording
+    chosen = answers.write_widgets([scenario.picked for scenario in liked], asked.ask)
+    swapped = [(down if scenario is up else scenario).picked for scenario in liked]
+    rejected = answers.write_widgets(swapped, asked.ask)
     feedback_ids = down.feedback_ids.union(*(scenario.feedback_ids for scenario in liked))
     about = metadata("widget", min(up.confidence, down.confidence), feedback_ids)
-    return PreferencePair(prompt, chosen, rejected, question_id, None, about)
+    return PreferencePair(prompts.ask_for_widgets(asked.ask), chosen, rejected, asked.question_id, None, about)
 
 
-def _fixture_pair(question_id: str, scenario: str, prompt: str, up: Opinion, down: Opinion) -> PreferencePair:
+def _fixture_pair(asked: _Asked, scenario: str, up: Opinion, down: Opinion) -> PreferencePair:
+    prompts, answers = asked.wording
     confidence = min(up.confidence, down.confidence)
     about = metadata("fixture", confidence, up.feedback_ids | down.feedback_ids)
-    return PreferencePair(prompt, up.key, down.key, question_id, scenario, about)
+    chosen, rejected = (answers.write_fixture(opinion.key, asked.ask) for opinion in (up, down))
+    return PreferencePair(prompts.ask_for_fixture(asked.ask), chosen, rejected, asked.question_id, scenario, about)
 
 
 def _with_widget(

@@ -11,7 +11,8 @@
 - ``DatasetPipeline``, ``prepare_training_dataset``, ``get_training_stats``: the same under names that users of
   other systems know
 
-Imports: base, collect, config, data_formatter, demo, environments, models; Django.
+Imports: base, collect, config, data_formatter, demo, environments, models,
+rewards; Django.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rl.base.errors import UsageError
+from rl.collect.importers.newcomers import settle_in
 from rl.dataset_builder.frozen.freezing import freeze, freeze_files
 from rl.dataset_builder.options import DataOptions
 from rl.models import Agent, TrainingSet
@@ -44,7 +45,8 @@ def prepare_training_dataset(
 
 
 def _new_agent(name: str) -> Agent:
-    agent = Agent(name=name, pair_type=Agent.PairType.BOTH)
+    agent = Agent(name=name)
+    settle_in(agent, "command_center")
     agent.full_clean()
     agent.save()
     return agent

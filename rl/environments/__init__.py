@@ -18,6 +18,7 @@ _CLASSES = {
     "CodeExecEnv": "rl.environments.code_exec.CodeExecEnv",
     "SearchEnv": "rl.environments.search.SearchEnv",
     "ReplayEnv": "rl.environments.replay.ReplayEnv",
+    "ProgramEnv": "rl.environments.program.environment.ProgramEnv",
 }
 __all__ = ["ENVIRONMENTS", "AgentEnv", "BaseTool", "ToolFailed", "ToolRegistry", "environment_class", *_CLASSES]
 
@@ -30,6 +31,7 @@ ENVIRONMENTS: dict[str, str] = {
     "code_exec": "rl.environments.code_exec:CodeExecEnv",
     "search": "rl.environments.search:SearchEnv",
     "replay": "rl.environments.replay:ReplayEnv",
+    "program": "rl.environments.program.environment:ProgramEnv",
 }
 
 

@@ -33,6 +33,10 @@ class AgentEnv(ABC):
     """Unless the settings have another."""
     tools_of_tasks: ClassVar[bool] = False
     """Its tools come with each task, and it takes no others."""
+    judges_alone: ClassVar[bool] = True
+    """It can say what an answer is worth that was given elsewhere."""
+    paths: ClassVar[tuple[str, ...]] = ()
+    """Settings that are folders, which a configuration file names from where it lies; empty is its own folder."""
     after_wrong_answer: ClassVar[str] = "The task is not solved yet. Go on."
     """What the agent reads after an answer that did not end the episode."""
 

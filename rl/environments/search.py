@@ -42,22 +42,26 @@ class SearchEnv(AgentEnv):
         return str(task["question"])
 
     def demonstration(self, task: Mapping[str, Any]) -> Sequence[Action]:
-        """Searches for ``metadata.query``, then says the first document that has the answer, else the answer alone."""
-        query, answer = (task.get("metadata") or {}).get("query"), str(task["answer"])
-        if not query:
-            return ()
+        """Searches for ``metadata.query``, else for the question, then says the first document that has the answer, else the
+        answer alone."""
+        query, answer = (task.get("metadata") or {}).get("query") or task["question"], str(task["answer"])
         solution = next((text for text in task.get("documents") or () if _plain(answer) in _plain(text)), answer)
         return Action("", (ToolRequest("search", {"query": query}),)), Action(solution)
 
     def judge(self, answer: str) -> Judgement:
-        expected = str(self.task["answer"])
-        if _plain(expected) in _plain(answer):
-            return Judgement(True, "the answer contains what was expected")
-        return Judgement(False, "the answer does not contain what was expected", details={"expected": expected})
+        return judge_by_content(answer, str(self.task["answer"]))
 
     def _info(self) -> dict[str, Any]:
         queries = [call.arguments.get("query", "") for call in self.calls if call.tool_name == "search"]
         return {**super()._info(), "search_history": queries}
+
+
+def judge_by_content(answer: str, expected: str) -> Judgement:
+    """Success for an answer that contains the expected one, whatever the case of the letters and the marks between
+    thousands."""
+    if _plain(expected) in _plain(answer):
+        return Judgement(True, "the answer contains what was expected")
+    return Judgement(False, "the answer does not contain what was expected", details={"expected": expected})
 
 
 def _plain(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rl.base.records import PairScore
+from rl.base.measurements import PairScore
 from rl.evaluation.stats.intervals import prompt_accuracy
 from rl.models import Feedback
 

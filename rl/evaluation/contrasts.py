@@ -8,6 +8,7 @@ from typing import Any
 
 from rl.base.errors import UsageError
 from rl.base.leaves import leaf_name
+from rl.base.messages import tools_of
 from rl.config import find_rows
 from rl.config.methods import all_rows
 from rl.data_formatter.opinions import stable_hash
@@ -60,6 +61,7 @@ def of_groups(rows: Iterable[Row]) -> list[Row]:
     """The answer with the most reward beside the one with the least."""
     return [
         {
+            **tools_of(row),
             "prompt": row["prompt"],
             "chosen": row["completions"][row["rewards"].index(max(row["rewards"]))],
             "rejected": row["completions"][row["rewards"].index(min(row["rewards"]))],
@@ -75,6 +77,7 @@ def _match(both: Mapping[bool, Sequence[Row]]) -> Iterator[Row]:
     for number in range(max(len(good), len(bad))):
         better, worse = good[number % len(good)], bad[number % len(bad)]
         contrast = {
+            **tools_of(better),
             "prompt": better["prompt"],
             "chosen": better["completion"],
             "rejected": worse["completion"],

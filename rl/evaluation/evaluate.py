@@ -9,16 +9,18 @@ from typing import Any
 
 from django.db import transaction
 
+from rl.base.errors import UsageError
 from rl.base.records import Report
 from rl.config import METHODS, AgentConfig, config_class, find_method, find_rows
 from rl.config.methods import PAIRS
 from rl.evaluation.guards.measure import PROMPTS, Guards, one_of_each_prompt, skip
 from rl.evaluation.held_out import HeldOut, Labels, labels_of, latest_training_set, never_learned
+from rl.evaluation.measures import fields
 from rl.evaluation.measures import reward as rewards
 from rl.evaluation.measures import success as successes
 from rl.evaluation.preferring import Scale, measure_preference
 from rl.evaluation.subject import DEFAULT, EvaluationOptions, Measured, Subject, of_checkpoint, of_version
-from rl.evaluation.wording import REWARD, SUCCESS
+from rl.evaluation.wording import FIELDS, REWARD, SUCCESS, Words
 from rl.judge.labels import sample_rows
 from rl.lm.model_path import is_reward_model
 from rl.models import Agent, Evaluation, ModelVersion, TrainingSet
@@ -64,15 +66,41 @@ def evaluate_pairs(
     options: EvaluationOptions = DEFAULT,
 ) -> dict[str, Any]:
     """A version, or a checkpoint's directory, on pairs of one's own; nothing is stored."""
-    if isinstance(measured, Path):
-        subject, origin = of_checkpoint(agent, measured, options, report), {"checkpoint": str(measured)}
-    else:
-        subject, origin = of_version(measured, options, report), {"version": measured.name}
+    subject, origin = _find_unstored(agent, measured, options, report)
     measured_on = measure_preference(
         subject, Scale(1, "prompts"), held_out, Labels(PAIRS.name, sample_rows(held_out.rows)), report, own_data=True
     )
     outcome = _complete(measured_on, subject, held_out)
     return {"agent": agent.name, **origin, **_as_document(outcome)}
+
+
+def evaluate_answers(
+    agent: Agent,
+    measured: ModelVersion | Path,
+    held_out: HeldOut,
+    report: Report,
+    options: EvaluationOptions = DEFAULT,
+) -> dict[str, Any]:
+    """The same on prompts with their right answers, JSON objects: each model's answers are compared with them, field by
+    field. Raises UsageError for a reward model, NotEnoughData where no line can be used."""
+    subject, origin = _find_unstored(agent, measured, options, report)
+    if is_reward_model(subject.weights):
+        raise UsageError("a reward model answers nothing: give a file of pairs, which it ranks")
+    contest = replace(subject.contest, max_new_tokens=min(subject.answer_length, subject.max_length // 2))
+    earnings = fields.compare(contest, held_out.rows, agent.name, report)
+    guards = skip("answers are compared with those of a file", agent, subject.task)
+    outcome = _complete(_describe_earnings(earnings, held_out, "fields", guards, subject), subject, held_out)
+    figures = fields.describe(earnings, held_out.rows, agent.name)
+    return {"agent": agent.name, **origin, **_as_document(outcome), **figures}
+
+
+def _find_unstored(
+    agent: Agent, measured: ModelVersion | Path, options: EvaluationOptions, report: Report
+) -> tuple[Subject, dict[str, str]]:
+    """And what it is, for the document."""
+    if isinstance(measured, Path):
+        return of_checkpoint(agent, measured, options, report), {"checkpoint": str(measured)}
+    return of_version(measured, options, report), {"version": measured.name}
 
 
 def _as_document(measured: Measured) -> dict[str, Any]:
@@ -118,9 +146,8 @@ def _success(subject: Subject, training_set: TrainingSet, held_out: HeldOut, rep
 def _describe_earnings(
     earnings: rewards.Earnings, held_out: HeldOut, measure: str, guards: Guards, subject: Subject
 ) -> Measured:
-    words = SUCCESS if measure == "success" else REWARD
-    verdict = guards.over(rewards.judge(earnings, held_out.share, words, subject.margin, subject.look))
-    fields = {
+    verdict = guards.over(rewards.judge(earnings, held_out.share, _WORDS[measure], subject.margin, subject.look))
+    columns = {
         "pairs": len(earnings.rows),
         "prompts": len(earnings.rows),
         "accuracy": earnings.mean("new"),
@@ -129,9 +156,10 @@ def _describe_earnings(
         "verdict": verdict.decision,
         "ratings_needed": verdict.ratings_needed,
     }
-    return Measured(fields, {**rewards.describe(earnings, verdict, measure, subject.margin), "guards": guards.report})
+    return Measured(columns, {**rewards.describe(earnings, verdict, measure, subject.margin), "guards": guards.report})
 
 
+_WORDS: dict[str, Words] = {"reward": REWARD, "success": SUCCESS, "fields": FIELDS}
 _MEASURES: dict[str, Callable[[Subject, TrainingSet, HeldOut, Report], Measured]] = {
     "preference": _preference,
     "reward": _rewards,

@@ -15,7 +15,8 @@ from django.db import transaction
 
 from rl.base.errors import UsageError
 from rl.base.leaves import leaf
-from rl.base.records import PairScore, Report
+from rl.base.measurements import PairScore
+from rl.base.records import Report
 from rl.config import find_rows
 from rl.config.levels import LEVELS
 from rl.evaluation import SCORERS, evidence

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Any
 
+from rl.collect.command_center import widget_choice
 from rl.dataset_builder import Split
 from rl.models import Agent, prompt_key
 
@@ -21,10 +22,11 @@ def prompts_asked(agent: Agent, share: float, known: Collection[str], most: int)
 
 
 def _newest(agent: Agent, share: float, known: set[str]) -> Iterator[dict[str, Any]]:
-    split = Split(agent, share)
+    """An agent that chooses widgets is asked as its templates say, and never by the bare question of a simulation."""
+    split, chooses = Split(agent, share), agent.pair_type != Agent.PairType.PREFERENCE
     answers = agent.traces.order_by("-created_at", "id").values_list("prompt", "prompt_key", "details")
     for prompt, key, details in answers[:MOST_READ].iterator(chunk_size=500):
-        if key in known or not _is_question(prompt):
+        if key in known or not _is_question(prompt) or (chooses and widget_choice(details, prompt)):
             continue
         known.add(key)
         if split.is_held_out(prompt_key(prompt)):

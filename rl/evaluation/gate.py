@@ -18,7 +18,7 @@ from functools import cached_property
 from statistics import variance
 from typing import Literal
 
-from rl.base.records import Interval, PairScore
+from rl.base.measurements import Interval, PairScore
 from rl.evaluation.stats.budget import ONCE, Look
 from rl.evaluation.stats.intervals import counts_of, difference_interval, mean_interval, prompt_changes
 from rl.evaluation.stats.sample_size import Plan, gain_of_prompts, plan

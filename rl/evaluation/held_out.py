@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 from rl.base.errors import NotEnoughData
@@ -13,6 +14,7 @@ from rl.data_formatter import read_training_rows
 from rl.dataset_builder import Split
 from rl.dataset_builder.frozen.files import HELD_OUT, TRAIN
 from rl.evaluation.contrasts import contrasts
+from rl.evaluation.gate import FEWEST_PROMPTS
 from rl.judge.labels import sample_rows
 from rl.models import Agent, ModelVersion, TrainingSet
 
@@ -102,4 +104,22 @@ def latest_training_set(agent: Agent, version: ModelVersion | None = None, *, sc
     for candidates in ranked:
         if training_set := candidates.first():
             return training_set
-    raise NotEnoughData(f"{agent.name} has no held-out rows yet: they are made by the first training run")
+    raise NotEnoughData(_why_none(agent))
+
+
+def _why_none(agent: Agent) -> str:
+    """The agent has no held-out rows."""
+    newest = agent.training_sets.filter(train_rows__gt=0, method__in=_measured_by("preference")).first()
+    if newest is None:
+        return f"{agent.name} has no held-out rows yet: they are made by the first training run"
+    prompts = newest.stats.get("prompts", 0)
+    made = f"the newest training set of {agent.name} has {newest.train_rows:,} rows, of {prompts:,} prompt"
+    made += f"{'' if prompts == 1 else 's'}, and all are trained on"
+    own = "or give pairs of other prompts with --test-data FILE"
+    if not newest.val_split:
+        return f"{made}, as its held-out share is 0: train with a larger --val-split, {own}"
+    wanted = ceil(FEWEST_PROMPTS / newest.val_split)
+    return (
+        f"{made}: a prompt is either learned from or tested on, never both. rate answers to other prompts: with a held-out "
+        f"share of {newest.val_split:.0%} about {wanted:,} prompts give the {FEWEST_PROMPTS} that are needed, {own}"
+    )

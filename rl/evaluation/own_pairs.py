@@ -24,7 +24,7 @@ def read_pairs(path: Path, *compared: ModelVersion | None) -> HeldOut:
     rows = list(_rows(path))
     if not rows:
         raise BadFile(path, "has no line with a pair")
-    learned = set(_learned_keys(*compared))
+    learned = set(learned_keys(*compared))
     unseen = [row for row in rows if row["prompt_key"] not in learned]
     return HeldOut(unseen, share=1.0, learned=len(rows) - len(unseen))
 
@@ -33,7 +33,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
     for number, value in json_lines(path):
         if not isinstance(value, dict):
             raise BadFile(path, "a line must be one JSON object", f"line {number}")
-        row = {name: _messages(value.get(name), role) for name, role in ROLES.items()}
+        row = {name: as_messages(value.get(name), role) for name, role in ROLES.items()}
         if wrong := [name for name, messages in row.items() if messages is None]:
             raise BadFile(path, f"{wrong[0]} must be a text or a list of messages", f"line {number}")
         if row["chosen"] == row["rejected"]:
@@ -41,8 +41,8 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
         yield {**row, "prompt_key": prompt_key(row["prompt"] or [])}
 
 
-def _messages(value: object, role: str) -> list[Message] | None:
-    """None for anything else."""
+def as_messages(value: object, role: str) -> list[Message] | None:
+    """A text, or a list of messages; None for anything else."""
     if isinstance(value, str) and (value or role == "assistant"):
         return [Message(role=role, content=value)]
     if not isinstance(value, list) or not value:
@@ -54,7 +54,7 @@ def _messages(value: object, role: str) -> list[Message] | None:
     return [Message(role=message["role"], content=message["content"]) for message in messages]
 
 
-def _learned_keys(*compared: ModelVersion | None) -> Iterator[str]:
+def learned_keys(*compared: ModelVersion | None) -> Iterator[str]:
     """The hashes of the words of prompts."""
     for training_set in TrainingSet.objects.filter(runs__version__in=[version for version in compared if version]):
         for row in read_training_rows(training_set.directory / TRAIN, training_set.method):

@@ -8,7 +8,7 @@ from math import comb
 from typing import Any
 
 from rl.base.export_records import DataFacts, EvaluationFacts, Provenance
-from rl.base.records import Interval
+from rl.base.measurements import Interval
 from rl.dataset_builder.frozen.files import FEEDBACK, read_feedback_ids
 from rl.models import Evaluation, Feedback, ModelVersion, TrainingSet
 

@@ -2,10 +2,12 @@
 of its files, its addresses, its Python names, its formulas and its defaults. Nothing below knows of them: the app makes
 their formats known at its start, and their addresses stand in ``backend/urls.py``.
 
-Imports: nothing.
+Imports: nothing; Django.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 FORMATS: dict[str, str] = {
     "command_center_gallery": "rl.from_systems.command_center.gallery_file",
@@ -15,6 +17,26 @@ FORMATS: dict[str, str] = {
     "toolbox_checkpoint": "rl.from_systems.toolbox.checkpoint_file",
 }
 """Name of a file format to the module that reads it, as ``rl.collect.importers`` wants it."""
+
+AGENT_DEFAULTS: dict[str, dict[str, Any]] = {
+    "command_center": {
+        "pair_type": "both",
+        "prompt_template": "command_center",
+        "answer_template": "command_center",
+        "context_length": 2048,
+        "response_length": 512,
+        "export_quantization": "q4_k_m",
+    },
+}
+"""Name of a file format to fields of an agent that comes with it, as ``rl.collect.importers.newcomers`` wants it."""
+
+PROMPT_TEMPLATES: dict[str, str] = {"command_center": "rl.from_systems.command_center.wording.PROMPTS"}
+ANSWER_TEMPLATES: dict[str, str] = {"command_center": "rl.from_systems.command_center.wording.ANSWERS"}
+"""Name of a template to its dotted path, as ``rl.data_formatter.wording`` wants it."""
+
+DRAWINGS: dict[str, str] = {"command_center": "rl.from_systems.command_center.drawing.draw"}
+TAGS: dict[str, str] = {"command_center": "rl.from_systems.command_center.drawing.TAGS"}
+"""Source of traces to how they are drawn for raters, and to the tags that are offered, as ``rl.web.drawings`` wants them."""
 
 ROW_FORMATS: dict[str, str] = {
     "decision": "rl.from_systems.ocd.exported_rows.Decision",
@@ -31,3 +53,14 @@ DECISION_FORMULAS: dict[str, str] = {
     "": "rl.from_systems.ocd.formulas.other",
 }
 """Type of agent to the formula of its rewards, as ``rl.rewards.decision`` wants it; the last one is for all other types."""
+
+LENGTHS: dict[str, tuple[int, int]] = {"FILER": (512 + 128, 128), "PRIORITIZER": (1024 + 256, 256)}
+"""Type of agent to the tokens of prompt and answer, and of an answer, as ``rl.config.lengths`` wants them."""
+
+DECIDING_FIELDS: dict[str, str] = {
+    "FILER": "swimlane",
+    "LIBRARIAN": "findings",
+    "PRIORITIZER": "recommended_item_id",
+    "STORER": "integrationDecision",
+}
+"""Type of agent to the field of its answers that decides, as ``rl.evaluation`` wants it."""

@@ -22,6 +22,7 @@ class Part(StrEnum):
 
     START = "start-up"
     LOADING = "loading the model"
+    WEIGHING = "weighing the ratings"
     SAMPLES = "fresh answers to learn from"
     IMITATION = "imitation"
     REFERENCE = "reference"
@@ -51,6 +52,8 @@ class Workload:
     """Those of them whose answers are read once more."""
     judged_answers: int = 0
     """Stored and fresh ones that a judge reads."""
+    weighed_rows: int = 0
+    """That a judge learns from before the training."""
     asked_tokens: int = 0
     """Most tokens of an answer to them."""
     exports: bool = False
@@ -68,6 +71,7 @@ class Seconds:
         return {
             Part.START: self.speed.start + (self.work.rows + self.work.heldout_rows) / _ROWS_A_SECOND,
             Part.LOADING: self._loading(),
+            Part.WEIGHING: self._weighing(),
             Part.SAMPLES: self._samples(),
             Part.IMITATION: self._imitation(),
             Part.REFERENCE: self._reference() if self._scores_first else 0.0,
@@ -80,17 +84,18 @@ class Seconds:
     # --- what is done -------------------------------------------------------------------------------------------------
 
     def _loading(self) -> float:
-        times = 2 if self.work.heldout_rows else 1  # to train, and to measure
+        times = 1 + bool(self.work.heldout_rows) + bool(self.work.weighed_rows)  # to train, to measure, to judge
         return times * (_LOAD_SECONDS + 2 * self.model.parameters / _BYTES_A_SECOND)
 
+    def _weighing(self) -> float:
+        """Half of the layers under answers that people rated."""
+        return self.work.weighed_rows * self._sequences * self._forward(self.model.layers) / 2
+
     def _samples(self) -> float:
-        """Answers that a judge ranks for further pairs: half of the layers under them, and under those that people rated."""
+        """Answers that a judge ranks for further pairs: half of the layers under them."""
         prompts = self.config.rows_learned(self.work.rows) - self.work.rows
-        if not prompts:
-            return 0.0
         made = prompts * int(getattr(self.config, "fresh_answers", 0))
-        read = (made + self.work.rows * self._sequences) * self._forward(self.model.layers) / 2
-        return _LOAD_SECONDS + made * self._generation(self.work.answer_tokens) + read
+        return made * (self._generation(self.work.answer_tokens) + self._forward(self.model.layers) / 2)
 
     def _imitation(self) -> float:
         """One answer to a row, through all layers."""

@@ -7,13 +7,15 @@ and Candès, 2024, PNAS 121:e2322083121).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from rl.judge.head import Head, fit, sigmoid
+from rl.judge.head import RESAMPLES, Head, fit, sigmoid
 from rl.judge.labels import FOLDS, Opinion, fold_of
+
+Weigh = Callable[[list[Opinion]], list[Opinion]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +28,26 @@ class Judge:
         ratings = self.heads[fold_of(prompt)].ratings(features[[better, worse]])[1:]
         return sigmoid(ratings[:, 0] - ratings[:, 1])
 
+    def agreement(self, features: np.ndarray, opinion: Opinion) -> float:
+        """How likely the opinion is right, as the mean of the resampled heads of its prompt's fold sees it, 0 to 1."""
+        if opinion.other is not None:
+            return float(self.preference(features, opinion.answer, opinion.other, opinion.prompt).mean())
+        head = self.heads[fold_of(opinion.prompt)]
+        good = sigmoid(head.ratings(features[[opinion.answer]])[1:, 0] + head.constants[1:])
+        return float((good if opinion.value > 0.5 else 1 - good).mean())
 
-def cross_fit(features: np.ndarray, opinions: Sequence[Opinion]) -> Judge | None:
-    """None where a fold's complement holds no opinion, or labels of one kind alone."""
+
+def cross_fit(
+    features: np.ndarray, opinions: Sequence[Opinion], *, resamples: int = RESAMPLES, weigh: Weigh = list
+) -> Judge | None:
+    """``weigh``: what becomes of the opinions that a head learns from. None where a fold's complement holds no opinion, or
+    labels of one kind alone."""
     heads = []
     for fold in range(FOLDS):
-        others = [opinion for opinion in opinions if fold_of(opinion.prompt) != fold]
+        others = weigh([opinion for opinion in opinions if fold_of(opinion.prompt) != fold])
         if not _tell_apart(others):
             return None
-        heads.append(fit(features, others))
+        heads.append(fit(features, others, resamples))
     return Judge(tuple(heads))
 
 

@@ -7,12 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rl.base.ratings import Vote
 from rl.base.records import Message
 from rl.data_formatter.opinions import stable_hash
 
 MOST_ROWS = 600
 """That a judge learns from: half a forward pass of each answer takes a tenth of a second where two old cores compute it."""
 FOLDS = 5
+LEAST_RATERS = 3
+"""Before any is doubted: where two disagree nobody can tell who is turned round."""
 Row = Mapping[str, Any]
 Conversation = tuple[Sequence[Message], str]
 """A prompt and an answer to it."""
@@ -30,6 +33,8 @@ class Opinion:
     weight: float = 1.0
     prompt: str = ""
     """Opinions on one prompt are drawn together."""
+    votes: tuple[Vote, ...] = ()
+    """By those whose ratings it was made of; empty where nobody knows."""
 
 
 @dataclass(slots=True)
@@ -64,7 +69,7 @@ def _of_row(row: Row, answers: Answers) -> Iterator[Opinion]:
 
     def opinion(answer: Any, other: Any = None, value: float = 1.0) -> Opinion:
         numbers = (answers.add(prompt, text_of(answer)), None if other is None else answers.add(prompt, text_of(other)))
-        return Opinion(*numbers, value=value, weight=row.get("weight", 1.0), prompt=key)
+        return Opinion(*numbers, value, row.get("weight", 1.0), key, votes_of(row))
 
     chosen, rejected = row.get("chosen"), row.get("rejected")
     if chosen and rejected:
@@ -78,6 +83,10 @@ def _of_row(row: Row, answers: Answers) -> Iterator[Opinion]:
             yield opinion(best, worst)
     elif "completion" in row:
         yield opinion(row["completion"], value=float(row["score"] if "score" in row else row["label"]))
+
+
+def votes_of(row: Row) -> tuple[Vote, ...]:
+    return tuple(Vote(rater, agrees) for rater, agrees in row.get("votes", ()))
 
 
 def fold_of(prompt: str) -> int:

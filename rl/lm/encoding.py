@@ -3,12 +3,17 @@
 The prompt is the conversation rendered with the opening of the assistant's turn; an answer is what the whole conversation
 adds to it, its end-of-turn token included. That equals TRL's own preparation, except that TRL drops and cuts long rows
 without a word: here both are counted.
+
+Rows with tools are runs: their calls are written as the model writes them itself (``rl.lm.chat``), and in the ids of an
+answer the results of tools and the words of users are marked as not the model's own (``rl.lm.own_tokens``). TRL learns
+these too.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from os.path import commonprefix
 from pathlib import Path
 from typing import Any
@@ -17,7 +22,9 @@ from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from rl.base.errors import TrainingFailed
+from rl.base.messages import characters, has_calls
 from rl.base.records import Report
+from rl.lm.chat.format import ChatFormat
 from rl.lm.lengths import EncodedRow
 
 _BATCH = 256
@@ -42,7 +49,8 @@ def encode(
     most_tokens: int | None = None,
     kept: Sequence[str] = (),
 ) -> Iterator[EncodedRow]:
-    """Rows in the order given, unshortened. Raises TrainingFailed when the chat template refuses one.
+    """Rows in the order given, unshortened. Raises TrainingFailed when the chat template refuses one, and UsageError where
+    it cannot write a run with tools.
 
     ``total``: how many they are, for the steps that are reported. ``answers``: the keys of a row's answers; there may be
     none, and a row may lack some. ``kept``: keys whose values go along. ``most_tokens``: answers to a prompt that
@@ -51,8 +59,11 @@ def encode(
     """
     done = 0
     for batch in _batches(rows, answers):
-        yield from _encode_batch(
-            tokenizer, batch, answers, math.inf if most_tokens is None else most_tokens + _TEMPLATE, kept
+        longest = math.inf if most_tokens is None else most_tokens + _TEMPLATE
+        without_tools = [row for row in batch if not _is_run(row, answers)]
+        encoded = _encode_batch(tokenizer, without_tools, answers, longest, kept)
+        yield from (
+            _encode_run(tokenizer, row, answers, kept) if _is_run(row, answers) else next(encoded) for row in batch
         )
         done += len(batch)
         report("step", {"step": done, "total_steps": total, "metrics": {}})
@@ -61,20 +72,35 @@ def encode(
 def _batches(rows: Iterable[Mapping[str, Any]], answers: Sequence[str]) -> Iterator[list[Mapping[str, Any]]]:
     """Batches of 256 rows, or of fewer that are long: a tokenizer needs some hundred bytes a token while it works."""
     batch: list[Mapping[str, Any]] = []
-    characters = 0
+    length = 0
     for row in rows:
         batch.append(row)
-        prompt = _characters(row["prompt"])
-        characters += prompt + sum(prompt + _characters(row[name]) for name in answers if row.get(name))
-        if len(batch) == _BATCH or characters >= _BATCH_CHARACTERS:
+        prompt = characters(row["prompt"])
+        length += prompt + sum(prompt + characters(row[name]) for name in answers if row.get(name))
+        if len(batch) == _BATCH or length >= _BATCH_CHARACTERS:
             yield batch
-            batch, characters = [], 0
+            batch, length = [], 0
     if batch:
         yield batch
 
 
-def _characters(messages: Sequence[Mapping[str, str]]) -> int:
-    return sum(len(message["content"]) for message in messages)
+def _is_run(row: Mapping[str, Any], answers: Sequence[str]) -> bool:
+    return bool(row.get("tools")) or any(has_calls(row.get(name) or ()) for name in ("prompt", *answers))
+
+
+def _encode_run(
+    tokenizer: PreTrainedTokenizerBase, row: Mapping[str, Any], answers: Sequence[str], kept: Sequence[str]
+) -> EncodedRow:
+    chat = _chat_format(tokenizer)
+    ids = {f"{name}_ids": chat.answer_ids(row[name]) for name in answers if row.get(name)}
+    prompt = chat.prompt_ids(row["prompt"], row.get("tools") or ())
+    return {"prompt_ids": prompt, **ids, **{name: row[name] for name in kept if name in row}}
+
+
+@lru_cache(maxsize=2)
+def _chat_format(tokenizer: PreTrainedTokenizerBase) -> ChatFormat:
+    """Finding out how a model writes calls takes longer than a row."""
+    return ChatFormat(tokenizer)
 
 
 def _encode_batch(

@@ -1,6 +1,6 @@
 """Log-probabilities of answers, computed by the same fused head that TRL trains with.
 
-log p(answer | prompt) = the sum over the answer's tokens of log softmax(logits)[token], in nats.
+log p(answer | prompt) = the sum over the answer's tokens that the model said of log softmax(logits)[token], in nats.
 
 Shapes: B sequences of one forward pass, T tokens of the longest of them, prompt and answer together.
 """
@@ -21,9 +21,10 @@ from torch import Tensor
 
 from rl.base.records import Report
 from rl.lm import processes
+from rl.lm.own_tokens import split
 
 PromptAndAnswer = tuple[list[int], list[int]]
-"""Token ids of a prompt and of an answer to it."""
+"""Token ids of a prompt and of an answer to it, in which tokens may be marked as not the model's own (``own_tokens``)."""
 
 
 class Sequences(Protocol):
@@ -120,7 +121,7 @@ def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
 
 
 def pad_sequences(sequences: Sequence[PromptAndAnswer], device: torch.device | None = None) -> dict[str, Tensor]:
-    """Right-padded ``input_ids``, ``attention_mask`` and ``labels`` (-100 outside answers), each (B, T)."""
+    """Right-padded ``input_ids``, ``attention_mask`` and ``labels`` (-100 outside what the model says), each (B, T)."""
     shape = (len(sequences), max(len(prompt) + len(answer) for prompt, answer in sequences))
     # What stands at a padded position is of no importance: it is masked, and nothing after it is scored.
     ids, mask, labels = (
@@ -134,6 +135,8 @@ def pad_sequences(sequences: Sequence[PromptAndAnswer], device: torch.device | N
         mask[row, :end] = 1
         # scored: the answer alone, at its own positions; the head shifts labels by one itself
         labels[row, len(prompt) : end] = torch.tensor(answer)
+    ids, own = split(ids)
+    labels[~own] = -100
     return {
         name: tensor.to(device) for name, tensor in (("input_ids", ids), ("attention_mask", mask), ("labels", labels))
     }

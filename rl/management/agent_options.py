@@ -26,13 +26,14 @@ from rl.management.training_options import (
 )
 from rl.models import Agent
 from rl.models.agents import default_base_model
-from rl.registered import environment_of
+from rl.registered import environment_file, environment_of
 
 NONE_HELD_OUT = ("eval_split", "")
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgentOptions(TrainOptions, TaskGroup):
+    environment_name: str
     model_path: str
     hf_model_name: str
     policy_type: str | None
@@ -47,9 +48,15 @@ class AgentOptions(TrainOptions, TaskGroup):
 
 
 def add_agent_options(parser: CommandParser) -> None:
-    parser.add_argument("--agent", help="whose model it is, made if there is none; default: the file's name")
+    parser.add_argument(
+        "--agent", "--agent-type", help="whose model it is, made if there is none; default: the file's name"
+    )
     add_training_options(parser)
-    parser.add_argument("--config", metavar="FILE", help="YAML: model, policy, env, rollout, train, eval, tools")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--config", metavar="FILE", help="YAML: model, policy, env, rollout, train, eval, tools")
+    where.add_argument(
+        "--environment", dest="environment_name", default="", metavar="NAME", help="of a file in ENVIRONMENTS_DIR"
+    )
     parser.add_argument("--base-model", "--model", default="", help="hub id or directory; default: the file's")
     parser.add_argument("--model-path", default="", metavar="FOLDER", help="folder of the model, as --model")
     parser.add_argument("--hf-model-name", default="", help="hub id, as --model; for --policy-type huggingface")
@@ -67,6 +74,13 @@ def add_agent_options(parser: CommandParser) -> None:
     vllm.add_argument("--vllm", action="store_const", const=True, help="generate with vLLM on the GPU that trains")
     vllm.add_argument("--vllm-server", metavar="URL", help="generate on a vLLM server")
     add_run_options(parser)
+
+
+def with_environment(options: AgentOptions) -> AgentOptions:
+    """With the file of the environment that was chosen by its name. Raises UsageError, and BadFile for the file."""
+    if not options.environment_name:
+        return options
+    return replace(options, config=str(environment_file(options.environment_name)), environment_name="")
 
 
 def with_model(options: AgentOptions) -> AgentOptions:
@@ -139,7 +153,10 @@ def agent_for(options: AgentOptions) -> Agent:
 
 def require_file(options: AgentOptions) -> None:
     if not options.config and not (options.agent and options.resume is not None):
-        raise UsageError("--config is missing: a YAML file that says which environment, see docs/agents.md")
+        raise UsageError(
+            "--config is missing: a YAML file that says which environment, see docs/agents.md; or --environment, for one "
+            "in ENVIRONMENTS_DIR"
+        )
 
 
 def require_possible(options: AgentOptions) -> None:

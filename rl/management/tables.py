@@ -13,6 +13,12 @@ from rl.models import Evaluation
 
 SHOWN, SHORT = 3, 160
 """Prompts whose answers are printed, and characters of each answer."""
+MEASURED = {
+    "reward": ("Mean reward of the answers to held-out prompts", "mean reward"),
+    "success": ("Held-out tasks solved", "share solved"),
+    "fields": ("Answers that are right", "share right"),
+}
+"""Measure by what answers or episodes earned to the title and the head of its table."""
 LABELS = {"base": "base model", "current": "version in use", "new": "new version"}
 
 
@@ -40,23 +46,18 @@ def evaluation_tables(evaluation: Evaluation) -> list[Table]:
 
 def is_reward(report: dict[str, Any]) -> bool:
     """Whether it is by what answers or episodes earned, not by preferences."""
-    return report.get("measure") in ("reward", "success")
+    return report.get("measure") in MEASURED
 
 
 def models_table(name: str, report: dict[str, Any], labels: dict[str, str]) -> Table:
     """``report``: of an evaluation; ``name``: what was measured."""
     if is_reward(report):
-        measured = (
-            "Held-out tasks solved"
-            if report["measure"] == "success"
-            else "Mean reward of the answers to held-out prompts"
-        )
-        return _reward_table(f"{measured}, {name}", report["models"], labels, report["measure"])
+        measured, head = MEASURED[report["measure"]]
+        return _reward_table(f"{measured}, {name}", report["models"], labels, head)
     return _accuracy_table(f"Held-out preference accuracy of {name}", report["models"], labels)
 
 
-def _reward_table(title: str, models: dict[str, Any], labels: dict[str, str], measure: str) -> Table:
-    head = "share solved" if measure == "success" else "mean reward"
+def _reward_table(title: str, models: dict[str, Any], labels: dict[str, str], head: str) -> Table:
     table = Table("", head, "95 % interval", title=title, title_justify="left")
     for name, label in labels.items():
         reward = models[name]["reward"]
@@ -173,10 +174,23 @@ def group_tables(report: Mapping[str, Any]) -> Iterator[Table]:
             yield table
 
 
+def field_table(report: Mapping[str, Any]) -> Table | None:
+    """How often each field of an answer is right; None where answers are not compared by fields."""
+    if not report.get("fields"):
+        return None
+    title = f"By field; {report['errors']} of {report['answered']} answers of the new version cannot be read"
+    table = Table("", "prompts", *LABELS.values(), title=title, title_justify="left")
+    for field in report["fields"]:
+        name = f"→ {field['name']}" if field["name"] == report["field"] else field["name"]
+        table.add_row(Text(name), str(field["prompts"]), *(f"{field['models'][model]:.1%}" for model in LABELS))
+    return table
+
+
 def report_tables(report: Mapping[str, Any]) -> list[Table]:
     """What stands below the table of the models."""
     tables = (
         evidence_table(report),
+        field_table(report),
         guard_table(report),
         error_table(report),
         answer_table(report),

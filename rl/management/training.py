@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rl.base.errors import GateRejected, Interrupted, RunConflict, UsageError
+from rl.collect.importers import BY_ITSELF
+from rl.collect.importers.newcomers import settle_in
 from rl.config import find_method
 from rl.config.authority import Owner
 from rl.hardware import detect_hardware, in_4bit
@@ -30,6 +32,8 @@ def train_command(
             _execute(command, _find_claimed(options.run, options.attempt))
         return
     agent = choose_agent(options.agent, _needs(method, options), command.report)
+    if getattr(options, "data_file", ""):
+        settle_in(agent, BY_ITSELF, keep=not options.dry_run)
     config = training_config(agent, method, options, file)
     in_4bit(config.quantization, detect_hardware())
     if options.resume is not None:

@@ -35,7 +35,7 @@ class DataGroup:
 
 def add_data_options(parser: CommandParser) -> None:
     data = parser.add_argument_group("data")
-    data.add_argument("--agent", help="whose ratings to learn from")
+    data.add_argument("--agent", "--agent-type", help="whose ratings to learn from")
     data.add_argument("--min-samples", type=int, default=10, help="fewest rows to train on (10)")
     data.add_argument("--val-split", type=float, default=0.2, help="share of the prompts held out (0.2)")
     data.add_argument("--min-confidence", type=float, default=0.5, help="least share of raters that agree, 0.5 to 1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import Any, Self
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -17,6 +17,7 @@ from rl.base.names import unknown_name
 from rl.base.slugs import check_slug
 from rl.config import AUTO, PRESETS, TrainingConfig, authority, check_overrides, preset
 from rl.config.guard_limits import check_guard_limits
+from rl.config.lengths import lengths_of
 from rl.config.levels import LEVELS, check_level
 from rl.config.reward_weights import check_decision_weights, check_reward_weights
 
@@ -97,6 +98,12 @@ class Agent(models.Model):
 
     # training
     pair_type = models.CharField(max_length=16, choices=PairType, default=PairType.PREFERENCE)
+    prompt_template = models.CharField(
+        max_length=64, blank=True, help_text="How choices of widgets are asked for; empty: as Ratchet asks."
+    )
+    answer_template = models.CharField(
+        max_length=64, blank=True, help_text="How choices of widgets are answered; empty: as Ratchet answers."
+    )
     preset = models.CharField(max_length=32, choices=[(name, name) for name in PRESETS], default=AUTO)
     training_overrides = models.JSONField(
         default=dict,
@@ -197,6 +204,11 @@ class Agent(models.Model):
         if self.plan_seen_at is None:
             self.plan_seen_at = timezone.now()
             type(self).objects.filter(pk=self.pk, plan_seen_at=None).update(plan_seen_at=self.plan_seen_at)
+
+    @classmethod
+    def new(cls, name: str, **values: Any) -> Self:
+        """Not saved; with the lengths of its type, where the name is that of one."""
+        return cls(name=name, **{**lengths_of(name), **values})
 
     @classmethod
     def by_name(cls, name: str) -> Agent:

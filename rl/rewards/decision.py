@@ -88,7 +88,11 @@ def type_of(trace: TraceRecord) -> str:
 
 def is_of_decision(event: FeedbackRecord) -> bool:
     """Whether it came with a decision's record or by its calls, so that the reward ``decision`` counts it."""
-    return event.rater.partition(":")[0] == RATER
+    return is_rater_of_decision(event.rater)
+
+
+def is_rater_of_decision(rater: str) -> bool:
+    return rater.partition(":")[0] == RATER
 
 
 def last_outcomes(trace: TraceRecord) -> dict[str, float]:

@@ -23,6 +23,7 @@ _PARTS: Final[tuple[tuple[str, Part | None], ...]] = (
     ("starting the processes", Part.START),
     ("waiting for the device", None),
     ("loading the base model", Part.LOADING),
+    ("weighing the ratings", Part.WEIGHING),
     ("sampling answers to learn from", Part.SAMPLES),
     ("imitating", Part.IMITATION),
     ("scoring under the base model", Part.REFERENCE),

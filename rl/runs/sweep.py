@@ -18,7 +18,8 @@ from typing import Any
 from rl.base.errors import NotEnoughData, UsageError
 from rl.base.files import remove, write_json, write_text
 from rl.base.leaves import leaf
-from rl.base.records import PairScore, Report, TrainingResult
+from rl.base.measurements import PairScore
+from rl.base.records import Report, TrainingResult
 from rl.config import TrainingConfig, find_method
 from rl.config.automatic import in_words
 from rl.config.training_job import TrainingJob

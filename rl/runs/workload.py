@@ -18,7 +18,7 @@ from rl.dataset_builder.plan.survey import answers_of
 from rl.evaluation.answer_room import room_for_an_answer
 from rl.evaluation.guards.measure import PROMPTS
 from rl.hardware import Speed, Workload
-from rl.judge.labels import MOST_ROWS
+from rl.judge.labels import LEAST_RATERS, MOST_ROWS
 from rl.models import Agent, TrainingRun
 from rl.runs.run_options import RunOptions
 
@@ -40,6 +40,7 @@ class Texts:
     """In all prompts, less the first of each, and less a system prompt."""
     systems: int = 0
     """Prompts that begin with one."""
+    raters: set[str] = field(default_factory=set)
 
     def saw(self, row: Mapping[str, Any]) -> None:
         prompt = row["prompt"]
@@ -48,6 +49,7 @@ class Texts:
         has_system = prompt[0]["role"] == "system"
         self.systems += has_system
         self.messages += max(0, len(prompt) - 1 - has_system)
+        self.raters.update(rater for rater, _ in row.get("votes", ()))
         for answer in answers_of(row):
             self.answers.append(sum(len(message["content"]) for message in answer))
             self.together.append(length + self.answers[-1])
@@ -92,6 +94,7 @@ class Run:
             asked_prompts=asked,
             guarded_prompts=min(PROMPTS, asked),
             judged_answers=self._judged_answers(asked),
+            weighed_rows=self._weighed_rows(texts),
             asked_tokens=self._tokens_asked(longest_answer),
             exports=bool(self.options.export or self.options.deploy) and not method.scores,
         )
@@ -115,6 +118,12 @@ class Run:
         method = find_method(self.method)
         labelled = min(MOST_ROWS, self.rows + self.heldout_rows) * method.work.sequences
         return 2 * asked + labelled if asked and self._is_judged else 0
+
+    def _weighed_rows(self, texts: Texts) -> int:
+        """That a judge learns from before the training."""
+        weighs = getattr(self.config, "weigh_raters", False) and len(texts.raters) >= LEAST_RATERS
+        weighs = weighs or getattr(self.config, "fresh_answers", 0)
+        return min(MOST_ROWS, self.rows) if weighs else 0
 
     def _tokens_asked(self, longest_answer: float) -> int:
         most = int(getattr(self.config, "max_new_tokens", self.agent.response_length))

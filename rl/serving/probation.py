@@ -21,7 +21,8 @@ from django.db.models import Case, F, QuerySet, When
 from django.utils import timezone
 
 from rl.base.errors import RatchetError, RunConflict, UsageError
-from rl.base.records import Interval, Report, silent
+from rl.base.measurements import Interval
+from rl.base.records import Report, silent
 from rl.models import Agent, AuditEvent, Deployment, Experiment, Feedback, ModelVersion, version_name
 from rl.models.traces import answered_by
 from rl.operations import audit

@@ -36,9 +36,13 @@ class Alive:
         base.register_forward_pre_hook(lambda *arguments: self())
 
     def __call__(self, *arguments: Any) -> None:
+        with suppress(Interrupted):
+            self.beat()
+
+    def beat(self) -> None:
+        """The same for who can make the step shorter when it is interrupted. Raises what the report raises."""
         if self._trainer is None or time.monotonic() - self._last < SECONDS:
             return
         self._last = time.monotonic()
         state = self._trainer.state
-        with suppress(Interrupted):
-            self._report("step", {"step": state.global_step, "total_steps": state.max_steps, "metrics": {}})
+        self._report("step", {"step": state.global_step, "total_steps": state.max_steps, "metrics": {}})

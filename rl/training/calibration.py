@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from rl.base.records import PairScore
+from rl.base.measurements import PairScore
 
 BINS = 10
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -23,6 +23,7 @@ from rl.lm import loading, processes
 from rl.lm.lengths import LengthCount
 from rl.lm.log_probs import StoredAnswers, answer_log_probs
 from rl.lm.model_path import ADAPTER, MODEL, ORIGIN
+from rl.lm.own_tokens import split
 from rl.lm.trunk import kept_trunk, layers_of, linear_layers
 from rl.training.callbacks import Progress, PublishedCheckpoints, metrics_of
 from rl.training.preparing import Start
@@ -77,6 +78,23 @@ def reference(model: PreTrainedModel | PeftModel) -> AbstractContextManager[None
     return adapter
 
 
+class OwnTokens:
+    """A collator of TRL's, for answers in which some tokens are not the model's own (``rl.lm.own_tokens``)."""
+
+    def __init__(self, collator: Callable[[list[dict[str, Any]]], dict[str, Tensor]]) -> None:
+        self._collator = collator
+
+    def __call__(self, examples: list[dict[str, Any]]) -> dict[str, Tensor]:
+        batch = self._collator(examples)
+        for name in [name for name in batch if name.endswith("input_ids")]:
+            # (B, T) each: ids, and 1 where a token is learned
+            batch[name], own = split(batch[name])
+            mask = f"{name.removesuffix('input_ids')}completion_mask"
+            if mask in batch:
+                batch[mask] = batch[mask] * own
+        return batch
+
+
 class OnTokenIds:
     """Mixed into TRL's trainers: for rows that are token ids already, with reference scores that are computed once."""
 
@@ -86,6 +104,11 @@ class OnTokenIds:
     """Whether the reference scores are columns of the rows however few epochs there are."""
     train_dataset: Dataset
     model: Any
+    data_collator: Any
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.data_collator = OwnTokens(self.data_collator)
 
     def _prepare_dataset(self, dataset: Dataset, *args: object) -> Dataset:
         return dataset

@@ -10,15 +10,14 @@ Shapes: P prompts, N answers to each, R heads.
 
 from __future__ import annotations
 
-import json
+import heapq
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import torch
 
-from rl.base.files import replacing
 from rl.base.records import Report
 from rl.config import MPOConfig
 from rl.config.training_job import TrainingJob
@@ -26,16 +25,11 @@ from rl.data_formatter import read_training_rows
 from rl.data_formatter.mixed import LEAST_WEIGHT
 from rl.data_formatter.opinions import stable_hash
 from rl.judge.features import Reader
-from rl.judge.head import Head, fit, sigmoid
-from rl.judge.labels import Answers, opinions_of, sample_rows
-from rl.lm import processes
+from rl.judge.head import Head, sigmoid
 from rl.lm.encoding import SINGLE, encode
 from rl.lm.generating import Ids, sample
 from rl.lm.sentences import cut_whole
 
-FILE: Final = "rows-with-fresh-pairs.jsonl"
-LEAST_OPINIONS: Final = 16
-"""That a judge learns from; with fewer it would be guessing."""
 STAGE: Final = "sampling answers to learn from"
 TEMPERATURE, TOP_P = 0.9, 0.95
 TOGETHER: Final = 32
@@ -46,52 +40,29 @@ ENDS: Final = (".", "!", "?")
 Row = Mapping[str, Any]
 
 
-def with_fresh_pairs(job: TrainingJob, report: Report) -> TrainingJob:
-    """The job with these pairs among its rows, in a file beside its checkpoints: a resumed run goes on with the same ones.
-    Raises what loading the base model raises."""
-    if not _answers(job):
-        return job
-    if processes.count() > 1:
-        report("log", {"text": "fresh answers are left out: several processes train, and each would sample its own"})
-        return job
-    file = job.output_dir / FILE
-    if not (job.resume and file.exists()):
-        rows = list(read_training_rows(job.train_rows, "mpo"))
-        pairs = _make_pairs(job, rows, report)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(file, "w") as target:
-            target.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in [*rows, *pairs])
-    return replace(job, train_rows=file)
-
-
-def _answers(job: TrainingJob) -> int:
-    """To each prompt."""
-    return int(job.config.fresh_answers) if isinstance(job.config, MPOConfig) else 0
-
-
-def _make_pairs(job: TrainingJob, rows: Sequence[Row], report: Report) -> list[dict[str, Any]]:
-    answers = Answers()
-    opinions = opinions_of(sample_rows(rows), answers)
-    if len(opinions) < LEAST_OPINIONS:
-        text = f"{len(opinions)} ratings, and a judge learns from {LEAST_OPINIONS}"
-        report("log", {"text": f"fresh answers are left out: {text}"})
-        return []
+def make_fresh_pairs(
+    job: TrainingJob, reader: Reader, head: Head, rated: Sequence[str], report: Report
+) -> list[dict[str, Any]]:
+    """``rated``: answers that people have rated, which say how long an answer may be."""
     config = job.config
-    reader = Reader(job.base_model, max_length=int(config.max_length), report=report, precision=config.precision)
     report("stage", {"name": STAGE})
-    head = fit(reader.features(answers.conversations, _without_stages(report)), opinions)
-    sampler = _Sampler(reader, _answers(job), int(config.max_length), report)
+    sampler = _Sampler(reader, int(getattr(config, "fresh_answers", 0)), int(config.max_length), report)
     torch.manual_seed(int(config.seed))
-    asked = sampler.ask(_of_each_prompt(rows), [text for _, text in answers.conversations])
+    asked = sampler.ask(_of_each_prompt(job), rated)
     pairs = [pair for row, texts in asked if (pair := _rank(row, texts, reader, head, report))]
-    report("log", {"text": f"{len(pairs)} pairs of fresh answers, ranked by a judge of {len(opinions)} ratings"})
+    report("log", {"text": f"{len(pairs)} pairs of fresh answers, ranked by a judge of people's ratings"})
     return pairs
 
 
-def _of_each_prompt(rows: Sequence[Row]) -> list[Row]:
-    by_prompt = {row["prompt_key"]: row for row in reversed(rows)}
-    keys = sorted(by_prompt, key=lambda key: stable_hash("fresh pair " + key))
-    return [by_prompt[key] for key in keys[: MPOConfig.MOST_FRESH]]
+def _of_each_prompt(job: TrainingJob) -> list[Row]:
+    """A row of each of the prompts that are asked."""
+    keys = {row["prompt_key"] for row in read_training_rows(job.train_rows, "mpo")}
+    asked = heapq.nsmallest(MPOConfig.MOST_FRESH, keys, key=lambda key: stable_hash("fresh pair " + key))
+    rows = dict.fromkeys(asked)
+    for row in read_training_rows(job.train_rows, "mpo"):
+        if rows.get(row["prompt_key"], row) is None:
+            rows[row["prompt_key"]] = row
+    return [row for row in rows.values() if row is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +110,7 @@ def _rank(row: Row, texts: Sequence[str], reader: Reader, head: Head, report: Re
     if len(texts) < 2:
         return None
     # (R, N): the head of all labels first
-    ratings = head.ratings(reader.features([(row["prompt"], text) for text in texts], _without_stages(report, "step")))
+    ratings = head.ratings(reader.features([(row["prompt"], text) for text in texts], without_stages(report, "step")))
     order = ratings[0].argsort()[::-1]
     better, worse = int(order[0]), int(order[len(texts) // 2])
     p = float(np.mean(sigmoid(ratings[:, better] - ratings[:, worse])))
@@ -151,5 +122,5 @@ def _rank(row: Row, texts: Sequence[str], reader: Reader, head: Head, report: Re
     }
 
 
-def _without_stages(report: Report, *others: str) -> Report:
+def without_stages(report: Report, *others: str) -> Report:
     return lambda event, values: report(event, values) if event not in ("stage", *others) else None

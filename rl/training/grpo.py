@@ -150,6 +150,7 @@ def trainer_of(
     rows: Dataset,
     *,
     shuffled: bool = True,
+    kind: type[Trainer] = Trainer,
     **parts: Any,
 ) -> Trainer:
     """``shuffled``: else the rows come in their order."""
@@ -164,7 +165,7 @@ def trainer_of(
         "shuffle_dataset": shuffled,
     }
     warnings.filterwarnings("ignore", message="You are using 'rollout_func'")
-    return Trainer(
+    return kind(
         model=model,
         args=fitting.arguments(Arguments, config, start.scratch, **of_grpo, **_of_vllm(config)),
         train_dataset=rows,

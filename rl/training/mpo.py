@@ -42,8 +42,9 @@ from rl.config import MPOConfig
 from rl.config.training_job import TrainingJob
 from rl.lm import processes
 from rl.lm.log_probs import PromptAndAnswer, pad_sequences
+from rl.lm.own_tokens import count_own
 from rl.training import fitting
-from rl.training.fresh_pairs import with_fresh_pairs
+from rl.training.judged_rows import with_judged_rows
 from rl.training.passes import at_least_two_rows_a_pass, in_passes_of_a_kind, label_weights, with_other_answers
 from rl.training.preparing import Start, encoded_rows, prepare
 from rl.training.warm_up import warm_up
@@ -60,7 +61,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     """
     started = time.monotonic()
     job = replace(job, config=at_least_two_rows_a_pass(job.config, report))
-    job = with_fresh_pairs(job, report)
+    job = with_judged_rows(job, report)
     with prepare(job, report) as start:
         # rows: prompt_ids, chosen_ids and rejected_ids (null where there is no such answer), weight; on disk
         rows, lengths = encoded_rows(start, "mpo")
@@ -205,7 +206,7 @@ def collate(examples: list[dict[str, Any]]) -> dict[str, Tensor]:
         "present": present,
         "reference": torch.tensor([[row[REFERENCE[name]] for name in COLUMNS] for row in examples]),
         "weight": torch.tensor([row["weight"] for row in examples]),
-        "chosen_tokens": torch.tensor([len(row["chosen_ids"] or ()) for row in examples]),
+        "chosen_tokens": torch.tensor([count_own(row["chosen_ids"] or ()) for row in examples]),
     }
 
 

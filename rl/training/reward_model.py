@@ -38,6 +38,7 @@ from rl.config.training_job import TrainingJob
 from rl.data_formatter import read_training_rows
 from rl.data_formatter.score_contrasts import of_scores
 from rl.lm.model_path import SCORES
+from rl.lm.own_tokens import plain
 from rl.training import fitting
 from rl.training.calibration import calibration
 from rl.training.preparing import Start, encoded_rows, prepare
@@ -94,12 +95,13 @@ class _Trainer(RewardTrainer):
 
 
 def _whole(rows: Dataset, start: Start) -> Dataset:
-    """Conversations are scored whole: the prompt with its answer. A row lacks the answers of the other kind."""
+    """Conversations are scored whole: the prompt with its answer, results of tools included. A row lacks the answers of the
+    other kind."""
     answers = [name for name in rows.column_names if name.endswith("_ids") and name != "prompt_ids"]
 
     def join_conversation(row: dict[str, Any]) -> dict[str, Any]:
         # s is read at the last token of each
-        return {name: None if row[name] is None else row["prompt_ids"] + row[name] for name in answers}
+        return {name: None if row[name] is None else row["prompt_ids"] + plain(row[name]) for name in answers}
 
     columns = Features({name: kind for name, kind in rows.features.items() if name != "prompt_ids"})
     file = str(start.path("whole.arrow"))

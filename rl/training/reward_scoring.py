@@ -20,12 +20,15 @@ from torch import Tensor
 from transformers import AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
 
 from rl.base.errors import TrainingFailed, UsageError
-from rl.base.records import AnswerScore, Message, PairScore, Report, TraceRecord, silent
+from rl.base.measurements import PairScore
+from rl.base.messages import tools_of
+from rl.base.records import AnswerScore, Message, Report, TraceRecord, silent
 from rl.lm import loading
 from rl.lm.encoding import SINGLE, encode
 from rl.lm.lengths import LengthCount
 from rl.lm.log_probs import TOKENS_PER_BATCH, batches
 from rl.lm.model_path import base_of, check_model_path, check_weights, is_adapter, is_reward_model
+from rl.lm.own_tokens import plain
 from rl.lm.resources import resource_advice
 
 HEAD = "score"
@@ -56,9 +59,16 @@ class RewardModel:
         lengths = LengthCount()
         whole = encode(self._tokenizer, rows, len(rows), report, SINGLE, self._most_tokens)
         encoded = [lengths.fit(row, self._most_tokens) for row in whole]
-        sequences = [row["prompt_ids"] + row["completion_ids"] for row in encoded if row is not None]
+        sequences = [row["prompt_ids"] + plain(row["completion_ids"]) for row in encoded if row is not None]
         numbers = iter(self._score_sequences(sequences, report))
         return [None if row is None else next(numbers) for row in encoded]
+
+    @torch.inference_mode()
+    def logits(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """Both (B, T), padded on the right, on the model's device; returns (B,)."""
+        with torch.autocast(input_ids.device.type, dtype=self._autocast, enabled=self._autocast is not None):
+            output = self._model(input_ids=input_ids, attention_mask=attention_mask, use_cache=False)
+        return output.logits.squeeze(-1).float()  # (B, 1) to (B,)
 
     @torch.inference_mode()
     def _score_sequences(self, sequences: Sequence[list[int]], report: Report) -> list[float]:
@@ -66,9 +76,7 @@ class RewardModel:
         scores, done = torch.zeros(len(sequences)), 0
         for batch in batches([len(ids) for ids in sequences], TOKENS_PER_BATCH[device.type]):
             inputs = self._pad([sequences[index] for index in batch], device)
-            with torch.autocast(device.type, dtype=self._autocast, enabled=self._autocast is not None):
-                output = self._model(**inputs, use_cache=False)
-            scores[batch] = output.logits.squeeze(-1).float().cpu()  # (B, 1) to (B,)
+            scores[batch] = self.logits(**inputs).cpu()
             done += len(batch)
             report("step", {"step": done, "total_steps": len(sequences), "metrics": {}})
         return scores.tolist()
@@ -143,9 +151,10 @@ def score_versions(
 
 def score_pairs(model: RewardModel, pairs: Sequence[Mapping[str, Any]], report: Report) -> list[PairScore | None]:
     """The rejected answer is one to ``rejected_prompt``, where a pair has that."""
-    answers = [{"prompt": pair["prompt"], "completion": pair["chosen"]} for pair in pairs]
+    answers = [{**tools_of(pair), "prompt": pair["prompt"], "completion": pair["chosen"]} for pair in pairs]
     answers += [
-        {"prompt": pair.get("rejected_prompt", pair["prompt"]), "completion": pair["rejected"]} for pair in pairs
+        {**tools_of(pair), "prompt": pair.get("rejected_prompt", pair["prompt"]), "completion": pair["rejected"]}
+        for pair in pairs
     ]
     # first all chosen ones, then all rejected ones
     numbers = model.numbers(answers, report)

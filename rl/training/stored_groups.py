@@ -14,11 +14,13 @@ from typing import Any
 from datasets import Dataset, Features, List, Value
 from trl import GRPOTrainer
 
+from rl.base.messages import tools_of
 from rl.base.records import silent
 from rl.data_formatter import read_training_rows
 from rl.lm.encoding import count_rows, encode
 from rl.lm.lengths import LengthCount
 from rl.lm.log_probs import PromptAndAnswer
+from rl.lm.own_tokens import own_mask, plain
 from rl.training.preparing import Start, check_lengths, write_arrow
 
 REWARD = "stored_reward"
@@ -46,7 +48,7 @@ def _encode_groups(start: Start, lengths: LengthCount) -> Iterator[dict[str, Any
     row_number, total = 0, count_rows(path)
     for done, row in enumerate(read_training_rows(path, "grpo"), start=1):
         names = [f"answer{number}" for number in range(len(row["completions"]))]
-        group = {"prompt": row["prompt"], **dict(zip(names, row["completions"], strict=True))}
+        group = {**tools_of(row), "prompt": row["prompt"], **dict(zip(names, row["completions"], strict=True))}
         [ids] = encode(tokenizer, [group], 1, silent, names, most_tokens)
         # all answers of a row in one fit: a prompt that is too long drops the group, a long answer is cut
         if fitting := lengths.fit(ids, most_tokens):
@@ -62,8 +64,8 @@ def _encode_groups(start: Start, lengths: LengthCount) -> Iterator[dict[str, Any
 
 
 def _up_to_its_end(ids: list[int], end: int | None) -> list[int]:
-    """Without what a chat template writes behind the end of a turn: the model never gives that."""
-    return ids[: ids.index(end) + 1] if end in ids else ids
+    """Without what a chat template writes behind the end of the last turn: the model never gives that."""
+    return ids[: len(ids) - ids[::-1].index(end)] if end in ids else ids
 
 
 def best_answers(groups: Dataset) -> Iterator[PromptAndAnswer]:
@@ -85,13 +87,15 @@ class StoredAnswers:
     def __call__(self, prompts: Sequence[str], trainer: GRPOTrainer) -> dict[str, Any]:
         # N prompts of this process, which begin at ``first`` among those of all processes
         first = trainer.accelerator.process_index * len(prompts)  # a group may lie on several devices
-        rollouts: dict[str, Any] = {"prompt_ids": [], "completion_ids": [], "logprobs": None, REWARD: []}
+        rollouts: dict[str, Any] = {"prompt_ids": [], "completion_ids": [], "env_mask": [], "logprobs": None}
+        rollouts[REWARD] = []
         for number, prompt in enumerate(prompts, start=first):
             group = self._groups[int(prompt)]
             # draw: G answers for the whole group, the same in every process; each place in the group takes one
             chosen = self._draw(len(group["answers"]), prompt, trainer.state.global_step)[number % self._size]
             rollouts["prompt_ids"].append(group["prompt_ids"])
-            rollouts["completion_ids"].append(group["answers"][chosen])
+            rollouts["completion_ids"].append(plain(group["answers"][chosen]))
+            rollouts["env_mask"].append(own_mask(group["answers"][chosen]))
             rollouts[REWARD].append(group["rewards"][chosen])
         return rollouts  # N lists each; without logprobs TRL takes the policy's own, so the ratio is 1
 

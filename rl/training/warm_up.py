@@ -20,6 +20,7 @@ from trl.trainer.utils import disable_dropout_in_model
 
 from rl.lm.checkpoints import WARM_UP
 from rl.lm.log_probs import PromptAndAnswer
+from rl.lm.own_tokens import plain
 from rl.lm.resources import release_memory
 from rl.training import fitting
 from rl.training.preparing import Start, write_arrow
@@ -82,5 +83,6 @@ def _rows(good: Iterable[PromptAndAnswer]) -> Iterator[dict[str, list[int]]]:
         key = hash((tuple(prompt), tuple(answer)))
         if key not in seen:
             seen.add(key)
-            # (t) each: the prompt is read and not imitated
-            yield {"input_ids": prompt + answer, "labels": [-100] * len(prompt) + answer}
+            # (t) each: the prompt, and what others said in a run, is read and not imitated
+            labels = [number if number >= 0 else -100 for number in answer]
+            yield {"input_ids": prompt + plain(answer), "labels": [-100] * len(prompt) + labels}

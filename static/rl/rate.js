@@ -34,6 +34,19 @@ function readItem() {
   }));
   return {
     trace: form.elements.trace.value, question: $("question").textContent, answer: $("answer").textContent, before,
+    drawing: $("drawing").hidden ? null : readDrawing(), tags: [...form.elements.tags ?? []].map((box) => box.value),
+  };
+}
+
+function readDrawing() {
+  const text = (selector, inside = $("drawing")) => inside.querySelector(selector)?.textContent ?? "";
+  return {
+    heading: text("figcaption .soft"), title: text("figcaption b"),
+    size: $("drawing").querySelector(".widget").className.replace("widget ", ""),
+    marks: [...$("drawing").querySelectorAll(".mark")].map((mark) => mark.textContent),
+    figures: [...$("drawing").querySelectorAll("dl > div")].map((row) => ({
+      label: text("dt", row), text: text("dd", row), share: row.querySelector("meter")?.value ?? null,
+    })),
   };
 }
 
@@ -52,9 +65,48 @@ function fill(item) {
   $("question").textContent = item.question;
   $("answer").textContent = item.answer;
   $("answer").scrollTop = 0;
+  $("answer").hidden = Boolean(item.drawing);
+  $("drawing").hidden = !item.drawing;
+  $("drawing").replaceChildren(...(item.drawing ? [drawn(item.drawing)] : []));
+  if (item.tags) $("tags").replaceChildren($("tags").querySelector("legend"), ...item.tags.map(tag));
   $("before").hidden = !item.before.length;
   $("before").open = false;
   $("before-list").replaceChildren(...item.before.map(message));
+}
+
+function part(name, text, className = "") {
+  const made = document.createElement(name);
+  made.textContent = text;
+  made.className = className;
+  return made;
+}
+
+/** What the server's template draws too: text only, whatever the answer holds. */
+function drawn({ heading, title, size, marks, figures }) {
+  const widget = part("figure", "", `widget ${size}`), caption = part("figcaption", ""), list = part("dl", "");
+  caption.append(...(heading ? [part("span", heading, "soft")] : []), part("b", title));
+  for (const figure of figures) {
+    const row = part("div", ""), value = part("dd", figure.text);
+    if (figure.share !== null) {
+      const bar = part("meter", "");
+      bar.value = figure.share;
+      bar.setAttribute("aria-hidden", "true");
+      value.append(bar);
+    }
+    row.append(part("dt", figure.label), value);
+    list.append(row);
+  }
+  const below = part("p", "", "marks");
+  below.append(...marks.map((mark) => part("span", mark, "mark")));
+  widget.append(caption, list, below);
+  return widget;
+}
+
+function tag(name) {
+  const label = part("label", "", "tag"), box = document.createElement("input");
+  Object.assign(box, { type: "checkbox", name: "tags", value: name });
+  label.append(box, ` ${name}`);
+  return label;
 }
 
 function message({ role, content }) {

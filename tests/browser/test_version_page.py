@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import BrowserContext, Page, expect
 
-from rl.base.records import Interval
+from rl.base.measurements import Interval
 from rl.evaluation.gate import Verdict
 from rl.evaluation.judges.duels import Judged
 from rl.evaluation.measures.fresh import Fresh, check, estimate

@@ -349,7 +349,9 @@ def test_an_entry_becomes_an_answer(write):
     assert answer.response == "comparison (hero): waterfall_visual-loss-analysis"
     assert (answer.answer_id, answer.prompt_key, answer.up, answer.down) == ("e00001", "q001", 2, 1)
     assert answer.feedback_ids == (4, 5, 6)
-    expected = WidgetChoice(ROW["scenario"], ROW["fixture"], "hero", ROW["question"], INTENT, ROW["data_override"])
+    expected = WidgetChoice(
+        ROW["scenario"], ROW["fixture"], "hero", ROW["question"], INTENT, ROW["data_override"], "Pumps"
+    )
     assert answer.widget == expected
 
 

@@ -55,9 +55,9 @@ def question(number: int) -> dict[str, Any]:
     return {"task_id": f"q{number}", "question": f"What is {number}?", "answer": str(number), "documents": ["It is."]}
 
 
-def trained(path: Path, *options: str) -> dict[str, Any]:
-    output = StringIO()
-    call_command("train_agent", "--config", str(path), *options, "--json", stdout=output, verbosity=0)
+def trained(path: Path | None, *options: str) -> dict[str, Any]:
+    output, config = StringIO(), ("--config", str(path)) if path else ()
+    call_command("train_agent", *config, *options, "--json", stdout=output, verbosity=0)
     document: dict[str, Any] = json.loads(output.getvalue())
     return document
 

@@ -10,6 +10,7 @@ from django.core.management import CommandError, call_command
 
 from rl.base.export_records import ExportJob
 from rl.base.records import silent
+from rl.evaluation import DECIDING_FIELDS
 from rl.export.gguf import export as gguf
 from rl.models import Agent, Artifact, Evaluation, ModelVersion
 from tests.evaluation.conftest import PAIRS, adapter
@@ -81,6 +82,33 @@ def test_a_bad_line_of_own_pairs_ends_with_2_and_is_named(agent, version, tmp_pa
     with pytest.raises(CommandError, match=r"own\.jsonl \(line 1\): rejected must be a text") as error:
         evaluate(agent, "--test-data", str(file))
     assert error.value.returncode == 2
+
+
+def test_answers_are_compared_with_those_of_a_file_by_their_fields(agent, version, tmp_path, monkeypatch):
+    Agent.objects.filter(pk=agent.pk).update(response_length=8)
+    file, lines = (
+        tmp_path / "filer.jsonl",
+        [{"prompt": f"Item {n}", "completion": {"swimlane": "HOME"}} for n in range(3)],
+    )
+    file.write_text("".join(json.dumps({**line, "reward": 2.5}) + "\n" for line in lines))
+    found = document(agent, "--test-data", str(file))
+    assert (found["measure"], found["total_examples"], found["errors"], found["accuracy"]) == ("fields", 3, 3, 0.0)
+    assert (found["avg_reward"], found["verdict"]) == (2.5, "undecided")
+    assert {example["error"] for example in found["error_examples"]} == {"the answer has no JSON object"}
+    assert [field["name"] for field in found["fields"]] == ["swimlane"]
+    monkeypatch.setenv("COLUMNS", "120")
+    told = evaluate(agent, "--test-data", str(file))
+    assert "Answers that are right, filer.jsonl" in told
+    assert "By field; 3 of 3 answers of the new version cannot be read" in told
+    assert not Evaluation.objects.exists()
+
+
+def test_a_type_of_agent_is_judged_by_its_field(agent, version, tmp_path, monkeypatch):
+    monkeypatch.setitem(DECIDING_FIELDS, agent.name.upper(), "swimlane")
+    file = tmp_path / "filer.jsonl"
+    file.write_text('{"prompt": "Item", "completion": {"urgency": "To Do"}}\n')
+    with pytest.raises(CommandError, match="no line with the field swimlane, by which answers of support-chat"):
+        evaluate(agent, "--test-data", str(file))
 
 
 def test_a_broken_guard_rail_ends_with_4(agent, version):

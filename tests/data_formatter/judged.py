@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rl.base.ratings import AnswerRating
 from rl.base.records import JudgedAnswer, Message
 
 
@@ -16,6 +17,6 @@ def judged(number: int, response: str = "On its way.", *, key: str = "p", **said
         split_key=f"hash of {key}",
         prompt=(Message(role="user", content=f"Question {key}"),),
         response=response,
-        ratings=tuple((10 * number + place, value) for place, value in enumerate(values)),
+        ratings=tuple(AnswerRating(10 * number + place, value) for place, value in enumerate(values)),
         **said,
     )

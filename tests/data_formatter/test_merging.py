@@ -17,7 +17,7 @@ def test_equal_texts_to_one_prompt_are_one_answer_and_all_votes_count():
     ]
     [answer] = merge_same_texts(answers, skipped)
     assert answer.trace_ids == ("t1", "t2", "t3", "t4")
-    assert [value for _, value in answer.ratings] == [1.0, 0.0, 0.0]
+    assert [rating.value for rating in answer.ratings] == [1.0, 0.0, 0.0]
     assert (answer.reward, answer.proposed, answer.outcomes) == (0.75, (False, 0.8), (5,))
     assert (answer.corrections, answer.preferences) == (("Yes, today.",), (6,))
     assert skipped == {DUPLICATE: 3}

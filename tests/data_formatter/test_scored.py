@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from rl.data_formatter.labelled import NO_LABEL, LabelRule
 from rl.data_formatter.opinions import EMPTY_ANSWER, LOW_CONFIDENCE
-from rl.data_formatter.scored import NO_REWARD, score_of, scored_row, single_row
+from rl.data_formatter.scored import NO_REWARD, Score, score_of, scored_row, single_row
 from tests.data_formatter.judged import judged
 
 
@@ -40,6 +41,15 @@ def test_people_know_best_then_rewards_then_proposals(said, value: float, source
     score = score_of(judged(1, **said), SURE, Counter())
     assert score is not None
     assert (score.value, score.source) == (pytest.approx(value), source)
+
+
+def test_ratings_that_the_reward_counts_already_are_not_counted_twice():
+    skipped: Counter[str] = Counter()
+    of_decision = judged(1, ratings=(1.0,), in_reward=(10,), outcomes=(7,), reward=0.91)
+    assert score_of(of_decision, SURE, skipped) == Score(0.91, "reward", (10, 7))
+    assert score_of(replace(of_decision, reward=None), SURE, skipped) == Score(1.0, "person", (10,))
+    both = judged(1, ratings=(1.0, 0.0), in_reward=(10,), reward=0.91)
+    assert score_of(both, SURE, skipped) == Score(0.0, "person", (11,))
 
 
 def test_what_nothing_tells_of_is_counted():

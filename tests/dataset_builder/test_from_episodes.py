@@ -39,7 +39,7 @@ def test_each_keeps_the_verdict_beside_the_other_rewards(tried):
 
 def test_kto_takes_their_labels_from_the_verdicts(tried):
     frozen = DatasetPipeline(tried).build_kto_dataset(val_split=0)
-    said = {(row["completion"][0]["content"], row["label"]) for row in all_rows(frozen)}
+    said = {(row["completion"][-1]["content"], row["label"]) for row in all_rows(frozen)}
     assert {label for _, label in said} == {True, False}
     assert all(label is ("print(input)" not in text) for text, label in said)
 
@@ -57,4 +57,25 @@ def test_pairs_need_people(tried):
         rate(trace, trace.episode.success)
     frozen = DatasetPipeline(tried).build_dpo_dataset(min_samples=2, val_split=0)
     assert frozen.train_rows == TASKS
-    assert all("print(input)" in row["rejected"][0]["content"] for row in all_rows(frozen))
+    rows = list(all_rows(frozen))
+    assert all("print(input)" in row["rejected"][-1]["content"] for row in rows)
+
+
+def test_rows_hold_what_was_done_before_the_answer_and_the_tools(tried):
+    frozen = DatasetPipeline(tried).build_kto_dataset(val_split=0)
+    for row in all_rows(frozen):
+        called, result, answer = row["completion"]
+        [call] = called["tool_calls"]
+        assert (called["content"], call["function"]["arguments"]) == ("I try it.", {"code": "print(3)"})
+        assert (result["role"], result["content"], result["tool_call_id"]) == ("tool", "3\n", call["id"])
+        assert answer["content"].startswith("```python")
+        assert [tool["function"]["name"] for tool in row["tools"]] == ["exec_code"]
+
+
+def test_what_both_runs_of_a_pair_begin_with_is_its_prompt(tried):
+    for trace in tried.traces.select_related("episode"):
+        rate(trace, trace.episode.success)
+    frozen = DatasetPipeline(tried).build_dpo_dataset(min_samples=2, val_split=0)
+    for row in all_rows(frozen):
+        assert [message["role"] for message in row["prompt"]] == ["user", "assistant", "tool"]
+        assert [len(row[side]) for side in ("chosen", "rejected")] == [1, 1]

@@ -89,3 +89,17 @@ def test_a_wrong_answer_may_leave_the_episode_open():
     wrong = environment.step(read_action("On the Seine."))
     assert (wrong.done, wrong.observation) == (False, environment.after_wrong_answer)
     assert environment.step(read_action("On the Rhine.")).reward == 1.0
+
+
+def test_a_task_without_a_query_of_its_own_is_demonstrated_by_its_question():
+    task = {
+        "task_id": "t",
+        "question": "How high is Etna?",
+        "answer": "3403",
+        "documents": ["Etna is 3,403 metres high."],
+    }
+    search, answer = SearchEnv().demonstration(task)
+    assert (search.calls[0].name, search.calls[0].arguments) == ("search", {"query": "How high is Etna?"})
+    assert answer.text == "Etna is 3,403 metres high."
+    query = {**task, "metadata": {"query": "Etna height"}}
+    assert SearchEnv().demonstration(query)[0].calls[0].arguments == {"query": "Etna height"}

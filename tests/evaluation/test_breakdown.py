@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rl.base.records import PairScore
+from rl.base.measurements import PairScore
 from rl.evaluation.breakdown import MOST_GROUPS, breakdown
 from rl.models import Feedback, Trace
 

@@ -8,7 +8,8 @@ import pytest
 
 from rl.base.errors import UsageError
 from rl.base.export_records import ExportJob
-from rl.base.records import PairScore, silent
+from rl.base.measurements import PairScore
+from rl.base.records import silent
 from rl.evaluation import exported_file
 from rl.evaluation.evaluate import evaluate
 from rl.evaluation.measures.preference import SAMPLED, sample

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rl.base.records import PairScore
+from rl.base.measurements import PairScore
 from rl.evaluation.gate import FEWEST_PROMPTS, Verdict, decide, decide_means
 from rl.evaluation.stats.budget import Look, at_look, level
 from rl.evaluation.wording import REWARD, WIN_RATE

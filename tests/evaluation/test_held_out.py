@@ -85,3 +85,14 @@ def test_rows_of_reward_models_measure_these_alone(agent: Agent, data_dir):
     judge.run.save()
     assert latest_training_set(agent, judge) == latest_training_set(agent, scores=True) == newest
     assert latest_training_set(agent, liked) == latest_training_set(agent) == rated
+
+
+def test_an_agent_whose_only_prompt_is_trained_on_says_how_many_more_it_takes(agent):
+    fields = {"method": "dpo", "content_hash": "x", "train_rows": 12, "heldout_rows": 0, "feedback_count": 9}
+    TrainingSet.objects.create(agent=agent, val_split=0.2, stats={"prompts": 1}, **fields)
+    said = r"12 rows, of 1 prompt, and all are trained on: .* about 40 prompts give the 8 .* --test-data FILE"
+    with pytest.raises(NotEnoughData, match=said):
+        latest_training_set(agent)
+    agent.training_sets.update(val_split=0)
+    with pytest.raises(NotEnoughData, match="held-out share is 0: train with a larger --val-split"):
+        latest_training_set(agent)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rl.base.records import Interval
+from rl.base.measurements import Interval
 from rl.evaluation.gate import Verdict
 from rl.evaluation.judges.duels import Judged
 from rl.evaluation.measures.fresh import Unheard, check, estimate

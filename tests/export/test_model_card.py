@@ -8,7 +8,7 @@ import yaml
 from huggingface_hub import ModelCard
 
 from rl.base.export_records import DataFacts, EvaluationFacts, ExportedFile, ExportJob, ExportResult, Provenance
-from rl.base.records import Interval
+from rl.base.measurements import Interval
 from rl.export import model_card
 from rl.export.model_card import UNKNOWN_LICENCE, card_path, escape, name_on_card
 

@@ -46,7 +46,9 @@ def test_the_time_is_the_sum_of_the_parts():
     config = preset("cpu").with_overrides({"epochs": 2})
     whole = work(40, TIMED_TOKENS, heldout_rows=10, asked_prompts=10, asked_tokens=50, exports=True)
     cost = estimate(whole, SMALL, config, LAPTOP, "dpo", TIMED)
-    assert list(cost.parts) == [part.value for part in Part if part not in (Part.IMITATION, Part.SAMPLES)]
+    assert list(cost.parts) == [
+        part.value for part in Part if part not in (Part.WEIGHING, Part.IMITATION, Part.SAMPLES)
+    ]
     assert cost.seconds == pytest.approx(sum(cost.parts.values()))
     assert cost.measured
 
@@ -103,6 +105,13 @@ def test_every_model_that_is_compared_scores_the_held_out_pairs_and_answers():
 def test_what_is_not_asked_for_costs_nothing():
     assert set(parts_of()) == {"start-up", "loading the model", "reference", "steps"}
     assert parts_of(exports=True)["export"] > parts_of(exports=True, model=replace(SMALL, parameters=10**8))["export"]
+
+
+def test_a_judge_before_the_training_loads_the_model_once_more_and_runs_half_of_the_layers():
+    without, weighing = parts_of("mpo"), parts_of("mpo", weighed_rows=40)
+    assert weighing["weighing the ratings"] == pytest.approx(40 * 2 * (TIMED_TOKENS * 30 * 1e-4 + 64 * 1e-3) / 2)
+    assert weighing["loading the model"] == 2 * without["loading the model"]
+    assert "weighing the ratings" not in without
 
 
 def test_what_is_generated_while_training_is_counted():

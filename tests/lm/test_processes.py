@@ -19,6 +19,7 @@ from rl.training import dpo, fitting, grpo, kto, mpo, reward_model
 from rl.training.agent import train as agent
 from rl.training.ppo import train as ppo
 from tests.training import agents, test_grpo, test_mpo, two_processes
+from tests.training.agent import test_program_training as programs
 from tests.training.conftest import SMALL, Listener, Row, job, mixed_rows, polite_rows, weights
 from tests.training.ppo import test_train as test_ppo
 from tests.training.test_kto import labelled_rows
@@ -74,6 +75,15 @@ def test_episodes_in_two_processes_that_stop_and_go_on_have_the_losses_of_one(an
         assert result.series(metric) == pytest.approx(alone.series(metric), abs=1e-4)
     assert min(alone.series("grad_norm")) > 1e-4
     assert near(result, alone)
+
+
+@pytest.mark.slow
+def test_programs_with_several_conversations_are_played_in_two_processes(answering_base: Path, tmp_path: Path):
+    """Each has conversations of its own, and both as many passes."""
+    options = {"environment": programs.world(programs.SEVERAL), "max_steps": 2, "max_length": 256}
+    result = two_processes.train("agent", agents.job(answering_base, tmp_path, programs.rows(), **options))
+    assert result.steps == 2
+    assert all(0 < norm < 100 for norm in result.series("grad_norm"))
 
 
 def near(left: TrainingResult, right: TrainingResult) -> bool:

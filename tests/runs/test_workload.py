@@ -90,3 +90,18 @@ def test_answers_that_are_generated_may_be_as_long_as_is_allowed():
 @pytest.mark.parametrize(("options", "exports"), [({}, False), ({"export": True}, True), ({"deploy": "ollama"}, True)])
 def test_a_run_exports_where_it_is_asked_to(options, exports):
     assert planned(options=options).workload(texts_of(pair(1, 1, 1)), 4.0, TIMED).exports is exports
+
+
+@pytest.mark.parametrize(
+    ("raters", "config", "rows"),
+    [
+        ((), {}, 0),
+        (("a", "b"), {}, 0),
+        (("a", "b", "c"), {}, 40),
+        (("a", "b", "c"), {"weigh_raters": False}, 0),
+        ((), {"fresh_answers": 4}, 40),
+    ],
+)
+def test_ratings_are_weighed_where_several_people_rated(raters, config, rows):
+    texts = texts_of(*({**pair(40, 80, 80), "votes": [[rater, True]]} for rater in raters), pair(40, 80, 80))
+    assert planned("mpo", config=config).workload(texts, 4.0, TIMED).weighed_rows == rows

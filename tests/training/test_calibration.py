@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from rl.base.records import PairScore
+from rl.base.measurements import PairScore
 from rl.training.calibration import (
     brier_score,
     calibration,

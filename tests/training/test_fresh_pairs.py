@@ -13,7 +13,7 @@ from rl.base.records import silent
 from rl.config import MPOConfig
 from rl.config.training_job import TrainingJob
 from rl.training import mpo
-from rl.training.fresh_pairs import FILE, with_fresh_pairs
+from rl.training.judged_rows import FILE, with_judged_rows
 from tests.training.conftest import Listener, Row, message, row
 from tests.training.test_mpo import job, pair, single
 
@@ -30,7 +30,7 @@ def rows_of_taste(count: int = 24) -> list[Row]:
 def added(job: TrainingJob) -> list[Row]:
     before, after = (
         [json.loads(line) for line in rows.read_text(encoding="utf-8").splitlines()]
-        for rows in (job.train_rows, with_fresh_pairs(job, silent).train_rows)
+        for rows in (job.train_rows, with_judged_rows(job, silent).train_rows)
     )
     assert after[: len(before)] == before
     return after[len(before) :]
@@ -64,24 +64,24 @@ def test_the_judges_taste_is_that_of_the_ratings(smollm2_base: Path, tmp_path: P
 
 def test_without_the_option_the_rows_are_those_of_people(tiny_base: Path, tmp_path: Path):
     unchanged = job(tiny_base, tmp_path, rows_of_taste())
-    assert with_fresh_pairs(unchanged, silent) is unchanged
+    assert with_judged_rows(unchanged, silent) is unchanged
 
 
 def test_few_ratings_make_no_judge_and_the_log_says_so(tiny_base: Path, tmp_path: Path):
     listener = Listener()
     few = job(tiny_base, tmp_path, rows_of_taste(9), fresh_answers=4)
-    rows = with_fresh_pairs(few, listener).train_rows.read_text()
+    rows = with_judged_rows(few, listener).train_rows.read_text()
     assert list(map(json.loads, rows.splitlines())) == list(map(json.loads, few.train_rows.read_text().splitlines()))
-    assert "fresh answers are left out: 9 ratings, and a judge learns from 16" in listener.log
+    assert "nothing is judged: 9 ratings, and a judge learns from 16" in listener.log
 
 
 def test_a_resumed_run_goes_on_with_the_same_pairs_and_a_new_one_makes_its_own(tiny_base: Path, tmp_path: Path):
     first = job(tiny_base, tmp_path, rows_of_taste(), fresh_answers=4)
-    made = with_fresh_pairs(first, silent).train_rows.read_text()
+    made = with_judged_rows(first, silent).train_rows.read_text()
     (first.output_dir / FILE).write_text(made.splitlines()[0] + "\n")
     resumed = job(tiny_base, tmp_path, rows_of_taste(), resume=True, fresh_answers=4)
-    assert len(with_fresh_pairs(resumed, silent).train_rows.read_text().splitlines()) == 1
-    assert with_fresh_pairs(first, silent).train_rows.read_text() == made
+    assert len(with_judged_rows(resumed, silent).train_rows.read_text().splitlines()) == 1
+    assert with_judged_rows(first, silent).train_rows.read_text() == made
 
 
 def test_a_training_counts_them_as_pairs(tiny_base: Path, tmp_path: Path):

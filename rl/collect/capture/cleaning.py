@@ -7,12 +7,13 @@ characters, so many items, so many levels, whatever the value is.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import islice
 from math import isfinite
 from typing import Any, cast
 
+from rl.base.messages import Message
 from rl.collect.capture.troubles import Troubles
 from rl.collect.limits import MAX_WHOLE_NUMBER
 from rl.collect.storable import LARGEST, POISON
@@ -44,6 +45,13 @@ class Cleaner:
             value = _to_json(self.value(value, limit, name))
             return value[:limit]
         return self._text(cast(str, value), limit, name)
+
+    def messages(self, messages: Iterable[Mapping[str, Any]], name: str) -> list[Message]:
+        """Chat messages with nothing but ``role`` and ``content``."""
+        return [
+            Message(role=str(message["role"]), content=self.text(message["content"], TEXT, name))
+            for message in messages
+        ]
 
     def value(self, value: object, limit: int, name: str) -> Any:
         """JSON: texts in it are cut to ``limit``; what is not JSON becomes its repr."""
@@ -154,3 +162,14 @@ def _number(value: Any, limit: int) -> Any:
 
 def _to_json(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def describe_error(error: object) -> str:
+    """An exception with its type; anything else as text."""
+    if not isinstance(error, BaseException):
+        return "" if error is None else str(error)
+    try:
+        text = str(error)
+    except Exception:
+        text = ""
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

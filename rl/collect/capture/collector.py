@@ -8,7 +8,7 @@ does input and output on its thread, except ``flush`` and ``close``, and what re
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from itertools import islice
@@ -28,6 +28,7 @@ from rl.collect.capture.cleaning import (
     TOOL_RESULT,
     Cleaner,
     Redact,
+    describe_error,
     finite,
     whole,
 )
@@ -76,14 +77,23 @@ class TraceCollector:
         )
 
     def start_trace(
-        self, user_query: str, *, session_id: str = "default", trace_id: str | None = None
+        self,
+        user_query: str,
+        *,
+        session_id: str = "default",
+        trace_id: str | None = None,
+        earlier: Sequence[Mapping[str, Any]] = (),
     ) -> OpenTrace | None:
-        """The run that this context, and what it starts, is part of until ``finish_trace``."""
-        return self._start(user_query, session_id, trace_id)
+        """The run that this context, and what it starts, is part of until ``finish_trace``. ``earlier``: the chat messages
+        before the question, with ``role`` and ``content``: the system prompt, and turns that are over."""
+        return self._start(user_query, session_id, trace_id, earlier)
 
     @never_raises
-    def _start(self, user_query: str, session_id: str, trace_id: str | None) -> OpenTrace | None:
+    def _start(
+        self, user_query: str, session_id: str, trace_id: str | None, earlier: Sequence[Mapping[str, Any]]
+    ) -> OpenTrace | None:
         trace = self.open_trace(user_query, session_id, trace_id=trace_id)
+        trace.earlier = self.clean.messages(earlier, "earlier")
         self.context.set(trace)
         return trace
 
@@ -285,14 +295,3 @@ class TraceCollector:
             raise UsageError("traces that only go to the API are looked at and labelled in the site; give data_dir too")
         self._delivery.flush_disk()
         return self._delivery.files
-
-
-def describe_error(error: object) -> str:
-    """An exception with its type; anything else as text."""
-    if not isinstance(error, BaseException):
-        return "" if error is None else str(error)
-    try:
-        text = str(error)
-    except Exception:
-        text = ""
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

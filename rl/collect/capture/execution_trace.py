@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from rl.base.errors import UsageError
-from rl.base.records import ReasoningStep, ToolCall
+from rl.base.records import Message, ReasoningStep, ToolCall
 from rl.base.slugs import check_slug
 
 
@@ -35,12 +35,16 @@ class ExecutionTrace:
     """0 to 1."""
     manual_review: bool = False
     review_notes: str = ""
+    earlier: list[Message] = field(default_factory=list)
+    """Chat messages before the question; a file without any does not have the name."""
 
     def to_dict(self) -> dict[str, Any]:
         """Shares its values with the trace: ``dataclasses.asdict`` would copy them, which takes ten times as long."""
         stored = {name: getattr(self, name) for name in _NAMES[type(self)]}
         stored["tool_calls"] = [_shallow(call) for call in self.tool_calls]
         stored["reasoning_steps"] = [_shallow(step) for step in self.reasoning_steps]
+        if not self.earlier:
+            del stored["earlier"]
         return stored
 
     @classmethod
@@ -55,7 +59,16 @@ class ExecutionTrace:
             known[name] = [_record(record, item, name) for item in _objects(known, name)]
         for name in ("tasks_created", "tasks_completed", "tasks_failed"):
             known[name] = [dict(item) for item in _objects(known, name)]
+        known["earlier"] = earlier_messages(known)
         return cls(**known)
+
+
+def earlier_messages(stored: Mapping[str, Any]) -> list[Message]:
+    """Raises UsageError."""
+    messages = _objects(stored, "earlier")
+    if not all(isinstance(message.get(name), str) for message in messages for name in ("role", "content")):
+        raise UsageError("earlier must be a list of chat messages, each with role and content")
+    return [Message(role=message["role"], content=message["content"]) for message in messages]
 
 
 _NAMES: dict[type, tuple[str, ...]] = {

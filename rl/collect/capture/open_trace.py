@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
 
-from rl.base.records import ReasoningStep, ToolCall
+from rl.base.records import Message, ReasoningStep, ToolCall
 from rl.collect.capture.execution_trace import ExecutionTrace
 
 MOST_EVENTS = 1000
@@ -36,6 +36,7 @@ class OpenTrace:
     )
     llm_calls: list[tuple[int, int, float]] = field(default_factory=list)
     """Tokens in, tokens out, cost."""
+    earlier: list[Message] = field(default_factory=list)
     finished: bool = False
 
     def add(self, events: list[Any], event: object) -> bool:
@@ -56,6 +57,7 @@ class OpenTrace:
             session_id=self.session_id,
             timestamp=self.timestamp,
             user_query=self.user_query,
+            earlier=list(self.earlier),
             tool_calls=list(self.tool_calls),
             reasoning_steps=list(self.reasoning_steps),
             tasks_created=list(self.tasks["created"]),

@@ -41,7 +41,7 @@ def payload(trace: ExecutionTrace, agent: str) -> dict[str, Any]:
         "agent": agent,
         "external_id": trace.trace_id,
         "session_id": trace.session_id[:MAX_ID_LENGTH],
-        "prompt": [{"role": "user", "content": trace.user_query}],
+        "prompt": [*trace.earlier, {"role": "user", "content": trace.user_query}],
         "response": trace.final_response,
         "tool_calls": stored["tool_calls"],
         "reasoning_steps": stored["reasoning_steps"],

@@ -34,6 +34,7 @@ from rl.collect.command_center import (
 )
 from rl.collect.feedback import events, waiting, write
 from rl.collect.feedback.imported_feedback import count_recorded
+from rl.collect.importers.newcomers import settle_in
 from rl.collect.importers.report import ImportCount, ImportReport
 from rl.collect.json_stream import open_json
 from rl.collect.traces.rows import STORED_BY_OTHERS, Key, TraceRows, find_traces, look_again, same_words, take_turns
@@ -64,13 +65,18 @@ def run(
     dry_run: bool = False,
     report: Report = silent,
 ) -> ImportReport:
-    """``agent`` may be new: it is saved once the files have turned out to be readable.
+    """``agent`` may be new: it is saved once the files have turned out to be readable. One without answers gets the defaults
+    of those who come from there.
 
     A rating inside an entry counts where the ratings file has none for it. Raises BadFile.
     """
     data, ratings = Path(data_file), Path(ratings_file) if ratings_file else None
     report("stage", {"name": f"checking {data.name}"})
     total, rated = _read_through(data, ratings)
+    if not dry_run and (changed := settle_in(agent, SOURCE)):
+        report(
+            "log", {"text": f"{agent.name} has no answers yet and gets {SOURCE}'s defaults: {_values(agent, changed)}"}
+        )
     if agent.pk is None:
         agent.full_clean()
         if not dry_run:
@@ -97,6 +103,10 @@ def _read_through(data: Path, ratings: Path | None) -> tuple[int, frozenset[str]
         return entries, frozenset()
     rated_ids = [rating.entry_id if isinstance(rating, Rating) else None for rating in read_ratings(ratings)]
     return entries + len(rated_ids), frozenset(entry_id for entry_id in rated_ids if entry_id is not None)
+
+
+def _values(agent: Agent, names: Sequence[str]) -> str:
+    return ", ".join(f"{name} {getattr(agent, name)}" for name in names)
 
 
 def _device(ratings: Path) -> str:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from rl.base.errors import BadFile
+from rl.base.errors import BadFile, UsageError
 from rl.base.records import Message, ReasoningStep, TaskEvent, ToolCall
 from rl.base.slugs import printable
+from rl.collect.capture.execution_trace import earlier_messages
 from rl.collect.importers.fields import Refused, count, identity, moment, notes, number, required_text, text
 from rl.collect.importers.rows import Record, records
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace, Rejected
@@ -62,7 +63,7 @@ def trace(
         external_id=identity(row, "trace_id") or required_text(row, "trace_id"),
         agent=agent,
         session_id=identity(row, "session_id"),
-        prompt=(Message(role="user", content=required_text(row, "user_query")),),
+        prompt=(*_earlier(row), Message(role="user", content=required_text(row, "user_query"))),
         response=text(row, "final_response"),
         tool_calls=tuple(_parse_items(row, "tool_calls", _call)),
         reasoning_steps=tuple(_parse_items(row, "reasoning_steps", _step)),
@@ -76,6 +77,13 @@ def trace(
         occurred_at=moment(row, "timestamp"),
         feedback=tuple(_label(row, raters)),
     )
+
+
+def _earlier(row: _Row) -> list[Message]:
+    try:
+        return earlier_messages(row)
+    except UsageError as error:
+        raise Refused(str(error)) from error
 
 
 def _records_of(file: Path, name: str, parse: Callable[[_Row, str], ImportedTrace]) -> Iterator[Record | Rejected]:

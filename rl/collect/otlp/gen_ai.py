@@ -11,7 +11,7 @@ from typing import Any
 
 from rl.base.errors import UsageError
 from rl.base.records import Message
-from rl.collect.otlp.messages import as_text, as_value, message, with_calls
+from rl.collect.otlp.messages import as_text, as_value, full_message, message, schema, with_calls
 from rl.collect.otlp.spans import Answer, Requested, Span, ToolRun
 from rl.collect.otlp.values import count, number, text
 
@@ -42,6 +42,7 @@ def _answer(span: Span, kind: Any) -> Answer:
         prompt=_prompt(attributes),
         response=with_calls(_content(first), requested),
         requested=requested,
+        tools=tuple(_tools(attributes)),
         reasoning=tuple(_reasoning(first)),
         model=text(attributes, "gen_ai.response.model", "gen_ai.request.model"),
         response_id=text(attributes, "gen_ai.response.id"),
@@ -55,11 +56,27 @@ def _answer(span: Span, kind: Any) -> Answer:
 
 def _prompt(attributes: Mapping[str, Any]) -> tuple[Message, ...]:
     rules = _content({"parts": _list(attributes, "gen_ai.system_instructions")})
-    messages = [
-        message(entry.get("role"), _content(entry), _requested_calls(entry))
-        for entry in _messages(attributes, CONTENT[0])
-    ]
+    messages = [full for entry in _messages(attributes, CONTENT[0]) for full in _full_messages(entry)]
     return (*([message("system", rules)] if rules else []), *messages)
+
+
+def _full_messages(entry: Mapping[str, Any]) -> Iterator[Message]:
+    """One, or as many as it has results of tools."""
+    results = [part for part in _parts(entry) if part.get("type") == "tool_call_response"]
+    if len(results) < 2:
+        call_id = as_text(results[0].get("id")) if results else ""
+        yield full_message(entry.get("role"), _content(entry), _requested_calls(entry), call_id)
+        return
+    for result in results:
+        yield full_message(entry.get("role"), _part(result), (), as_text(result.get("id")))
+
+
+def _tools(attributes: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    try:
+        definitions = _list(attributes, CONTENT[3])
+    except UsageError:  # cut off; the messages are worth more
+        return
+    yield from filter(None, map(schema, definitions))
 
 
 def _messages(attributes: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:

@@ -8,11 +8,13 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from rl.base.errors import UsageError
-from rl.base.records import ReasoningStep, ToolCall
+from rl.base.records import Message, ReasoningStep, ToolCall
 from rl.base.slugs import check_slug
 from rl.collect.limits import MAX_ID_LENGTH
 from rl.collect.otlp import gen_ai, openinference
 from rl.collect.otlp.evaluations import evaluations
+from rl.collect.otlp.history import History, split, turn
+from rl.collect.otlp.messages import with_calls
 from rl.collect.otlp.spans import Answer, Span, ToolRun, moment
 from rl.collect.otlp.values import fit, remaining_attributes, text
 from rl.collect.storable import unstorable
@@ -33,6 +35,10 @@ class FoundAnswer:
     span_id: str
     kind: Literal["model", "agent"]
     record: ImportedTrace
+    history: History = History(())
+    """What the model was given, as data."""
+    turn: Message = field(default_factory=lambda: turn("", ()))
+    """What it said, as data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,17 +110,24 @@ def _take(span: Span, agent: str, mapped: Mapped) -> None:
     if not owner:
         raise UsageError(NO_AGENT)
     if isinstance(content, Answer) and not empty:
-        mapped.answers.append(FoundAnswer(owner, span.trace_id, span.span_id, content.kind, _record(span, content)))
+        mapped.answers.append(_answer(span, owner, content))
     if isinstance(content, ToolRun) or judgements:
         mapped.loose.append(_check_storable(_loose(span, owner, content, judgements)))
 
 
-def _record(span: Span, answer: Answer) -> ImportedTrace:
+def _answer(span: Span, owner: str, content: Answer) -> FoundAnswer:
+    history = split(content.prompt)
+    last_turn = turn(content.response.removesuffix(with_calls("", content.requested)).rstrip("\n"), content.requested)
+    record = _record(span, content, history)
+    return FoundAnswer(owner, span.trace_id, span.span_id, content.kind, record, history, last_turn)
+
+
+def _record(span: Span, answer: Answer, history: History) -> ImportedTrace:
     response_id = answer.response_id if len(answer.response_id) <= MAX_ID_LENGTH else ""
     return ImportedTrace(
         where=span.where,
         external_id=response_id or span.span_id,
-        prompt=answer.prompt,
+        prompt=history.prompt,
         response=answer.response,
         session_id=(answer.session_id or span.trace_id)[:MAX_ID_LENGTH],
         model_version=answer.model[:MAX_ID_LENGTH],
@@ -124,7 +137,7 @@ def _record(span: Span, answer: Answer) -> ImportedTrace:
         llm_calls=1 if answer.kind == "model" else None,
         cost=answer.cost,
         duration_ms=span.duration_ms,
-        details={"otel": _details(span, answer)},
+        details={"otel": _details(span, answer), **({"tools": list(answer.tools)} if answer.tools else {})},
         occurred_at=moment(span.start),
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rl.base.errors import UsageError
+from rl.base.messages import requested_calls
 from rl.base.names import unknown_name
 from rl.base.records import Message
 from rl.collect.otlp.spans import Requested
@@ -35,9 +36,49 @@ def message(role: object, text: str, requested: Iterable[Requested] = ()) -> Mes
     return Message(role=known, content=with_calls(text, requested))
 
 
+def full_message(role: object, text: str, requested: Iterable[Requested] = (), call_id: str = "") -> Message:
+    """As ``message``, with the calls as data beside the words. ``call_id``: of a tool's result. Raises UsageError."""
+    calls = list(requested)
+    made = message(role, text, calls)
+    if calls:
+        made["tool_calls"] = [_as_openai(call) for call in calls]
+    if call_id and made["role"] == "tool":
+        made["tool_call_id"] = call_id
+    return made
+
+
+def plain_text(message: Message) -> str:
+    """What a full message says beside its calls."""
+    calls = [Requested(call.name, call.arguments, call.id) for call in requested_calls(message)]
+    return message["content"].removesuffix(with_calls("", calls)).removesuffix("\n") if calls else message["content"]
+
+
+def arguments_of(call: Requested) -> dict[str, Any]:
+    """What came without names stands under the one that tools with a single input have."""
+    if call.arguments is None or call.arguments == "":
+        return {}
+    return call.arguments if isinstance(call.arguments, dict) else {"input": call.arguments}
+
+
+def _as_openai(call: Requested) -> dict[str, Any]:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments_of(call)}}
+
+
 def with_calls(text: str, requested: Iterable[Requested]) -> str:
     """Tool calls stand behind the text, each in a ``<tool_call>`` element: the markup that chat models are trained on."""
     return "\n".join([*([text] if text else []), *map(_markup, requested)])
+
+
+def schema(value: object) -> dict[str, Any] | None:
+    """The schema of a tool as chat templates take it, from OpenAI's form or OpenTelemetry's; None for anything else."""
+    value = as_value(value)
+    function = value.get("function", value) if isinstance(value, dict) else None
+    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+        return None
+    parameters = function.get("parameters", function.get("input_schema"))
+    known = {"name": function["name"], "description": as_text(function.get("description"))}
+    shape = parameters if isinstance(parameters, dict) else {"type": "object", "properties": {}}
+    return {"type": "function", "function": {**known, "parameters": shape}}
 
 
 def as_text(value: object) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from rl.base.errors import UsageError
 from rl.base.records import Message
-from rl.collect.otlp.messages import as_text, as_value, message, with_calls
+from rl.collect.otlp.messages import as_text, as_value, full_message, message, schema, with_calls
 from rl.collect.otlp.spans import Answer, Requested, Span, ToolRun
 from rl.collect.otlp.values import count, number, text
 
@@ -35,14 +35,15 @@ def _answer(span: Span) -> Answer:
             "set OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT=10000"
         )
     attributes = span.attributes
-    prompt = tuple(message(*parts) for parts in _messages(attributes, "llm.input_messages."))
+    prompt = tuple(full_message(*parts) for parts in _messages(attributes, "llm.input_messages."))
     messages = list(_messages(attributes, "llm.output_messages."))
-    requested = tuple(call for _, _, calls in messages for call in calls)
-    words = next((words for _, words, _ in messages if words), "")  # others are alternatives
+    requested = tuple(call for _, _, calls, _ in messages for call in calls)
+    words = next((words for _, words, _, _ in messages if words), "")  # others are alternatives
     return Answer(
         prompt=prompt or _plain_prompt(attributes),
         response=with_calls(words, requested) or _plain(attributes, "output"),
         requested=requested,
+        tools=tuple(_tools(attributes)),
         model=text(attributes, "llm.model_name"),
         session_id=text(attributes, "session.id"),
         agent_name=text(attributes, "agent.name"),
@@ -62,12 +63,20 @@ def _plain(attributes: Mapping[str, Any], side: str) -> str:
     return "" if attributes.get(f"{side}.mime_type") == "application/json" else text(attributes, f"{side}.value")
 
 
-def _messages(attributes: Mapping[str, Any], prefix: str) -> Iterator[tuple[object, str, list[Requested]]]:
-    """Role, text and tool calls of each."""
+def _messages(attributes: Mapping[str, Any], prefix: str) -> Iterator[tuple[object, str, list[Requested], str]]:
+    """Role, text and tool calls of each, and the id of the call whose result it is."""
     for entry in _items(_tree(attributes, prefix)):
         fields = entry.get("message")
         if isinstance(fields, dict):
-            yield fields.get("role"), _content(fields), [_request(call) for call in _items(fields.get("tool_calls"))]
+            calls = [_request(call) for call in _items(fields.get("tool_calls"))]
+            yield fields.get("role"), _content(fields), calls, as_text(fields.get("tool_call_id"))
+
+
+def _tools(attributes: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for entry in _items(_tree(attributes, "llm.tools.")):
+        tool = entry.get("tool")
+        if isinstance(tool, dict) and (made := schema(as_value(tool.get("json_schema")))):
+            yield made
 
 
 def _content(fields: Tree) -> str:

@@ -65,8 +65,11 @@ class Answer:
 
     kind: Literal["model", "agent"] = "model"
     prompt: tuple[Message, ...] = ()
+    """With calls of tools both in its words and as data."""
     response: str = ""
     requested: tuple[Requested, ...] = ()
+    tools: tuple[dict[str, Any], ...] = ()
+    """Schemas of those that it was offered."""
     reasoning: tuple[str, ...] = ()
     model: str = ""
     response_id: str = ""

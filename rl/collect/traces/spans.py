@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,11 +17,12 @@ from django.utils import timezone
 
 from rl.collect.feedback import events, write
 from rl.collect.feedback.rating_conflicts import agreeing_with_last
-from rl.collect.otlp import FoundAnswer, LooseSpan
+from rl.collect.otlp import FoundAnswer, LooseSpan, history
 from rl.collect.otlp.attribution import Asker, asker_of, judged_by
 from rl.collect.otlp.mapping import by_span
+from rl.collect.traces import joining
 from rl.collect.traces.imported import Rejected
-from rl.collect.traces.rows import find_traces, take_turns
+from rl.collect.traces.rows import find_traces, same_words, take_turns
 from rl.collect.traces.write import TraceStore
 from rl.models import Agent, Feedback, PendingSpan, Trace
 
@@ -40,8 +42,9 @@ def store(agent: Agent, answers: Sequence[FoundAnswer], loose: Sequence[LooseSpa
         for chunk in _chunks([answer for answer in answers if answer.kind == kind]):
             with transaction.atomic():
                 take_turns([agent.pk])  # an answer and its tool call may come at once: the later one sees the earlier
-                refused += _store_answers(agent, chunk if kind == "model" else _without_model_calls(agent, chunk))
-                _settle(agent, {answer.trace_id for answer in chunk}, [])
+                runs, others = _join_runs(agent, chunk if kind == "model" else _without_model_calls(agent, chunk))
+                refused += _store_answers(agent, others)
+                _settle(agent, {answer.trace_id for answer in chunk} | runs, [])
     for chunk in _chunks(loose):
         with transaction.atomic():
             take_turns([agent.pk])
@@ -77,6 +80,33 @@ def _store_answers(agent: Agent, answers: Sequence[FoundAnswer]) -> list[Rejecte
     return refused
 
 
+def _join_runs(agent: Agent, arrived: Sequence[FoundAnswer]) -> tuple[set[str], list[FoundAnswer]]:
+    """Puts calls of the model into the runs that they belong to. Gives the OpenTelemetry traces of the stored runs that have
+    grown, and what is new, each run as one answer. Calls that another way in has brought stay answers of their own."""
+    known = [answer for answer in arrived if not joining.is_part(answer)]
+    parts = [answer for answer in arrived if joining.is_part(answer)]
+    if not parts:
+        return set(), known
+    runs = joining.stored_runs(agent, parts)
+    here = find_traces((agent.pk, part.record.external_id) for part in parts)
+    taken = set(here)
+    for answer in sorted(parts, key=lambda answer: (joining.part_of(answer)["at"], answer.span_id)):
+        run, key = joining.find(runs, answer), (agent.pk, answer.record.external_id)
+        if run and run.has(answer):
+            continue
+        if key in here and same_words(here[key], answer.history.whole, answer.record.response):
+            known.append(replace(answer, record=replace(answer.record, prompt=answer.history.whole)))
+        elif run is None:
+            runs.append(joining.begin(answer))
+        else:
+            run.add(replace(answer, record=by_span(answer.record, answer.span_id)) if key in taken else answer)
+        taken.add(key)
+    stored = [joining.update(run) for run in runs if run.trace and run.changed]
+    Trace.objects.bulk_update(stored, joining.COLUMNS, batch_size=100)
+    new = [joining.as_answer(run) for run in runs if run.trace is None]
+    return {trace.otel_trace_id or "" for trace in stored}, [*known, *new]
+
+
 def _store_records(agent: Agent, records: Sequence[Any]) -> tuple[list[Trace | None], list[Rejected]]:
     trace_store = TraceStore(SOURCE, agent=agent)
     traces = trace_store.take(records) if records else []
@@ -103,7 +133,7 @@ def _settle(agent: Agent, trace_ids: set[str], arrived: Sequence[LooseSpan]) -> 
     spans = {(span.otel_trace_id, span.span_id): _loose(agent, span) for span in waiting}
     spans |= {(span.trace_id, span.span_id): span for span in arrived}
     answers = _answers(agent, trace_ids)
-    if not spans and not any(map(_dealt_calls, answers)):
+    if not spans and not any(_dealt_calls(trace) or trace.details.get("messages") for trace in answers):
         return
     homeless = _deal_tool_calls(answers, spans.values()) | _store_evaluations(agent, answers, spans.values())
     PendingSpan.objects.filter(
@@ -117,7 +147,7 @@ def _settle(agent: Agent, trace_ids: set[str], arrived: Sequence[LooseSpan]) -> 
 def _answers(agent: Agent, trace_ids: set[str]) -> list[Trace]:
     return list(
         Trace.objects.filter(agent=agent, otel_trace_id__in=trace_ids)
-        .only("agent_id", "otel_trace_id", "external_id", "details", "tool_calls", "occurred_at")
+        .only("agent_id", "otel_trace_id", "external_id", "prompt", "details", "tool_calls", "occurred_at")
         .order_by("-occurred_at")[:MOST_ANSWERS]
     )
 
@@ -141,12 +171,40 @@ def _deal_tool_calls(answers: Sequence[Trace], spans: Iterable[LooseSpan]) -> se
 def _write_tool_calls(answers: Sequence[Trace], dealt: dict[Any, list[Item]]) -> None:
     changed = []
     for trace in answers:
-        others = [item for item in _items(trace) if "span_id" not in item]
-        calls = [*others, *sorted(dealt.get(trace.pk, ()), key=lambda item: (item["timestamp"], item["span_id"]))]
+        others = [item for item in _items(trace) if "span_id" not in item and "call_id" not in item]
+        of_spans = sorted(dealt.get(trace.pk, ()), key=lambda item: (item["timestamp"], item["span_id"]))
+        calls = [*others, *_with_messages(trace, of_spans)]
         if calls != trace.tool_calls:
             trace.tool_calls, trace.reward_pending = calls, True
             changed.append(trace)
     Trace.objects.bulk_update(changed, ["tool_calls", "reward_pending"], batch_size=100)
+
+
+def _with_messages(trace: Trace, of_spans: list[Item]) -> list[Item]:
+    """The calls whose results the model was told, in their order, with what the tools' own spans know of them: the model
+    says with which arguments. Behind them the calls that spans alone tell of."""
+    calls: list[Item] = []
+    left = list(of_spans)
+    for call in _told_calls(trace):
+        same = [span for span in left if _is_of(span, call)]
+        if same:
+            left.remove(same[0])
+            call = {**same[0], "arguments": call["arguments"], "call_id": call["call_id"]}
+        calls.append(call)
+    return [*calls, *left]
+
+
+def _is_of(span: Item, call: Item) -> bool:
+    if span.get("call_id") and call["call_id"]:
+        return bool(span["call_id"] == call["call_id"])
+    return bool(span["tool_name"] == call["tool_name"])
+
+
+def _told_calls(trace: Trace) -> list[Item]:
+    messages = trace.details.get("messages")
+    if trace.details.get("otel") is None or not isinstance(messages, list):
+        return []
+    return list(history.tool_calls(messages[len(trace.prompt) :]))
 
 
 def _store_evaluations(agent: Agent, answers: Sequence[Trace], spans: Iterable[LooseSpan]) -> set[tuple[str, str]]:
@@ -157,7 +215,7 @@ def _store_evaluations(agent: Agent, answers: Sequence[Trace], spans: Iterable[L
     for span in spans:
         for evaluation in span.evaluations:
             judged = judged_by(span.judges, span.of_agent, askers[span.trace_id])
-            trace = traces[judged.key] if judged else _by_response(agent, evaluation["response_id"])
+            trace = traces[judged.key] if judged else _by_response(agent, evaluation["response_id"], answers)
             if trace is None:
                 homeless.add((span.trace_id, span.span_id))
             else:
@@ -167,9 +225,16 @@ def _store_evaluations(agent: Agent, answers: Sequence[Trace], spans: Iterable[L
     return homeless
 
 
-def _by_response(agent: Agent, response_id: str) -> Trace | None:
+def _by_response(agent: Agent, response_id: str, answers: Iterable[Trace]) -> Trace | None:
+    """The answer with this id, or the run in which a call of the model had it."""
     key = (agent.pk, response_id)
-    return find_traces([key]).get(key) if response_id else None
+    runs = (trace for trace in answers if any(part["external_id"] == response_id for part in _parts(trace)))
+    return find_traces([key]).get(key) or next(runs, None) if response_id else None
+
+
+def _parts(trace: Trace) -> list[Item]:
+    otel = trace.details.get("otel")
+    return otel.get("parts", []) if isinstance(otel, dict) else []
 
 
 def _event(trace: Trace, evaluation: Item) -> Feedback:
@@ -191,8 +256,11 @@ def _askers(answers: Iterable[Trace]) -> defaultdict[str, list[Asker[Any]]]:
         otel = trace.details.get("otel")
         otel = otel if isinstance(otel, dict) else {}
         requested = tuple(call for call in otel.get("requested", ()) if isinstance(call, dict))
-        asker = Asker(trace.pk, str(otel.get("span_id", "")), trace.occurred_at, requested)
-        askers[trace.otel_trace_id or ""].append(asker)
+        parts = otel.get("parts") or [{**otel, "at": trace.occurred_at.isoformat(), "trace_id": trace.otel_trace_id}]
+        for part in parts:
+            asked = (*requested, *({"id": key} for key in part.get("asked", ())))
+            asker = Asker(trace.pk, str(part.get("span_id", "")), datetime.fromisoformat(part["at"]), asked)
+            askers[part["trace_id"] or ""].append(asker)
     return askers
 
 

@@ -155,7 +155,7 @@ class TraceStore:
         if name.lower() not in self._made_names and len(self._made_names) >= MOST_NEW_AGENTS:
             return TOO_MANY_AGENTS
         self._made_names.add(name.lower())
-        return _save_agent(Agent(name=name))
+        return _save_agent(Agent.new(name))
 
     def _own(self) -> Agent | None:
         if self._agent is None or self._agent.pk is not None:

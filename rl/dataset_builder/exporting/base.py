@@ -12,9 +12,9 @@ from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.read.groups import Tally
 from rl.models import Agent
 
-Column = Literal["text", "number", "true or false", "messages", "lists of messages", "numbers", "chat", "turns", "json"]
-"""What a column of Parquet holds. ``chat``: messages with OpenAI's tool calls; ``turns``: ShareGPT's; ``json``: any value,
-as JSON text. JSON lines hold the values as they are."""
+Column = Literal["text", "number", "true or false", "messages", "lists of messages", "numbers", "turns", "json"]
+"""What a column of Parquet holds. ``messages``: with OpenAI's tool calls, whose arguments are JSON text; ``turns``:
+ShareGPT's; ``json``: any value, as JSON text. JSON lines hold the values as they are."""
 
 BELOW = "reward below the least one asked for"
 SILENT = "nobody said anything of it"

@@ -23,7 +23,7 @@ BAD = "labelled bad"
 class ImitatedRows(RowFormat):
     def rows(self) -> Iterator[ExportedRow]:
         proposals = self._agent.auto_label_threshold is not None
-        wanted = Wanted(everything=True, proposals=proposals, tool_calls=True)
+        wanted = Wanted(everything=True, proposals=proposals)
         rule = label_rule(self._agent)
         stored = judged_answers(self._agent, self._tally, wanted)
         for answer in filter(self._keeps, merge_same_texts(stored, self._tally.skipped)):

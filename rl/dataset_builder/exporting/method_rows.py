@@ -1,4 +1,4 @@
-"""The rows that training sets hold, with nothing but the columns that TRL's trainers know."""
+"""The rows that training sets hold, with nothing but the columns that TRL's trainers know: ``tools`` too, if any."""
 
 from __future__ import annotations
 
@@ -17,14 +17,19 @@ class _MethodRows(RowFormat):
     def rows(self) -> Iterator[ExportedRow]:
         for prompt_rows in self._prompts():
             for row in prompt_rows.rows:
-                yield ExportedRow(prompt_rows.held_out, {name: row[name] for name in self.columns})
+                yield ExportedRow(prompt_rows.held_out, {name: row[name] for name in self.columns if name in row})
 
     def _prompts(self) -> Iterator[PromptRows]:
         raise NotImplementedError
 
 
 class DPO(_MethodRows):
-    columns: ClassVar[dict[str, Column]] = {"prompt": "messages", "chosen": "messages", "rejected": "messages"}
+    columns: ClassVar[dict[str, Column]] = {
+        "prompt": "messages",
+        "chosen": "messages",
+        "rejected": "messages",
+        "tools": "json",
+    }
 
     def _prompts(self) -> Iterator[PromptRows]:
         if self._filters.min_reward is not None:
@@ -42,7 +47,12 @@ class _Judged(_MethodRows):
 
 class KTO(_Judged):
     builder = LabelledRows
-    columns: ClassVar[dict[str, Column]] = {"prompt": "messages", "completion": "messages", "label": "true or false"}
+    columns: ClassVar[dict[str, Column]] = {
+        "prompt": "messages",
+        "completion": "messages",
+        "label": "true or false",
+        "tools": "json",
+    }
 
 
 class GRPO(_Judged):
@@ -51,9 +61,15 @@ class GRPO(_Judged):
         "prompt": "messages",
         "completions": "lists of messages",
         "rewards": "numbers",
+        "tools": "json",
     }
 
 
 class Reward(_Judged):
     builder = RewardRows
-    columns: ClassVar[dict[str, Column]] = {"prompt": "messages", "completion": "messages", "reward": "number"}
+    columns: ClassVar[dict[str, Column]] = {
+        "prompt": "messages",
+        "completion": "messages",
+        "reward": "number",
+        "tools": "json",
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,17 @@ from rl.dataset_builder.exporting.base import Column
 ROWS = 1000
 """A row group; what is in memory at a time."""
 
-_MESSAGE = pa.struct([("role", pa.string()), ("content", pa.string())])
 _FUNCTION = pa.struct([("name", pa.string()), ("arguments", pa.string())])
 _CALL = pa.struct([("id", pa.string()), ("type", pa.string()), ("function", _FUNCTION)])
-_CHAT_MESSAGE = pa.struct([*_MESSAGE, ("tool_calls", pa.list_(_CALL)), ("tool_call_id", pa.string())])
+_MESSAGE = pa.struct(
+    [
+        ("role", pa.string()),
+        ("content", pa.string()),
+        ("tool_calls", pa.list_(_CALL)),
+        ("tool_call_id", pa.string()),
+        ("name", pa.string()),
+    ]
+)
 _TURN = pa.struct([("from", pa.string()), ("value", pa.string())])
 _TYPES: dict[Column, pa.DataType] = {
     "text": pa.string(),
@@ -29,7 +36,6 @@ _TYPES: dict[Column, pa.DataType] = {
     "messages": pa.list_(_MESSAGE),
     "lists of messages": pa.list_(pa.list_(_MESSAGE)),
     "numbers": pa.list_(pa.float64()),
-    "chat": pa.list_(_CHAT_MESSAGE),
     "turns": pa.list_(_TURN),
     "json": pa.string(),
 }
@@ -38,12 +44,42 @@ _TYPES: dict[Column, pa.DataType] = {
 def write(path: Path, columns: Mapping[str, Column], rows: Iterator[dict[str, Any]]) -> None:
     """A column that a row lacks is null in it."""
     schema = pa.schema([(name, _TYPES[kind]) for name, kind in columns.items()])
-    as_text = [name for name, kind in columns.items() if kind == "json"]
     with staged_file(path) as partial, pq.ParquetWriter(partial, schema) as file:
-        while chunk := [_flat(row, as_text) for row in islice(rows, ROWS)]:
+        while chunk := [_flat(row, columns) for row in islice(rows, ROWS)]:
             file.write_table(pa.Table.from_pylist(chunk, schema=schema))
 
 
-def _flat(row: dict[str, Any], as_text: list[str]) -> dict[str, Any]:
-    texts = {name: json.dumps(row[name], ensure_ascii=False) for name in as_text if name in row}
-    return {**row, **texts}
+def _flat(row: dict[str, Any], columns: Mapping[str, Column]) -> dict[str, Any]:
+    return {name: _FLATTEN.get(columns[name], _same)(value) for name, value in row.items()}
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The arguments of a column have one type, and those of tools have as many as there are tools."""
+    return [
+        {**message, "tool_calls": _calls(message["tool_calls"])} if message.get("tool_calls") else message
+        for message in messages
+    ]
+
+
+def _calls(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    functions = [dict(call["function"]) for call in calls]
+    texts = [value if isinstance(value := function["arguments"], str) else _json(value) for function in functions]
+    return [
+        {**call, "function": {**function, "arguments": text}}
+        for call, function, text in zip(calls, functions, texts, strict=True)
+    ]
+
+
+_FLATTEN: dict[Column, Callable[[Any], Any]] = {
+    "json": _json,
+    "messages": _messages,
+    "lists of messages": lambda value: [_messages(messages) for messages in value],
+}

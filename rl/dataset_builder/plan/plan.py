@@ -7,6 +7,8 @@ from typing import Any
 
 from rl.dataset_builder.plan.advice import REMARKS, Advice, MethodPlan, advise, plans
 from rl.dataset_builder.plan.figures import Figures, figures
+from rl.dataset_builder.plan.shortage import plural
+from rl.dataset_builder.taking import can_be_taken
 from rl.models import Agent
 
 
@@ -16,6 +18,8 @@ class TrainingPlan:
     figures: Figures
     methods: list[MethodPlan]
     advice: Advice
+    wording: str = ""
+    """What would make it learn what it is asked; empty: nothing is known that would."""
 
     def as_dict(self) -> dict[str, Any]:
         methods = [{**asdict(plan), "ready": plan.ready} for plan in self.methods]
@@ -25,6 +29,7 @@ class TrainingPlan:
             "methods": methods,
             "advice": asdict(self.advice),
             "remarks": self.remarks,
+            "wording": self.wording,
         }
 
     @property
@@ -38,4 +43,13 @@ def training_plan(agent: Agent) -> TrainingPlan:
     """Writes nothing and reads no rows: well under a second beside a million answers."""
     agent_figures = figures(agent)
     methods = plans(agent_figures, uses_direct=agent.pair_type == Agent.PairType.PREFERENCE, agent=agent.name)
-    return TrainingPlan(agent.name, agent_figures, methods, advise(agent_figures, methods))
+    return TrainingPlan(agent.name, agent_figures, methods, advise(agent_figures, methods), _wording(agent))
+
+
+def _wording(agent: Agent) -> str:
+    if recorded := can_be_taken(agent):
+        take = f"'manage.py prompt_template take --agent {agent.name} --name NAME --use'"
+        return (
+            f"the gateway recorded {plural(recorded, 'prompt')}: {take} makes a template of one, to train what is asked"
+        )
+    return ""

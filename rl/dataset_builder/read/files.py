@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rl.base.records import RatedAnswer
 from rl.collect.command_center import Entry, Rating, Rejected, entry_to_answer, read_entries, read_ratings
-from rl.dataset_builder.read.groups import PromptGroup, Tally
+from rl.dataset_builder.read.groups import PromptGroup, Tally, by_scenario
 
 DAMAGED_ENTRY = "damaged entry"
 DAMAGED_RATING = "damaged rating"
@@ -34,7 +34,11 @@ class FileSource:
 
     def scenarios(self) -> tuple[str, ...]:
         """Those of all entries, the unrated ones included."""
-        return tuple(sorted({entry.scenario for entry in read_entries(self._data) if isinstance(entry, Entry)}))
+        return tuple(self.fixtures())
+
+    def fixtures(self) -> dict[str, tuple[str, ...]]:
+        entries = (entry for entry in read_entries(self._data) if isinstance(entry, Entry))
+        return by_scenario((entry.scenario, entry.fixture) for entry in entries)
 
     def groups(self, tally: Tally) -> Iterator[PromptGroup]:
         answers = self._answers(self._verdicts_by_entry(tally), tally)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections import Counter
-from collections.abc import Iterator, Set
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -84,6 +84,15 @@ class Tally:
             self.ids.append(feedback_id)
 
 
+def by_scenario(widgets: Iterable[tuple[object, object]]) -> dict[str, tuple[str, ...]]:
+    """``widgets``: scenario and fixture, both of which may be anything."""
+    fixtures: defaultdict[str, set[str]] = defaultdict(set)
+    for scenario, fixture in widgets:
+        if scenario and isinstance(scenario, str):
+            fixtures[scenario].update([fixture] if fixture and isinstance(fixture, str) else [])
+    return {scenario: tuple(sorted(names)) for scenario, names in sorted(fixtures.items())}
+
+
 class Source(Protocol):
     @property
     def name(self) -> str: ...
@@ -95,6 +104,10 @@ class Source(Protocol):
 
     def scenarios(self) -> tuple[str, ...]:
         """The widgets that could have been chosen, sorted."""
+        ...
+
+    def fixtures(self) -> Mapping[str, tuple[str, ...]]:
+        """Widget to the ways in which it could have been drawn, sorted."""
         ...
 
     def groups(self, tally: Tally) -> Iterator[PromptGroup]:

@@ -29,12 +29,17 @@ from django.db.models import (
 )
 from django.db.models.functions import Cast
 
+from rl.base.ratings import AnswerRating
 from rl.base.records import JudgedAnswer, Message
-from rl.collect.traces.records import tool_calls
+from rl.collect.command_center import widget_choice
 from rl.dataset_builder.read.groups import Tally
+from rl.dataset_builder.read.pseudonyms import pseudonym
 from rl.dataset_builder.read.ratings import CHUNK, plan_for_all_rows
+from rl.dataset_builder.read.runs import CUT_CALLS, CannotBeRead, read_run
+from rl.dataset_builder.read.tools import OfferedTools
 from rl.models import Agent, Feedback, Trace, prompt_key
 from rl.models.traces import may_be_used
+from rl.rewards.decision import is_rater_of_decision
 
 _SPACE = " \t\n\r\f\v"
 _KINDS = (Feedback.Kind.RATING, Feedback.Kind.COMPARISON, Feedback.Kind.CORRECTION, Feedback.Kind.OUTCOME)
@@ -48,7 +53,8 @@ class Wanted:
     """Answers that nobody and nothing judged as well."""
     proposals: bool = False
     """Answers with nothing but a proposed label as well."""
-    tool_calls: bool = False
+    widgets: bool = False
+    """What an answer chose."""
 
 
 class _Row(NamedTuple):
@@ -63,10 +69,12 @@ class _Row(NamedTuple):
     sure: float | None
     event: int | None
     kind: str | None
+    rater: str | None
     value: float | None
     choice: str | None
     text: str | None
-    tool_calls: str | None
+    tool_calls: str
+    details: str | None
 
 
 def judged_answers(agent: Agent, tally: Tally, wanted: Wanted) -> Iterator[JudgedAnswer]:
@@ -74,9 +82,10 @@ def judged_answers(agent: Agent, tally: Tally, wanted: Wanted) -> Iterator[Judge
     plan_for_all_rows()
     both_bad = _other_sides_of_both_bad(agent)
     rows = map(_Row._make, _query(agent, wanted, bool(both_bad)).iterator(chunk_size=CHUNK))
-    prompts = _Prompts()
+    prompts, offered = _Prompts(), OfferedTools(agent)
     for _, of_one_trace in groupby(rows, key=attrgetter("trace")):
-        yield _answer(of_one_trace, prompts, both_bad, tally)
+        if answer := _answer(of_one_trace, prompts, both_bad, tally, offered, wanted):
+            yield answer
 
 
 def _both_bad(agent: Agent) -> QuerySet[Feedback]:
@@ -84,11 +93,11 @@ def _both_bad(agent: Agent) -> QuerySet[Feedback]:
     return picks.filter(is_current=True).order_by()
 
 
-def _other_sides_of_both_bad(agent: Agent) -> dict[UUID | None, list[int]]:
+def _other_sides_of_both_bad(agent: Agent) -> dict[UUID | None, list[AnswerRating]]:
     """Trace to the picks that it stands at the right of: the query finds an event at its left trace only."""
-    picks: defaultdict[UUID | None, list[int]] = defaultdict(list)
-    for pk, trace in _both_bad(agent).order_by("pk").values_list("pk", "other_trace_id"):
-        picks[trace].append(pk)
+    picks: defaultdict[UUID | None, list[AnswerRating]] = defaultdict(list)
+    for pk, trace, rater in _both_bad(agent).order_by("pk").values_list("pk", "other_trace_id", "rater"):
+        picks[trace].append(AnswerRating(pk, 0.0, pseudonym(rater)))
     return dict(picks)
 
 
@@ -107,7 +116,6 @@ def _query(agent: Agent, wanted: Wanted, both_bad: bool) -> QuerySet[Trace, tupl
         if both_bad:
             judged |= Q(Exists(_both_bad(agent).filter(other_trace=OuterRef("pk"))))
         answers = answers.filter(judged | Q(sure__isnull=False) if wanted.proposals else judged)
-    calls = Cast("tool_calls", TextField()) if wanted.tool_calls else Value(None, TextField())
     text = Func("response", Value(_SPACE), function="TRIM", output_field=TextField())
     return answers.order_by("prompt_key", text, "id", "event__id").values_list(
         "id",
@@ -119,10 +127,12 @@ def _query(agent: Agent, wanted: Wanted, both_bad: bool) -> QuerySet[Trace, tupl
         "sure",
         "event__id",
         "event__kind",
+        "event__rater",
         "event__value",
         "event__choice",
         "event__text",
-        calls,
+        Cast("tool_calls", TextField()),
+        Cast("details", TextField()),
     )
 
 
@@ -142,31 +152,45 @@ class _Prompts:
 
 
 def _answer(
-    rows: Iterator[_Row], prompts: _Prompts, both_bad: Mapping[UUID | None, Sequence[int]], tally: Tally
-) -> JudgedAnswer:
-    """``rows``: at least one."""
+    rows: Iterator[_Row],
+    prompts: _Prompts,
+    both_bad: Mapping[UUID | None, Sequence[AnswerRating]],
+    tally: Tally,
+    offered: OfferedTools,
+    wanted: Wanted,
+) -> JudgedAnswer | None:
+    """``rows``: at least one. None: its run cannot be read, which is counted."""
     row = next(rows)
     prompt, split_key = prompts.read(row.prompt)
     events = _events(chain((row,), rows), tally)
+    try:
+        run = read_run(prompt, row.response, row.tool_calls, row.details)
+    except CannotBeRead:
+        tally.skipped[CUT_CALLS] += 1
+        return None
     return JudgedAnswer(
         trace_ids=(str(row.trace),),
         prompt_key=row.key,
         split_key=split_key,
-        prompt=prompt,
+        prompt=run.prompt,
         response=row.response,
-        ratings=(*events.ratings, *((pk, 0.0) for pk in both_bad.get(row.trace, ()))),
+        ratings=(*events.ratings, *both_bad.get(row.trace, ())),
+        in_reward=tuple(events.in_reward),
         outcomes=tuple(events.outcomes),
         preferences=tuple(events.preferences),
         corrections=(events.correction,) if events.correction.strip() else (),
         proposed=None if row.good is None or row.sure is None else (row.good, row.sure),
         reward=row.reward,
-        tool_calls=tuple(tool_calls(json.loads(row.tool_calls))) if row.tool_calls else (),
+        steps=run.steps,
+        tools=offered(row.details),
+        widget=widget_choice(json.loads(row.details), prompt) if wanted.widgets and row.details else None,
     )
 
 
 @dataclass(slots=True)
 class _Events:
-    ratings: list[tuple[int, float]] = field(default_factory=list)
+    ratings: list[AnswerRating] = field(default_factory=list)
+    in_reward: list[int] = field(default_factory=list)
     outcomes: list[int] = field(default_factory=list)
     preferences: list[int] = field(default_factory=list)
     correction: str = ""
@@ -180,9 +204,11 @@ def _events(rows: Iterable[_Row], tally: Tally) -> _Events:
             break
         tally.saw(row.event)
         if row.kind == Feedback.Kind.RATING and row.value is not None:
-            events.ratings.append((row.event, row.value))
+            events.ratings.append(AnswerRating(row.event, row.value, pseudonym(row.rater or "")))
+            if is_rater_of_decision(row.rater or ""):
+                events.in_reward.append(row.event)
         elif row.choice == Feedback.Choice.BOTH_BAD:
-            events.ratings.append((row.event, 0.0))
+            events.ratings.append(AnswerRating(row.event, 0.0, pseudonym(row.rater or "")))
         elif row.kind == Feedback.Kind.OUTCOME:
             events.outcomes.append(row.event)
         else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -18,9 +18,22 @@ from django.db import connection
 from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
+from rl.base.ratings import Vote
 from rl.base.records import DirectPreference, Message, RatedAnswer
 from rl.collect.command_center import widget_choice
-from rl.dataset_builder.read.groups import BOTH_BAD, NEUTRAL, OTHER_PROMPT, OUTCOME, TIE, PromptGroup, Tally
+from rl.dataset_builder.read.groups import (
+    BOTH_BAD,
+    NEUTRAL,
+    OTHER_PROMPT,
+    OUTCOME,
+    TIE,
+    PromptGroup,
+    Tally,
+    by_scenario,
+)
+from rl.dataset_builder.read.pseudonyms import pseudonym
+from rl.dataset_builder.read.runs import CUT_CALLS, CannotBeRead, read_run
+from rl.dataset_builder.read.tools import OfferedTools, Tools
 from rl.models import Agent, Feedback, Trace
 from rl.models.traces import may_be_used
 
@@ -33,6 +46,7 @@ class _Row(NamedTuple):
 
     id: int
     kind: str
+    rater: str
     value: float | None
     choice: str
     text: str
@@ -42,33 +56,40 @@ class _Row(NamedTuple):
     prompt: str
     response: str
     details: str
+    tool_calls: str
     other_trace: UUID | None
     other_key: str | None
     other_response: str | None
+    other_details: str | None
+    other_tool_calls: str | None
 
 
 class DatabaseSource:
     name = "db"
     has_ids = True
 
-    def __init__(self, agent: Agent) -> None:
-        self.agent = agent
+    def __init__(self, agent: Agent, *, runs: bool = True) -> None:
+        """``runs``: with what was done before an answer; else its words alone."""
+        self.agent, self._runs = agent, runs
 
     def scenarios(self) -> tuple[str, ...]:
         """Those of all of the agent's answers, the unrated ones included."""
+        return tuple(self.fixtures())
+
+    def fixtures(self) -> dict[str, tuple[str, ...]]:
         widgets = Trace.objects.filter(agent=self.agent, details__has_key="scenario").order_by()
-        names = widgets.values_list("details__scenario", flat=True).distinct()
-        return tuple(sorted(name for name in names if name and isinstance(name, str)))
+        return by_scenario(widgets.values_list("details__scenario", "details__fixture").distinct())
 
     def groups(self, tally: Tally) -> Iterator[PromptGroup]:
         plan_for_all_rows()
+        offered = OfferedTools(self.agent) if self._runs else None
         rows = map(_Row._make, _current_feedback(self.agent).iterator(chunk_size=CHUNK))
         for key, of_one_key in groupby(rows, key=attrgetter("key")):
             groups: dict[str, PromptGroup] = {}  # an importer's own key may stand for prompts in other words
             for _, of_one_trace in groupby(of_one_key, key=attrgetter("trace")):
                 trace = list(of_one_trace)
                 group = groups.setdefault(trace[0].prompt, PromptGroup(key))
-                _add_trace(group, trace, tally)
+                _add_trace(group, trace, tally, offered)
             yield from groups.values()
 
 
@@ -82,6 +103,7 @@ def _current_feedback(agent: Agent) -> QuerySet[Feedback, tuple[Any, ...]]:
         .values_list(
             "id",
             "kind",
+            "rater",
             "value",
             "choice",
             "text",
@@ -91,9 +113,12 @@ def _current_feedback(agent: Agent) -> QuerySet[Feedback, tuple[Any, ...]]:
             Cast("trace__prompt", TextField()),
             "trace__response",
             Cast("trace__details", TextField()),
+            Cast("trace__tool_calls", TextField()),
             "other_trace_id",
             "other_trace__prompt_key",
             "other_trace__response",
+            Cast("other_trace__details", TextField()),
+            Cast("other_trace__tool_calls", TextField()),
         )
     )
 
@@ -107,64 +132,104 @@ def plan_for_all_rows() -> None:
             cursor.execute("SET cursor_tuple_fraction = 1.0")
 
 
-def _add_trace(group: PromptGroup, rows: list[_Row], tally: Tally) -> None:
-    prompt: tuple[Message, ...] = tuple(json.loads(rows[0].prompt))
-    up: list[int] = []
-    down: list[int] = []
+def _add_trace(group: PromptGroup, rows: list[_Row], tally: Tally, offered: OfferedTools | None) -> None:
+    votes: list[tuple[int, Vote]] = []
     for row in rows:
         tally.saw(row.id)
+    try:
+        answer = _run_of(rows[0], offered)
+    except CannotBeRead:
+        tally.skipped[CUT_CALLS] += len(rows)
+        return
+    for row in rows:
         if row.kind == Feedback.Kind.RATING:
-            _count_vote(row, up, down, tally.skipped)
+            votes += _vote(row, tally.skipped)
         elif row.kind == Feedback.Kind.OUTCOME:
             tally.skipped[OUTCOME] += 1
-        elif preference := _direct_preference(row, prompt, tally.skipped):
+        elif preference := _direct_preference(row, answer, tally.skipped):
             group.direct.append(preference)
-    if up or down:
-        group.answers.append(_rated_answer(rows[0], prompt, up, down))
+    if votes:
+        group.answers.append(_rated_answer(rows[0], answer, votes))
 
 
-def _count_vote(row: _Row, up: list[int], down: list[int], skipped: Counter[str]) -> None:
+class _Answer(NamedTuple):
+    text: str
+    trace_id: str
+    prompt: tuple[Message, ...]
+    steps: tuple[Message, ...]
+    tools: Tools
+
+
+def _run_of(row: _Row, offered: OfferedTools | None) -> _Answer:
+    """Raises CannotBeRead."""
+    if offered is None:
+        return _Answer(row.response, str(row.trace), tuple(json.loads(row.prompt)), (), ())
+    prompt, steps = read_run(tuple(json.loads(row.prompt)), row.response, row.tool_calls, row.details)
+    return _Answer(row.response, str(row.trace), prompt, steps, offered(row.details))
+
+
+def _other_run(row: _Row, prompt: tuple[Message, ...]) -> _Answer:
+    """The answer at the right of a comparison. Raises CannotBeRead."""
+    response = row.other_response or ""
+    steps = read_run(prompt, response, row.other_tool_calls, row.other_details).steps
+    return _Answer(response, str(row.other_trace), prompt, steps, ())
+
+
+def _vote(row: _Row, skipped: Counter[str]) -> Iterator[tuple[int, Vote]]:
     if row.value is None or row.value == 0.5:
         skipped[NEUTRAL] += 1
     else:
-        (up if row.value > 0.5 else down).append(row.id)
+        yield row.id, Vote(pseudonym(row.rater), row.value > 0.5)
 
 
-def _rated_answer(row: _Row, prompt: tuple[Message, ...], up: list[int], down: list[int]) -> RatedAnswer:
+def _rated_answer(row: _Row, answer: _Answer, votes: Sequence[tuple[int, Vote]]) -> RatedAnswer:
+    up = sum(vote.agrees for _, vote in votes)
     return RatedAnswer(
         answer_id=row.external_id or str(row.trace),
         prompt_key=row.key,
-        prompt=prompt,
+        prompt=answer.prompt,
         response=row.response,
-        up=len(up),
-        down=len(down),
-        feedback_ids=tuple(sorted(up + down)),
-        widget=widget_choice(json.loads(row.details), prompt),
-        trace_id=str(row.trace),
+        up=up,
+        down=len(votes) - up,
+        feedback_ids=tuple(sorted(number for number, _ in votes)),
+        widget=widget_choice(json.loads(row.details), answer.prompt),
+        trace_id=answer.trace_id,
+        votes=tuple(vote for _, vote in votes),
+        steps=answer.steps,
+        tools=answer.tools,
     )
 
 
-def _direct_preference(row: _Row, prompt: tuple[Message, ...], skipped: Counter[str]) -> DirectPreference | None:
-    left = (row.response, str(row.trace))
+def _direct_preference(row: _Row, left: _Answer, skipped: Counter[str]) -> DirectPreference | None:
     if row.kind == Feedback.Kind.CORRECTION:
-        return _preference(row, prompt, (row.text, ""), left)
+        return _preference(row, left._replace(text=row.text, trace_id=""), left)
     if row.choice in _NO_WINNER:
         skipped[_NO_WINNER[row.choice]] += 1
         return None
     if row.other_key != row.key:
         skipped[OTHER_PROMPT] += 1
         return None
-    right = (row.other_response or "", str(row.other_trace))
-    chosen, rejected = (left, right) if row.choice == Feedback.Choice.LEFT else (right, left)
-    return _preference(row, prompt, chosen, rejected)
+    try:
+        right = _other_run(row, left.prompt)
+    except CannotBeRead:
+        skipped[CUT_CALLS] += 1
+        return None
+    return _preference(row, *((left, right) if row.choice == Feedback.Choice.LEFT else (right, left)))
 
 
-def _preference(
-    row: _Row, prompt: tuple[Message, ...], chosen: tuple[str, str], rejected: tuple[str, str]
-) -> DirectPreference:
-    """``chosen`` and ``rejected``: a text, and the id of the answer that says so."""
+def _preference(row: _Row, chosen: _Answer, rejected: _Answer) -> DirectPreference:
     return DirectPreference(
-        row.key, prompt, chosen[0], rejected[0], row.id, chosen_trace=chosen[1], rejected_trace=rejected[1]
+        row.key,
+        chosen.prompt,
+        chosen.text,
+        rejected.text,
+        row.id,
+        chosen_trace=chosen.trace_id,
+        rejected_trace=rejected.trace_id,
+        rater=pseudonym(row.rater),
+        chosen_steps=chosen.steps,
+        rejected_steps=rejected.steps,
+        tools=chosen.tools or rejected.tools,
     )
 
 

@@ -52,6 +52,8 @@ class Verdicts:
         task, options = episode.get("task"), self._options(newest)
         try:
             kind = environment_class(name)
+            if not kind.judges_alone:
+                return UNJUDGED
             tools = self._schemas(name, options)
         except (UsageError, TypeError):
             return GONE
@@ -81,7 +83,7 @@ def accepted_answers(agent: Agent) -> dict[str, list[str]]:
     """The hash of a prompt's words to the answers that more people like than not, or wrote, or preferred to another; not
     those that more people dislike."""
     answers: dict[str, list[str]] = {}
-    for group in DatabaseSource(agent).groups(Tally()):
+    for group in DatabaseSource(agent, runs=False).groups(Tally()):
         disliked = {answer.response for answer in group.answers if answer.verdict == "down"}
         liked = [answer.response for answer in group.answers if answer.verdict == "up"]
         texts = dict.fromkeys([*liked, *(direct.chosen for direct in group.direct)])

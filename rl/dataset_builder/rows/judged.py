@@ -20,6 +20,7 @@ from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.plan.shortage import format_reasons, no_answers, plural
 from rl.dataset_builder.read.groups import DIRECT, PromptRows, Source, Tally
 from rl.dataset_builder.read.judged import Wanted, judged_answers
+from rl.dataset_builder.rows.asked import AsAsked
 from rl.models import Agent
 
 Keep = Callable[[JudgedAnswer], bool]
@@ -50,11 +51,12 @@ class JudgedRows:
             raise UsageError(FILES.format(self.method))
         self._agent, self._options, self._tally, self._keep = agent, options, tally, keep
         self._split = Split(agent, options.val_split)
+        self._as_asked = AsAsked(agent, source)
 
     def prompts(self) -> Iterator[PromptRows]:
-        wanted = Wanted(proposals=self._agent.auto_label_threshold is not None)
+        wanted = Wanted(proposals=self._agent.auto_label_threshold is not None, widgets=self._as_asked.changes)
         stored = judged_answers(self._agent, self._tally, wanted)
-        answers = filter(self._keep, merge_same_texts(stored, self._tally.skipped))
+        answers = map(self._as_asked, filter(self._keep, merge_same_texts(stored, self._tally.skipped)))
         for _, of_one_prompt in groupby(answers, key=attrgetter("prompt_key")):
             self._tally.prompts_read += 1
             gave = False
@@ -153,7 +155,7 @@ class LabelledRows(JudgedRows):
     def _note(self, answer: JudgedAnswer) -> None:
         if answer.preferences:
             self._tally.skipped[DIRECT] += len(answer.preferences)
-        values = [value for _, value in answer.ratings]
+        values = [rating.value for rating in answer.ratings]
         self._tally.disputed += bool(values) and min(values) < 0.5 < max(values)
 
     def _too_few(self, rows: int) -> Iterator[str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from rl.base.ratings import Vote
 from rl.base.records import JudgedAnswer, PreferencePair
 from rl.data_formatter.mixed import pair_row, single_row
 from rl.data_formatter.opinions import ONLY_DISLIKED, ONLY_LIKED
+from rl.data_formatter.runs import answer_key
 from rl.dataset_builder.options import DataOptions
-from rl.dataset_builder.read.groups import BOTH_BAD, DIRECT, OUTCOME, PromptRows, Source, Tally
+from rl.dataset_builder.read.groups import BOTH_BAD, DIRECT, OUTCOME, PromptGroup, PromptRows, Source, Tally
 from rl.dataset_builder.rows.judged import LabelledRows
 from rl.dataset_builder.rows.pairs import PairRows
 from rl.dataset_builder.rows.single import PairsMade
@@ -62,8 +64,21 @@ class MixedRows:
 
 
 class _Pairs(PairRows):
-    def _row(self, pair: PreferencePair) -> dict[str, Any]:
-        return pair_row(pair)
+    def _row(self, pair: PreferencePair, group: PromptGroup) -> dict[str, Any]:
+        return pair_row(pair, list(votes_on(pair, group)))
+
+
+def votes_on(pair: PreferencePair, group: PromptGroup) -> Iterator[Vote]:
+    """Whoever preferred one of the two answers, or rated either."""
+    chosen = answer_key(pair.chosen, pair.chosen_steps or ())
+    rejected = answer_key(pair.rejected, pair.rejected_steps or ())
+    for answer in group.answers:
+        if (key := answer_key(answer.response, answer.steps)) in (chosen, rejected):
+            yield from (Vote(rater, agrees == (key == chosen)) for rater, agrees in answer.votes if rater)
+    for direct in group.direct:
+        preferred = answer_key(direct.chosen, direct.chosen_steps)
+        if direct.rater and {preferred, answer_key(direct.rejected, direct.rejected_steps)} == {chosen, rejected}:
+            yield Vote(direct.rater, preferred == chosen)
 
 
 class _Singles(LabelledRows):

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
+from rl.base.messages import tools_of
 from rl.data_formatter import opinions
 from rl.data_formatter.opinions import OVER_LIMIT, stable_hash
 from rl.dataset_builder.options import DataOptions
@@ -86,6 +87,7 @@ def _contrasts(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         if first[0] != second[0]:
             better, worse = (first, second) if first[0] > second[0] else (second, first)
             yield {
+                **tools_of(row),
                 "prompt": row["prompt"],
                 "chosen": better[1],
                 "rejected": worse[1],
@@ -97,4 +99,4 @@ def _contrasts(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _hash(pair: Mapping[str, Any]) -> int:
-    return stable_hash(pair["chosen"][0]["content"] + "\n" + pair["rejected"][0]["content"])
+    return stable_hash(pair["chosen"][-1]["content"] + "\n" + pair["rejected"][-1]["content"])

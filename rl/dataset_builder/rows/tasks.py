@@ -36,6 +36,9 @@ class TaskSource:
     def scenarios(self) -> tuple[str, ...]:
         return ()
 
+    def fixtures(self) -> Mapping[str, tuple[str, ...]]:
+        return {}
+
     def groups(self, tally: Tally) -> Iterator[PromptGroup]:
         yield from ()
 

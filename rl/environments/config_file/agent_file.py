@@ -59,10 +59,12 @@ def _environment(document: Document) -> EnvironmentSettings:
     options = document.section("env", None)
     kind = document.text(("env", "type"), options.pop("type", EnvironmentSettings().type))
     try:
-        known = option_types(environment_class(kind))
+        kind_of = environment_class(kind)
+        known = option_types(kind_of)
     except UsageError as error:
         raise document.refusal(f"env.type: {error}", ("env", "type")) from None
     document.require_known(options, ("type", *known), "env")
+    options |= {key: str(_beside(document, str(options.get(key, ""))).resolve()) for key in kind_of.paths}
     try:
         settings = EnvironmentSettings(kind, options).check()
     except UsageError as error:

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from rl.base.leaves import import_name
 from rl.environments.crew.contract import Crew, Move, Opening
 from rl.environments.crew.here import Here
 from rl.environments.crew.workers import SILENCE_SECONDS, Workers
 from rl.environments.settings import EnvironmentSettings
 
-__all__ = ["Crew", "Move", "Opening", "crew"]
+if TYPE_CHECKING:
+    from rl.environments.program.programs import Programs
+
+__all__ = ["PROGRAM", "Crew", "Move", "Opening", "crew"]
+
+PROGRAM = "program"
+"""The environment whose episodes go by themselves."""
+_PROGRAMS = "rl.environments.program.programs.Programs"
+"""Imported on first use: workers have nothing to do with it, and start the sooner."""
 
 
 def crew(
@@ -17,8 +27,12 @@ def crew(
     workers: int,
     alive: Callable[[], None] = lambda: None,
     silence_seconds: float = SILENCE_SECONDS,
-) -> Crew:
-    """``workers``: processes; 0: here, one environment after the other. ``alive`` is called about twice a second while there
-    is something to wait for, in this process between two environments; what it raises closes the crew. A worker from which
-    nothing is heard for ``silence_seconds`` is stopped."""
+) -> Crew | Programs:
+    """Programs where the environment's episodes go by themselves. ``workers``: processes; 0: here, one environment after
+    the other. ``alive`` is called about twice a second while there is something to wait for, in this process between two
+    environments; what it raises closes the crew. A worker from which nothing is heard for ``silence_seconds`` is
+    stopped."""
+    if settings.type == PROGRAM:
+        programs: Programs = import_name(_PROGRAMS)(settings.build(), workers, alive)
+        return programs
     return Workers(settings, workers, alive, silence_seconds) if workers else Here(settings, alive)

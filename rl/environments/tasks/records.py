@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 
 from rl.environments.tasks.fields import Problem
 from rl.environments.tasks.replay_fields import replay_problems
-from rl.environments.tasks.validating import any_problems, code_problems, search_problems
+from rl.environments.tasks.validating import any_problems, code_problems, prompt_problems, search_problems
 
 
 class Task(Protocol):
@@ -160,6 +160,15 @@ class AnyTask:
 
     def as_mapping(self) -> dict[str, Any]:
         return dict(self.row)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTask(AnyTask):
+    """A task with a ``prompt``. A program reads the other fields, and nothing is said of them either."""
+
+    @staticmethod
+    def problems(row: Any) -> Iterator[Problem]:
+        return prompt_problems(row)
 
 
 def _drop_nulls(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from rl.environments.tools.recorded import arguments_of
 
 ROLES = ("system", "user", "assistant", "tool")
 _ENVIRONMENTS = "rl.environments"  # which needs this module
+_NO_JUDGES = ("replay", "program")
+"""Environments that cannot say what an answer is worth that was given elsewhere."""
 
 
 def replay_problems(row: Any) -> Iterator[Problem]:
@@ -55,7 +57,7 @@ def _environment(value: Any) -> str:
     """A file of tasks may not name code of its own choice."""
     if wrong := text(value):
         return wrong
-    known = [name for name in leaf(_ENVIRONMENTS).ENVIRONMENTS if name != "replay"]
+    known = [name for name in leaf(_ENVIRONMENTS).ENVIRONMENTS if name not in _NO_JUDGES]
     return "" if value in known else f"must be one of {', '.join(known)}, not {value!r:.50}"
 
 

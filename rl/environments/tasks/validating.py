@@ -39,10 +39,21 @@ def search_problems(row: Any) -> Iterator[Problem]:
 
 
 def any_problems(row: Any) -> Iterator[Problem]:
+    return _required_problems(row, ANY_FIELDS)
+
+
+def prompt_problems(row: Any) -> Iterator[Problem]:
+    return _required_problems(row, PROMPT_FIELDS)
+
+
+def _required_problems(row: Any, fields: Mapping[str, Field]) -> Iterator[Problem]:
+    """Other fields may be there, and be anything."""
     if not isinstance(row, dict):
         yield Problem("", f"must be a JSON object, not {json_kind(row)}")
-    elif what := mistake(row, "task_id", ANY_FIELDS["task_id"]):
-        yield Problem(describe_field("task_id", ""), what)
+        return
+    for name, field in fields.items():
+        if what := mistake(row, name, field):
+            yield Problem(describe_field(name, ""), what)
 
 
 def _seconds(value: Any) -> str:
@@ -88,3 +99,4 @@ SEARCH_FIELDS: Mapping[str, Field] = {
     "metadata": Field(an_object),
 }
 ANY_FIELDS = {"task_id": SEARCH_FIELDS["task_id"]}
+PROMPT_FIELDS = {**ANY_FIELDS, "prompt": Field(words, required=True)}

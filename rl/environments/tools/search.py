@@ -17,6 +17,14 @@ _WORD = re.compile(r"\w+")
 _SENTENCE = re.compile(r".+?(?:[.!?\u3002]+[\"'\u201d)]*\s+|\n+|\Z)", re.DOTALL)
 
 
+MOST_RESULTS = 10
+
+
+def count_of_results(top_k: int | None, usual: int) -> int:
+    """How many results a call gets that asks for ``top_k``."""
+    return usual if top_k is None else max(1, min(top_k, MOST_RESULTS))
+
+
 class DocumentIndex:
     """By SQLite's FTS5."""
 
@@ -89,15 +97,16 @@ class SearchDocuments(BaseTool):
         """Searches these from now on; its own where there are none."""
         self._index = DocumentIndex(documents) if documents else self._own
 
-    def run(self, query: str) -> str:
+    def run(self, query: str, top_k: int | None = None) -> str:
         """Searches the documents and returns the best passages.
 
         Args:
             query: Words to look for.
+            top_k: How many passages.
         """
         words = _WORD.findall(query)
         if not words:
             return "nothing found: the query has no words"
-        texts = self._index.best(words, self._most, self._characters)
+        texts = self._index.best(words, count_of_results(top_k, self._most), self._characters)
         passages = (f"[{number}] {text}" for number, text in enumerate(texts, start=1))
         return "\n".join(passages) or "nothing found"

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from rl.base.records import Distance
+from rl.base.measurements import Distance
 from rl.evaluation.guards.answer_errors import DEGENERATE, NOT_READABLE
 from rl.evaluation.lm_eval.results import TaskScores
 from rl.evaluation.stats.intervals import mean_interval

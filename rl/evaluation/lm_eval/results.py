@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rl.base.errors import TrainingFailed
-from rl.base.records import Interval
+from rl.base.measurements import Interval
 from rl.evaluation.stats.intervals import mean_interval
 
 ACCURACIES: Final = ("acc", "acc_norm", "acc_bytes", "acc_mutual_info", "exact_match")

@@ -20,7 +20,8 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from rl.base.records import GeneratedAnswer, Interval
+from rl.base.measurements import Interval
+from rl.base.records import GeneratedAnswer
 from rl.evaluation.contrasts import contrasts
 from rl.evaluation.judges.duels import Duel, Judge, Judged, Preferences
 from rl.evaluation.stats.intervals import student_t, wilson

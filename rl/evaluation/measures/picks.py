@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
-from rl.base.records import Interval
+from rl.base.measurements import Interval
 from rl.evaluation.stats.intervals import wilson
 from rl.models import Agent, Feedback, ModelVersion
 from rl.models.traces import answered_by

@@ -16,7 +16,8 @@ from statistics import fmean
 from typing import Any
 
 from rl.base.leaves import leaf
-from rl.base.records import Interval, PairScore, Report
+from rl.base.measurements import Interval, PairScore
+from rl.base.records import Report
 from rl.evaluation import SCORERS, evidence
 from rl.evaluation.breakdown import breakdown
 from rl.evaluation.contest import MODELS, Contest, of_each

@@ -8,7 +8,8 @@ from statistics import fmean
 from typing import Any
 
 from rl.base.leaves import leaf
-from rl.base.records import GeneratedAnswer, Interval, Report, Scorer
+from rl.base.measurements import Interval
+from rl.base.records import GeneratedAnswer, Report, Scorer
 from rl.data_formatter.fresh import fresh_trace
 from rl.data_formatter.opinions import stable_hash
 from rl.evaluation import SCORERS, evidence
@@ -100,7 +101,7 @@ def judge(
 
 def describe(earnings: Earnings, verdict: Verdict, measure: str = "reward", margin: float = 0.0) -> dict[str, Any]:
     """What the report page and ``--output`` show."""
-    describe_evidence = evidence.of_shares if measure == "success" else evidence.of_means
+    describe_evidence = evidence.of_means if measure == "reward" else evidence.of_shares
     return {
         "measure": measure,
         "reason": verdict.reason,

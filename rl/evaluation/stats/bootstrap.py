@@ -15,7 +15,7 @@ import random
 from collections.abc import Sequence
 from statistics import NormalDist, fmean
 
-from rl.base.records import Interval
+from rl.base.measurements import Interval
 
 RESAMPLES = 2000
 SEED = 2026

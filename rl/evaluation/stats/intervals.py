@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist, fmean, stdev
 
-from rl.base.records import Interval, PairScore
+from rl.base.measurements import Interval, PairScore
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ import numpy as np
 
 from rl.base.records import Message, Report
 from rl.evaluation.judges.duels import Duel, Judged, Preferences
-from rl.judge.crossing import Judge, cross_fit
+from rl.judge.crossing import Judge
 from rl.judge.features import features_by_base
 from rl.judge.labels import Answers, opinions_of, text_of
+from rl.judge.raters import cross_fit_by_trust
 
 Row = Mapping[str, Any]
 
@@ -35,7 +36,7 @@ def judge(
         return None
     features = features_by_base(base_model, answers.conversations, max_length=max_length, report=report)
     report("stage", {"name": "judging the answers"})
-    judge = cross_fit(features, opinions)
+    judge = cross_fit_by_trust(features, opinions)
     if judge is None:
         return None
     return Judged(

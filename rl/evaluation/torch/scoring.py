@@ -16,7 +16,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from trl.trainer.utils import add_fused_lm_head
 
 from rl.base.errors import TrainingFailed
-from rl.base.records import PairScore, Report
+from rl.base.measurements import PairScore
+from rl.base.messages import tools_of
+from rl.base.records import Report
 from rl.evaluation.torch.speaking import WhileLoaded
 from rl.lm import loading
 from rl.lm.encoding import SINGLE, encode
@@ -111,9 +113,10 @@ def _answers(
     tokenizer: PreTrainedTokenizerBase, pairs: Sequence[Mapping[str, Any]], most_tokens: int, report: Report
 ) -> list[EncodedRow | None]:
     """First all chosen ones, then all rejected ones; None where the prompt leaves no room."""
-    singles = [{"prompt": pair["prompt"], "completion": pair["chosen"]} for pair in pairs]
+    singles = [{**tools_of(pair), "prompt": pair["prompt"], "completion": pair["chosen"]} for pair in pairs]
     singles += [
-        {"prompt": pair.get("rejected_prompt", pair["prompt"]), "completion": pair["rejected"]} for pair in pairs
+        {**tools_of(pair), "prompt": pair.get("rejected_prompt", pair["prompt"]), "completion": pair["rejected"]}
+        for pair in pairs
     ]
     lengths = LengthCount()
     rows = encode(tokenizer, singles, len(singles), report, SINGLE, most_tokens)

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from rl.base.records import Distance, GeneratedAnswer, Report
+from rl.base.measurements import Distance
+from rl.base.records import GeneratedAnswer, Report
 from rl.evaluation.answer_room import room_for_an_answer
 from rl.lm import loading
 from rl.lm.divergence import divergence, likelihood

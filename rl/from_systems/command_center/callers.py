@@ -17,7 +17,7 @@ from rest_framework.request import Request
 from rl.models import Agent, ApiKey
 from rl.web.api.auth import RATE, READ, ApiKeyAuthentication, require
 
-ADDRESSES = ("/api/ratings/", "/api/layer2/feedback/")
+ADDRESSES = ("/api/ratings/", "/api/layer2/feedback/", "/api/layer2/rl-status/", "/api/layer2/rl-history/")
 KEY_HEADER = "X-Feedback-Key"
 """Command Center's own header; it carries an API key of Ratchet here."""
 SCOPES = {"GET": READ, "HEAD": READ, "OPTIONS": READ, "POST": RATE}

@@ -19,6 +19,8 @@ from rl.web.api.auth import DEVICE
 from rl.web.api.lookups import by_external_id
 
 SOURCE = "command_center"
+LIVE = "command_center_page"
+"""What somebody says now may start a training; what an import brings waits until the plan was seen."""
 Row = dict[str, Any]
 
 
@@ -37,7 +39,9 @@ class SeveralAgents(ValueError):
 
 def list_rows(caller: Caller) -> list[Row]:
     """All that the caller may see, the newest ``rated_at`` first."""
-    ratings = Feedback.objects.filter(kind=Feedback.Kind.RATING, source=SOURCE, rater__startswith=DEVICE).order_by()
+    ratings = Feedback.objects.filter(
+        kind=Feedback.Kind.RATING, source__in=(SOURCE, LIVE), rater__startswith=DEVICE
+    ).order_by()
     if caller.agent_id is not None:
         ratings = ratings.filter(agent=caller.agent_id)
     firsts = _first_times(ratings)
@@ -55,7 +59,7 @@ def store(caller: Caller, thumbs: Sequence[Thumb]) -> list[Stored | SeveralAgent
 
 
 def rate_trace(caller: Caller, trace: Trace, thumb: Thumb) -> Stored:
-    rated = record([waiting.event_of(thumb, trace, SOURCE, caller.key.pk if caller.key else None)])[0]
+    rated = record([waiting.event_of(thumb, trace, LIVE, caller.key.pk if caller.key else None)])[0]
     rated.event.trace = trace
     history = Feedback.objects.filter(trace=trace, rater=thumb.rater, kind=Feedback.Kind.RATING).order_by()
     return Stored(_row_of_event(rated.event, _first_times(history)[trace.pk, thumb.rater]), rated.created)
@@ -74,7 +78,7 @@ def find_answer(caller: Caller, name: str) -> Trace | None:
 
 def _store_part(caller: Caller, thumbs: Sequence[Thumb]) -> list[Stored | SeveralAgents]:
     traces = _by_entry(caller, [thumb.entry_id for thumb in thumbs])
-    waiting.deliver((of_entry[0] for of_entry in traces.values() if len(of_entry) == 1), SOURCE)
+    waiting.deliver((of_entry[0] for of_entry in traces.values() if len(of_entry) == 1), LIVE)
     return [_store_alone(caller, thumb, traces.get(thumb.entry_id, [])) for thumb in thumbs]
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from django.urls import path
 
 from rl.from_systems.command_center.api import AnswerFeedback, BulkRatings, Ratings
+from rl.from_systems.command_center.learning_api import History, Status
 
 urlpatterns = [
     path("api/ratings/", Ratings.as_view(), name="command-center-ratings"),
     path("api/ratings/bulk/", BulkRatings.as_view(), name="command-center-ratings-bulk"),
     path("api/layer2/feedback/", AnswerFeedback.as_view(), name="command-center-answer-feedback"),
+    path("api/layer2/rl-status/", Status.as_view(), name="command-center-rl-status"),
+    path("api/layer2/rl-history/", History.as_view(), name="command-center-rl-history"),
 ]

@@ -1,4 +1,25 @@
-"""N3: scored answers, and policies that are numbered by how many of them they learned from.
+"""N3: scored answers, and policies that are numbered by how many of them they learned from; and the Python names that its
+users call, which are imported when they are asked for.
 
-Imports: base, collect, config, lm, models, runs, scoring, training, versions, web; Django.
+Imports: base, collect, config, hardware, lm, models, runs, scoring, training, versions, web; Django.
 """
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from rl.base.leaves import lazy_name
+
+_MODULES: Final = {
+    "training_config": ("DatasetConfig", "RewardModelConfig", "TrainingConfig"),
+    "feedback_rows": ("FeedbackExample", "prepare_feedback_dataset", "prepare_ppo_dataset"),
+    "reward_model": ("RewardModel", "train_reward_model"),
+    "trainer": ("RLHFTrainer",),
+    "result_file": ("TrainingResult",),
+}
+NAMES: Final = {name: f"{__name__}.{module}.{name}" for module, names in _MODULES.items() for name in names}
+"""Name to dotted path."""
+
+
+def __getattr__(name: str) -> Any:
+    return lazy_name(__name__, name, NAMES)

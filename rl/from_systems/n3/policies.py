@@ -52,10 +52,29 @@ def settings_for(agent: Agent, request: Mapping[str, Any]) -> tuple[str, Trainin
     """Method, hyper-parameters and options from a request's camelCase names, as a trainer may ask for them. Raises
     UsageError, NotEnoughData."""
     values = {_snake(name): value for name, value in request.items() if value is not None}
+    if method := str(values.pop("method", "")):
+        return _settings(agent, method, values)
+    try:
+        advised = TrainingPipeline(agent).advise().method
+        settings = _settings(agent, advised, values, is_advised=True)
+        require_data(agent, settings[1], settings[2], advised)
+        return settings
+    except NotEnoughData:
+        return _settings(agent, _method_of_n3(agent), values)
+
+
+def _method_of_n3(agent: Agent) -> str:
+    """A reward model first, then PPO against it: each score teaches the first, however few there are."""
+    return "ppo" if _reward_models(agent).exists() else REWARD_MODEL
+
+
+def _settings(
+    agent: Agent, method: str, values: Mapping[str, Any], *, is_advised: bool = False
+) -> tuple[str, TrainingConfig, runs.RunOptions]:
+    values = dict(values)
     base_model, scorer = str(values.pop("base_model", "")), str(values.pop(REWARD_MODEL, ""))
-    pipeline = TrainingPipeline(agent, method=str(values.pop("method", "")))
+    pipeline = TrainingPipeline(agent, method="" if is_advised else method)
     require_trainers(values)
-    method = pipeline.method or pipeline.advise().method
     config, options = pipeline.chosen_settings(method, values, base_model, {"min_samples": 1})
     options = _with_reward_model(agent, method, options, scorer)
     if rollouts.generates(method, config) and not options.reward_model:
@@ -68,7 +87,7 @@ def _with_reward_model(agent: Agent, method: str, options: runs.RunOptions, name
     those that were trained here. Raises UsageError for a name that none has."""
     if not name and method != "ppo":
         return options
-    trained = agent.versions.filter(run__method__in=scoring_methods())
+    trained = _reward_models(agent)
     version = trained.filter(name__iexact=name).first() if name else trained.first()
     if version is None and name:
         known = ", ".join(trained.values_list("name", flat=True)[:20]) or "none yet"
@@ -77,6 +96,11 @@ def _with_reward_model(agent: Agent, method: str, options: runs.RunOptions, name
         return options
     path = reward_models.find(agent, str(versions.weights_directory(version)))
     return replace(options, reward_model=str(path), origins={**options.origins, REWARD_MODEL: version.name})
+
+
+def _reward_models(agent: Agent) -> QuerySet[ModelVersion]:
+    """The newest first."""
+    return agent.versions.filter(run__method__in=scoring_methods())
 
 
 def _require_rewards(agent: Agent) -> None:
@@ -120,7 +144,8 @@ def train(agent: Agent, request: Mapping[str, Any]) -> TrainingRun:
 
 
 def as_policies(of_agent: Sequence[ModelVersion]) -> list[dict[str, Any]]:
-    """N3's list. ``trainedOn`` is what its code and pages read, ``metrics`` what its guide shows: the same figures."""
+    """N3's list. ``trainedOn`` is what its code and pages read, ``metrics`` what its guide formats as numbers: the same
+    figures, with 0 where a training rewarded nothing, as N3 has it."""
     metrics = returns.metrics(of_agent)
     return [
         {
@@ -129,7 +154,7 @@ def as_policies(of_agent: Sequence[ModelVersion]) -> list[dict[str, Any]]:
             "version": version.name,
             "createdAt": version.created_at,
             "trainedOn": metrics[version.pk],
-            "metrics": metrics[version.pk],
+            "metrics": {name: 0.0 if figure is None else figure for name, figure in metrics[version.pk].items()},
         }
         for version in of_agent
     ]

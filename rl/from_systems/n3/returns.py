@@ -1,5 +1,4 @@
-"""What a training earned, as N3 reports it: the policy's return at each step, on a scale of -1 to 1, less its penalty for
-moving away from the base model; and beside it the scores that people gave.
+"""What trainings earned, as N3 reports it, and beside it the scores that people gave.
 
 N3 calls the first ``rewardMean`` and ``rewardStd``: they rise where training helps, while the scores that people gave do not
 change by training, so those are ``scoreMean`` and ``scoreStd`` here.
@@ -9,65 +8,57 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from statistics import fmean, pstdev
 from typing import Any
 
+from rl.config import find_method
+from rl.from_systems.n3.histories import NAMES, Histories
 from rl.models import MetricPoint, ModelVersion, TrainingRun
-
-_NAMES = ("reward", "kl", "kl_coef", "loss")
-
-
-@dataclass(frozen=True, slots=True)
-class Histories:
-    """One number for each step that knows it."""
-
-    reward: list[float] = field(default_factory=list)
-    """Mean return of the step's answers, on -1 to 1 where the divergence costs nothing."""
-    kl: list[float] = field(default_factory=list)
-    """Nats an answer."""
-    loss: list[float] = field(default_factory=list)
-
-    @property
-    def mean(self) -> float | None:
-        """None where the method generates nothing, so that nothing was rewarded."""
-        return fmean(self.reward) if self.reward else None
-
-    @property
-    def std(self) -> float | None:
-        """Standard deviation of the population; None as ``mean``."""
-        return pstdev(self.reward) if self.reward else None
 
 
 def histories(runs: Iterable[int]) -> dict[int, Histories]:
     """The histories of these runs, by their number, from the metrics that were stored while they trained: one query."""
     by_run: defaultdict[int, Histories] = defaultdict(Histories)
-    columns = [f"values__{name}" for name in _NAMES]
+    columns = [f"values__{name}" for name in NAMES]
     points = MetricPoint.objects.filter(run__in=list(runs)).order_by("run", "step")
     for run, *numbers in points.values_list("run_id", *columns):
-        _add_step(by_run[run], dict(zip(_NAMES, numbers, strict=True)))
+        by_run[run].add(dict(zip(NAMES, numbers, strict=True)))
     return dict(by_run)
 
 
-def _add_step(run: Histories, step: Mapping[str, float | None]) -> None:
-    if (reward := step["reward"]) is not None:
-        run.reward.append(2 * (reward - (step["kl_coef"] or 0) * (step["kl"] or 0)) - 1)
-    for history, name in ((run.kl, "kl"), (run.loss, "loss")):
-        if (number := step[name]) is not None:
-            history.append(number)
-
-
 def metrics(versions: Sequence[ModelVersion]) -> dict[int, dict[str, Any]]:
-    """Version to N3's figures of its training."""
-    runs = TrainingRun.objects.select_related("training_set").filter(version__in=[version.pk for version in versions])
-    by_version = {run.version_id: run for run in runs}
-    earned = histories(run.pk for run in by_version.values())
-    return {version.pk: _figures(version, by_version.get(version.pk), earned) for version in versions}
+    """Version to N3's figures of its training. What a reward model gives answers is not what a policy earned."""
+    by_version = _runs(version__in=[version.pk for version in versions])
+    earned = histories(run.pk for run in by_version.values() if not find_method(run.method).scores)
+    judges = _reward_models(by_version.values())
+    return {version.pk: _figures(version, by_version.get(version.pk), earned, judges) for version in versions}
 
 
-def _figures(version: ModelVersion, run: TrainingRun | None, earned: Mapping[int, Histories]) -> dict[str, Any]:
+def _runs(**which: Any) -> dict[int, TrainingRun]:
+    """By the version that each made."""
+    runs = TrainingRun.objects.select_related("training_set", "version").filter(**which)
+    return {run.version_id: run for run in runs if run.version_id is not None}
+
+
+Judges = Mapping[tuple[int, str], TrainingRun]
+
+
+def _reward_models(runs: Iterable[TrainingRun]) -> Judges:
+    """The runs that made the reward models that these learned by, by agent and name."""
+    names = {(run.agent_id, _judge_of(run)) for run in runs if _judge_of(run)}
+    which = {"version__agent__in": [agent for agent, _ in names], "version__name__in": [name for _, name in names]}
+    made = _runs(**which).values() if names else ()
+    return {(run.agent_id, run.version.name): run for run in made if run.version}
+
+
+def _judge_of(run: TrainingRun) -> str:
+    return str(run.options.get("origins", {}).get("reward_model") or "")
+
+
+def _figures(
+    version: ModelVersion, run: TrainingRun | None, earned: Mapping[int, Histories], judges: Judges
+) -> dict[str, Any]:
     history = earned.get(run.pk, Histories()) if run else Histories()
-    scores = (run.training_set.stats if run and run.training_set else {}).get("scores", {})
+    scores = _scores(run) or _scores(judges.get((run.agent_id, _judge_of(run)))) if run else {}
     return {
         "feedbackCount": version.feedback_count,
         "rewardMean": history.mean,
@@ -75,6 +66,11 @@ def _figures(version: ModelVersion, run: TrainingRun | None, earned: Mapping[int
         "scoreMean": scores.get("mean"),
         "scoreStd": scores.get("std"),
     }
+
+
+def _scores(run: TrainingRun | None) -> dict[str, float]:
+    """Those that it learned from; a policy has none, and its reward model has."""
+    return dict((run.training_set.stats if run and run.training_set else {}).get("scores", {}))
 
 
 UNKNOWN: Mapping[str, None] = dict.fromkeys(("feedbackCount", "rewardMean", "rewardStd", "scoreMean", "scoreStd"))

@@ -97,4 +97,4 @@ class PolicyOut(serializers.Serializer):
     version = serializers.CharField()
     createdAt = serializers.DateTimeField()
     trainedOn = _Figures()
-    metrics = _Figures(help_text="The same as trainedOn.")
+    metrics = _Figures(help_text="The same as trainedOn, with 0 where that has null.")

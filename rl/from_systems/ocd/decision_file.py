@@ -1,7 +1,8 @@
 """OCD's decisions: its records as they are (see ``rl.from_systems.ocd.records``), or the rows that it exports for training.
 
-An exported row is ``{"prompt", "completion": JSON text of the action, "reward", "confidence", "metadata": {decisionId}}``;
-it has lost its state and its agent.
+A row is ``{"prompt", "completion": JSON text of the action, "reward", "confidence", "metadata": {decisionId}}``; it has lost
+its state and its agent. The prompt is what the agent was told, or that with marks of who speaks. A row of its chats is
+``{"messages": [system, user, assistant], "reward", "metadata": {decisionId, agentType}}``.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rl.base.records import Message
+from rl.collect.importers import chat
 from rl.collect.importers.fields import Refused, obj, others, required_text
 from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
 from rl.collect.traces.imported import ImportedTrace
+from rl.data_formatter.marked_prompt import messages_of
 from rl.from_systems.ocd.records import read_decision
 
 __all__ = ["SUFFIXES", "read"]
 _ROW = ("prompt", "completion", "metadata")
+_CHAT = ("messages", "reward", "metadata")
 
 
 def read(path: Path) -> Iterator[Record | Rejected]:
@@ -30,6 +33,8 @@ def read(path: Path) -> Iterator[Record | Rejected]:
 def _decision(row: dict[str, Any], where: str) -> list[ImportedTrace]:
     if "completion" in row and "state" not in row:
         return [_read_exported_row(row, where)]
+    if "messages" in row and "state" not in row:
+        return [_read_chat(row, where)]
     return [_read(row, where)]
 
 
@@ -42,9 +47,25 @@ def _read(mapping: Mapping[str, Any], where: str) -> ImportedTrace:
 
 def _read_exported_row(row: dict[str, Any], where: str) -> ImportedTrace:
     prompt, completion = required_text(row, "prompt"), required_text(row, "completion")
+    record = {**others(row, _ROW), **obj(row, "metadata"), "state": prompt, "action": _action(completion, "completion")}
+    return replace(_read(record, where), prompt=tuple(messages_of(prompt)), response=completion, state=None)
+
+
+def _read_chat(row: dict[str, Any], where: str) -> ImportedTrace:
+    talk, metadata = chat.talk(row["messages"]), obj(row, "metadata")
+    record = {
+        **others(row, _CHAT),
+        **metadata,
+        "state": row["messages"],
+        "action": _action(talk.response, "the answer"),
+    }
+    if row.get("reward") or metadata.get("rewardComputedAt"):  # OCD writes 0 where nobody has computed one
+        record["reward"] = row.get("reward")
+    return replace(_read(record, where), prompt=talk.prompt, response=talk.response, state=None)
+
+
+def _action(text: str, name: str) -> Any:
     try:
-        action = json.loads(completion)
+        return json.loads(text)
     except (ValueError, RecursionError):
-        raise Refused("completion must be the JSON text of the action") from None
-    decision = _read({**others(row, _ROW), **obj(row, "metadata"), "state": prompt, "action": action}, where)
-    return replace(decision, prompt=(Message(role="user", content=prompt),), response=completion, state=None)
+        raise Refused(f"{name} must be the JSON text of the action") from None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Avg, Case, CharField, Count, FloatField, QuerySet, Value, When
+from django.db.models import Avg, Case, CharField, Count, FloatField, Max, Min, Q, QuerySet, Value, When
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast, Coalesce
 
 from rl.from_systems.ocd.queries import RAW_REWARD, decisions, has_feedback
 from rl.models import ApiKey, Feedback, Trace
+from rl.models.traces import HELD_OUT, NEVER, SPLIT
 
 BLOCK = 100
 """Decisions of a block of progress."""
@@ -33,6 +34,25 @@ def training_stats(key: ApiKey, agent_type: str) -> dict[str, Any]:
         "progressPercentage": 100 * (total % BLOCK) / BLOCK,
         "byAgentType": {row["agent__name"]: row["count"] for row in by_type},
         "readyForTraining": total >= READY and rewarded >= READY_WITH_REWARD,
+    }
+
+
+def get_training_stats(agent_type: str) -> dict[str, Any]:
+    """The figures of one type under the names of OCD's Python scripts; rewards are raw ones, None where none is known."""
+    rows = _with_reward(Trace.objects.filter(action__isnull=False, agent__name__iexact=agent_type)).order_by()
+    held_out, never = (Q(**{f"details__{SPLIT}": split}) for split in (HELD_OUT, NEVER))
+    for_training = ~Q(pk__in=rows.filter(never).values("pk"))
+    return {
+        **rows.aggregate(
+            total_decisions=Count("pk"),
+            decisions_with_reward=Count("raw"),
+            avg_reward=Avg("raw"),
+            min_reward=Min("raw"),
+            max_reward=Max("raw"),
+            training_data_count=Count("pk", filter=for_training),
+            validation_data_count=Count("pk", filter=held_out),
+        ),
+        "decisions_with_feedback": rows.filter(has_feedback()).count(),
     }
 
 

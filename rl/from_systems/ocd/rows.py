@@ -16,6 +16,8 @@ from rl.models import Trace
 from rl.models.traces import HELD_OUT, NEVER, SPLIT
 from rl.rewards.decision import last_outcomes
 
+STATUS_CHANGE = "statusChangeId"
+"""Field of a filing: the change of status that its item got by it."""
 _KEPT = ("itemId", "opusId", "userId", "modelVersion", "confidence", "reasoning", "alternativeActions", "nextState")
 COMPLETIONS: Mapping[str, Sequence[str]] = {
     "FILER": ("swimlane", "priority", "labels", "urgency", "reasoning", "confidence"),
@@ -58,6 +60,7 @@ def decision_row(trace: Trace) -> dict[str, Any]:
         "isTrainingData": split != NEVER and about.get("isTrainingData") is not False,
         "isValidationData": split == HELD_OUT,
         "createdAt": _text(trace.occurred_at),
+        **({STATUS_CHANGE: about[STATUS_CHANGE]} if STATUS_CHANGE in about else {}),
         "item": about.get("item") or _reference(about.get("itemId"), "title", "status"),
         "opus": about.get("opus") or _reference(about.get("opusId"), "name"),
     }

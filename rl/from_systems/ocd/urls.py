@@ -10,8 +10,8 @@ from rl.from_systems.ocd.calls.decisions import (
     DecisionFeedback,
     DecisionList,
     DecisionOutcomes,
-    OcdFeedback,
 )
+from rl.from_systems.ocd.calls.feedback import OcdFeedback, StatusChangeFeedback
 
 urlpatterns = [
     path("api/decisions/", DecisionList.as_view(), name="api-decisions"),
@@ -19,6 +19,7 @@ urlpatterns = [
     path("api/decisions/<path:pk>/feedback/", DecisionFeedback.as_view(), name="api-decision-feedback"),
     path("api/decisions/<path:pk>/outcomes/", DecisionOutcomes.as_view(), name="api-decision-outcomes"),
     path("api/decisions/<path:pk>/feedback", OcdFeedback.as_view(), name="ocd-feedback"),
+    path("api/status-changes/<path:pk>/feedback", StatusChangeFeedback.as_view(), name="ocd-status-change-feedback"),
     path("api/training/decisions", training.TrainingDecisions.as_view(), name="ocd-decisions"),
     path("api/training/calculate-pending", training.PendingRewards.as_view(), name="ocd-calculate-pending"),
     path("api/training/outcomes", training.Outcomes.as_view(), name="ocd-outcomes"),

@@ -2,7 +2,7 @@
 
 Names are imported when they are asked for: recording needs the standard library alone.
 
-Imports: base, collect, config, data_formatter, dataset_builder, hardware, rewards; Django.
+Imports: base, collect, config, data_formatter, dataset_builder, hardware, rewards.
 """
 
 from __future__ import annotations
@@ -34,6 +34,17 @@ _MODULES: Final = {
     "training_config": ("TrainingConfig",),
     "trainer": ("RLTrainer",),
     "training_pipeline": ("TrainingPipeline",),
+    "training_sessions": ("TrainingSession", "TrainingState"),
+    "training_manager": ("RLTrainingManager",),
+    "agent_tools": (
+        "check_training_status",
+        "get_rl_training_tools",
+        "list_rl_models",
+        "register_rl_tools",
+        "start_rl_training",
+        "stop_rl_training",
+        "switch_rl_model",
+    ),
     "gguf": ("GGUFExporter", "GGUFQuantization", "get_recommended_quantization"),
     "ollama": ("OllamaDeployer", "OllamaHostingProfile"),
     "export_pipeline": ("ExportPipeline", "quick_export"),

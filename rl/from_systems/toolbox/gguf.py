@@ -13,7 +13,7 @@ from typing import Final
 from rl.base.files import write_text
 from rl.base.leaves import import_name
 from rl.config.levels import check_level
-from rl.from_systems.toolbox.site import set_up_site
+from rl.from_systems.site import set_up_site
 
 VARIABLE: Final = "LLAMA_CPP_DIR"
 """Tells Ratchet's exporter where a checkout of llama.cpp is."""

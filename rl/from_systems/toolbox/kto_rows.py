@@ -16,6 +16,6 @@ class KTOText(KTO):
 
     def rows(self) -> Iterator[ExportedRow]:
         for row in super().rows():
-            (answer,) = row.values["completion"]
-            texts = {"prompt": text_of(row.values["prompt"]), "completion": answer["content"]}
+            last_words = row.values["completion"][-1]["content"]  # its files have no place for tool calls
+            texts = {"prompt": text_of(row.values["prompt"]), "completion": last_words}
             yield replace(row, values={**row.values, **texts})

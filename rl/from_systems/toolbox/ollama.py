@@ -8,7 +8,7 @@ from typing import Any
 
 from rl.base.errors import ExportFailed
 from rl.base.leaves import import_name, leaf
-from rl.from_systems.toolbox.site import set_up_site
+from rl.from_systems.site import set_up_site
 from rl.hardware import GIB, detect_hardware
 
 _CLIENT, _CHAT_FORMAT = "rl.export.ollama.client", "rl.export.ollama.template"

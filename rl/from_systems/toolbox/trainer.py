@@ -9,15 +9,18 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from rl.base.errors import UsageError
+from rl.base.errors import Interrupted, UsageError
 from rl.base.export_records import ExportJob
 from rl.base.files import staged_directory, write_json
 from rl.base.leaves import import_name, leaf
 from rl.base.records import AnswerScore, Report, TraceRecord, TrainingResult, silent
-from rl.from_systems.toolbox.site import set_up_site
+from rl.from_systems.site import set_up_site
+from rl.from_systems.toolbox.measuring import measure
 from rl.from_systems.toolbox.training_config import TrainingConfig
 from rl.from_systems.toolbox.training_rows import write_rows
 
+_STATE_OF_TRAINING = shutil.ignore_patterns("optimizer.pt", "scheduler.pt", "rng_state*.pth", "trainer_state.json")
+"""What a checkpoint has beside weights."""
 logger = logging.getLogger(__name__)
 RewardFunction = Callable[..., Sequence[float]]
 """``function(prompts=[...], completions=[...])`` gives a number from 0 to 1 for each completion."""
@@ -31,7 +34,7 @@ class RLTrainer:
         self.model: Any = None
         self.tokenizer: Any = None
         self.training_stats: dict[str, Any] = {}
-        self._result: TrainingResult | None = None
+        self._weights: Path | None = None
         self.output_dir.mkdir(parents=True, exist_ok=True)
         config.save(self.output_dir / "training_config.json")
         if names := config.without_effect():
@@ -66,37 +69,58 @@ class RLTrainer:
             config,
             scorer=scorer_of(reward_funcs) if reward_funcs else None,
         )
-        result: TrainingResult = trainer.train(rows, report=report)
-        self._result, self.training_stats = result, _stats(self.config, result)
+        try:
+            result: TrainingResult = trainer.train(rows, report=report)
+        except Interrupted:
+            self._keep_checkpoint()
+            raise
+        self._weights, self.training_stats = result.weights_dir, _stats(self.config, result)
         return result
+
+    def _keep_checkpoint(self) -> None:
+        """What was learned until somebody stopped it, for ``save_model``."""
+        if checkpoint := leaf("rl.lm.checkpoints").newest_complete(self.output_dir):
+            self._weights = checkpoint
+            steps = int(checkpoint.name.rpartition("-")[2])
+            self.training_stats = {"method": self.config.method, "total_steps": steps, "stopped": True}
 
     def save_model(self, output_path: Path | str | None = None, merge_lora: bool = True) -> str:
         """The merged model, or the adapter alone, with its tokenizer. Raises UsageError before a training."""
-        if self._result is None:
-            raise UsageError("nothing is trained yet: call train(dataset) first")
+        weights, base = self._require_weights(), self._base_model()
         target = Path(output_path) if output_path else self.output_dir / "final"
-        weights, base = self._result.weights_dir, self._base_model()
         target.parent.mkdir(parents=True, exist_ok=True)
         with staged_directory(target) as directory:
             if merge_lora:
                 job = ExportJob(base, weights, target, target.name)
                 leaf("rl.export.hf.merge").write_merged(job, directory, silent)
             else:
-                shutil.copytree(weights, directory, dirs_exist_ok=True)
+                shutil.copytree(weights, directory, dirs_exist_ok=True, ignore=_STATE_OF_TRAINING)
                 leaf("rl.lm.loading").load_tokenizer(base).save_pretrained(directory)
             write_json(directory / "training_stats.json", self.training_stats)
         return str(target)
 
-    def evaluate(self, eval_dataset: Any, metrics: Sequence[str] | None = None) -> dict[str, Any]:
-        """Raises UsageError: a loss on a few rows does not say whether a model is better."""
-        raise UsageError("import the traces and use 'manage.py run_pipeline': it measures on what was held out")
+    def evaluate(self, eval_dataset: Any, metrics: Sequence[str] | None = None) -> dict[str, float]:
+        """How well the trained model tells better from worse answers of other rows of its method: ``eval_pairs``, how many
+        could be made of them; ``eval_accuracy``, in how many it moved towards the better answer, away from the base model
+        (which has 0.5); ``eval_margin``, by how many nats on average. ``metrics``: only these. Raises UsageError before a
+        training, and NotEnoughData for rows without a contrast."""
+        weights, base, rows = self._require_weights(), self._base_model(), self.output_dir / "eval.jsonl"
+        write_rows(eval_dataset, self.config.method, rows)
+        figures = measure(self.config.method, rows, base, weights, self.config.max_seq_length)
+        return {name: value for name, value in figures.items() if metrics is None or name in metrics}
 
     def get_training_summary(self) -> str:
         names = ("method", "base_model", "output_dir", "lora_r", "lora_alpha", "learning_rate", "num_epochs")
         values = {name: getattr(self.config, name) for name in names} | self.training_stats
         return "\n".join(f"{name}: {value}" for name, value in values.items())
 
+    def _require_weights(self) -> Path:
+        if self._weights is None:
+            raise UsageError("nothing is trained yet: call train(dataset) first")
+        return self._weights
+
     def _base_model(self) -> str:
+        set_up_site()
         base: str = import_name("rl.lm.base_models.resolve")(self.config.base_model, silent)
         return base
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from rl.base.errors import NotEnoughData, UsageError
 from rl.base.names import require_known
+from rl.base.records import Report, silent
 from rl.from_systems.toolbox import places
 from rl.from_systems.toolbox.dataset_pipeline import DatasetPipeline
 from rl.from_systems.toolbox.gguf import GGUFExporter
@@ -65,11 +66,11 @@ class TrainingPipeline:
         self.dataset = made
         return made
 
-    def train(self, reward_funcs: Sequence[RewardFunction] | None = None) -> dict[str, Any]:
+    def train(self, reward_funcs: Sequence[RewardFunction] | None = None, report: Report = silent) -> dict[str, Any]:
         """What ``training_stats.json`` says. Raises what the method raises."""
         dataset = self.prepare_data() if self.dataset is None else self.dataset
         self.trainer = RLTrainer(self.training_config)
-        self.trainer.train(dataset, reward_funcs)
+        self.trainer.train(dataset, reward_funcs, report)
         return self.trainer.training_stats
 
     def save(self, merge_lora: bool = True) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from rl.base.errors import UsageError
 from rl.base.files import replacing
 from rl.base.names import require_known
-from rl.data_formatter.labelled import completion
+from rl.data_formatter.runs import answer_messages
 from rl.from_systems.toolbox.prompts import messages_of
 
 Row = Mapping[str, Any]
@@ -56,4 +56,4 @@ def _dictionaries(dataset: Iterable[Any]) -> Iterable[Row]:
 
 
 def _answer(answer: Any) -> Any:
-    return completion(answer) if isinstance(answer, str) else answer
+    return answer_messages(answer) if isinstance(answer, str) else answer

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby, takewhile
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
 from rl.base.errors import UsageError
+from rl.base.messages import has_calls
 from rl.base.names import unknown_name
 from rl.base.records import Message
 from rl.environments.contract import Action, ToolRequest
@@ -16,11 +18,14 @@ from rl.environments.dialects import DIALECTS, dialect
 from rl.environments.dialects.hermes import read_action
 from rl.environments.dialects.plain import guard_result
 from rl.environments.dialects.thinking import without_thinking
+from rl.environments.program.contract import ChatMessage
 from rl.lm.chat.library import LibraryReader, response_template
+from rl.lm.chat.rounds import Round, rounds_of
 from rl.lm.chat.styles import Native, Plain, Style
 from rl.lm.chat.template import TOOL, TOOL_NAME, ChatTemplate, TemplateRefused
 from rl.lm.chat.tokens import ChatTokens
 from rl.lm.chat.turns import Turns
+from rl.lm.own_tokens import of_others, without_rest
 
 Tools = Sequence[Mapping[str, Any]]
 _MORE_ENDS = ("<|eom_id|>", "<|endoftext|>", "<|end_of_text|>")
@@ -57,6 +62,7 @@ class ChatFormat:
         )
         """Tokens after which a turn is over."""
         self._call_ends = {numbers[end] for end in (turns.call_end, "<|eom_id|>") if end in numbers}
+        self._answer_ends = {numbers[end] for end in (turns.answer_end,) if end in numbers}
         self._silent = self.end_ids | {tokenizer.pad_token_id} | {numbers[marker] for marker in turns.endings}
 
     @property
@@ -66,11 +72,41 @@ class ChatFormat:
 
     def prompt_ids(self, messages: Sequence[Message], tools: Tools) -> list[int]:
         """The chat and the opening of the assistant's turn. Raises UsageError for a chat that the template refuses."""
-        chat, offered = self._way.style.prompt([self._hide_markers(message) for message in messages], tools)
+        history = self._history([self._hide_markers(message) for message in messages])
+        chat, offered = self._way.style.prompt(history, tools)
         try:
             return self._tokens.ids(self._template.render(chat, offered, opening=True))
         except TemplateRefused as refused:
             raise UsageError(f"the model's chat template refuses a prompt: {refused}") from refused
+
+    def conversation_ids(self, messages: Sequence[ChatMessage], tools: Tools) -> list[int]:
+        """A chat that somebody else wrote, with calls and results in it, and the opening of the assistant's turn. Raises
+        UsageError as ``prompt_ids``."""
+        chat, offered = self._way.style.prompt(self._template_messages(messages), tools)
+        try:
+            return self._tokens.ids(self._template.render(chat, offered, opening=True))
+        except TemplateRefused as refused:
+            raise UsageError(f"the model's chat template refuses the messages: {refused}") from refused
+
+    def reply_ids(self, messages: Sequence[ChatMessage], last: Sequence[int]) -> list[int] | None:
+        """As ``observation_ids``, for whatever messages came after the generated turn ``last``. None where the template
+        cannot go on with them: then the whole conversation has to be written again."""
+        calls = self.action(last, ()).calls
+        results = list(takewhile(lambda message: message.role == "tool", messages))
+        more = self._template_messages(messages[len(results) :])
+        turns = self._way.turns
+        try:
+            if not calls and not results:
+                is_ended = bool(last) and last[-1] in self._answer_ends
+                return self._tokens.ids(turns.write_after_answer(more, with_end=not is_ended))
+            if len(calls) != len(results):
+                return None
+            texts = [self._tokens.hide(guard_result(result.content)) for result in results]
+            names = [self._tokens.hide(result.name) for result in results]
+            is_ended = last[-1] in self._call_ends
+            return self._tokens.ids(turns.write_observations(texts, names, not is_ended, more))
+        except TemplateRefused:
+            return None
 
     def action(self, ids: Sequence[int], tools: Tools) -> Action:
         """What one generated turn, its end token included or not, says and calls. Never raises."""
@@ -84,7 +120,7 @@ class ChatFormat:
         """A demonstrated turn as the model would generate it, end token included. Raises UsageError for one that the model
         cannot say, such as several calls where it makes one at a time."""
         turns, text = self._way.turns, self._hide_special(action.text)
-        calls = [ToolRequest(call.name, _map_texts(call.arguments, self._hide_special)) for call in action.calls]
+        calls = [self._hide_arguments(call) for call in action.calls]
         try:
             if len(calls) > 1 and not turns.several:
                 return self._tokens.ids(turns.join(self._write_calls(calls)))
@@ -100,6 +136,63 @@ class ChatFormat:
         texts = [self._tokens.hide(guard_result(observation)) for observation in observations]
         tools = self._called_tools(last, len(texts))
         return self._tokens.ids(self._way.turns.write_observations(texts, tools, with_end=not is_ended))
+
+    def _template_messages(self, messages: Sequence[ChatMessage]) -> list[Mapping[str, Any]]:
+        """With stand-ins for markers; system messages may have markers that are not special tokens."""
+        chat: list[Mapping[str, Any]] = []
+        for is_result, run in groupby(messages, key=lambda message: message.role == "tool"):
+            if is_result:
+                pairs = [(self._tokens.hide(guard_result(m.content)), self._tokens.hide(m.name)) for m in run]
+                chat += self._way.style.observations(*zip(*pairs, strict=True))
+                continue
+            for message in run:
+                text = self._tokens.hide(message.content, all_markers=message.role == "user")
+                if message.role == "assistant":
+                    chat.append(self._way.style.turn(text, list(map(self._hide_arguments, message.calls))))
+                else:
+                    chat.append({"role": message.role, "content": text})
+        return chat
+
+    def answer_ids(self, messages: Sequence[Message]) -> list[int]:
+        """What follows a prompt, up to the end of the assistant's last turn: its turns as it would generate them, and, as
+        complements (``rl.lm.own_tokens``), the results of its calls and the words of others. Raises UsageError."""
+        ids: list[int] = []
+        last: list[int] = []
+        can_call_several = self._way.turns.several or self._way.write is not None
+        for part in self._rounds(messages, can_call_several):
+            if isinstance(part, Round):
+                last = self.turn_ids(part.action)
+                ids += last
+                ids += of_others(self.observation_ids(part.results, last)) if part.results else []
+            else:
+                ids += of_others(self._question_ids(part["content"], last))
+        return without_rest(ids)
+
+    def _question_ids(self, text: str, last: Sequence[int]) -> list[int]:
+        """As ``observation_ids``, of what a user says after a turn that called no tool."""
+        is_ended = bool(last) and last[-1] in self.end_ids
+        return self._tokens.ids(self._way.turns.write_question(self._tokens.hide(text), with_end=not is_ended))
+
+    def _rounds(self, messages: Sequence[Message], several: bool) -> list[Round | Message]:
+        try:
+            return rounds_of(messages, several=several)
+        except ValueError as error:
+            raise UsageError(f"a conversation has a tool call that cannot be read: {error}") from error
+
+    def _history(self, messages: Sequence[Message]) -> list[Mapping[str, Any]]:
+        """Messages with tool calls in the words of the model's own way to call tools."""
+        if not has_calls(messages):
+            return list(messages)
+        chat: list[Mapping[str, Any]] = []
+        for part in self._rounds(messages, self._way.turns.several):
+            if not isinstance(part, Round):
+                chat.append(part)
+                continue
+            calls = [self._hide_arguments(call) for call in part.action.calls]
+            chat.append(self._way.style.turn(part.action.text, calls))
+            names = [call.name for call in part.action.calls]
+            chat += self._way.style.observations(list(map(guard_result, part.results)), names) if part.results else []
+        return chat
 
     def _called_tools(self, last: Sequence[int], count: int) -> list[str]:
         """The names of the tools, where observations must have them."""
@@ -122,7 +215,10 @@ class ChatFormat:
         """Tasks come from anywhere; instructions, and what was said in turns, are ours."""
         if message["role"] not in ("user", "tool"):
             return message
-        return Message(role=message["role"], content=self._tokens.hide(message["content"]))
+        return Message({**message, "content": self._tokens.hide(message["content"])})
+
+    def _hide_arguments(self, call: ToolRequest) -> ToolRequest:
+        return ToolRequest(call.name, _map_texts(call.arguments, self._hide_special))
 
     def _hide_special(self, text: str) -> str:
         return self._tokens.hide(text, all_markers=False)

@@ -46,9 +46,16 @@ class ChatTemplate:
 
     def render(self, chat: Chat, tools: Chat = (), opening: bool = False) -> str:
         """``opening``: with the beginning of the assistant's next turn. A system message that the template would refuse or
-        drop stands at the head of the user's first message. Raises TemplateRefused."""
+        drop stands at the head of the user's first message; where it would refuse messages of the user in a row, they
+        become one. Raises TemplateRefused."""
         messages = list(chat) if self._takes_system else _without_system(chat)
-        return self._render(messages, tools, opening)
+        try:
+            return self._render(messages, tools, opening)
+        except TemplateRefused:
+            merged = _merge_users(messages)
+            if len(merged) == len(messages):
+                raise
+            return self._render(merged, tools, opening)
 
     def _render(self, messages: Chat, tools: Chat = (), opening: bool = False) -> str:
         try:
@@ -74,6 +81,17 @@ def _without_system(chat: Chat) -> list[Mapping[str, Any]]:
     if not rest or rest[0]["role"] != "user":
         return [_message("user", instructions["content"]), *rest]
     return [_message("user", f"{instructions['content']}\n\n{rest[0]['content']}"), *rest[1:]]
+
+
+def _merge_users(chat: Chat) -> list[Mapping[str, Any]]:
+    """Messages of the user that follow each other, as one."""
+    merged: list[Mapping[str, Any]] = []
+    for message in chat:
+        if merged and message["role"] == merged[-1]["role"] == "user":
+            merged[-1] = _message("user", f"{merged[-1]['content']}\n\n{message['content']}")
+        else:
+            merged.append(message)
+    return merged
 
 
 def _message(role: str, content: str) -> dict[str, str]:

@@ -76,19 +76,42 @@ class Turns:
         body = self._body(self._render(self._style.turn(calls, ())))
         return _end_with(body.rpartition(self.answer_end)[0] or body, self.call_end)
 
-    def write_observations(self, results: Sequence[str], tools: Sequence[str], with_end: bool) -> str:
-        """What follows a turn that called ``tools``: what each brought and the opening of the next turn; with the end of
-        the turn where that was cut off. Where the template cannot write several, they are one. Raises TemplateRefused."""
+    def write_observations(
+        self, results: Sequence[str], tools: Sequence[str], with_end: bool, more: Sequence[Mapping[str, Any]] = ()
+    ) -> str:
+        """What follows a turn that called ``tools``: what each brought, ``more`` messages and the opening of the next turn;
+        with the end of the turn where that was cut off. Where the template cannot write several, they are one. Raises
+        TemplateRefused."""
         try:
-            followed = self._text_after_calls(results, tools)
+            followed = self._text_after_calls(results, tools, *more)
         except TemplateRefused:
             if len(results) == 1:
                 raise
-            followed = self._text_after_calls(["\n\n".join(results)], tools[-1:])
+            followed = self._text_after_calls(["\n\n".join(results)], tools[-1:], *more)
         if not self._end_inside:
             return followed[len(self._shared) :]
         at = followed.index(self._end_inside)
         return followed[at if with_end else at + len(self._end_inside) :]
+
+    def write_after_answer(self, messages: Sequence[Mapping[str, Any]], with_end: bool) -> str:
+        """What follows a turn that called nothing: ``messages`` and the opening of the next turn; with the end of the turn
+        where that was cut off. Raises TemplateRefused, also for a template whose answers have no end of their own."""
+        followed = self._follow_answer(messages)
+        if self.answer_end not in followed or TOOL_NAME in followed:
+            raise TemplateRefused("it writes no end of an answer, or the tools again at a question")
+        return self._without_end(followed, with_end)
+
+    def write_question(self, text: str, with_end: bool) -> str:
+        """As ``write_after_answer`` of what the user says, also where answers have no end of their own."""
+        followed = self._follow_answer([{"role": "user", "content": text}])
+        return self._without_end(followed, with_end) if self.answer_end in followed else followed
+
+    def _follow_answer(self, messages: Sequence[Mapping[str, Any]]) -> str:
+        return _behind(_MARK, self._render(self._style.turn(_MARK, ()), *messages, opening=True))
+
+    def _without_end(self, followed: str, with_end: bool) -> str:
+        at = followed.index(self.answer_end)
+        return followed[at if with_end else at + len(self.answer_end) :]
 
     def _render(self, *messages: Mapping[str, Any], opening: bool = False) -> str:
         chat, tools = self._style.prompt([_QUESTION], [TOOL])
@@ -97,7 +120,7 @@ class Turns:
     def _call_turn(self, *marks: str) -> dict[str, Any]:
         return self._style.turn("", [ToolRequest(TOOL_NAME, {"query": mark}) for mark in marks or (_MARK,)])
 
-    def _text_after_calls(self, results: Sequence[str], tools: Sequence[str]) -> str:
+    def _text_after_calls(self, results: Sequence[str], tools: Sequence[str], *more: Mapping[str, Any]) -> str:
         """What stands behind the mark in the last call, to the opening of the next turn. Raises TemplateRefused, also where
         a result is lost."""
         if len(results) > 1 and not self.several:
@@ -107,7 +130,9 @@ class Turns:
             "", [ToolRequest(tool, {"query": mark}) for tool, mark in zip(tools, marks, strict=True)]
         )
         observations = self._style.observations(results, tools)
-        followed = _behind(_MARK, self._render(turn, *observations, opening=True))
+        followed = _behind(_MARK, self._render(turn, *observations, *more, opening=True))
+        if more and TOOL_NAME in followed:
+            raise TemplateRefused("it writes the tools again at a question")
         if len(results) > 1 and not all(result.strip() in followed for result in results):
             raise TemplateRefused("it drops the results of some tools")
         return followed

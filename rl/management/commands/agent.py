@@ -59,8 +59,8 @@ class Command(RatchetCommand):
 
     def _create(self, options: CreateOptions) -> None:
         """The model first: an agent whose model cannot be had is not made."""
-        agent = Agent(
-            name=options.name,
+        agent = Agent.new(
+            options.name,
             base_model=_find_model(options.model),
             description=options.description,
             system_prompt=options.system_prompt,

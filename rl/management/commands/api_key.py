@@ -111,7 +111,7 @@ def _find_or_make_agent(name: str | None, *, make: bool) -> tuple[Agent | None, 
     except UsageError as unknown:
         if not make:
             raise UsageError(f"{unknown}; --make-agent makes it") from None
-    agent = Agent(name=name)
+    agent = Agent.new(name)
     agent.full_clean()
     agent.save()
     return agent, True

@@ -33,7 +33,7 @@ class Command(RatchetCommand):
     help = "Compute the rewards of traces and store every component."
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--agent", help="only this agent's traces")
+        parser.add_argument("--agent", "--agent-type", help="only this agent's traces")
         which = parser.add_mutually_exclusive_group()
         which.add_argument(
             "--pending", action="store_true", help="traces that are new or were judged since (the default)"

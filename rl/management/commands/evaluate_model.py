@@ -16,6 +16,7 @@ from rl.evaluation.held_out import latest_training_set
 from rl.evaluation.judges.servers import OWN, find_server
 from rl.evaluation.lm_eval import results as lm_eval_results
 from rl.evaluation.lm_eval import task as lm_eval_task
+from rl.evaluation.own_answers import has_answers, read_answers
 from rl.evaluation.own_pairs import read_pairs
 from rl.evaluation.subject import EvaluationOptions
 from rl.management.agents import RATINGS, choose_agent
@@ -50,7 +51,12 @@ class Command(RatchetCommand):
         what.add_argument("--version", dest="version_name", metavar="NAME", help="default: the newest")
         what.add_argument("--checkpoint", help="an adapter's or a whole model's directory instead of a version")
         rows = parser.add_mutually_exclusive_group()
-        rows.add_argument("--test-data", metavar="FILE", help="JSON lines with prompt, chosen and rejected of your own")
+        rows.add_argument(
+            "--test-data",
+            "--test-file",
+            metavar="FILE",
+            help="JSON lines of your own: pairs, or answers that are right",
+        )
         rows.add_argument("--artifact", action="store_true", help="measure the exported GGUF file, not the weights")
         parser.add_argument("--quantization", help="level of that file; default: the agent's")
         parser.add_argument(
@@ -94,8 +100,12 @@ class Command(RatchetCommand):
         else:
             measured = version = find_version(agent, options.version_name)
         if options.test_data:
-            rows = read_pairs(Path(options.test_data).expanduser(), version, Deployment.champion(agent))
-            return evaluation.evaluate_pairs(agent, measured, rows, self.report, _read_evaluation_options(options))
+            file, compared = Path(options.test_data).expanduser(), (version, Deployment.champion(agent))
+            if has_answers(file):
+                evaluate, rows = evaluation.evaluate_answers, read_answers(file, *compared)
+            else:
+                evaluate, rows = evaluation.evaluate_pairs, read_pairs(file, *compared)
+            return evaluate(agent, measured, rows, self.report, _read_evaluation_options(options))
         assert isinstance(measured, Path)  # noqa: S101  a version on held-out rows is stored
         return evaluation.evaluate_checkpoint(agent, measured, self.report, _read_evaluation_options(options))
 

@@ -41,7 +41,7 @@ class Command(RatchetCommand):
     def run(self, **arguments: Any) -> None:
         options = read_options(Options, arguments)
         dry_run, by_itself = options.dry_run, options.format == BY_ITSELF
-        agent = _agent(options.agent, "both" if by_itself else "preference")
+        agent = _agent(options.agent)
         report = (self._import_command_center if by_itself else self._import_files)(agent, options)
         document = {"agent": agent.name if agent else None, "dry_run": dry_run, **report.as_dict()}
         title = f"{options.format}: {'would be imported (dry run, nothing was written)' if dry_run else 'imported'}"
@@ -68,7 +68,7 @@ class Command(RatchetCommand):
         return import_files(name, options.paths, agent=agent, dry_run=options.dry_run, report=self.report)
 
 
-def _agent(name: str | None, pair_type: str) -> Agent | None:
+def _agent(name: str | None) -> Agent | None:
     if name is None:
         return None
-    return Agent.objects.filter(name__iexact=name).first() or Agent(name=name, pair_type=pair_type)
+    return Agent.objects.filter(name__iexact=name).first() or Agent.new(name)

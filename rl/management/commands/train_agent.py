@@ -19,6 +19,7 @@ from rl.management.agent_options import (
     agent_for,
     require_file,
     require_possible,
+    with_environment,
     with_file,
     with_model,
 )
@@ -43,6 +44,7 @@ class Command(RatchetCommand):
         if options.run is not None:
             train_command(self, "agent", options)
             return
+        options = with_environment(options)
         require_file(options)
         options = with_model(options)
         if options.config:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import BooleanOptionalAction
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,7 @@ class Options(TrainOptions, DataGroup, PairGroup, SweepGroup):
     beta: float | None
     sft_weight: float | None
     fresh_answers: int | None
+    weigh_raters: bool | None
 
 
 class Command(RatchetCommand):
@@ -47,6 +49,11 @@ class Command(RatchetCommand):
             type=int,
             metavar="N",
             help="besides, a pair for each prompt out of N answers of the base model that a judge ranks (0)",
+        )
+        parser.add_argument(
+            "--weigh-raters",
+            action=BooleanOptionalAction,
+            help="raters who say the opposite of what the others' ratings lead to expect weigh less (yes)",
         )
         add_run_options(parser)
 

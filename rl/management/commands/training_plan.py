@@ -35,7 +35,8 @@ class Command(RatchetCommand):
         for agent in agents:
             agent.note_plan_seen()
         remarks = {how: text for plan in plans for how, text in plan.remarks.items()}
-        lines = [_advice(plan) for plan in plans] + [f"{how}: {text}" for how, text in remarks.items()]
+        lines = [_advice(plan) for plan in plans] + [f"{plan.agent}: {plan.wording}" for plan in plans if plan.wording]
+        lines += [f"{how}: {text}" for how, text in remarks.items()]
         self.result({"agents": [plan.as_dict() for plan in plans]}, *map(_table, plans), lines=lines)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from django.utils import timezone
 
-from rl.base.records import Interval
+from rl.base.measurements import Interval
 from rl.models import Arm, Experiment
 from rl.serving.allocation import shares
 from rl.serving.experiments import metrics

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from rl.base.records import Interval
+from rl.base.measurements import Interval
 from rl.models import Experiment
 from rl.serving.experiments import wording
 from rl.serving.experiments.looks import ArmLook, Look

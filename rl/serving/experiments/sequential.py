@@ -30,7 +30,7 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import Final
 
-from rl.base.records import Interval
+from rl.base.measurements import Interval
 
 VALID_FROM: Final = 20
 """Observations an arm before which nothing is concluded, however few a person asks for."""

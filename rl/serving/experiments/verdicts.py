@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from rl.base.records import Interval
+from rl.base.measurements import Interval
 from rl.serving.experiments import wording
 from rl.serving.experiments.sequential import (
     VALID_FROM,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rl.base.records import Interval
+from rl.base.measurements import Interval
 
 SHARES = ("thumbs_up", "win_rate", "error_rate")
 """Written in percent; their differences in points."""

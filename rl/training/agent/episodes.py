@@ -10,6 +10,7 @@ between is marked, so that a loss can leave it out.
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,6 +50,8 @@ class Play:
     info: Mapping[str, Any] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
     seconds: float = 0.0
+    conversations: list[Play] = field(default_factory=list)
+    """What the model said and heard, where that was not in one conversation; else empty, and the play itself is it."""
 
     @property
     def context(self) -> Ids:
@@ -87,16 +90,28 @@ class Play:
         )
 
 
-class Stage:
+class Stage(ABC):
     """Where episodes are played."""
 
+    def __init__(self, chat: ChatFormat, limits: Limits) -> None:
+        """``limits.answer``: most tokens of a turn."""
+        self.chat, self.limits = chat, limits
+
+    @abstractmethod
+    def play(self, tasks: Sequence[Mapping[str, Any]], speak: Speak) -> list[Play]:
+        """One episode of each task, to its end. Raises what ``speak`` and the world raise."""
+
+
+class WorldStage(Stage):
+    """Environments that move when the model has spoken."""
+
     def __init__(self, crew: Crew, chat: ChatFormat, limits: Limits, failure_penalty: float = 0.0) -> None:
-        """``limits.answer``: most tokens of a turn. ``failure_penalty``: reward of an episode that does not fit."""
-        self.crew, self.chat, self.limits, self._penalty = crew, chat, limits, failure_penalty
+        """``failure_penalty``: reward of an episode that does not fit."""
+        super().__init__(chat, limits)
+        self.crew, self._penalty = crew, failure_penalty
 
     def play(self, tasks: Sequence[Mapping[str, Any]], speak: Speak) -> list[Play]:
-        """One episode of each task, to its end. Raises what ``speak`` and the crew raise; a world that breaks is the end of
-        its episode, without a reward."""
+        """A world that breaks is the end of its episode, without a reward."""
         plays = [
             Play(number, task, opening)
             for number, (task, opening) in enumerate(zip(tasks, self.crew.begin(tasks), strict=True))

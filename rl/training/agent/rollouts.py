@@ -22,6 +22,7 @@ from trl.models import unwrap_model_for_generation
 from rl.base.errors import Interrupted, TrainingFailed
 from rl.base.records import Report
 from rl.config import AgentConfig
+from rl.environments.crew import Opening
 from rl.environments.episode import Episode
 from rl.lm import processes
 from rl.lm.generating import likeliest
@@ -44,7 +45,9 @@ class Rollouts:
         """``rows``: as ``task_rows`` leaves them."""
         self._stage, self._rows, self._report = stage, rows, report
         self._size, self._environment = int(config.num_generations), str(config.environment.get("type", ""))
-        self._broken = 0
+        self._broken, self._failed = 0, False
+        self.episodes: list[int] = []
+        """The episode of each conversation that was handed to TRL last."""
 
     def __call__(self, prompts: Sequence[str], trainer: GRPOTrainer) -> dict[str, Any]:
         # N episodes of this process, which begin at ``first`` among those of all processes
@@ -58,37 +61,62 @@ class Rollouts:
                 for number, play in enumerate(plays, start=first)
             ]
         )
-        return self._as_trl_wants(plays, [row["prompt_ids"] for row in rows], trainer.processing_class.eos_token_id)
+        end = trainer.processing_class.eos_token_id
+        return self._as_trl_wants(plays, [row["prompt_ids"] for row in rows], end, trainer.args.steps_per_generation)
 
     def _tell(self, episodes: Sequence[Episode]) -> None:
         """Those of all processes. Raises TrainingFailed where the world is broken for good."""
         documents = processes.gather_items([episode.as_document() for episode in episodes])
         tell(self._report, documents)
-        self._broken = self._broken + 1 if all(document["reward"] is None for document in documents) else 0
+        self._tell_failures(documents)
+        self._broken = self._broken + 1 if all(map(_says_nothing, documents)) else 0
         if self._broken >= MOST_BROKEN:
             raise TrainingFailed(
                 f"no episode of the last {MOST_BROKEN} steps could be played; the last one: {documents[-1]['reason']}"
             )
 
-    def _as_trl_wants(self, plays: Sequence[Play], prompts: Sequence[Ids], end: int) -> dict[str, Any]:
-        """Lists of N; ids, mask and log-probabilities of an episode are (t) each."""
+    def _tell_failures(self, documents: Sequence[Mapping[str, Any]]) -> None:
+        """Once, when the programs of all episodes of a step begin to fail."""
+        failed = all(document["info"].get("failed") for document in documents)
+        if failed and not self._failed:
+            with suppress(Interrupted):
+                text = f"the commands of all {len(documents)} episodes of a step failed: {documents[-1]['reason']}"
+                self._report("log", {"text": text})
+        self._failed = failed
+
+    def _as_trl_wants(self, plays: Sequence[Play], prompts: Sequence[Ids], end: int, passes: int) -> dict[str, Any]:
+        """Lists of N for the episodes; lists of M for their conversations, whose ids, mask and log-probabilities are (t)
+        each. M is N where every episode is one conversation; otherwise a multiple of ``passes``, the same in all
+        processes, by conversations without a token to learn from."""
         for play, prompt in zip(plays, prompts, strict=True):
             play.prompt_ids = play.prompt_ids or prompt
-            if not play.ids:  # it broke before its first turn, and TRL needs a token
-                play.say([end])
-                play.log_probs = [0.0]
+        samples = [(number, part) for number, play in enumerate(plays) for part in play.conversations or [play]]
+        most = max(processes.gather_items([-(-len(samples) // passes) * passes]))
+        samples += [(0, Play(0, {}, Opening(), prompts[0])) for _ in range(most - len(samples))]
+        self.episodes = [number for number, _ in samples]
+        for _, part in samples:
+            if not part.ids:  # it broke before its first turn, and TRL needs a token
+                part.say([end])
+                part.own, part.log_probs = [0], [0.0]
         # with log-probabilities of the generator TRL corrects for how it differs from the model that trains
-        known = all(len(play.log_probs) == len(play.ids) for play in plays)
+        known = all(len(part.log_probs) == len(part.ids) for _, part in samples)
         return {
-            "prompt_ids": [play.prompt_ids for play in plays],
-            "completion_ids": [play.ids for play in plays],
+            "prompt_ids": [part.prompt_ids for _, part in samples],
+            "completion_ids": [part.ids for _, part in samples],
             # mask: the model's tokens; none of an episode without a reward, so that not even the KL term acts on it
-            "env_mask": [play.own if play.reward is not None else [0] * len(play.ids) for play in plays],
-            "logprobs": [play.log_probs for play in plays] if known else None,
+            "env_mask": [
+                part.own if plays[number].reward is not None else [0] * len(part.ids) for number, part in samples
+            ],
+            "logprobs": [part.log_probs for _, part in samples] if known else None,
             REWARD: [play.reward for play in plays],
             "solved": [float(play.success) for play in plays],
             "turns": [float(len(play.turns)) for play in plays],
         }
+
+
+def _says_nothing(episode: Mapping[str, Any]) -> bool:
+    """About the model: its world broke, or its program did."""
+    return episode["reward"] is None or bool(episode["info"].get("crashed"))
 
 
 def _speak(trainer: GRPOTrainer, plays: Sequence[Play]) -> list[Ids]:

@@ -21,7 +21,7 @@ from rl.environments.settings import EnvironmentSettings
 from rl.lm.encoding import count_rows
 from rl.lm.lengths import LengthCount
 from rl.lm.log_probs import PromptAndAnswer
-from rl.training.agent.episodes import Ids, Play, Stage
+from rl.training.agent.episodes import Ids, Play, Stage, WorldStage
 from rl.training.preparing import Start, write_arrow
 
 TOGETHER = 16
@@ -53,10 +53,13 @@ def _fitting(start: Start, stage: Stage, lengths: LengthCount) -> Iterator[dict[
 
 
 def _with_tools(start: Start, stage: Stage) -> Iterator[tuple[Mapping[str, Any], Schemas]]:
-    """All tasks have the same tools, unless these come with the tasks."""
+    """All tasks have the same tools, unless these come with the tasks. What programs ask is known when they ask it."""
     config = start.job.config
     assert isinstance(config, AgentConfig)  # noqa: S101  the method's own
     rows = read_training_rows(start.job.train_rows, "agent")
+    if not isinstance(stage, WorldStage):
+        yield from ((row, ()) for row in rows)
+        return
     if environment_class(EnvironmentSettings(**config.environment).type).tools_of_tasks:
         while batch := list(islice(rows, TOGETHER)):
             yield from zip(batch, _tools(stage, batch), strict=True)
@@ -67,7 +70,7 @@ def _with_tools(start: Start, stage: Stage) -> Iterator[tuple[Mapping[str, Any],
         yield row, shared[0]
 
 
-def _tools(stage: Stage, rows: Sequence[Mapping[str, Any]]) -> list[Schemas]:
+def _tools(stage: WorldStage, rows: Sequence[Mapping[str, Any]]) -> list[Schemas]:
     tasks = [row["task"] for row in rows]
     openings = stage.crew.begin(tasks)
     for task, opening in zip(tasks, openings, strict=True):

@@ -28,16 +28,19 @@ from rl.base.records import Report, TrainingResult
 from rl.config import AgentConfig
 from rl.config.training_job import TrainingJob
 from rl.data_formatter import read_training_rows
-from rl.environments.crew import Crew, crew
+from rl.environments.crew import PROGRAM, Crew, crew
+from rl.environments.program.programs import Programs
 from rl.environments.settings import EnvironmentSettings
 from rl.lm import loading, processes
 from rl.lm.chat.format import ChatFormat
 from rl.lm.generating import stop_at
 from rl.lm.lengths import Limits
 from rl.training import fitting
-from rl.training.agent.episodes import Stage
+from rl.training.agent.episodes import Stage, WorldStage
+from rl.training.agent.programs import ProgramStage
 from rl.training.agent.rollouts import HeldOutTasks, Rollouts, episode_reward
 from rl.training.agent.rows import demonstrate, task_rows
+from rl.training.agent.trainer import AgentTrainer
 from rl.training.alive import Alive
 from rl.training.grpo import require_gpu_of_vllm, trainer_of, whole_groups
 from rl.training.preparing import Start, prepare
@@ -68,6 +71,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
             model,
             rows.select_columns("prompt"),
             shuffled=not config.curriculum,
+            kind=AgentTrainer,
             reward_funcs=episode_reward,
             rollout_func=rollouts,
         )
@@ -86,13 +90,18 @@ def settings_of(config: AgentConfig) -> EnvironmentSettings:
 @contextmanager
 def _stage(start: Start, config: AgentConfig, alive: Alive) -> Iterator[Stage]:
     settings = settings_of(config)
-    with crew(settings, int(config.async_rollout_workers), alive) as world:
+    # programs are ended when the run is: a step need not last until the last of them has come to its end
+    sign = alive.beat if settings.type == PROGRAM else alive
+    with crew(settings, int(config.async_rollout_workers), sign) as world:
         yield stage_in(world, start.tokenizer, replace(start.limits, answer=int(config.max_new_tokens)), config)
 
 
-def stage_in(world: Crew, tokenizer: PreTrainedTokenizerBase, limits: Limits, config: AgentConfig) -> Stage:
+def stage_in(world: Crew | Programs, tokenizer: PreTrainedTokenizerBase, limits: Limits, config: AgentConfig) -> Stage:
+    chat = ChatFormat(tokenizer, config.policy_type)
+    if isinstance(world, Programs):
+        return ProgramStage(world, chat, limits)
     penalty = float(config.environment.get("options", {}).get("failure_penalty", 0.0))
-    return Stage(world, ChatFormat(tokenizer, config.policy_type), limits, penalty)
+    return WorldStage(world, chat, limits, penalty)
 
 
 def _held_out(job: TrainingJob, config: AgentConfig) -> list[Mapping[str, Any]]:

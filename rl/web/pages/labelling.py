@@ -13,8 +13,8 @@ from django.views.decorators.http import require_http_methods
 
 from rl.models import Agent, Trace
 from rl.web import rating_queue
+from rl.web.drawings import tags_of
 from rl.web.pages.rating import Desk
-from rl.web.pages.rating_form import TAGS
 from rl.web.trace_page import trace_context
 
 
@@ -44,7 +44,7 @@ class LabelDesk(Desk):
         context: dict[str, Any] = {
             "page": self.page,
             "agent": self.agent,
-            "tags": TAGS,
+            "tags": tags_of(trace),
             "decisions": self.decisions(),
             **(trace_context(trace) if trace else {}),
         }

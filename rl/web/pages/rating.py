@@ -20,7 +20,8 @@ from rl.base.names import unknown_name
 from rl.collect.feedback.write import retract
 from rl.models import Agent, Feedback, Trace
 from rl.web import rating_queue
-from rl.web.pages.rating_form import TAGS, posted_trace, rate_as_posted
+from rl.web.drawings import drawing_of, tags_of
+from rl.web.pages.rating_form import posted_trace, rate_as_posted
 from rl.web.rating_queue import QueuePosition
 
 SOURCE = "rating_page"
@@ -120,9 +121,10 @@ class Desk:
             "progress": rating_queue.progress(self.agent, self.rater, self.position),
             "decisions": self.decisions(),
         }
+        about = {"page": self.page, "agent": self.agent, "tags": tags_of(trace)}
         if self.wants_json:
             return JsonResponse(context)
-        return render(self.request, "rl/rate.html", {**context, "page": self.page, "agent": self.agent, "tags": TAGS})
+        return render(self.request, "rl/rate.html", {**context, **about})
 
     def decisions(self) -> list[dict[str, Any]]:
         return [_decision(event) for event in rating_queue.last_decisions(self.rater, self.position)]
@@ -146,6 +148,8 @@ def _item(trace: Trace) -> dict[str, Any]:
             if n != question_at
         ],
         "answer": trace.response,
+        "drawing": drawing_of(trace),
+        "tags": tags_of(trace),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
@@ -12,14 +12,19 @@ from rl.base.errors import UsageError
 from rl.collect.feedback.write import Rated, rate
 from rl.models import Agent, Feedback, Trace
 from rl.serving.gateway import pending
-
-TAGS = ("wrong", "incomplete", "off topic", "unclear", "too long", "unsafe")
+from rl.web.drawings import tags_of
 
 
 class RatingForm(forms.Form):
     value = forms.TypedChoiceField(choices=[("1", "Good"), ("0", "Bad")], coerce=int)
-    tags = forms.MultipleChoiceField(choices=[(tag, tag) for tag in TAGS], required=False)
+    tags = forms.MultipleChoiceField(required=False)
     notes = forms.CharField(max_length=4000, required=False)
+
+    def __init__(self, posted: Any, tags: Sequence[str]) -> None:
+        super().__init__(posted)
+        field = self.fields["tags"]
+        assert isinstance(field, forms.MultipleChoiceField)  # noqa: S101  declared above
+        field.choices = [(tag, tag) for tag in tags]
 
     def problem(self) -> str:
         """The first error in one line."""
@@ -29,7 +34,7 @@ class RatingForm(forms.Form):
 
 def rate_as_posted(trace: Trace, posted: Any, **by: Any) -> Rated:
     """``posted``: a QueryDict; ``by``: rater, source and user, as ``rate`` takes them. Raises UsageError."""
-    form = RatingForm(posted)
+    form = RatingForm(posted, tags_of(trace))
     if not form.is_valid():
         raise UsageError(form.problem())
     fields = form.cleaned_data

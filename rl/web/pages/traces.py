@@ -18,7 +18,8 @@ from rl.base.errors import RatchetError, UsageError
 from rl.collect.feedback.write import correct, current_rating, retract
 from rl.models import Agent, Feedback, Trace
 from rl.web import trace_lists
-from rl.web.pages.rating_form import TAGS, rate_as_posted
+from rl.web.drawings import tags_of
+from rl.web.pages.rating_form import rate_as_posted
 from rl.web.rating_queue import rater_of
 from rl.web.trace_page import trace_context
 from rl.web.trace_statistics import statistics
@@ -69,7 +70,7 @@ def one_trace(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     if request.method != "POST":
         context: dict[str, Any] = {
             "page": "traces",
-            "tags": TAGS,
+            "tags": tags_of(trace),
             "may_rate": request.user.has_perm("rl.add_feedback"),
             "rater": rater_of(request.user.get_username()),
             "mine": current_rating(trace, rater_of(request.user.get_username())),

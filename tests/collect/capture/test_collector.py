@@ -8,6 +8,7 @@ import pytest
 
 from rl.base.errors import UsageError
 from rl.collect import ExecutionTrace, TraceCollector
+from rl.collect.capture.payload import payload
 from rl.collect.storable import unstorable
 from tests.collect.capture.conftest import only, run_once, traces
 
@@ -72,6 +73,30 @@ def test_a_trace_comes_back_from_its_dictionary(collector: TraceCollector):
     trace = record_everything(collector)
     assert trace is not None
     assert ExecutionTrace.from_dict(json.loads(json.dumps(trace.to_dict()))) == trace
+
+
+def test_a_run_keeps_what_the_model_was_asked_before_the_question(collector: TraceCollector):
+    earlier = [
+        {"role": "system", "content": "You answer for a parcel service."},
+        {"role": "user", "content": "Hello."},
+        {"role": "assistant", "content": "Hello!", "id": 7},
+    ]
+    collector.start_trace("Where is my parcel?", earlier=earlier)
+    finished = collector.finish_trace("In Bonn.")
+    trace = only(collector)
+    assert trace == finished
+    assert [message["content"] for message in trace.earlier] == [message["content"] for message in earlier]
+    assert [list(message) for message in trace.earlier] == [["role", "content"]] * 3
+    assert payload(trace, "parcels")["prompt"][-2:] == [
+        {"role": "assistant", "content": "Hello!"},
+        {"role": "user", "content": "Where is my parcel?"},
+    ]
+
+
+@pytest.mark.parametrize("earlier", [3, [3], [{"role": "user"}], [{"role": "user", "content": 3}]])
+def test_earlier_messages_that_are_none_are_refused(earlier: object):
+    with pytest.raises(UsageError, match="earlier must be a list"):
+        ExecutionTrace.from_dict({"trace_id": "a", "earlier": earlier})
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ from tests.collect.importers.test_any_record import anything, texts
 
 
 def recorded(collector: TraceCollector) -> ExecutionTrace:
-    collector.start_trace("Where is it?", session_id="s1")
+    earlier = [{"role": "system", "content": "You answer for a parcel service."}]
+    collector.start_trace("Where is it?", session_id="s1", earlier=earlier)
     collector.record_tool_call("track", {"parcel": 7}, ["Bonn"], duration_ms=3.5)
     collector.record_tool_call("track", success=False, error="lost", duration_ms=0.0)
     collector.record_reasoning_step("plan", "Ask.", confidence=0.5, insights=["slow"])

@@ -67,18 +67,18 @@ def test_openai_shows_tool_calls_as_messages_and_names_the_tools(agent, tmp_path
     assert row["messages"][0] == ASKED[0]
     assert row["messages"][-1] == {"role": "assistant", "content": "On its way."}
     assert {tool["function"]["name"]: list(tool["function"]["parameters"]["properties"]) for tool in row["tools"]} == {
-        "search": ["parcel", "depot"],
+        "search": ["parcel"],
         "track": [],
     }
 
 
-def test_arguments_that_came_as_json_text_are_not_written_twice(agent, tmp_path):
+def test_arguments_that_came_as_json_text_are_not_written_twice_and_one_without_a_name_gets_one(agent, tmp_path):
     arguments = ['{"parcel": 7}', "parcel 7", [7]]
     make_trace(agent, tool_calls=[{"tool_name": "search", "arguments": one, "result": "found"} for one in arguments])
     [row] = exported(agent, "openai", tmp_path)
     called = [message["tool_calls"][0]["function"] for message in row["messages"] if message.get("tool_calls")]
-    assert [json.loads(call["arguments"]) for call in called] == [{"parcel": 7}, "parcel 7", [7]]
-    assert list(row["tools"][0]["function"]["parameters"]["properties"]) == ["parcel"]
+    assert [json.loads(call["arguments"]) for call in called] == [{"parcel": 7}, {"input": "parcel 7"}, {"input": [7]}]
+    assert list(row["tools"][0]["function"]["parameters"]["properties"]) == ["parcel", "input"]
     turns = exported(agent, "sharegpt", tmp_path)[0]["conversations"]
     assert json.loads(turns[1]["value"]) == {"name": "search", "arguments": {"parcel": 7}}
 

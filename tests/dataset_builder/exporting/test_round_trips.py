@@ -100,14 +100,20 @@ def said(trace: ImportedTrace) -> tuple[Any, ...]:
 
 
 def text(completion: list[dict[str, str]]) -> str:
-    return completion[0]["content"]
+    return completion[-1]["content"]
+
+
+def asked(row: dict[str, Any]) -> list[dict[str, str]]:
+    """A pair's prompt goes up to where its runs part, a trace's to the last question."""
+    last = max(number for number, message in enumerate(row["prompt"]) if message["role"] == "user")
+    return row["prompt"][: last + 1]
 
 
 def wanted(name: str, row: dict[str, Any]) -> list[tuple[Any, ...]]:
     """What ``said`` must be of the answers in a row."""
     if name == "dpo":
-        better = (row["prompt"], text(row["chosen"]), [("comparison", None, "left")])
-        return [(row["prompt"], text(row["rejected"]), []), better]
+        better = (asked(row), text(row["chosen"]), [("comparison", None, "left")])
+        return [(asked(row), text(row["rejected"]), []), better]
     if name == "grpo":
         both = zip(row["completions"], row["rewards"], strict=True)
         return [(row["prompt"], text(answer), [("outcome", reward, "")]) for answer, reward in both]

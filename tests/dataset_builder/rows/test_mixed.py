@@ -7,6 +7,7 @@ import pytest
 from rl.base.errors import NotEnoughData
 from rl.collect.feedback.write import compare, correct
 from rl.dataset_builder import DataOptions, freeze, freeze_files, survey
+from rl.dataset_builder.read.pseudonyms import pseudonym
 from rl.evaluation.contrasts import contrasts
 from rl.models import Feedback
 from tests.collect.make_command_center import write_files
@@ -83,6 +84,41 @@ def test_a_pair_weighs_what_the_less_sure_side_does(agent, data_dir):
         rate(good, value, f"rater-{number}")
     rated(agent, "Question?", "Bad.", 0)
     assert frozen_rows(agent)["Good.", "Bad."]["weight"] == 0.5
+
+
+def votes(row) -> dict[str, bool]:
+    return dict(row["votes"])
+
+
+def test_a_row_says_who_rated_and_whether_they_agree_with_it(agent, data_dir):
+    good, bad = make_trace(agent, "Paired?", "Good."), make_trace(agent, "Paired?", "Bad.")
+    for rater, value in (("alice", 1), ("bob", 1), ("carol", 0)):
+        rate(good, value, rater)
+    rate(bad, 0, "dave")
+    compare(good, bad, choice="left", rater="erin", source="test")
+    compare(bad, good, choice="left", rater="frank", source="test")
+    alone = make_trace(agent, "Alone?", "Dull.")
+    for rater, value in (("alice", 0), ("bob", 1), ("carol", 0)):
+        rate(alone, value, rater)
+    rows = frozen_rows(agent)
+    people = ("alice", "bob", "carol", "dave", "erin", "frank")
+    agree = dict(zip(people, (True, True, False, True, True, False), strict=True))
+    assert votes(rows["Good.", "Bad."]) == {pseudonym(name): agrees for name, agrees in agree.items()}
+    assert votes(rows[None, "Dull."]) == {pseudonym("alice"): True, pseudonym("bob"): False, pseudonym("carol"): True}
+
+
+def test_a_training_set_holds_no_name_of_a_rater(agent, data_dir):
+    rated(agent, "Question?", "Good.", 1, "alice@example.org")
+    rated(agent, "Question?", "Bad.", 0, "bob@example.org")
+    frozen = freeze(agent, ONE, method="mpo")
+    assert "example.org" not in "".join(path.read_text() for path in frozen.directory.iterdir() if path.is_file())
+
+
+def test_what_nobody_rated_has_no_votes(agent, data_dir):
+    rated(agent, "Rated?", "Good.", 1)
+    rated(agent, "Rated?", "Bad.", 0)
+    make_trace(agent, "Rewarded?", "Fine.", reward=0.9)
+    assert frozen_rows(agent)["Fine.", None]["votes"] == []
 
 
 def test_an_answer_beyond_the_limit_of_pairs_trains_alone(agent, data_dir):

@@ -93,3 +93,9 @@ def test_a_document_without_sentences_is_cut_between_words_or_anywhere():
     words = SearchDocuments(["word " * 200 + "needle " + "word " * 200])
     assert "needle" in words.run("needle")
     assert "330" in SearchDocuments(["x" * 2000 + " 330 " + "y" * 50]).run("330")
+
+
+@pytest.mark.parametrize(("top_k", "shown"), [(None, 3), (1, 1), (5, 5), (0, 1), (1000, 10)])
+def test_a_call_may_say_how_many_passages_it_wants(top_k: int | None, shown: int):
+    tool = SearchDocuments([f"Tower {number} is tall." for number in range(20)])
+    assert len(tool.run("tower", top_k).splitlines()) == shown

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from rl.base.records import AnswerScore, Interval, TraceRecord, silent
+from rl.base.measurements import Interval
+from rl.base.records import AnswerScore, TraceRecord, silent
 from rl.evaluation.gate import Verdict
 from rl.evaluation.guards import measure as guarding
 from rl.evaluation.guards.measure import PROMPTS, Guards, Watch, one_of_each_prompt, watch

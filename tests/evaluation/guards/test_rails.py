@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rl.base.errors import UsageError
-from rl.base.records import Distance
+from rl.base.measurements import Distance
 from rl.config.guard_limits import GUARD_LIMITS, check_guard_limits, guard_limits
 from rl.evaluation.guards.answer_errors import DEGENERATE
 from rl.evaluation.guards.rails import Answers, Rail, broken_reason, rails

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rl.base.records import Interval, PairScore
+from rl.base.measurements import Interval, PairScore
 from rl.evaluation.stats.intervals import (
     PairedCounts,
     difference_interval,

@@ -16,6 +16,7 @@ from django.http import HttpResponse
 from django.test import Client
 
 from backend.environment import origins
+from rl.from_systems.command_center import learner
 from rl.models import Agent, Feedback, Trace, WaitingRating
 from tests.collect.make_command_center import write_files
 
@@ -27,7 +28,8 @@ CALLS = [
 ]
 MANAGE = [call.removeprefix("python3 manage.py ") for call in CALLS if call.startswith("python3 manage.py ")]
 CURLS = [call for call in CALLS if call.startswith("curl ")]
-VARIABLES = dict(line.split("=", 1) for line in re.findall(r"```sh\n(.*?)\n```", PAGE, re.DOTALL))
+VARIABLES = dict(line.split("=", 1) for line in re.findall(r"```sh\n([A-Z_]+=.*?)\n```", PAGE, re.DOTALL))
+PYTHON = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 LINES = re.findall(r"^(\{.*\})$", "\n".join(re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)), re.MULTILINE)
 
 pytestmark = pytest.mark.django_db
@@ -37,7 +39,7 @@ pytestmark = pytest.mark.django_db
 def folder(tmp_path: Path, data_dir: Path, tiny_base: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the owner of a Command Center stands."""
     monkeypatch.chdir(tmp_path)
-    write_files(tmp_path, questions=40, seed=5)
+    write_files(tmp_path, questions=12, seed=5)
     star = {"id": "w1", "scenario": "kpi", "variant": "live", "rating": 5, "tags": [], "notes": "", "timestamp": 1}
     (tmp_path / "widget-feedback.json").write_text(json.dumps({"widgets": [star]}))
     return tmp_path
@@ -63,9 +65,10 @@ def curl(command: str) -> HttpResponse:
 
 
 def test_nothing_on_the_page_is_left_out_here():
-    assert (len(MANAGE), len(CURLS), len(LINES), list(VARIABLES)) == (7, 4, 1, ["COMMAND_CENTER_ORIGINS"])
+    assert (len(MANAGE), len(CURLS), len(LINES), list(VARIABLES)) == (7, 6, 1, ["COMMAND_CENTER_ORIGINS"])
     assert len(CALLS) == len(MANAGE) + len(CURLS)
-    assert len(PAGE.splitlines()) < 120
+    assert len(PYTHON) == 3
+    assert len(PAGE.splitlines()) < 200
 
 
 def test_the_files_are_imported_and_the_pages_calls_are_answered(folder: Path, settings, monkeypatch):
@@ -74,7 +77,9 @@ def test_the_files_are_imported_and_the_pages_calls_are_answered(folder: Path, s
     assert gallery["feedback"]["imported"] == 1
     monkeypatch.setenv("COMMAND_CENTER_ORIGINS", VARIABLES["COMMAND_CENTER_ORIGINS"])
     settings.COMMAND_CENTER_ORIGINS = origins("COMMAND_CENTER_ORIGINS")
-    one, bulk, listing, production = map(curl, CURLS)
+    one, bulk, listing, production, status, history = map(curl, CURLS)
+    assert set(status.json()) <= set(re.findall(r"`(\w+)`", PAGE))
+    assert history.json() == {"history": [], "total": 0}
     assert (one.status_code, one.json()["rating"]) == (201, "up")
     named = re.search(r"its row \((.*?)\)", " ".join(PAGE.split()))
     assert named
@@ -99,9 +104,35 @@ def test_what_the_page_says_of_errors_and_of_waiting_holds(folder: Path, setting
     assert Feedback.objects.filter(rater="device:tablet", trace__external_id="e00001").exists()
 
 
+def test_the_lines_of_python_run_in_their_order(folder: Path, monkeypatch, capsys):
+    monkeypatch.setattr(learner, "_learner", None)
+    manage(MANAGE[0])
+    capsys.readouterr()
+    for lines in PYTHON:
+        exec(compile(lines, "page", "exec"), {})
+    train, validation, buffer = map(int, capsys.readouterr().out.split())
+    assert train >= 50 - validation
+    assert buffer >= 1
+    assert (folder / "pairs.jsonl").read_text().count("\n") == 1
+
+
+def test_a_template_is_taken_as_the_page_says(folder: Path):
+    manage(MANAGE[0])
+    agent = Agent.objects.get()
+    simulated = Trace.objects.filter(agent=agent).first()
+    assert simulated
+    asked = [{"role": "user", "content": f"Choose widgets. Query: {simulated.prompt[-1]['content']}"}]
+    Trace.objects.create(agent=agent, source="gateway", prompt=asked, prompt_key="g", response="{}")
+    (command,) = re.findall(r"^python3 manage.py (prompt_template .*)$", PAGE, re.MULTILINE)
+    assert manage(command)["blanks"] == ["question"]
+    agent.refresh_from_db()
+    assert agent.prompt_template == "production"
+
+
 @pytest.mark.slow
 def test_the_agent_is_planned_trained_measured_exported_and_listed(folder: Path):
     manage(MANAGE[0])
+    Agent.objects.update(response_length=16, guard_limits={"degenerate_rate": None})  # the toy rambles
     plan, _, _, _, _ = MANAGE[2:]
     assert manage(plan)["data"]["train_rows"] >= 50
     assert Trace.objects.filter(agent__name="widget-selector").exists()

@@ -10,6 +10,7 @@ from django_q.models import OrmQ
 from rl.config import TrainingConfig
 from rl.models import Agent, Feedback, MetricPoint, ModelVersion, Trace, TrainingRun, TrainingSet
 from tests.dataset_builder.ratings import rate_prompts
+from tests.from_systems.n3.samples import FEEDBACKS
 from tests.web.api.conftest import Caller, assert_problem, key_for
 
 pytestmark = pytest.mark.django_db
@@ -122,6 +123,16 @@ def test_a_training_is_queued_and_its_address_told(
     assert (run.method, config) == ("kto", [7, 1e-3, 4])
     assert OrmQ.objects.count() == 1
     assert_problem(server.post(train_url(agent), {}), 409, "in progress")
+
+
+def test_scores_that_are_too_few_for_the_advised_method_are_learned_as_n3_does(server: Caller, data_dir):
+    agent = Agent.objects.create(name="my_agent")  # whose two bad answers are held out
+    for feedback in FEEDBACKS:
+        body = {name: feedback[name] for name in ("prompt", "response", "score")}
+        assert server.post(f"/api/feedback/{agent}", {**body, "runId": feedback["run_id"]}).status_code == 200
+    assert server.post(train_url(agent), {"dryRun": True}).json()["method"] == "reward_model"
+    trained_reward_model(agent, data_dir)
+    assert server.post(train_url(agent), {"dryRun": True}).json()["method"] == "ppo"
 
 
 def test_without_a_method_the_advised_one_is_taken(server: Caller, agent: Agent, data_dir):
@@ -239,13 +250,39 @@ def test_the_path_of_a_whole_model_is_told(server: Caller, agent: Agent, data_di
     assert document["modelPath"].endswith("/models/support-chat/v25/model")
 
 
+def test_a_policy_shows_the_scores_that_its_reward_model_learned_from(server: Caller, agent: Agent, data_dir: Path):
+    trained_reward_model(agent, data_dir)
+    judge = TrainingRun.objects.get(method="reward_model")
+    judge.training_set = TrainingSet.objects.create(
+        agent=agent, method="reward_model", stats={"scores": {"mean": 0.7, "std": 0.1}}, **NUMBERS
+    )
+    judge.save()
+    MetricPoint.objects.create(run=judge, step=1, values={"reward": 0.2})
+    policy = ModelVersion.objects.create(agent=agent, name="v9", base_model="tiny", feedback_count=9)
+    origins = {"origins": {"reward_model": "reward-v9"}}
+    TrainingRun.objects.create(agent=agent, method="ppo", version=policy, state=judge.state, options=origins)
+    by_name = {row["version"]: row["trainedOn"] for row in server.get(f"/api/policies/{agent}").json()}
+    assert (by_name["v9"]["scoreMean"], by_name["v9"]["scoreStd"]) == (0.7, 0.1)
+    assert (by_name["reward-v9"]["scoreMean"], by_name["reward-v9"]["rewardMean"]) == (0.7, None)
+
+
+NUMBERS: dict[str, Any] = {
+    "content_hash": "1" * 64,
+    "train_rows": 8,
+    "heldout_rows": 2,
+    "feedback_count": 9,
+    "val_split": 0.2,
+}
+
+
 def test_the_versions_are_listed(server: Caller, agent: Agent, data_dir):
     run = finished(agent)
     ModelVersion.objects.create(agent=agent, name="v30", base_model="tiny", feedback_count=30)
     newest, oldest = server.get(f"/api/policies/{agent}/").json()
-    assert (newest["version"], newest["metrics"]["rewardMean"]) == ("v30", None)
+    assert (newest["version"], newest["metrics"]["rewardMean"], newest["trainedOn"]["rewardMean"]) == ("v30", 0.0, None)
     figures = {"feedbackCount": 25, "rewardMean": None, "rewardStd": None, "scoreMean": 0.6, "scoreStd": 0.2}
-    assert oldest["trainedOn"] == oldest["metrics"] == figures
+    assert oldest["trainedOn"] == figures
+    assert oldest["metrics"] == {**figures, "rewardMean": 0.0, "rewardStd": 0.0}
     assert (oldest["id"], oldest["agentId"]) == (str(run.version_id), "support-chat")
     assert len(server.get(f"/api/policies/{agent}/", limit=1).json()) == 1
     assert_problem(server.get(f"/api/policies/{agent}/", limit="all"), 400, "limit")

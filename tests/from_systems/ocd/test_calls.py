@@ -54,6 +54,26 @@ def test_an_edited_text_is_a_pair_also_where_the_person_confirmed(server: Caller
     assert json.loads(correction.text) == {"location": "notes", "suggestedContent": "new"}
 
 
+def test_a_filing_is_judged_by_its_change_of_status(server: Caller):
+    decide(server, statusChangeId="c7")
+    decide(server, id="d2", state={"title": "Call Ann"})
+    path = "/api/status-changes/{}/feedback"
+    row = patch(
+        server, path.format("c7"), feedback="CORRECTED", correction={"swimlane": "HOME", "labels": ["a"]}
+    ).json()
+    assert (row["id"], row["statusChangeId"], row["userFeedback"]) == ("d1", "c7", "CORRECTED")
+    assert row["userCorrection"] == {**ACTION, "swimlane": "HOME", "labels": ["a"]}
+    assert patch(server, path.format("d2"), feedback="CONFIRMED").json()["id"] == "d2"
+    assert_problem(patch(server, path.format("nobody"), feedback="CONFIRMED"), 404)
+
+
+def test_a_key_for_another_agent_finds_no_change_of_status(server: Caller, other_agent: Agent):
+    decide(server, statusChangeId="c7")
+    stranger = Client(headers={"Authorization": f"Bearer {key_for(other_agent)}"})
+    address, body = "/api/status-changes/c7/feedback", json.dumps({"feedback": "CONFIRMED"})
+    assert_problem(stranger.patch(address, body, content_type="application/json"), 404)
+
+
 @pytest.mark.parametrize("body", [{"feedback": "LIKED"}, {}, {"feedback": "CONFIRMED", "note": "x"}])
 def test_another_word_is_refused_in_ocds_form(server: Caller, body: dict[str, Any]):
     decide(server)

@@ -68,3 +68,58 @@ def test_a_wrong_line_is_rejected_with_the_field(tmp_path, row, why):
 
 def test_a_file_of_both_is_read(tmp_path):
     assert len(taken(ocd_decision, lines(tmp_path, DECISION, {**EXPORTED, "metadata": {}}))) == 2
+
+
+MARKED = """<|system|>
+You file items.
+<|user|>
+Item: tax
+
+Classify this item.
+<|assistant|>"""
+TOLD = (
+    {"role": "system", "content": "You file items."},
+    {"role": "user", "content": "Item: tax\n\nClassify this item."},
+)
+
+
+def test_a_row_with_marks_of_who_speaks_is_told_in_messages(tmp_path):
+    trace = one(ocd_decision, tmp_path, {**EXPORTED, "prompt": MARKED})
+    assert trace.prompt == TOLD
+    assert (trace.response, trace.state) == (EXPORTED["completion"], None)
+
+
+CHAT = {
+    "messages": [*TOLD, {"role": "assistant", "content": '{"swimlane": "Home"}'}],
+    "reward": 0,
+    "metadata": {
+        "decisionId": "d9",
+        "agentType": "GUARDRAIL",
+        "userFeedback": "CORRECTED",
+        "userCorrection": {"swimlane": "Project"},
+        "outcomeMetrics": {"completedSuccessfully": True},
+        "createdAt": "2026-02-01T12:00:00Z",
+        "rewardComputedAt": None,
+    },
+}
+
+
+def test_a_row_of_messages_is_a_decision_with_what_came_of_it(tmp_path):
+    trace = one(ocd_decision, tmp_path, CHAT)
+    assert (trace.external_id, trace.agent, trace.prompt) == ("d9", "GUARDRAIL", TOLD)
+    assert trace.action == {"swimlane": "Home"}
+    assert [event.kind for event in trace.feedback] == ["rating", "correction", "outcome"]
+    assert json.loads(trace.feedback[1].text) == {"swimlane": "Project"}
+
+
+@pytest.mark.parametrize(
+    ("reward", "computed_at", "known"),
+    [(0, None, None), (0, "2026-02-02T12:00:00Z", 0), (1.64, "2026-02-02T12:00:00Z", 1.64), (-3, None, -3)],
+)
+def test_a_reward_of_zero_that_nobody_computed_is_none(tmp_path, reward, computed_at, known):
+    row = {**CHAT, "reward": reward, "metadata": {**CHAT["metadata"], "rewardComputedAt": computed_at}}
+    assert one(ocd_decision, tmp_path, row).details["decision"].get("reward") == known
+
+
+def test_messages_without_an_answer_are_rejected(tmp_path):
+    assert "no message of the assistant" in reason(ocd_decision, tmp_path, {**CHAT, "messages": list(TOLD)}, DECISION)

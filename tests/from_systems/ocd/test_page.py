@@ -10,19 +10,30 @@ import pytest
 
 from rl.config.reward_weights import decision_weights
 from rl.from_systems.ocd.weights import WEIGHTS
-from rl.models import Agent
-from tests.from_systems.page import Reader, path_of
+from rl.models import Agent, ModelVersion
+from tests.from_systems.page import Reader, Step, path_of
 
 PAGE = path_of("ocd")
+FEEDBACK = ("CONFIRMED", "CORRECTED", "OVERRIDDEN")
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_every_line_of_the_page_can_be_done(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    example = PAGE.read_text().split("```json\n")[1].split("```")[0]
-    (tmp_path / "decisions.jsonl").write_text(example)
+    Agent.objects.create(name="FILER", base_model="tiny", context_length=128, response_length=8)
+    example = json.loads(PAGE.read_text().split("```json\n")[1].split("```")[0])
+    others = [{**example, "id": f"o-{n}", "state": {"n": n}, "userFeedback": FEEDBACK[n % 3]} for n in range(40)]
+    (tmp_path / "decisions.jsonl").write_text("\n".join(json.dumps(row) for row in [example, *others]))
     monkeypatch.chdir(tmp_path)
-    reader = Reader()
+
+    def before(step: Step) -> None:
+        if step.text.startswith("export REWARD"):
+            reader.known["REWARD"] = ModelVersion.objects.get().name
+
+    reader = Reader(before=before)
     reader.follow(PAGE)
+    assert json.loads((tmp_path / "evaluation-results.json").read_text())["field"] == "swimlane"
+    assert (tmp_path / "models" / "ocd-filer-v1-exported" / "merged" / "model.safetensors").exists()
     rows = [json.loads(line) for line in reader.answers[-1].splitlines()]
     rewards = {row["metadata"]["decisionId"]: row["reward"] for row in rows}
     assert rewards["d-1"] == pytest.approx(1.64)
@@ -39,4 +50,4 @@ def test_the_weights_are_those_of_the_code(agent_type: str):
 
 
 def test_the_page_stays_short():
-    assert len(PAGE.read_text().splitlines()) < 130
+    assert len(PAGE.read_text().splitlines()) < 150

@@ -15,7 +15,7 @@ import pytest
 from django.conf import settings as site
 from django.core.management import call_command
 
-from rl.from_systems.toolbox import TraceCollector
+from rl.from_systems.toolbox import TraceCollector, training_manager
 from rl.models import Trace
 from tests.export.ollama_double import OllamaDouble
 from tests.from_systems.toolbox.checkpoints.make_version_2 import checkpoint, run, write_version_2
@@ -40,6 +40,9 @@ class FlowAgent:
 
     async def arun_function(self, name: str, **arguments: Any) -> dict[str, Any]:
         return {"ok": self.runs % 2 == 0}
+
+    async def add_tool(self, function: Any, *, name: str, description: str) -> None:
+        self.tools = [*getattr(self, "tools", []), name]
 
 
 @pytest.fixture
@@ -82,7 +85,13 @@ def test_every_line_of_python_runs(home: Path, tiny_base: Path, double: OllamaDo
         code = compile(block.replace(BASE, str(tiny_base)), "page", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         if inspect.iscoroutine(result := eval(code, names)):  # noqa: S307  the page is ours
             asyncio.run(result)
+    training_manager.manager().wait()
+    sessions = training_manager.manager().list_models()["models"]
+    training_manager.manager.cache_clear()
+    assert [(session["name"], session["state"]) for session in sessions] == [("assistant-v2", "completed")]
+    assert len(names["agent"].tools) == 5
     out = capsys.readouterr().out
+    assert "State: " in out
     assert "Collected 13 traces" in out
     assert "Model deployed: ollama run toolbox-isaa" in out
     assert set(double.models) == {"toolbox-agent:latest", "toolbox-isaa:latest"}
@@ -91,5 +100,5 @@ def test_every_line_of_python_runs(home: Path, tiny_base: Path, double: OllamaDo
 
 
 def test_the_page_stays_short_and_has_both_ways():
-    assert len(PAGE.splitlines()) < 150
-    assert len(blocks("python")) == 6
+    assert len(PAGE.splitlines()) < 190
+    assert len(blocks("python")) == 7

@@ -144,6 +144,13 @@ def test_a_trainer_trains_and_saves_a_whole_model(method: str, examples: Any, ti
     stats = json.loads((merged / "training_stats.json").read_text())
     assert (stats["method"], stats["epochs"]) == (method, 1)
     assert stats["total_steps"] >= 2
+    figures = trainer.evaluate(examples)
+    assert figures["eval_pairs"] >= 4
+    assert figures["eval_accuracy"] > 0.5
+    assert figures["eval_margin"] > 0
+    assert list(trainer.evaluate(examples, metrics=["eval_accuracy"])) == ["eval_accuracy"]
+    with pytest.raises(NotEnoughData, match="no rows make a better and a worse answer"):
+        trainer.evaluate([])
     adapter = Path(trainer.save_model(tmp_path / "adapter", merge_lora=False))
     assert (adapter / "adapter_model.safetensors").exists()
     assert f"total_steps: {stats['total_steps']}" in trainer.get_training_summary()
@@ -154,8 +161,8 @@ def test_nothing_is_saved_before_a_training(tmp_path: Path):
         RLTrainer(TrainingConfig(output_dir=str(tmp_path))).save_model()
 
 
-def test_measuring_is_left_to_the_pipeline_that_can(tmp_path: Path):
-    with pytest.raises(UsageError, match="run_pipeline"):
+def test_nothing_is_measured_before_a_training(tmp_path: Path):
+    with pytest.raises(UsageError, match="nothing is trained yet"):
         RLTrainer(TrainingConfig(output_dir=str(tmp_path))).evaluate([])
 
 

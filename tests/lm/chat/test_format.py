@@ -280,7 +280,13 @@ def test_a_template_that_takes_no_users_is_refused():
 
 def test_a_prompt_that_the_template_refuses_is_a_usage_error():
     with pytest.raises(UsageError, match="refuses a prompt"):
-        chat_format("gemma").prompt_ids([MESSAGES[1], MESSAGES[1]], [SEARCH])
+        chat_format("gemma").prompt_ids([MESSAGES[1], *[{"role": "assistant", "content": "Yes."}] * 2], [SEARCH])
+
+
+def test_messages_of_the_user_in_a_row_become_one_where_the_template_wants_that():
+    twice = text("gemma", chat_format("gemma").prompt_ids([MESSAGES[1], MESSAGES[1]], ()))
+    assert twice.count("user\nIs it warm in Bonn?\n\nIs it warm in Bonn?") == 1
+    assert text("qwen2_5", chat_format("qwen2_5").prompt_ids([MESSAGES[1], MESSAGES[1]], ())).count("user\nIs it") == 2
 
 
 @pytest.mark.parametrize(
@@ -306,3 +312,50 @@ def test_a_template_without_end_tokens_ends_turns_with_the_end_of_the_text():
     assert style.action(turn, [SEARCH]).calls == (CALL,)
     after = tok.decode(style.observation_ids(["22"], turn))
     assert after == "\nuser: <tool_response>\n22\n</tool_response>\nassistant: "
+
+
+RUN = [
+    {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"id": "a", "type": "function", "function": {"name": CALL.name, "arguments": CALL.arguments}}],
+    },
+    {"role": "tool", "tool_call_id": "a", "content": f"warm {HOSTILE}"},
+    {"role": "assistant", "content": "It is warm."},
+    {"role": "user", "content": "And Köln?"},
+    {"role": "assistant", "content": "Colder."},
+]
+
+
+def test_of_a_run_only_what_the_model_says_is_its_own(name: str):
+    from rl.lm.own_tokens import plain
+
+    chat = chat_format(name)
+    ids = chat.answer_ids(RUN)
+    own = text(name, [number for number in ids if number >= 0])
+    others = text(name, plain(number for number in ids if number < 0))
+    assert [part in own for part in ("search", "It is warm.", "Colder.", "Köln", "22")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert [part in others for part in ("22", "Köln", "It is warm.")] == [True, True, False]
+    assert (ids[0] >= 0, ids[-1] in chat.end_ids) == (True, True)
+
+
+def test_a_run_is_written_as_the_turns_that_the_model_would_generate(name: str):
+    from rl.lm.own_tokens import plain
+
+    chat = chat_format(name)
+    turn, answer = chat.turn_ids(Action("", (CALL,))), chat.turn_ids(Action("It is warm."))
+    whole = [*turn, *chat.observation_ids([RUN[1]["content"]], turn), *answer]
+    assert plain(chat.answer_ids(RUN[:3])) == whole
+
+
+def test_earlier_tool_calls_stand_in_a_prompt_as_the_model_writes_them(name: str):
+    prompt = text(name, chat_format(name).prompt_ids([*MESSAGES, *RUN[:3], RUN[3]], [SEARCH]))
+    called = text(name, chat_format(name).turn_ids(Action("", (CALL,))))
+    assert "Bonn" in called
+    assert prompt.index("weather in") < prompt.index("warm 22") < prompt.index("It is warm.")

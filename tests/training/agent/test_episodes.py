@@ -52,10 +52,10 @@ def stage() -> Iterator[Any]:
 def stage_with(most: int) -> Iterator[Any]:
     from rl.lm.chat.format import ChatFormat
     from rl.lm.lengths import Limits
-    from rl.training.agent.episodes import Stage
+    from rl.training.agent.episodes import WorldStage
 
     with crew(WORLD, 0) as world:
-        yield Stage(world, ChatFormat(tokenizer("qwen2_5")), Limits(most, 8192, KEPT), -0.5)
+        yield WorldStage(world, ChatFormat(tokenizer("qwen2_5")), Limits(most, 8192, KEPT), -0.5)
 
 
 def task(number: int = 0, **more: Any) -> dict[str, Any]:

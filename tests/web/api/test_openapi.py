@@ -45,6 +45,7 @@ def test_every_call_is_described(document: dict):
         "judge_decision",
         "observe_decision",
         "confirm_decision",
+        "confirm_filing",
         "list_decisions",
         "reward_decisions",
         "count_pending_decisions",

@@ -9,6 +9,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from rl.models import Agent, Feedback, Trace
+from rl.web.drawings import TAGS
 from tests.admin.records import make_version
 from tests.conftest import make_trace
 
@@ -142,6 +143,8 @@ def test_the_answer_in_json_carries_the_next_item_and_the_progress(rater: Client
         "question": "question 1",
         "before": [],
         "answer": "answer 1",
+        "drawing": None,
+        "tags": list(TAGS),
     }
     assert (answer["progress"]["done"], answer["progress"]["total"]) == (1, 4)
     assert [decision["question"] for decision in answer["decisions"]] == ["question 0"]

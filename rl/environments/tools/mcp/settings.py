@@ -11,12 +11,11 @@ from typing import Any, ClassVar
 from rl.base.errors import UsageError
 from rl.base.names import require_known
 from rl.environments.tools.web_search.endpoint import Endpoint
+from rl.environments.variables import require_names, require_no_secrets
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEADER = re.compile(r"[A-Za-z0-9-]+")
 _VALUE = re.compile(r"[ -~]+")
-_SECRET = re.compile(r"(.*_)?(api_?key|key|token|secret|password)", re.IGNORECASE)
 _OF_COMMAND, _OF_URL = ("env", "env_from", "cwd"), ("headers_env",)
 
 
@@ -122,16 +121,12 @@ class McpServer:
             raise UsageError(f"{self.where}.url: {error}") from None
 
     def _check_secrets(self) -> None:
-        for name in (*self.env_from, *self.headers_env.values()):
-            if not _VARIABLE.fullmatch(name):  # what stands there may be the secret itself
-                key = "env_from" if name in self.env_from else "headers_env"
-                raise UsageError(f"{self.where}.{key} must name environment variables, not hold values")
+        require_names(f"{self.where}.env_from", self.env_from)
+        require_names(f"{self.where}.headers_env", self.headers_env.values())
         for name in self.headers_env:
             if not _HEADER.fullmatch(name):
                 raise UsageError(f"{self.where}.headers_env: {name[:100]!r} is not a header name")
-        for name in self.env:
-            if _SECRET.fullmatch(name):
-                raise UsageError(f"{self.where}.env must not hold {name}: env_from takes it from our environment")
+        require_no_secrets(f"{self.where}.env", self.env)
 
     def _check_list(self, key: str) -> None:
         value = getattr(self, key)

@@ -14,7 +14,7 @@ from typing import Any
 from rl.base.errors import UsageError
 from rl.environments.tools.base import BaseTool, ToolFailed
 from rl.environments.tools.corpus import corpus_index
-from rl.environments.tools.search import SearchDocuments
+from rl.environments.tools.search import SearchDocuments, count_of_results
 from rl.environments.tools.web_search import pace
 from rl.environments.tools.web_search.backend import SearchResult, plain
 from rl.environments.tools.web_search.cache import SearchCache
@@ -48,18 +48,20 @@ class WebSearch(BaseTool):
         self._backend, self._endpoint = settings.backend(), settings.address()
         self._headers = self._authorization()
 
-    def run(self, query: str) -> str:
+    def run(self, query: str, top_k: int | None = None) -> str:
         """Searches the web and returns titles, addresses and passages of the best results.
 
         Args:
             query: Words to look for.
+            top_k: At most so many results.
         """
         query = plain(query, LONGEST_QUERY + 1)
         if not query:
             raise ToolFailed("the query is empty")
         if len(query) > LONGEST_QUERY:
             raise ToolFailed(f"the query is longer than {LONGEST_QUERY} characters")
-        results = enumerate(self._results(query), start=1)
+        every = self._results(query)
+        results = enumerate(every[: count_of_results(top_k, len(every))], start=1)
         most = self._settings.max_snippet_chars
         return "\n".join(_format_result(number, result, most) for number, result in results) or "nothing found"
 

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from drf_spectacular.types import OpenApiTypes
 from rest_framework import status
 from rest_framework.exceptions import APIException, NotFound, ValidationError
 from rest_framework.request import Request
@@ -17,20 +16,16 @@ from rl.base.errors import UsageError
 from rl.collect.feedback import events, write
 from rl.collect.storable import unstorable
 from rl.collect.traces.imported import ImportedFeedback
-from rl.collect.traces.records import with_feedback
 from rl.from_systems.ocd import records
-from rl.from_systems.ocd.calls.base import OcdView
 from rl.from_systems.ocd.calls.serializers import (
     DecisionBatch,
     DecisionFeedbackIn,
     DecisionIn,
     DecisionOut,
     DecisionOutcomesIn,
-    OcdFeedbackIn,
     Recorded,
 )
 from rl.from_systems.ocd.calls.writing import SOURCE, Stored, store
-from rl.from_systems.ocd.rows import decision_row
 from rl.models import Feedback, Trace
 from rl.web.api.auth import INGEST, visible_to
 from rl.web.api.base import ApiView, success
@@ -87,7 +82,7 @@ class DecisionBulk(ApiView):
         return Response({"results": results}, status=status.HTTP_207_MULTI_STATUS)
 
 
-class _FollowUp(ApiView):
+class FollowUp(ApiView):
     """Feedback on, or outcomes of, a decision that is stored."""
 
     scopes = {"POST": INGEST}
@@ -115,7 +110,7 @@ class _FollowUp(ApiView):
         return Response(answer, status=success(recorded > 0))
 
 
-class DecisionFeedback(_FollowUp):
+class DecisionFeedback(FollowUp):
     serializer_class = DecisionFeedbackIn
 
     @operation(
@@ -140,37 +135,7 @@ class DecisionFeedback(_FollowUp):
         return self.record(trace, entries, ["userCorrection: it is the action itself"] if known else [])
 
 
-class OcdFeedback(OcdView, _FollowUp):
-    """OCD's own call: its address has no last slash, and its answer is the decision's row."""
-
-    scopes = {"PATCH": INGEST}
-    serializer_class = OcdFeedbackIn
-
-    @operation(
-        "confirm_decision",
-        "Confirm, correct or override a decision, as OCD's pages do",
-        {200: OpenApiTypes.OBJECT},
-        *BAD_BODY,
-        404,
-        409,
-        tags=["decisions"],
-        request=OcdFeedbackIn,
-        description="`correction` names the fields that change; `editedContent` is the text of the action.",
-    )
-    def patch(self, request: Request, pk: str) -> Response:
-        data = self.check_body(OcdFeedbackIn)
-        trace = self.find(pk, None)
-        about = trace.details.get("decision")
-        feedback = {
-            "userFeedback": data["feedback"],
-            "userCorrection": data.get("correction"),
-            "userId": about.get("userId") if isinstance(about, dict) else None,
-        }
-        self.record(trace, records.user_feedback(feedback, trace.action), [])
-        return Response(decision_row(with_feedback(Trace.objects.filter(pk=trace.pk)).get()))
-
-
-class DecisionOutcomes(_FollowUp):
+class DecisionOutcomes(FollowUp):
     serializer_class = DecisionOutcomesIn
 
     @operation(

@@ -44,6 +44,14 @@ def test_passages_are_cut(make_tool):
     assert make_tool(max_snippet_chars=5).run(query="tower").splitlines()[1] == "It is"
 
 
+def test_fewer_results_are_the_best_of_the_same(double, make_tool):
+    tool = make_tool()
+    whole = tool.run(query="tower")
+    assert whole.startswith(tool.run(query="tower", top_k=1))
+    assert tool.run(query="tower", top_k=10) == whole
+    assert len(double.requests) == 1
+
+
 def test_a_question_is_asked_once_even_by_another_tool(double, make_tool):
     first = make_tool().run(query="tower")
     assert make_tool(max_snippet_chars=1000).run(query="  tower\n") == first

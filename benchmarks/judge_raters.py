@@ -1,0 +1,84 @@
+"""How much of the weight of people's ratings wrong ones have, before and after a judge has weighed the raters: a Markdown
+table.
+
+    DATA_DIR=data .venv/bin/python benchmarks/judge_raters.py
+
+The answers and the simulated raters of ``learning.py``: 20 of them, half picks and half thumbs, a tenth the wrong way round
+by chance, and in the first columns four raters who say the opposite of what they think. What is wrong the taste says itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean, median
+from typing import Final
+
+import django
+import numpy as np
+from learning_raters import LABELLED, TASTES, Label, Taste, labels, read_answers
+
+ROOT = Path(__file__).resolve().parents[1]
+ASKED: Final = ("brief", "plain", "personal", "orderly")
+BUDGETS: Final = (50, 100, 200, 400)
+SEEDS: Final = range(3)
+NOISE, BAD = 0.1, 0.2
+
+
+def main() -> None:
+    os.environ.setdefault("DEBUG", "1")
+    os.environ.setdefault("SECRET_KEY", "only-for-this-benchmark-" + "x" * 40)
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backend.settings")
+    sys.path.insert(0, str(ROOT))
+    django.setup()
+    from learning_judge import see
+    from learning_models import load_base
+
+    answers = read_answers()
+    rated = {prompt: answers[prompt] for prompt in list(answers)[:LABELLED]}
+    features = see(load_base(), [(prompt, text) for prompt, texts in rated.items() for text in texts])
+    print("| labels | four raters turned round: all alike | weighed | all honest: alike | weighed | their weight |")
+    print("|---|---|---|---|---|---|")
+    for budget in BUDGETS:
+        turned, honest = (
+            [measure(TASTES[name], rated, features, budget, seed, bad) for name in ASKED for seed in SEEDS]
+            for bad in (BAD, 0.0)
+        )
+        columns = [*list(zip(*turned, strict=True))[:2], *zip(*honest, strict=True)]
+        print(f"| {budget} | " + " | ".join(f"{fmean(column):.0%}" for column in columns) + " |")
+
+
+def measure(
+    taste: Taste, rated: Mapping[str, Sequence[str]], features: np.ndarray, budget: int, seed: int, bad: float
+) -> tuple[float, float, float]:
+    """The share of wrong labels before and after, and the mean weight after."""
+    from rl.base.ratings import Vote
+    from rl.judge.labels import Opinion
+    from rl.judge.raters import share_of, trust_raters
+
+    rows = {(prompt, text): row for row, (prompt, text) in enumerate((p, t) for p, ts in rated.items() for t in ts)}
+    given = labels(taste, rated, budget, seed, NOISE, bad)
+
+    def opinion(label: Label) -> Opinion:
+        other = None if label.other is None else rows[label.prompt, label.other]
+        votes = (Vote(f"{label.rater}", True),)
+        return Opinion(rows[label.prompt, label.answer], other, float(label.up), prompt=label.prompt, votes=votes)
+
+    opinions = list(map(opinion, given))
+    trust = trust_raters(features, opinions)
+    weights = np.array([share_of(opinion.votes, trust) for opinion in opinions])
+    line = median(taste(text) for texts in rated.values() for text in texts)
+    wrong = np.array([is_wrong(label, taste, line) for label in given])
+    return float(wrong.mean()), float((weights * wrong).sum() / weights.sum()), float(weights.mean())
+
+
+def is_wrong(label: Label, taste: Taste, line: float) -> bool:
+    if label.other is None:
+        return label.up != (taste(label.answer) > line)
+    return taste(label.answer) < taste(label.other)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Chat messages with tool calls: ``tool_calls`` beside an assistant's content, results as messages of the role ``tool``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, NotRequired, TypedDict
+
+
+class Message(TypedDict):
+    """One chat message; ``role`` is system, user, assistant or tool. In rows, an assistant's may call tools."""
+
+    role: str
+    content: str
+    tool_calls: NotRequired[list[dict[str, Any]]]
+    """Each ``{"id", "type": "function", "function": {"name", "arguments"}}``, the arguments an object."""
+    tool_call_id: NotRequired[str]
+    """The call whose result a tool's message is."""
+    name: NotRequired[str]
+    """The tool whose message it is."""
+
+
+class RequestedCall(NamedTuple):
+    name: str
+    arguments: dict[str, Any]
+    id: str = ""
+    """Empty where the message gives none."""
+
+
+def has_calls(messages: Iterable[Mapping[str, Any]]) -> bool:
+    return any(message.get("tool_calls") for message in messages)
+
+
+def tools_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The column ``tools`` of a row that has one, for a row that is made of it."""
+    return {"tools": row["tools"]} if row.get("tools") else {}
+
+
+def requested_calls(message: Mapping[str, Any]) -> list[RequestedCall]:
+    """Arguments may be an object, or its JSON as text. Raises ValueError for calls that cannot be read."""
+    calls = message.get("tool_calls") or []
+    if not isinstance(calls, list):
+        raise ValueError("tool_calls must be a list")
+    return [_read_call(call) for call in calls]
+
+
+def characters(messages: Iterable[Mapping[str, Any]]) -> int:
+    """How many the messages have, their tool calls as JSON included."""
+    return sum(len(message["content"]) + _characters_of_calls(message) for message in messages)
+
+
+def _characters_of_calls(message: Mapping[str, Any]) -> int:
+    calls = message.get("tool_calls")
+    return len(json.dumps(calls, ensure_ascii=False)) if calls else 0
+
+
+def _read_call(call: object) -> RequestedCall:
+    function = call.get("function", call) if isinstance(call, Mapping) else None
+    if not isinstance(call, Mapping) or not isinstance(function, Mapping):
+        raise ValueError("a tool call must be an object with a function")
+    name, arguments = function.get("name"), function.get("arguments")
+    if not isinstance(name, str) or not name:
+        raise ValueError("a tool call must name its function")
+    if isinstance(arguments, str):
+        arguments = _parse(arguments)
+    if arguments is not None and not isinstance(arguments, Mapping):
+        raise ValueError(f"the arguments of {name} must be an object")
+    identifier = call.get("id")
+    return RequestedCall(name, dict(arguments or {}), identifier if isinstance(identifier, str) else "")
+
+
+def _parse(arguments: str) -> Any:
+    try:
+        return json.loads(arguments) if arguments.strip() else {}
+    except RecursionError:
+        raise ValueError("arguments are nested too deeply") from None

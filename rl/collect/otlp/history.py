@@ -1,0 +1,83 @@
+"""What a call of a model was given: a prompt, and what its agent has done since.
+
+A model is told everything anew at each call, so the last call of a run knows the whole of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rl.base.messages import requested_calls
+from rl.base.records import Message
+from rl.collect.otlp.messages import arguments_of, plain_text
+from rl.collect.otlp.spans import Requested
+from rl.collect.otlp.values import fit
+
+
+class History(NamedTuple):
+    prompt: tuple[Message, ...]
+    """Up to the last message of a user, in words alone."""
+    steps: tuple[Message, ...] = ()
+    """Behind it: turns that call tools, and their results."""
+    whole: tuple[Message, ...] = ()
+    """All of it in words alone."""
+    is_partial: bool = False
+    """There is no user's message: a server keeps the conversation, and only news were sent."""
+
+
+def split(messages: Sequence[Message]) -> History:
+    last = max((number for number, message in enumerate(messages) if message["role"] == "user"), default=-1)
+    steps = messages[last + 1 :]
+    whole = tuple(map(_words, messages))
+    if not any(message["role"] == "tool" for message in steps):
+        return History(whole, (), whole)
+    if last < 0:
+        first = next(number for number, message in enumerate(messages) if message["role"] != "system")
+        return History(whole, tuple(map(_step, messages[first:])), whole, is_partial=True)
+    return History(whole[: last + 1], tuple(map(_step, steps)), whole)
+
+
+def turn(text: str, requested: Sequence[Requested]) -> Message:
+    """What the model says now, with its calls as data."""
+    made = Message(role="assistant", content=text)
+    if requested:
+        made["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments_of(call)}}
+            for call in requested
+        ]
+    return made
+
+
+def call_keys(messages: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What tells each call from others: its id, and where the client gives none, its words."""
+    calls = [call for message in messages for call in requested_calls(message)]
+    return [call.id or json.dumps([call.name, call.arguments], sort_keys=True) for call in calls]
+
+
+def answered_keys(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    """As ``call_keys``, of the calls whose results are there."""
+    results = {message["tool_call_id"] for message in messages if message.get("tool_call_id")}
+    return list(dict.fromkeys([*call_keys(messages), *results]))
+
+
+def tool_calls(messages: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Stored tool calls, with ``call_id``, of the calls whose results are there."""
+    waiting: list[dict[str, Any]] = []
+    for message in messages:
+        for call in requested_calls(message):
+            waiting.append({"tool_name": call.name, "arguments": fit(call.arguments), "call_id": call.id})
+        if message["role"] == "tool" and waiting:
+            named = (n for n, item in enumerate(waiting) if item["call_id"] == message.get("tool_call_id"))
+            item = waiting.pop(next(named, 0))
+            known = {"success": True, "duration_ms": None, "error": "", "timestamp": ""}
+            yield {**item, "result": message["content"], **known}
+
+
+def _words(message: Message) -> Message:
+    return Message(role=message["role"], content=message["content"])
+
+
+def _step(message: Message) -> Message:
+    return Message({**message, "content": fit(plain_text(message))})

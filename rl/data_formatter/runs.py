@@ -1,0 +1,52 @@
+"""Whole runs in rows: what an agent did before its last words stands before them, tool calls and results as messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rl.base.messages import requested_calls
+from rl.base.records import Message
+
+Steps = Sequence[Message]
+"""From behind the prompt to the last words of the agent, these excluded."""
+
+
+def answer_messages(text: str, steps: Steps = ()) -> list[Message]:
+    return [*steps, Message(role="assistant", content=text)]
+
+
+def answer_key(text: str, steps: Steps = ()) -> str:
+    """Equal for answers whose agent did and said the same. What tools returned does not count, nor space around texts."""
+    acts = [_act(message) for message in steps if message["role"] == "assistant"]
+    return "\0".join([text.strip(), *acts])
+
+
+def tools_column(tools: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    offered = list(tools)
+    return {"tools": offered} if offered else {}
+
+
+class Contrast(NamedTuple):
+    """Two ways to go on after a prompt."""
+
+    prompt: list[Message]
+    chosen: list[Message]
+    rejected: list[Message]
+
+
+def apart(prompt: Steps, chosen: Steps, rejected: Steps) -> Contrast:
+    """The prompt is all that both have in common up to where the agent speaks for the last time before they differ."""
+    shared = 0
+    for number, (first, second) in enumerate(zip(chosen[:-1], rejected[:-1], strict=False), start=1):
+        if first != second:
+            break
+        if chosen[number]["role"] == rejected[number]["role"] == "assistant":
+            shared = number
+    return Contrast([*prompt, *chosen[:shared]], list(chosen[shared:]), list(rejected[shared:]))
+
+
+def _act(message: Message) -> str:
+    calls = [[call.name, call.arguments] for call in requested_calls(message)]
+    return json.dumps([message["content"].strip(), calls], ensure_ascii=False, sort_keys=True)

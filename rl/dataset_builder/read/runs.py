@@ -1,0 +1,149 @@
+"""What an agent did between a prompt and its last words, as chat messages with tool calls.
+
+A stored trace has its tool calls one after another, and where that says too little the messages themselves
+(``details["messages"]``) or the turns of an episode (``details["episode"]``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rl.base.messages import requested_calls
+from rl.base.records import Message, ToolCall
+from rl.collect.traces.records import tool_calls
+from rl.environments.dialects import DIALECTS, dialect
+from rl.environments.dialects.thinking import without_thinking
+from rl.environments.tools.recorded import arguments_of
+
+CUT_CALLS = "run: the arguments of a tool call were cut off or cannot be read"
+_ROLES = {"developer": "system", "function": "tool", **{name: name for name in ("system", "user", "assistant", "tool")}}
+NO_JSON = ("", "[]", "{}", "null")
+"""JSON text of a column that holds nothing."""
+
+
+class Run(NamedTuple):
+    prompt: tuple[Message, ...]
+    steps: tuple[Message, ...] = ()
+
+
+class CannotBeRead(Exception):
+    """A run without one of its calls would be another run."""
+
+
+def read_run(prompt: tuple[Message, ...], response: str, calls: str | None, details: str | None) -> Run:
+    """``calls`` and ``details``: columns of a trace, as JSON text. Raises CannotBeRead."""
+    facts = json.loads(details) if details and details not in NO_JSON else {}
+    facts = facts if isinstance(facts, dict) else {}
+    if facts.get("messages") and (whole := _of_messages(facts["messages"], prompt, response)):
+        return whole
+    if not calls or calls in NO_JSON:
+        return Run(prompt)
+    recorded = list(tool_calls(json.loads(calls)))
+    episode = facts.get("episode")
+    turns = episode.get("turns") if isinstance(episode, dict) else None
+    steps = _of_turns(turns, recorded) if isinstance(turns, list) else _of_calls(recorded)
+    return Run(prompt, tuple(steps))
+
+
+def called_with(call: ToolCall) -> dict[str, Any]:
+    """What came without names stands under the one that tools with a single input have. Raises CannotBeRead."""
+    arguments = arguments_of({"arguments": call.arguments})
+    if arguments is not None:
+        return arguments
+    if isinstance(call.arguments, str) and call.arguments.lstrip().startswith(("{", "[")):
+        raise CannotBeRead
+    return {"input": call.arguments}
+
+
+def result_text(call: ToolCall) -> str:
+    """What the tool said; its error where it failed."""
+    result = call.error if call.error and not call.success else call.result
+    return result if isinstance(result, str) else "" if result is None else json.dumps(result, ensure_ascii=False)
+
+
+# --- from tool calls ---------------------------------------------------------------------------------------------------
+
+
+def _of_calls(calls: Sequence[ToolCall]) -> Iterator[Message]:
+    """A turn for each."""
+    for number, call in enumerate(calls, start=1):
+        yield from _turn("", [(number, call)])
+
+
+def _of_turns(turns: Sequence[Any], calls: Sequence[ToolCall]) -> Iterator[Message]:
+    """All turns but the last, whose words are the answer."""
+    for turn in turns[:-1]:
+        own = [(number + 1, calls[number]) for number in turn["calls"] if number < len(calls)]
+        yield from _turn(_words(turn["said"], len(own)), own)
+        if not own and turn["observation"]:
+            yield Message(role="user", content=turn["observation"])
+
+
+def _turn(text: str, calls: Sequence[tuple[int, ToolCall]]) -> Iterator[Message]:
+    turn = Message(role="assistant", content=text)
+    if calls:
+        turn["tool_calls"] = [_request(_id(number), call.tool_name, called_with(call)) for number, call in calls]
+    yield turn
+    for number, call in calls:
+        yield Message(role="tool", content=result_text(call), tool_call_id=_id(number), name=call.tool_name)
+
+
+def _id(number: int) -> str:
+    return f"call_{number}"
+
+
+def _request(identifier: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"id": identifier, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _words(text: str, calls: int) -> str:
+    """A turn's text without its calls, which a model writes in the way of its family."""
+    spoken = without_thinking(text)
+    if not calls:
+        return spoken
+    actions = (dialect(name).read_action(spoken) for name in DIALECTS)
+    return next((action.text for action in actions if len(action.calls) == calls), "")
+
+
+# --- from messages -----------------------------------------------------------------------------------------------------
+
+
+def _of_messages(messages: object, prompt: Sequence[Message], response: str) -> Run | None:
+    """None for messages that are not those of this trace: then its columns know better."""
+    try:
+        chat = [_message(message) for message in messages] if isinstance(messages, list) else []
+    except ValueError:
+        return None
+    last = max((number for number, message in enumerate(chat) if message["role"] == "assistant"), default=-1)
+    begin = len(prompt)
+    same_prompt = [[m["role"], m["content"]] for m in chat[:begin]] == [[m["role"], m["content"]] for m in prompt]
+    if not same_prompt or last < begin or chat[last]["content"].strip() != response.strip():
+        return None
+    return Run(tuple(chat[:begin]), tuple(chat[begin:last]))
+
+
+def _message(message: object) -> Message:
+    """Raises ValueError."""
+    if not isinstance(message, Mapping) or message.get("role") not in _ROLES:
+        raise ValueError("not a message")
+    made = Message(role=_ROLES[message["role"]], content=_text(message.get("content")))
+    if calls := requested_calls(message):
+        made["tool_calls"] = [
+            _request(call.id or _id(number), call.name, call.arguments) for number, call in enumerate(calls, start=1)
+        ]
+    for name in ("tool_call_id", "name"):
+        if made["role"] == "tool" and isinstance(value := message.get(name), str):
+            made[name] = value
+    return made
+
+
+def _text(content: object) -> str:
+    """Text, or the texts among the parts. Raises ValueError."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list):
+        raise ValueError("not text")
+    parts = (part if isinstance(part, str) else part.get("text") for part in content if isinstance(part, (str, dict)))
+    return "\n".join(part for part in parts if isinstance(part, str))

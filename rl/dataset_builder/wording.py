@@ -1,0 +1,107 @@
+"""Which templates an agent's prompts and answers are written with: Ratchet's, another system's, or the operator's files.
+
+A file of PROMPT_TEMPLATES_DIR is a template under its own name: ``prompt`` and ``answer``, each with ``widgets`` and
+``fixture``, as ``rl.data_formatter.wording.written`` reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Literal
+
+from django.conf import settings
+
+from rl.base.errors import UsageError
+from rl.base.names import unknown_name
+from rl.base.records import Message
+from rl.data_formatter.wording import ANSWER_TEMPLATES, PROMPT_TEMPLATES, answer_template, prompt_template
+from rl.data_formatter.wording.contract import AnswerTemplate, PromptTemplate, Wording
+from rl.data_formatter.wording.written import WrittenAnswers, WrittenPrompts
+from rl.environments.config_file import Document, read_document
+from rl.models import Agent
+
+DEFAULT = "plain"
+WIDGETS, FIXTURE = "widgets", "fixture"
+Part = Literal["prompt", "answer"]
+
+
+def wording_of(agent: Agent) -> Wording:
+    """Raises UsageError for a name that stands for no template, and BadFile for the operator's file."""
+    return Wording(
+        find_prompt_template(agent.prompt_template or DEFAULT), find_answer_template(agent.answer_template or DEFAULT)
+    )
+
+
+def find_prompt_template(name: str) -> PromptTemplate:
+    """Raises UsageError and BadFile."""
+    if name in PROMPT_TEMPLATES:
+        return prompt_template(name)
+    return _read_prompts(_document(name, "prompt"))
+
+
+def find_answer_template(name: str) -> AnswerTemplate:
+    """Raises UsageError and BadFile."""
+    if name in ANSWER_TEMPLATES:
+        return answer_template(name)
+    return _read_answers(_document(name, "answer"))
+
+
+def template_names(part: Part) -> list[str]:
+    """What an agent may have. A file that is written wrongly is listed, and refused where it is used."""
+    registered = PROMPT_TEMPLATES if part == "prompt" else ANSWER_TEMPLATES
+    return [*registered, *(name for name in template_files() if name not in registered)]
+
+
+def template_files() -> dict[str, Path]:
+    """Name to file; the name is the file's, without its ending."""
+    folder = settings.PROMPT_TEMPLATES_DIR
+    return {file.stem: file for file in sorted(folder.glob("*.yaml"))} if folder.is_dir() else {}
+
+
+def _document(name: str, part: Part) -> Document:
+    files = template_files()
+    if name not in files:
+        where = "the operator writes others as files of PROMPT_TEMPLATES_DIR"
+        raise UsageError(f"{unknown_name(f'{part} template', name, template_names(part))}; {where}")
+    document = read_document(files[name])
+    document.require_known(document.values, ("prompt", "answer"))
+    if part not in document.values:
+        raise document.refusal(f"has no section {part}, and an agent has it as its {part} template")
+    return document
+
+
+def _read_prompts(document: Document) -> WrittenPrompts:
+    section = document.section("prompt", (WIDGETS, FIXTURE))
+    try:
+        return WrittenPrompts(*(tuple(_messages(section.get(name, []), name)) for name in (WIDGETS, FIXTURE)))
+    except UsageError as error:
+        raise document.refusal_about(str(error), ("prompt",)) from None
+
+
+def _messages(value: Any, name: str) -> Iterable[Message]:
+    """Text stands for one user message."""
+    rows = [{"role": "user", "content": value}] if isinstance(value, str) else value
+    if not isinstance(rows, list):
+        raise UsageError(f"{name} must be a text, or a list of messages with role and content")
+    for row in rows:
+        if not (isinstance(row, dict) and row.keys() == {"role", "content"} and all(map(_is_text, row.values()))):
+            raise UsageError(f"{name}: each message has role and content, both texts")
+        if row["role"] not in ("system", "user", "assistant"):
+            raise UsageError(f"{name}: role must be system, user or assistant, not {row['role']!r:.50}")
+        yield Message(role=row["role"], content=row["content"])
+
+
+def _read_answers(document: Document) -> WrittenAnswers:
+    section = document.section("answer", [field.name for field in fields(WrittenAnswers)])
+    if wrong := [name for name, value in section.items() if not _is_text(value)]:
+        raise document.refusal(f"answer.{wrong[0]} must be a text", ("answer", wrong[0]))
+    try:
+        return WrittenAnswers(**section)
+    except UsageError as error:
+        raise document.refusal_about(str(error), ("answer",)) from None
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)

@@ -1,0 +1,168 @@
+"""OpenAI's chat completions: documents to requests, and replies to documents and streams."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rl.environments.contract import ToolRequest
+from rl.environments.program.contract import CallRefused, ChatMessage, ChatReply, ChatRequest
+
+_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
+
+
+def read_request(document: Any) -> ChatRequest:
+    """Raises CallRefused for what is not a request, or asks for more than one answer of text."""
+    if not isinstance(document, dict) or not isinstance(document.get("messages"), list) or not document["messages"]:
+        raise CallRefused("the request must be an object with messages")
+    if document.get("n") not in (None, 1):
+        raise CallRefused("n must be 1: an episode goes one way")
+    tools = () if document.get("tool_choice") == "none" else _tools(document.get("tools"))
+    most = document.get("max_completion_tokens") or document.get("max_tokens")
+    if most is not None and (not isinstance(most, int) or most < 1):
+        raise CallRefused("max_tokens must be a whole number, 1 or more")
+    options = document.get("stream_options")
+    return ChatRequest(
+        _messages(document["messages"]),
+        tools,
+        most,
+        _stops(document.get("stop")),
+        str(document.get("model") or ""),
+        bool(document.get("stream")),
+        isinstance(options, dict) and bool(options.get("include_usage")),
+    )
+
+
+def write_completion(request: ChatRequest, reply: ChatReply) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": reply.text or None, "refusal": None}
+    if reply.calls:
+        message["tool_calls"] = _call_documents(reply.calls)
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(reply)}
+    return {**_head(request, "chat.completion"), "choices": [choice], "usage": _usage(reply)}
+
+
+def write_stream(request: ChatRequest, reply: ChatReply) -> Iterator[bytes]:
+    """Server-sent events. The answer is whole before its first event: it was generated together with others."""
+    head = _head(request, "chat.completion.chunk")
+    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+    deltas += [{"content": reply.text}] if reply.text else []
+    for index, call in enumerate(_call_documents(reply.calls)):
+        deltas.append({"tool_calls": [{"index": index, **call}]})
+    finishes = [None] * len(deltas) + [_finish(reply)]
+    for delta, finish in zip([*deltas, {}], finishes, strict=True):
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        yield _event({**head, "choices": [choice]})
+    if request.include_usage:
+        yield _event({**head, "choices": [], "usage": _usage(reply)})
+    yield b"data: [DONE]\n\n"
+
+
+def write_refusal(refusal: CallRefused) -> dict[str, Any]:
+    kind = "invalid_request_error"
+    return {"error": {"message": str(refusal), "type": kind, "param": None, "code": refusal.code or None}}
+
+
+def write_models() -> dict[str, Any]:
+    return {"object": "list", "data": [{"id": "policy", "object": "model", "created": 0, "owned_by": "ratchet"}]}
+
+
+def _messages(documents: Sequence[Any]) -> tuple[ChatMessage, ...]:
+    names: dict[str, str] = {}
+    return tuple(_message(document, names) for document in documents)
+
+
+def _message(document: Any, names: dict[str, str]) -> ChatMessage:
+    """``names``: the id of each call so far to its tool; those of the message are added."""
+    role = _ROLES.get(document.get("role", "")) if isinstance(document, dict) else None
+    if role is None:
+        raise CallRefused(f"a message's role must be one of {', '.join(_ROLES)}")
+    content = _text(document.get("content"))
+    if role == "tool":
+        name = names.get(str(document.get("tool_call_id")), "") or str(document.get("name") or "unknown")
+        return ChatMessage(role, content, name=name)
+    if role != "assistant":
+        return ChatMessage(role, content)
+    calls = []
+    for call in document.get("tool_calls") or ():
+        request = _call(call)
+        names[str(call.get("id"))] = request.name
+        calls.append(request)
+    return ChatMessage(role, content, tuple(calls))
+
+
+def _call(document: Any) -> ToolRequest:
+    try:
+        function = document["function"]
+        arguments = json.loads(function.get("arguments") or "{}")
+        if not isinstance(arguments, dict):
+            raise ValueError("not an object")
+        return ToolRequest(str(function["name"]), arguments)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        raise CallRefused(
+            "a tool call must have a function with a name, and arguments that are a JSON object"
+        ) from None
+
+
+def _text(content: Any) -> str:
+    if content is None or isinstance(content, str):
+        return content or ""
+    if isinstance(content, list):
+        parts = [part.get("text") if isinstance(part, dict) else None for part in content]
+        if all(isinstance(part, str) for part in parts):
+            return "".join(map(str, parts))
+    raise CallRefused("a message's content must be text: the model reads nothing else")
+
+
+def _tools(documents: Any) -> tuple[Mapping[str, Any], ...]:
+    if not documents:
+        return ()
+    if not isinstance(documents, list) or not all(map(_is_function, documents)):
+        raise CallRefused("tools must be a list of functions, each with a name")
+    return tuple({"type": "function", "function": document["function"]} for document in documents)
+
+
+def _is_function(document: Any) -> bool:
+    function = document.get("function") if isinstance(document, dict) else None
+    return isinstance(function, dict) and isinstance(function.get("name"), str)
+
+
+def _stops(value: Any) -> tuple[str, ...]:
+    stops = [value] if isinstance(value, str) else value or []
+    if not isinstance(stops, list) or not all(isinstance(stop, str) for stop in stops):
+        raise CallRefused("stop must be a text or a list of texts")
+    return tuple(filter(None, stops))
+
+
+def _head(request: ChatRequest, kind: str) -> dict[str, Any]:
+    name = request.model or "policy"
+    return {"id": f"chatcmpl-{secrets.token_hex(12)}", "object": kind, "created": int(time.time()), "model": name}
+
+
+def _call_documents(calls: Sequence[ToolRequest]) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": f"call_{secrets.token_hex(12)}",
+            "type": "function",
+            "function": {"name": call.name, "arguments": json.dumps(call.arguments, ensure_ascii=False)},
+        }
+        for call in calls
+    ]
+
+
+def _finish(reply: ChatReply) -> str:
+    return "tool_calls" if reply.calls else "length" if reply.is_cut else "stop"
+
+
+def _usage(reply: ChatReply) -> dict[str, int]:
+    return {
+        "prompt_tokens": reply.tokens_in,
+        "completion_tokens": reply.tokens_out,
+        "total_tokens": reply.tokens_in + reply.tokens_out,
+    }
+
+
+def _event(document: Mapping[str, Any]) -> bytes:
+    return b"data: " + json.dumps(document, ensure_ascii=False).encode() + b"\n\n"

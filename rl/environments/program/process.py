@@ -1,0 +1,104 @@
+"""A program of the operator's, started by its arguments without a shell, and ended with all that it has started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Event, Thread
+from typing import IO
+
+from rl.base.errors import UsageError
+from rl.environments.program.keeper import Keeper
+
+KEPT_BYTES = 65536
+"""The end of standard output, and of standard error."""
+POLL_SECONDS = 0.05
+_ENDING_SECONDS = 1.0
+
+
+class Process:
+    """The leader of a group of its own. Its standard input is ``stdin`` and then over."""
+
+    def __init__(
+        self, command: Sequence[str], folder: Path, variables: Mapping[str, str], stdin: str, keeper: Keeper
+    ) -> None:
+        """Raises UsageError for a command that cannot be started."""
+        try:
+            self._process = subprocess.Popen(
+                command,
+                cwd=folder,
+                env=dict(variables),
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise UsageError(f"the command {command[0]!r} cannot be started: {why}") from None
+        self._keeper = keeper
+        keeper.watch(self._process.pid)
+        self._output, self._errors = _Tail(self._process.stdout), _Tail(self._process.stderr)
+        Thread(target=_write, args=(self._process.stdin, stdin), daemon=True).start()
+
+    def wait(self, seconds: float) -> int | None:
+        """The exit code, negative for a signal; None where it goes on after that time."""
+        with suppress(subprocess.TimeoutExpired):
+            return self._process.wait(seconds)
+        return None
+
+    def wait_unless(self, stopped: Event, seconds: float) -> int | None:
+        """The same, but that nobody waits any longer once it is stopped."""
+        until, code = time.monotonic() + seconds, None
+        while code is None and not stopped.is_set() and time.monotonic() < until:
+            code = self.wait(POLL_SECONDS)
+        return code
+
+    def end(self) -> None:
+        """Kills the whole group, whether its leader still lives or not."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._keeper.forget(self._process.pid)
+
+    @property
+    def output(self) -> str:
+        """The end of what it wrote to standard output; call ``end`` first."""
+        return self._output.text()
+
+    @property
+    def errors(self) -> str:
+        return self._errors.text()
+
+
+class _Tail:
+    """The last bytes of a pipe, however much comes through it."""
+
+    def __init__(self, pipe: IO[bytes] | None) -> None:
+        assert pipe  # noqa: S101  both were asked for
+        self._kept = b""
+        self._thread = Thread(target=self._drain, args=(pipe,), daemon=True)
+        self._thread.start()
+
+    def text(self) -> str:
+        self._thread.join(_ENDING_SECONDS)  # a child in a group of its own may hold the pipe open
+        return self._kept.decode(errors="replace").replace("\0", "")
+
+    def _drain(self, pipe: IO[bytes]) -> None:
+        with pipe:
+            while chunk := pipe.read(KEPT_BYTES):
+                self._kept = (self._kept + chunk)[-KEPT_BYTES:]
+
+
+def _write(pipe: IO[bytes] | None, text: str) -> None:
+    assert pipe  # noqa: S101  it was asked for
+    with suppress(OSError), pipe:
+        unsent = memoryview(text.encode())
+        while unsent:
+            unsent = unsent[pipe.write(unsent) :]

@@ -1,0 +1,126 @@
+"""How often an answer is the JSON object that it should be, field by field, beside the base model and the version in use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from rl.base.errors import NotEnoughData
+from rl.base.records import AnswerScore, Report, TraceRecord
+from rl.evaluation import DECIDING_FIELDS
+from rl.evaluation.contest import MODELS, Contest
+from rl.evaluation.measures import reward as rewards
+from rl.evaluation.measures.reward import Earnings, Row
+from rl.evaluation.own_answers import EXPECTED
+
+FIRST_ERRORS = 5
+SHORT = 200
+"""Characters of an example."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldScorer:
+    """1 for an answer with the right value of the field that decides, or of all fields where none does; else 0. The
+    components are the fields that are right; there are none where the answer is not a JSON object."""
+
+    deciding: str
+
+    def __call__(self, trace: TraceRecord) -> AnswerScore:
+        right = right_fields(trace.response, trace.details[EXPECTED])
+        if right is None:
+            return AnswerScore(0.0)
+        decides = [right[self.deciding]] if self.deciding else right.values()
+        return AnswerScore(float(all(decides)), {name: float(value) for name, value in right.items()})
+
+
+def compare(contest: Contest, rows: Sequence[Row], agent: str, report: Report) -> Earnings:
+    """``agent``: its name, which may be a type of DECIDING_FIELDS. Raises NotEnoughData where no row has its field."""
+    deciding = DECIDING_FIELDS.get(agent.upper(), "")
+    usable = [row for row in rows if not deciding or deciding in row["details"][EXPECTED]]
+    if not usable:
+        needed = f" with the field {deciding}, by which answers of {agent} are judged" if deciding else ""
+        raise NotEnoughData(f"there is no line{needed} that no version has learned from")
+    return rewards.compare(contest, usable, FieldScorer(deciding), report)
+
+
+def describe(earnings: Earnings, rows: Sequence[Row], agent: str) -> dict[str, Any]:
+    """Figures beside those of rewards: of the new version's answers, ``accuracy``, ``correct``, ``errors`` (answers that
+    cannot be read) and the first of them; of each field how often each model has it right. ``avg_reward`` is the mean of the
+    rewards in the file, which says nothing of the model. ``rows``: all of the file."""
+    stored = [row["reward"] for row in rows if row["reward"] is not None]
+    errors = list(_errors(earnings))
+    return {
+        "field": DECIDING_FIELDS.get(agent.upper()),
+        "accuracy": earnings.mean("new"),
+        "total_examples": len(rows),
+        "answered": len(earnings.rows),
+        "correct": int(sum(earnings.rewards["new"])),
+        "errors": len(errors),
+        "error_examples": errors[:FIRST_ERRORS],
+        "avg_reward": fmean(stored) if stored else None,
+        "fields": _by_field(earnings),
+    }
+
+
+def right_fields(answer: str, expected: Mapping[str, Any]) -> dict[str, bool] | None:
+    """Whether the answer has the value of each field that is expected; None for an answer that cannot be read."""
+    given = parse(answer)
+    if given is None:
+        return None
+    return {name: name in given and _is_same(given[name], value) for name, value in expected.items()}
+
+
+def parse(answer: str) -> dict[str, Any] | None:
+    """The first JSON object in a text."""
+    decoder, start = json.JSONDecoder(), answer.find("{")
+    while start >= 0:
+        try:
+            value, _ = decoder.raw_decode(answer, start)
+        except (ValueError, RecursionError):
+            start = answer.find("{", start + 1)
+        else:
+            return dict(value)
+    return None
+
+
+def _is_same(given: Any, expected: Any) -> bool:
+    """Texts whatever their case; lists whatever their order."""
+    return bool(_plain(given) == _plain(expected))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.strip().casefold()
+    if isinstance(value, list):
+        return sorted(json.dumps(_plain(part), sort_keys=True) for part in value)
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    return value
+
+
+def _by_field(earnings: Earnings) -> list[dict[str, Any]]:
+    names = dict.fromkeys(name for row in earnings.rows for name in row["details"][EXPECTED])
+    return [{"name": name, **_shares(earnings, name)} for name in names]
+
+
+def _shares(earnings: Earnings, name: str) -> dict[str, Any]:
+    positions = [number for number, row in enumerate(earnings.rows) if name in row["details"][EXPECTED]]
+    shares = {
+        model: fmean(
+            bool((right_fields(earnings.answers[model][at], earnings.rows[at]["details"][EXPECTED]) or {}).get(name))
+            for at in positions
+        )
+        for model in MODELS
+    }
+    return {"prompts": len(positions), "models": shares}
+
+
+def _errors(earnings: Earnings) -> Iterator[dict[str, Any]]:
+    for index, (row, answer) in enumerate(zip(earnings.rows, earnings.answers["new"], strict=True)):
+        if parse(answer) is None:
+            question = row["prompt"][-1]["content"]
+            problem = "the answer has no JSON object"
+            yield {"index": index, "prompt": question[:SHORT], "response": answer[:SHORT], "error": problem}

@@ -1,0 +1,108 @@
+"""How Command Center's production system asks for widgets and how it is answered: JSON with a heading and a list of widgets,
+and JSON with a list of fixtures. The sections are those of its prompt and the words are ours: where an evolved prompt is in
+use, a template taken from what the gateway recorded says exactly what is asked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from rl.base.records import Message
+from rl.data_formatter.wording.contract import SIZES, Ask, Picked
+from rl.data_formatter.wording.parts import data_lines, entities, fixture_lines, names, shown_values
+from rl.from_systems.command_center.catalogue import CATALOGUE
+
+FIRST_RELEVANCE, STEP, LEAST_RELEVANCE = 0.95, 0.05, 0.5
+"""By position alone: people said which widgets suit, not how much."""
+_SYSTEM = "You put together dashboards for an industrial command center. Answer with one JSON object and nothing else."
+_RULES = (
+    "Use widget names of the list only, exactly as they are written.",
+    "The first widget answers the query itself and is the largest; the others add to it.",
+    "Take no widget that the query does not need, and none whose data is not there.",
+    f"size is one of {', '.join(SIZES)}: a larger one for what matters more.",
+    "relevance is from 0 to 1 and never rises from one widget to the next.",
+    "data_request says what the widget needs: the question, the metric and the devices.",
+)
+_SHAPE = (
+    '{"heading": "…", "widgets": [{"scenario": "…", "size": "…", "relevance": 0.95, '
+    '"data_request": {"query": "…", "metric": "…", "entities": ["…"]}}]}'
+)
+_FIXTURE_SHAPE = '{"fixtures": [{"index": 0, "fixture": "…", "reason": "…"}]}'
+
+
+class Prompts:
+    def ask_for_widgets(self, ask: Ask) -> list[Message]:
+        rules = [f"{number}. {rule}" for number, rule in enumerate(_RULES, 1)]
+        return _messages(
+            ["## WIDGETS", *map(_catalogue_line, sorted(set(ask.scenarios)))],
+            _query(ask),
+            ["## RULES", *rules],
+            ["## ANSWER", _SHAPE],
+        )
+
+    def ask_for_fixture(self, ask: Ask) -> list[Message]:
+        return _messages(
+            ["## WIDGET 0", f"{ask.widget.scenario} ({ask.widget.size})", "Fixtures:", *fixture_lines(ask.fixtures)],
+            _query(ask),
+            ["## RULES", "Choose one fixture of its list for each widget, the one that shows this data best."],
+            ["## ANSWER", _FIXTURE_SHAPE],
+        )
+
+
+class Answers:
+    def write_widgets(self, picked: Sequence[Picked], ask: Ask) -> str:
+        widgets = [_widget(rank, widget) for rank, widget in enumerate(picked)]
+        return _json({"heading": ask.widget.heading or ask.widget.question, "widgets": widgets})
+
+    def write_fixture(self, name: str, ask: Ask) -> str:
+        return _json({"fixtures": [{"index": 0, "fixture": name, "reason": ""}]})
+
+
+def _messages(*sections: Iterable[str]) -> list[Message]:
+    text = "\n\n".join("\n".join(section) for section in sections)
+    return [Message(role="system", content=_SYSTEM), Message(role="user", content=text)]
+
+
+def _catalogue_line(name: str) -> str:
+    """Nothing is made up about a widget that the catalogue does not know."""
+    if known := CATALOGUE.get(name):
+        return f"- {name}: shows {known.shows}; good for {known.good_for}"
+    return f"- {name}"
+
+
+def _query(ask: Ask) -> Iterator[str]:
+    intent = ask.widget.intent
+    yield "## QUERY"
+    yield ask.widget.question
+    named = "; ".join(f"{kind}: {listed}" for kind, listed in entities(intent).items())
+    yield f"Intent: {_said(intent.get('type'))} | Domains: {_said(intent.get('domains'))} | Entities: {named or 'none'}"
+    primary, secondary = (intent.get(name) for name in ("primary_characteristic", "secondary_characteristics"))
+    yield f"Primary: {_said(primary)} | Secondary: {_said(secondary)}"
+    if lines := data_lines(ask.data):
+        yield "Available data:"
+        yield from (f"- {line}" for line in lines)
+
+
+def _said(value: object) -> str:
+    return names(value) or "none"
+
+
+def _widget(rank: int, picked: Picked) -> dict[str, Any]:
+    listed = ", ".join(entities(picked.widget.intent).values())
+    label = shown_values(picked.widget.data).get("label")
+    request = {
+        "query": picked.widget.question,
+        "metric": label if isinstance(label, str) else "",
+        "entities": listed.split(", ") if listed else [],
+    }
+    relevance = max(LEAST_RELEVANCE, round(FIRST_RELEVANCE - STEP * rank, 2))
+    return {"scenario": picked.scenario, "size": picked.size, "relevance": relevance, "data_request": request}
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+PROMPTS, ANSWERS = Prompts(), Answers()

@@ -1,0 +1,124 @@
+"""Hyper-parameters under N3's names, and as Ratchet's. They may be changed after they were made, as its guide does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from rl.config import TrainingConfig as CoreConfig
+from rl.config import config_class
+
+_LORA: Final[Mapping[str, str]] = {"lora_r": "lora_r", "lora_alpha": "lora_alpha", "lora_dropout": "lora_dropout"}
+_PPO: Final[Mapping[str, str]] = {
+    **_LORA,
+    "learning_rate": "learning_rate",
+    "batch_size": "batch_size",
+    "gradient_accumulation_steps": "gradient_accumulation",
+    "ppo_epochs": "ppo_epochs",
+    "max_grad_norm": "max_grad_norm",
+    "init_kl_coef": "init_kl_coef",
+    "target_kl": "target_kl",
+    "gamma": "gamma",
+    "lam": "lam",
+    "cliprange": "cliprange",
+    "cliprange_value": "cliprange_value",
+    "vf_coef": "vf_coef",
+    "max_new_tokens": "max_new_tokens",
+    "temperature": "temperature",
+    "top_k": "top_k",
+    "top_p": "top_p",
+    "max_steps": "max_steps",
+}
+_REWARD_MODEL: Final[Mapping[str, str]] = {
+    **_LORA,
+    "learning_rate": "learning_rate",
+    "batch_size": "batch_size",
+    "num_epochs": "epochs",
+    "max_grad_norm": "max_grad_norm",
+}
+"""N3's name to ours."""
+
+
+@dataclass
+class DatasetConfig:
+    max_length: int = 512
+    """Tokens of prompt and answer, for the reward model."""
+    max_prompt_length: int = 256
+    """Tokens; longer prompts are left out, not cut."""
+    train_split: float = 0.8
+    normalize_scores: bool = True
+    """Without effect: a score is learned as it is, 0 to 1."""
+
+
+@dataclass
+class RewardModelConfig:
+    base_model: str = "gpt2"
+    use_lora: bool = True
+    lora_r: int = 8
+    lora_alpha: int = 32
+    lora_dropout: float = 0.1
+    learning_rate: float = 1e-5
+    batch_size: int = 8
+    num_epochs: int = 3
+    warmup_steps: int = 100
+    """At most; and at most a tenth of the steps."""
+    max_grad_norm: float = 1.0
+    max_length: int = 512
+    device: str = ""
+    """Without effect: the GPU where there is one."""
+
+    def to_core(self) -> CoreConfig:
+        """Raises UsageError for an impossible value."""
+        values = {ours: getattr(self, name) for name, ours in _REWARD_MODEL.items()}
+        whole = {"gradient_accumulation": 1, "full": not self.use_lora, "max_length": self.max_length}
+        return config_class("reward_model")().with_overrides({**values, **whole})
+
+
+@dataclass
+class TrainingConfig:
+    base_model: str = "gpt2"
+    use_lora: bool = True
+    lora_r: int = 8
+    lora_alpha: int = 32
+    lora_dropout: float = 0.1
+    learning_rate: float = 1e-5
+    batch_size: int = 8
+    mini_batch_size: int = 4
+    """At most a batch."""
+    gradient_accumulation_steps: int = 1
+    ppo_epochs: int = 4
+    max_grad_norm: float = 1.0
+    init_kl_coef: float = 0.2
+    target_kl: float = 6.0
+    gamma: float = 1.0
+    lam: float = 0.95
+    cliprange: float = 0.2
+    cliprange_value: float = 0.2
+    vf_coef: float = 0.1
+    max_new_tokens: int = 128
+    temperature: float = 1.0
+    top_k: int = 50
+    top_p: float = 0.95
+    dataset: DatasetConfig = field(default_factory=DatasetConfig)
+    max_steps: int = 1000
+    """Batches at most; one pass over the prompts ends the training before."""
+    train_reward_model_first: bool = True
+    reward_model_config: RewardModelConfig = None  # type: ignore[assignment]  # made from the rest where left out
+    device: str = ""
+    """Without effect, as ``mixed_precision``: the machine decides both."""
+    mixed_precision: str = ""
+
+    def __post_init__(self) -> None:
+        if self.reward_model_config is None:
+            same = ("base_model", "use_lora", "lora_r", "lora_alpha", "lora_dropout", "device")
+            self.reward_model_config = RewardModelConfig(
+                **{name: getattr(self, name) for name in same}, max_length=self.dataset.max_length
+            )
+
+    def to_core(self) -> CoreConfig:
+        """PPO over each prompt once. Raises UsageError for an impossible value."""
+        values: dict[str, Any] = {ours: getattr(self, name) for name, ours in _PPO.items()}
+        values["mini_batch_size"] = min(self.mini_batch_size, self.batch_size)
+        values["max_length"] = self.dataset.max_prompt_length + self.max_new_tokens
+        return config_class("ppo")().with_overrides({**values, "epochs": 1.0, "full": not self.use_lora})

@@ -1,0 +1,85 @@
+"""How an agent's widgets are asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.management.base import CommandParser
+from rich.table import Table
+
+from rl.dataset_builder import taking
+from rl.dataset_builder.wording import template_files, template_names
+from rl.management.agents import NOTHING, choose_agent
+from rl.management.base import RatchetCommand, add_json_option
+from rl.management.options import Action, read_options
+from rl.models import Agent
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOptions:
+    agent: str | None
+    name: str
+    part: str
+    trace: str
+    question: str
+    use: bool
+
+
+class Command(RatchetCommand):
+    help = "Templates of prompts and answers: list them, and take one from a prompt that the gateway recorded."
+
+    def add_options(self, parser: CommandParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True)
+        listing = actions.add_parser("list", help="all templates, and the agents that have them")
+        take = actions.add_parser("take", help="write a template's file from a recorded prompt")
+        take.add_argument("--agent", help="whose prompts; default: the only agent")
+        take.add_argument("--name", required=True, help="of the template and its file")
+        take.add_argument(
+            "--part", choices=taking.PARTS, default=taking.WIDGETS, help="what the prompt asks for (widgets)"
+        )
+        take.add_argument(
+            "--trace", default="", metavar="ID", help="which prompt; default: the newest with a known question"
+        )
+        take.add_argument("--question", default="", metavar="WORDS", help="which words of the prompt are the question")
+        take.add_argument("--use", action="store_true", help="and make it the agent's prompt template")
+        add_json_option(listing, take)
+
+    def run(self, **arguments: Any) -> None:
+        match read_options(Action, arguments).action:
+            case "list":
+                self._list()
+            case "take":
+                self._take(read_options(TakeOptions, arguments))
+
+    def _list(self) -> None:
+        rows: list[dict[str, Any]] = []
+        files = template_files()
+        for name in dict.fromkeys([*template_names("prompt"), *template_names("answer")]):
+            used = {part: _agents_with(part, name) for part in ("prompt", "answer")}
+            rows.append({"name": name, "file": str(files[name]) if name in files else None, **used})
+        table = Table("name", "file", "prompts of", "answers of")
+        for row in rows:
+            table.add_row(
+                row["name"], row["file"] or "-", *(", ".join(row[part]) or "-" for part in ("prompt", "answer"))
+            )
+        self.result({"templates": rows}, table)
+
+    def _take(self, options: TakeOptions) -> None:
+        agent = choose_agent(options.agent, NOTHING, self.report)
+        taken = taking.take_template(
+            agent, options.name, part=options.part, trace=options.trace, question=options.question
+        )
+        if options.use:
+            agent.prompt_template = options.name
+            agent.save(update_fields=["prompt_template"])
+        document = {"file": str(taken.file), "trace": str(taken.trace), "blanks": list(taken.blanks)}
+        lines = [f"{taken.file}, from trace {taken.trace}; blanks: {', '.join(taken.blanks)}"]
+        if taken.differing:
+            lines.append("other prompts have not these lines; put blanks there, or they are learned as they stand:")
+            lines += [f"  {line[:110]}" for line in taken.differing]
+        self.result({**document, "differing": list(taken.differing), "used": options.use}, lines=lines)
+
+
+def _agents_with(part: str, name: str) -> list[str]:
+    return list(Agent.objects.filter(**{f"{part}_template": name}).values_list("name", flat=True))

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import json
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from rl.models import Agent, Trace
+
+
+def run(*arguments: str) -> str:
+    out = StringIO()
+    call_command("prompt_template", *arguments, stdout=out, stderr=StringIO())
+    return out.getvalue()
+
+
+@pytest.mark.django_db
+def test_it_lists_templates_with_who_has_them():
+    Agent.objects.create(name="panel", prompt_template="command_center")
+    templates = {row["name"]: row for row in json.loads(run("list", "--json"))["templates"]}
+    assert templates["command_center"]["prompt"] == ["panel"]
+    assert templates["plain"]["answer"] == []
+
+
+@pytest.mark.django_db
+def test_it_takes_one_and_gives_it_to_the_agent(settings, tmp_path):
+    settings.PROMPT_TEMPLATES_DIR = tmp_path
+    agent = Agent.objects.create(name="panel", pair_type="both")
+    prompt = [{"role": "user", "content": "Question: Why?"}]
+    Trace.objects.create(agent=agent, source="gateway", prompt=prompt, prompt_key="k", response="x")
+    text = run("take", "--name", "ours", "--question", "Why?", "--use")
+    assert "blanks: question" in text
+    agent.refresh_from_db()
+    assert agent.prompt_template == "ours"
+    files = {row["name"]: row["file"] for row in json.loads(run("list", "--json"))["templates"]}
+    assert files["ours"] == str(tmp_path / "ours.yaml")
+    with pytest.raises(CommandError, match="already") as refusal:
+        run("take", "--name", "ours", "--question", "Why?")
+    assert refusal.value.returncode == 2

@@ -1,0 +1,83 @@
+"""A simulation's entries on the rating page."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+
+from rl.from_systems.command_center.drawing import TAGS, draw
+from rl.models import Agent, Feedback, Trace
+
+EVIL = "<script>alert(1)</script>"
+DETAILS = {
+    "scenario": "comparison",
+    "fixture": "bars",
+    "size": "hero",
+    "category": "energy",
+    "natural": True,
+    "forced": False,
+    "layout_context": {"heading": EVIL},
+    "data_override": {
+        "demoData": {"label": "Load", "unit": "kW", "valueA": 50, "valueB": -100, "parts": [{"name": "A", "v": "x"}]}
+    },
+}
+
+
+@pytest.fixture
+def rater(db) -> Client:
+    user = User.objects.create_user("alice", password="x")
+    user.user_permissions.add(Permission.objects.get(codename="add_feedback"))
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def trace(db) -> Trace:
+    asked = {"prompt": [{"role": "user", "content": "Load?"}], "prompt_key": "q", "response": "comparison (hero): bars"}
+    agent = Agent.objects.create(name="selector")
+    return Trace.objects.create(agent=agent, source="command_center", details=DETAILS, **asked)
+
+
+def test_an_entry_has_a_title_marks_and_a_bar_for_each_number():
+    drawing = draw(DETAILS)
+    assert drawing
+    assert (drawing.title, drawing.size) == ("Load (kW)", "hero")
+    assert drawing.marks == ("comparison", "bars", "hero", "energy", "natural")
+    assert [(f.label, f.text, f.share) for f in drawing.figures] == [
+        ("valueA", "50", 0.5),
+        ("valueB", "-100", 1.0),
+        ("parts 1 A v", "x", None),
+    ]
+
+
+@pytest.mark.parametrize("name", list(DETAILS))
+def test_whatever_an_entry_holds_can_be_drawn(name: str):
+    nested: dict = {}
+    for _ in range(50):
+        nested = {"a": nested, "b": [1.5, float("nan"), 10**400, None, True]}
+    for value in (None, 5, "x" * 9_999, [], {}, nested, {"demoData": 5}, {"heading": nested}):
+        draw({**DETAILS, name: value})
+
+
+def test_the_page_draws_it_as_text_alone_and_takes_its_tags(rater: Client, trace: Trace):
+    page = rater.get("/rate/selector/").content.decode()
+    assert EVIL not in page
+    assert "&lt;script&gt;" in page
+    assert '<figure class="widget hero">' in page
+    assert all(f'value="{tag}"' in page for tag in TAGS)
+    assert 'value="off topic"' not in page
+    item = rater.get("/rate/selector/", headers={"accept": "application/json"}).json()["item"]
+    assert (item["drawing"]["title"], item["tags"]) == ("Load (kW)", list(TAGS))
+    form = {"trace": str(trace.pk), "value": "0", "tags": ["ugly", "wrong-chart-type"]}
+    assert rater.post("/rate/selector/", form).status_code == 302
+    assert Feedback.objects.get().tags == ["ugly", "wrong-chart-type"]
+
+
+def test_other_answers_stay_text_with_the_usual_tags(rater: Client, trace: Trace):
+    Trace.objects.update(source="api")
+    page = rater.get("/rate/selector/").content.decode()
+    assert "<figure" not in page
+    assert 'value="off topic"' in page
+    assert rater.post("/rate/selector/", {"trace": str(trace.pk), "value": "0", "tags": ["ugly"]}).status_code == 400

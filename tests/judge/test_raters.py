@@ -1,0 +1,93 @@
+"""How far raters can be relied on, by what all the others say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rl.base.ratings import Vote
+from rl.judge.crossing import cross_fit
+from rl.judge.labels import Opinion
+from rl.judge.raters import DOUBTED, cross_fit_by_trust, share_of, trust_raters, weigh_opinions
+
+RATERS = [f"rater {number}" for number in range(10)]
+
+
+def answers(count: int = 200, seed: int = 0) -> np.ndarray:
+    """(N, 9): what is good is the first number."""
+    return np.random.default_rng(seed).normal(size=(count, 9)).astype(np.float32)
+
+
+def opinions(features: np.ndarray, turned: set[str], noise: float = 0.1, seed: int = 1) -> list[Opinion]:
+    """A thumb for every answer, and a pick between it and the next; ``turned``: raters who say the opposite."""
+    rng, made = np.random.default_rng(seed), []
+    for number in range(len(features) - 1):
+        for is_pick in (False, True):
+            rater = RATERS[rng.integers(len(RATERS))]
+            good = features[number, 0] > (features[number + 1, 0] if is_pick else 0)
+            good = bool(good != ((rng.random() < noise) != (rater in turned)))
+            votes = (Vote(rater, True),)
+            if is_pick:
+                better, worse = (number, number + 1) if good else (number + 1, number)
+                made.append(Opinion(better, worse, prompt=f"{number}", votes=votes))
+            else:
+                made.append(Opinion(number, value=float(good), prompt=f"{number}", votes=votes))
+    return made
+
+
+def test_raters_who_are_turned_round_lose_their_weight_and_the_others_keep_theirs():
+    features, turned = answers(), {"rater 3", "rater 7"}
+    trust = trust_raters(features, opinions(features, turned))
+    assert {rater for rater, weight in trust.items() if weight < DOUBTED} == turned
+    assert all(trust[rater] == 0 for rater in turned)
+    assert all(trust[rater] > 0.95 for rater in set(RATERS) - turned)
+
+
+def test_a_judge_that_can_tell_nothing_doubts_nobody_more_than_anybody_else():
+    features = answers()
+    about_nothing = [
+        Opinion(opinion.answer, None, float(number % 2), prompt=opinion.prompt, votes=opinion.votes)
+        for number, opinion in enumerate(opinions(features, set()))
+    ]
+    assert min(trust_raters(features * 0, about_nothing).values()) == pytest.approx(0.8, abs=0.02)
+
+
+def test_of_two_raters_nobody_can_tell_who_is_turned_round():
+    features = answers()
+    two = [opinion for opinion in opinions(features, {"rater 1"}) if opinion.votes[0].rater in ("rater 1", "rater 2")]
+    assert trust_raters(features, two) == {}
+    assert weigh_opinions(two, {}) == two
+
+
+def test_too_few_ratings_for_a_judge_doubt_nobody():
+    features = answers(4)
+    few = [Opinion(number, prompt="p", votes=(Vote(f"{number}", True),)) for number in range(4)]
+    assert trust_raters(features, few) == {}
+
+
+@pytest.mark.parametrize(
+    ("votes", "left"),
+    [
+        ([], 1.0),
+        ([("good", True)], 1.0),
+        ([("bad", True)], 0.0),
+        ([("nobody knows", True)], 1.0),
+        ([("good", True), ("bad", True)], 0.5),
+        ([("good", True), ("fair", True), ("bad", False)], 1.0),
+        ([("bad", True), ("fair", True), ("good", False)], 0.0),
+        ([("good", True), ("bad", False)], 1.0),
+    ],
+)
+def test_a_row_keeps_the_share_of_its_votes_that_can_be_relied_on(votes, left):
+    trust = {"good": 1.0, "fair": 0.6, "bad": 0.0}
+    assert share_of([Vote(*vote) for vote in votes], trust) == pytest.approx(left)
+
+
+def test_a_judge_that_relies_on_raters_is_nearer_to_the_truth():
+    features, turned = answers(120), {"rater 1", "rater 4", "rater 5"}
+    given = opinions(features, turned)
+    right = []
+    for judge in (cross_fit(features, given), cross_fit_by_trust(features, given)):
+        pairs = [(a, a + 1) if features[a, 0] > features[a + 1, 0] else (a + 1, a) for a in range(118)]
+        right.append(np.mean([judge.preference(features, *pair, f"{min(pair)}").mean() > 0.5 for pair in pairs]))
+    assert right[1] > right[0] + 0.03
