@@ -66,7 +66,9 @@ def advise(figures: Figures, methods: list[MethodPlan]) -> Advice:
     if mixed.ready:
         return Advice("mpo", f"{mixed.made_of}; GRPO becomes possible with a second answer to each prompt")
     nearest = max((mixed, groups), key=lambda plan: plan.rows)
-    return Advice("", f"nothing can be trained yet; {nearest.method} is nearest: {nearest.missing}")
+    can_train = [plan.method for plan in methods if plan.ready]
+    so_far = f"only {' and '.join(can_train)} can" if can_train else "nothing can"
+    return Advice("", f"{so_far} be trained yet; {nearest.method} is nearest: {nearest.missing}")
 
 
 def _mpo(figures: Figures, pairs: MethodPlan, labels: MethodPlan) -> MethodPlan:

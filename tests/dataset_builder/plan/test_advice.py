@@ -64,6 +64,13 @@ def test_what_is_missing_is_said_for_each_method():
     assert not any(plan.ready for plan in of.values())
 
 
+def test_methods_that_have_enough_already_are_named_where_none_is_advised():
+    of, advice = planned(good=6, bad=6, rated_pairs=6)
+    assert of["kto"].ready
+    assert advice.method == ""
+    assert advice.reason == f"only kto can be trained yet; mpo is nearest: {of['mpo'].missing}"
+
+
 def test_one_of_a_thing_is_named_as_one():
     of, _ = planned(
         good=9, rated_pairs=9, one_sided_prompts=1, rewarded=9, rated_and_rewarded=9, differing_prompts=9, corrections=9
