@@ -33,7 +33,8 @@ def test_every_line_of_the_page_can_be_done(data_dir: Path, tmp_path: Path, monk
     reader = Reader(before=before)
     reader.follow(PAGE)
     assert json.loads((tmp_path / "evaluation-results.json").read_text())["field"] == "swimlane"
-    assert (tmp_path / "models" / "ocd-filer-v1-exported" / "merged" / "model.safetensors").exists()
+    for folder in ("ocd-filer-v1-exported", "ocd-filer-json"):
+        assert (tmp_path / "models" / folder / "merged" / "model.safetensors").exists()
     rows = [json.loads(line) for line in reader.answers[-1].splitlines()]
     rewards = {row["metadata"]["decisionId"]: row["reward"] for row in rows}
     assert rewards["d-1"] == pytest.approx(1.64)
@@ -50,4 +51,4 @@ def test_the_weights_are_those_of_the_code(agent_type: str):
 
 
 def test_the_page_stays_short():
-    assert len(PAGE.read_text().splitlines()) < 150
+    assert len(PAGE.read_text().splitlines()) < 160
