@@ -15,7 +15,7 @@ from rl.base.errors import RatchetError, UsageError
 from rl.base.files import replacing
 from rl.base.leaves import import_name, leaf
 from rl.config import preset
-from rl.data_formatter.runs import answer_messages
+from rl.data_formatter.runs import as_answer_messages
 from rl.from_systems.site import resolve_base_model
 
 
@@ -112,13 +112,9 @@ def _write_rows(rows: Iterable[Mapping[str, Any]], file: Path) -> None:
             try:
                 prompt = row["prompt"]
                 made = {"prompt": [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt}
-                made |= {name: _answer(row[name]) for name in ("chosen", "rejected")}
+                made |= {name: as_answer_messages(row[name]) for name in ("chosen", "rejected")}
             except KeyError as error:
                 raise UsageError(f"row {number} lacks {error}") from None
             lines.write(
                 json.dumps({**made, "prompt_key": str(row.get("question_id", number))}, ensure_ascii=False) + "\n"
             )
-
-
-def _answer(answer: Any) -> Any:
-    return answer_messages(answer) if isinstance(answer, str) else answer
