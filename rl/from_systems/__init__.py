@@ -38,6 +38,9 @@ DRAWINGS: dict[str, str] = {"command_center": "rl.from_systems.command_center.dr
 TAGS: dict[str, str] = {"command_center": "rl.from_systems.command_center.drawing.TAGS"}
 """Source of traces to how they are drawn for raters, and to the tags that are offered, as ``rl.web.drawings`` wants them."""
 
+RATING_FILTERS: dict[str, str] = {"command_center": "rl.from_systems.command_center.drawing.FILTERS"}
+"""Source of traces to the filters of the rating page, as ``rl.web.rating_filters`` wants them."""
+
 ROW_FORMATS: dict[str, str] = {
     "decision": "rl.from_systems.ocd.exported_rows.Decision",
     "toolbox_kto": "rl.from_systems.toolbox.kto_rows.KTOText",

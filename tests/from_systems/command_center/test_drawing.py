@@ -75,6 +75,25 @@ def test_the_page_draws_it_as_text_alone_and_takes_its_tags(rater: Client, trace
     assert Feedback.objects.get().tags == ["ugly", "wrong-chart-type"]
 
 
+@pytest.mark.parametrize(
+    ("query", "is_asked"),
+    [
+        ("?category=energy&scenario=comparison&choice=natural", True),
+        ("?category=hvac", False),
+        ("?scenario=kpi", False),
+        ("?choice=forced", False),
+    ],
+)
+def test_entries_are_filtered_by_category_scenario_and_choice(rater: Client, trace: Trace, query: str, is_asked: bool):
+    assert bool(rater.get(f"/rate/selector/{query}").context["item"]) == is_asked
+    filters = rater.get("/rate/selector/").context["filters"]
+    assert {entry["name"]: list(entry["values"]) for entry in filters} == {
+        "category": ["energy"],
+        "scenario": ["comparison"],
+        "choice": ["natural", "forced"],
+    }
+
+
 def test_other_answers_stay_text_with_the_usual_tags(rater: Client, trace: Trace):
     Trace.objects.update(source="api")
     page = rater.get("/rate/selector/").content.decode()
