@@ -41,7 +41,7 @@ def draw(details: Mapping[str, Any]) -> Drawing | None:
 
 
 def _marks(details: Mapping[str, Any], scenario: str, fixture: str, size: str) -> Iterator[str]:
-    yield from (scenario, fixture, size)
+    yield from (_text(scenario), _text(fixture), size)
     if category := details.get("category"):
         yield _text(category)
     yield from (name for name in FLAGS if details.get(name) is True)

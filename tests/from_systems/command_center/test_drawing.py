@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from rl.from_systems.command_center.drawing import TAGS, draw
+from rl.from_systems.command_center.drawing import LONGEST, MOST_FIGURES, TAGS, draw
 from rl.models import Agent, Feedback, Trace
 
 EVIL = "<script>alert(1)</script>"
@@ -57,8 +60,15 @@ def test_whatever_an_entry_holds_can_be_drawn(name: str):
     nested: dict = {}
     for _ in range(50):
         nested = {"a": nested, "b": [1.5, float("nan"), 10**400, None, True]}
-    for value in (None, 5, "x" * 9_999, [], {}, nested, {"demoData": 5}, {"heading": nested}):
-        draw({**DETAILS, name: value})
+    values = (None, 5, "x" * 9_999, [], {}, nested, {"demoData": 5}, {"heading": nested})
+    drawings = [drawing for value in values if (drawing := draw({**DETAILS, name: value}))]
+    assert bool(drawings) == (name != "size")  # another size is none that can be drawn
+    for drawing in drawings:
+        json.dumps(asdict(drawing), allow_nan=False)
+        assert len(drawing.figures) <= MOST_FIGURES
+        assert all(len(figure.label) <= LONGEST and len(figure.text) <= LONGEST for figure in drawing.figures)
+        assert all(0 <= figure.share <= 1 for figure in drawing.figures if figure.share is not None)
+        assert max(map(len, (drawing.heading, drawing.title, *drawing.marks))) <= LONGEST
 
 
 def test_the_page_draws_it_as_text_alone_and_takes_its_tags(rater: Client, trace: Trace):
