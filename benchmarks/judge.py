@@ -9,21 +9,17 @@ its place before: a logistic regression on words and pairs of words, which can l
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 import zlib
 from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise
-from pathlib import Path
 from statistics import fmean, median
 from typing import Final
 
-import django
 import numpy as np
-from learning_raters import LABELLED, TASTES, Label, Taste, labels, read_answers
+from installation import set_up
+from learning_raters import LABELLED, TASTES, Taste, labels, read_answers
 
-ROOT = Path(__file__).resolve().parents[1]
 ASKED: Final = ("brief", "plain", "personal", "orderly")
 BUDGETS: Final = (50, 100, 200, 400)
 SEEDS: Final = range(10)
@@ -35,11 +31,7 @@ Texts = list[tuple[str, str]]
 
 
 def main() -> None:
-    os.environ.setdefault("DEBUG", "1")
-    os.environ.setdefault("SECRET_KEY", "only-for-this-benchmark-" + "x" * 40)
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backend.settings")
-    sys.path.insert(0, str(ROOT))
-    django.setup()
+    set_up()
     answers = read_answers()
     texts = [(prompt, text) for prompt, of_prompt in answers.items() for text in of_prompt]
     words, states = bag_of_words(texts), see(texts)
@@ -69,20 +61,16 @@ def measure(
     seed: int,
 ) -> tuple[float, ...]:
     """The columns of the table, 0 to 1."""
+    from learning_judge import opinions_of
+
     from rl.judge.head import fit
-    from rl.judge.labels import Opinion
 
     rows = {text: row for row, text in enumerate(texts)}
     given = labels(taste, rated, budget, seed, NOISE, bad=0.0)
     thumbs = [label for label in given if label.other is None]
-
-    def opinion(label: Label) -> Opinion:
-        other = None if label.other is None else rows[label.prompt, label.other]
-        return Opinion(rows[label.prompt, label.answer], other, float(label.up), prompt=label.prompt)
-
     bag = learn_words(words, [rows[label.prompt, label.answer] for label in thumbs], [label.up for label in thumbs])
-    alone = fit(states, list(map(opinion, thumbs)), resamples=0)
-    both = fit(states, list(map(opinion, given)), resamples=0)
+    alone = fit(states, opinions_of(thumbs, rows), resamples=0)
+    both = fit(states, opinions_of(given, rows), resamples=0)
     line = median(taste(text) for of_prompt in rated.values() for text in of_prompt)
     asked = [row for row, (prompt, _) in enumerate(texts) if prompt in unseen]
     good = np.array([taste(texts[row][1]) > line for row in asked])

@@ -9,18 +9,14 @@ by chance, and in the first columns four raters who say the opposite of what the
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from statistics import fmean, median
 from typing import Final
 
-import django
 import numpy as np
+from installation import set_up
 from learning_raters import LABELLED, TASTES, Label, Taste, labels, read_answers
 
-ROOT = Path(__file__).resolve().parents[1]
 ASKED: Final = ("brief", "plain", "personal", "orderly")
 BUDGETS: Final = (50, 100, 200, 400)
 SEEDS: Final = range(3)
@@ -28,11 +24,7 @@ NOISE, BAD = 0.1, 0.2
 
 
 def main() -> None:
-    os.environ.setdefault("DEBUG", "1")
-    os.environ.setdefault("SECRET_KEY", "only-for-this-benchmark-" + "x" * 40)
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backend.settings")
-    sys.path.insert(0, str(ROOT))
-    django.setup()
+    set_up()
     from learning_judge import see
     from learning_models import load_base
 
@@ -54,19 +46,13 @@ def measure(
     taste: Taste, rated: Mapping[str, Sequence[str]], features: np.ndarray, budget: int, seed: int, bad: float
 ) -> tuple[float, float, float]:
     """The share of wrong labels before and after, and the mean weight after."""
-    from rl.base.ratings import Vote
-    from rl.judge.labels import Opinion
+    from learning_judge import opinions_of
+
     from rl.judge.raters import share_of, trust_raters
 
     rows = {(prompt, text): row for row, (prompt, text) in enumerate((p, t) for p, ts in rated.items() for t in ts)}
     given = labels(taste, rated, budget, seed, NOISE, bad)
-
-    def opinion(label: Label) -> Opinion:
-        other = None if label.other is None else rows[label.prompt, label.other]
-        votes = (Vote(f"{label.rater}", True),)
-        return Opinion(rows[label.prompt, label.answer], other, float(label.up), prompt=label.prompt, votes=votes)
-
-    opinions = list(map(opinion, given))
+    opinions = opinions_of(given, rows)
     trust = trust_raters(features, opinions)
     weights = np.array([share_of(opinion.votes, trust) for opinion in opinions])
     line = median(taste(text) for texts in rated.values() for text in texts)

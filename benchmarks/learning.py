@@ -15,17 +15,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import django
+from installation import set_up
 
-ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).with_name("learning_results.jsonl")
 SMALL = {"tastes": ["brief"], "budgets": [50], "seeds": [0], "arms": ["trl-dpo", "ours"]}
 
@@ -95,10 +92,6 @@ def verdicts(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    os.environ.setdefault("SECRET_KEY", "only-for-this-benchmark-" + "x" * 40)
-    os.environ.setdefault("DEBUG", "1")
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backend.settings")
-    sys.path.insert(0, str(ROOT))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
     making = commands.add_parser("answers")
@@ -121,7 +114,7 @@ def main() -> None:
     options = parser.parse_args()
     for name, values in SMALL.items() if getattr(options, "small", False) else ():
         setattr(options, name, values)
-    django.setup()
+    set_up()
     options.work(options)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -23,7 +23,13 @@ MOST_TOKENS: Final = 512
 def learn_judge(base: Base, labels: Sequence[Label]) -> Head:
     texts = {(label.prompt, text): None for label in labels for text in (label.answer, label.other) if text is not None}
     rows = {key: number for number, key in enumerate(texts)}
-    opinions = [
+    opinions, features = opinions_of(labels, rows), see(base, list(texts))
+    return fit(features, weigh_opinions(opinions, trust_raters(features, opinions)))
+
+
+def opinions_of(labels: Sequence[Label], rows: Mapping[tuple[str, str], int]) -> list[Opinion]:
+    """``rows``: prompt and answer to the row of their features."""
+    return [
         Opinion(
             rows[label.prompt, label.answer],
             None if label.other is None else rows[label.prompt, label.other],
@@ -33,8 +39,6 @@ def learn_judge(base: Base, labels: Sequence[Label]) -> Head:
         )
         for label in labels
     ]
-    features = see(base, list(texts))
-    return fit(features, weigh_opinions(opinions, trust_raters(features, opinions)))
 
 
 def see(base: Base, texts: Sequence[tuple[str, str]]) -> np.ndarray:

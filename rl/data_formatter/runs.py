@@ -17,6 +17,11 @@ def answer_messages(text: str, steps: Steps = ()) -> list[Message]:
     return [*steps, Message(role="assistant", content=text)]
 
 
+def as_answer_messages(answer: Any) -> Any:
+    """A text stands for one message; anything else is given back as it is."""
+    return answer_messages(answer) if isinstance(answer, str) else answer
+
+
 def answer_key(text: str, steps: Steps = ()) -> str:
     """Equal for answers whose agent did and said the same. What tools returned does not count, nor space around texts."""
     acts = [_act(message) for message in steps if message["role"] == "assistant"]

@@ -11,7 +11,7 @@ from rl.base.errors import BadFile
 from rl.data_formatter.jsonl import json_lines
 from rl.data_formatter.marked_prompt import messages_of
 from rl.evaluation.held_out import HeldOut
-from rl.evaluation.own_pairs import as_messages, learned_keys
+from rl.evaluation.own_pairs import as_messages, without_learned
 from rl.models import ModelVersion, prompt_key
 
 EXPECTED = "expected"
@@ -28,10 +28,7 @@ def read_answers(path: Path, *compared: ModelVersion | None) -> HeldOut:
     """JSON lines with ``prompt``, a text, also with marks of who speaks, or a list of messages, and ``completion``, a JSON
     object or its text; ``reward``, a number, is kept, and other fields are ignored. Prompts that one of the versions has
     learned from are left out. Raises BadFile that names the line and the field."""
-    rows = list(_rows(path))
-    learned = set(learned_keys(*compared))
-    unseen = [row for row in rows if row["prompt_key"] not in learned]
-    return HeldOut(unseen, share=1.0, learned=len(rows) - len(unseen))
+    return without_learned(list(_rows(path)), *compared)
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,7 @@ def read_pairs(path: Path, *compared: ModelVersion | None) -> HeldOut:
     rows = list(_rows(path))
     if not rows:
         raise BadFile(path, "has no line with a pair")
-    learned = set(learned_keys(*compared))
-    unseen = [row for row in rows if row["prompt_key"] not in learned]
-    return HeldOut(unseen, share=1.0, learned=len(rows) - len(unseen))
+    return without_learned(rows, *compared)
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -54,7 +52,14 @@ def as_messages(value: object, role: str) -> list[Message] | None:
     return [Message(role=message["role"], content=message["content"]) for message in messages]
 
 
-def learned_keys(*compared: ModelVersion | None) -> Iterator[str]:
+def without_learned(rows: Sequence[dict[str, Any]], *compared: ModelVersion | None) -> HeldOut:
+    """All rows but those whose prompt one of the versions has learned from."""
+    learned = set(_learned_keys(*compared))
+    unseen = [row for row in rows if row["prompt_key"] not in learned]
+    return HeldOut(unseen, share=1.0, learned=len(rows) - len(unseen))
+
+
+def _learned_keys(*compared: ModelVersion | None) -> Iterator[str]:
     """The hashes of the words of prompts."""
     for training_set in TrainingSet.objects.filter(runs__version__in=[version for version in compared if version]):
         for row in read_training_rows(training_set.directory / TRAIN, training_set.method):

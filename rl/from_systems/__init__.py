@@ -2,7 +2,7 @@
 of its files, its addresses, its Python names, its formulas and its defaults. Nothing below knows of them: the app makes
 their formats known at its start, and their addresses stand in ``backend/urls.py``.
 
-Imports: nothing; Django.
+Imports: base; Django.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ ANSWER_TEMPLATES: dict[str, str] = {"command_center": "rl.from_systems.command_c
 DRAWINGS: dict[str, str] = {"command_center": "rl.from_systems.command_center.drawing.draw"}
 TAGS: dict[str, str] = {"command_center": "rl.from_systems.command_center.drawing.TAGS"}
 """Source of traces to how they are drawn for raters, and to the tags that are offered, as ``rl.web.drawings`` wants them."""
+
+RATING_FILTERS: dict[str, str] = {"command_center": "rl.from_systems.command_center.drawing.FILTERS"}
+"""Source of traces to the filters of the rating page, as ``rl.web.rating_filters`` wants them."""
 
 ROW_FORMATS: dict[str, str] = {
     "decision": "rl.from_systems.ocd.exported_rows.Decision",

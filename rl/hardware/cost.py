@@ -11,6 +11,7 @@ from rl.hardware.detecting import HardwareConfig
 from rl.hardware.four_bit import in_4bit
 from rl.hardware.memory import Passes, parts_of_memory
 from rl.hardware.parts import Seconds, Workload
+from rl.hardware.precision import trains_in_bf16
 from rl.hardware.speed import RUNTIME_BYTES, ModelShape, Speed, assumed_speed, kept_bytes
 
 
@@ -74,10 +75,6 @@ def estimate(
         memory=memory.parts,
         measured=speed.measured,
     )
-
-
-def trains_in_bf16(config: TrainingConfig, hardware: HardwareConfig) -> bool:
-    return config.precision == "bf16" or (config.precision == "auto" and bool(hardware.gpus))
 
 
 def peak_memory(model: ModelShape, config: TrainingConfig, sequences: int, half: bool) -> int:

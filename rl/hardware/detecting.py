@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -40,6 +41,8 @@ class HardwareConfig:
     """What could not be found out, and why."""
     cpu_avx2: bool = False
     cpu_avx512: bool = False
+    cpu_runs_bf16: bool = False
+    """PyTorch computes in bfloat16 on it about as fast as in float32, or faster."""
 
     @property
     def device(self) -> str:
@@ -78,12 +81,24 @@ def detect_hardware(path: Path | str = ".") -> HardwareConfig:
         notes=notes,
         cpu_avx2="avx2" in flags,
         cpu_avx512="avx512f" in flags,
+        cpu_runs_bf16=_runs_bf16(flags),
     )
+
+
+@cache
+def cpu_runs_bf16() -> bool:
+    """As in HardwareConfig; nothing else is asked for."""
+    return _runs_bf16(_cpu()[1])
 
 
 def usable_cores() -> int:
     """Logical cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else psutil.cpu_count() or 1
+
+
+def _runs_bf16(flags: frozenset[str]) -> bool:
+    """As oneDNN decides, by which PyTorch computes: AVX-512, AVX-NE-CONVERT, or BF16 of ARM."""
+    return flags >= {"avx512bw", "avx512dq", "avx512vl"} or not flags.isdisjoint({"avx_ne_convert", "bf16"})
 
 
 def _existing(path: Path) -> Path:
@@ -99,7 +114,7 @@ def _cpu() -> tuple[str, frozenset[str]]:
     for key, value in _key_values(Path("/proc/cpuinfo")):
         if key == "model name":
             name = value
-        elif key == "flags":
+        elif key in ("flags", "Features"):  # of x86, and of ARM
             flags = frozenset(value.split())
             break
     return name, flags

@@ -25,6 +25,7 @@ import numpy as np
 
 from rl.base.ratings import Vote
 from rl.judge.crossing import Judge, cross_fit
+from rl.judge.head import sigmoid
 from rl.judge.labels import LEAST_RATERS, Opinion
 
 HONEST: Final = 0.9
@@ -82,7 +83,7 @@ def _by_judge(judge: Judge, features: np.ndarray, opinions: Sequence[Opinion]) -
             honest[rater] += np.log(HONEST * p + (1 - HONEST) * (1 - p))
             turned[rater] += np.log((1 - HONEST) * p + HONEST * (1 - p))
     odds = {rater: np.log(PRIOR / (1 - PRIOR)) + honest[rater] - turned[rater] for rater in honest}
-    return {rater: _weight(float(1 / (1 + np.exp(-odds[rater])))) for rater in odds}
+    return {rater: _weight(float(sigmoid(odds[rater]))) for rater in odds}
 
 
 def _weight(posterior: float) -> float:

@@ -24,7 +24,7 @@ from transformers import (
 )
 
 from rl.base.errors import OutOfMemory, RatchetError, TrainingFailed, UsageError
-from rl.hardware import choose_gpu, usable_cores
+from rl.hardware import choose_gpu, cpu_runs_bf16, precision_on, usable_cores
 from rl.lm import minimind, processes, quantizing
 from rl.lm.lengths import UNKNOWN_CONTEXT
 from rl.lm.model_path import ADAPTER_WEIGHTS, check_adapter, check_model_path, check_weights, is_adapter
@@ -80,10 +80,17 @@ def device() -> torch.device:
 
 
 def uses_bf16(precision: str) -> bool:
-    """Whether to compute in bfloat16. ``auto`` does on a GPU that has it; many CPUs only emulate it."""
+    """Whether to compute in bfloat16. ``auto`` does on a GPU that has it, ``bf16`` on all devices but a CPU that is slow."""
+    if replaces_bf16(precision):
+        return False
     if precision == "auto":
         return device().type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     return precision == "bf16"
+
+
+def replaces_bf16(precision: str) -> bool:
+    """Whether float32 is computed in although bfloat16 is asked for."""
+    return precision_on(precision, device().type, cpu_runs_bf16()) != precision
 
 
 def autocast_dtype(precision: str) -> torch.dtype | None:

@@ -12,7 +12,7 @@ from rl.base.records import Report, silent
 from rl.config import DPOConfig, TrainingConfig, config_class
 from rl.config.automatic import describe_losses, settle
 from rl.dataset_builder import Lengths, Survey
-from rl.hardware import GIB, HardwareConfig, TrainingEstimate, detect_hardware, estimate
+from rl.hardware import GIB, REPLACED, HardwareConfig, TrainingEstimate, detect_hardware, estimate, precision_here
 from rl.lm.base_models import loaded_name, local_folder
 from rl.models import Agent, Deployment, TrainingRun
 from rl.runs.data_check import CHARACTERS_PER_TOKEN, checked_survey
@@ -58,6 +58,11 @@ class Plan:
     hardware: HardwareConfig
 
     @property
+    def precision(self) -> str:
+        """What is computed in instead of what the configuration says; empty: nothing."""
+        return REPLACED if precision_here(self.config, self.hardware) != self.config.precision else ""
+
+    @property
     def document(self) -> dict[str, Any]:
         """JSON."""
         return {
@@ -67,6 +72,7 @@ class Plan:
             "data": self.survey.as_dict(),
             "tokens": asdict(self.tokens),
             "config": self.config.as_dict(),
+            "precision": self.precision,
             "chosen": self.chosen,
             "sweep": self.sweep,
             "estimate": asdict(self.estimate) if self.estimate else None,
@@ -77,7 +83,8 @@ class Plan:
     @property
     def tables(self) -> dict[str, dict[str, Any]]:
         """Title to rows, for people."""
-        lines = {name: line for name, line in (("chosen", self.chosen), ("sweep", self.sweep)) if line}
+        notes = (("precision", self.precision), ("chosen", self.chosen), ("sweep", self.sweep))
+        lines = {name: line for name, line in notes if line}
         cost = {"trained": _describe_trained(self.config), **lines, **_cost_rows(self.estimate, self.hardware)}
         return {**_tables(self.survey, self.tokens), _cost_title(self.estimate, self.experience): cost}
 

@@ -20,7 +20,7 @@ from django.conf import settings
 from rl.base.files import write_json
 from rl.base.records import Report
 from rl.config import TrainingConfig, find_method
-from rl.hardware import HardwareConfig, ModelShape, Speed, assumed_speed, trains_in_bf16
+from rl.hardware import HardwareConfig, ModelShape, Speed, assumed_speed, precision_here, trains_in_bf16
 from rl.runs.child_environment import library_variables
 from rl.runs.past_runs import device_of
 from rl.serving import machine
@@ -48,7 +48,7 @@ class TimedModel:
         if self._read(config):
             return
         report("stage", {"name": "timing this machine with the base model"})
-        command = [sys.executable, "-m", TIMING, str(self.folder), find_method(method).module, config.precision]
+        command = [sys.executable, "-m", TIMING, str(self.folder), find_method(method).module, self._precision(config)]
         variables = {**library_variables(), **_threads_variable()}
         try:
             done = subprocess.run(
@@ -84,8 +84,11 @@ class TimedModel:
             "torch": _torch_version(),
             "model": _mark_of(self.folder),
             "shape": asdict(self.shape),
-            "precision": config.precision,
+            "precision": self._precision(config),
         }
+
+    def _precision(self, config: TrainingConfig) -> str:
+        return precision_here(config, self.hardware)
 
 
 def _mark_of(folder: Path) -> str:

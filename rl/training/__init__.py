@@ -1,7 +1,7 @@
 """Training methods: modules with ``train(job: TrainingJob, report: Report) -> TrainingResult``, listed in
 ``rl.config.methods``.
 
-Imports: base, config, data_formatter, environments, judge, lm; torch.
+Imports: base, config, data_formatter, environments, hardware, judge, lm; torch.
 """
 
 from __future__ import annotations

@@ -41,12 +41,11 @@ Row = Mapping[str, Any]
 
 
 def make_fresh_pairs(
-    job: TrainingJob, reader: Reader, head: Head, rated: Sequence[str], report: Report
+    job: TrainingJob, config: MPOConfig, reader: Reader, head: Head, rated: Sequence[str], report: Report
 ) -> list[dict[str, Any]]:
-    """``rated``: answers that people have rated, which say how long an answer may be."""
-    config = job.config
+    """``config``: of the job. ``rated``: answers that people have rated, which say how long an answer may be."""
     report("stage", {"name": STAGE})
-    sampler = _Sampler(reader, int(getattr(config, "fresh_answers", 0)), int(config.max_length), report)
+    sampler = _Sampler(reader, int(config.fresh_answers), int(config.max_length), report)
     torch.manual_seed(int(config.seed))
     asked = sampler.ask(_of_each_prompt(job), rated)
     pairs = [pair for row, texts in asked if (pair := _rank(row, texts, reader, head, report))]

@@ -41,7 +41,7 @@ def with_judged_rows(job: TrainingJob, report: Report) -> TrainingJob:
         return job
     file = job.output_dir / FILE
     if not (job.resume and file.exists()):
-        trust, pairs = _judge(job, doubts, report)
+        trust, pairs = _judge(job, config, doubts, report)
         file.parent.mkdir(parents=True, exist_ok=True)
         with replacing(file, "w") as target:
             target.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in _weigh_rows(job, trust, pairs))
@@ -57,9 +57,9 @@ def _has_several_raters(job: TrainingJob) -> bool:
     return False
 
 
-def _judge(job: TrainingJob, doubts: bool, report: Report) -> tuple[Trust, list[dict[str, Any]]]:
+def _judge(job: TrainingJob, config: MPOConfig, doubts: bool, report: Report) -> tuple[Trust, list[dict[str, Any]]]:
     """How far the raters can be relied on, and further pairs."""
-    answers, config = Answers(), job.config
+    answers = Answers()
     opinions = opinions_of(sample_rows(read_training_rows(job.train_rows, "mpo")), answers)
     if len(opinions) < LEAST_OPINIONS:
         text = f"{len(opinions)} ratings, and a judge learns from {LEAST_OPINIONS}"
@@ -77,11 +77,11 @@ def _judge(job: TrainingJob, doubts: bool, report: Report) -> tuple[Trust, list[
     trust: Trust = trust_raters(features, opinions) if doubts else {}
     if trust:
         _report_trust(trust, report)
-    if not getattr(config, "fresh_answers", 0):
+    if not config.fresh_answers:
         return trust, []
     head = fit(features, weigh_opinions(opinions, trust))
     rated = [text for _, text in answers.conversations]
-    return trust, make_fresh_pairs(job, reader, head, rated, report)
+    return trust, make_fresh_pairs(job, config, reader, head, rated, report)
 
 
 def _report_trust(trust: Trust, report: Report) -> None:

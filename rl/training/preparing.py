@@ -17,6 +17,7 @@ from rl.base.records import Report
 from rl.config import find_rows
 from rl.config.training_job import TrainingJob
 from rl.data_formatter import read_training_rows
+from rl.hardware import REPLACED
 from rl.lm import checkpoints, loading, processes
 from rl.lm.encoding import count_rows, encode
 from rl.lm.lengths import EncodedRow, LengthCount, Limits
@@ -66,6 +67,8 @@ def prepare(job: TrainingJob, report: Report) -> Iterator[Start]:
     checkpoint = starting_point(job)
     with scratch_folder(job.output_dir) as scratch, resource_advice():
         report("stage", {"name": "preparing the rows"})
+        if loading.replaces_bf16(job.config.precision):
+            report("log", {"text": f"computes in {REPLACED}"})
         tokenizer = loading.load_tokenizer(job.base_model)
         context = loading.context_length(loading.read_config(job.base_model, TrainingFailed))
         yield Start(job, report, scratch, checkpoint, tokenizer, Limits(int(job.config.max_length), context))

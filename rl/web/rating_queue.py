@@ -19,6 +19,7 @@ from django.db.models import Exists, F, OuterRef, QuerySet
 
 from rl.collect.traces.episodes import SOURCE as EPISODE
 from rl.models import Agent, Feedback, Trace
+from rl.web.rating_filters import EVERYTHING, Selection
 
 COUNTED = 1000
 """Progress is counted up to here; beyond, it is said to be more."""
@@ -32,6 +33,8 @@ class QueuePosition:
 
     since: str = ""
     """Creation time of the newest answer decided on; older ones are rated or skipped."""
+    query: str = ""
+    """The filters that ``since`` holds for, as the page's address has them."""
     skipped: list[str] = field(default_factory=list)
     """Ids, the longest ago first."""
     decided: list[tuple[int, float]] = field(default_factory=list)
@@ -43,6 +46,11 @@ class QueuePosition:
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    def choose(self, selection: Selection) -> None:
+        """With other filters the search starts at the beginning."""
+        if self.query != selection.query:
+            self.since, self.query = "", selection.query
 
     def note_rating(self, trace: Trace, event: Feedback) -> None:
         self._pass(trace)
@@ -117,12 +125,15 @@ def _first_skipped(left: QuerySet[Trace], position: QueuePosition) -> Trace | No
     return next((traces[pk] for pk in position.skipped if pk in traces), None)
 
 
-def progress(agent: Agent, rater: str, position: QueuePosition) -> dict[str, int | str]:
+def progress(
+    agent: Agent, rater: str, position: QueuePosition, selection: Selection = EVERYTHING
+) -> dict[str, int | str]:
     """``text`` is the whole line for people; it counts the episodes once all other answers are rated. Two queries over at
     most 1,000 rows each, or four."""
     # "+ 0" keeps the planner from walking over all that others rated instead of using the index on the rater.
     mine = _ratings(rater).annotate(of=F("agent_id") + 0).filter(of=agent.pk).order_by()
-    all_answers = rateable_traces(agent).order_by()
+    mine = mine.filter(selection.condition("trace__"))
+    all_answers = rateable_traces(agent).filter(selection.condition()).order_by()
     done = mine.exclude(trace__source=EPISODE)[:COUNTED].count()
     total = all_answers.exclude(source=EPISODE)[:COUNTED].count()
     if done >= total and (episodes := all_answers.filter(source=EPISODE)[:COUNTED].count()):

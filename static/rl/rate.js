@@ -13,13 +13,19 @@ let busy = false;
 
 // --- the server ------------------------------------------------------------------------------------------------------
 
-const post = (fields) => postForm(location.pathname, token, fields);
+/** This page's own, with the filters in use. */
+const address = (parameters = {}) => {
+  const query = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(parameters)) query.set(name, value);
+  return `${location.pathname}?${query}`;
+};
+const post = (fields) => postForm(address(), token, fields);
 
 async function fetchAhead() {
   const shown = current?.trace;
   if (!shown) return;
   try {
-    const { item } = await ask(`${location.pathname}?showing=${shown}`);
+    const { item } = await ask(address({ showing: shown }));
     if (current?.trace === shown && ahead === undefined) ahead = item;
   } catch (error) {
     console.info(`The next answer is fetched later: ${error.message}`);

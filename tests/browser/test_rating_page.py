@@ -204,3 +204,33 @@ def test_without_javascript_it_is_a_form(browser, live_site, answers, alice) -> 
     expect(page.locator("#question")).to_have_text("Where is my parcel?")
     context.close()
     assert values() == []
+
+
+def test_a_filter_stays_while_one_rates(
+    page: Page, context: BrowserContext, live_site: LiveSite, agent: Agent, alice: User, screenshot
+) -> None:
+    for number, category in enumerate(("energy", "hvac", "energy", "alerts", "energy")):
+        widget = {
+            "scenario": "kpi",
+            "fixture": f"kpi-{number}",
+            "size": "normal",
+            "natural": True,
+            "category": category,
+        }
+        data = {"demoData": {"label": f"Load {number}", "unit": "kW", "value": 40 + number}}
+        details = {**widget, "data_override": data}
+        make_trace(agent, f"{category} {number}?", "kpi", source="command_center", details=details)
+    sign_in(context, live_site, alice)
+    page.goto(f"{live_site.url}/rate/support-chat/")
+    page.get_by_label("Category").select_option("energy")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator("#progress-text")).to_have_text("0 of 3")
+    screenshot(page, "rating-filters")
+    for question in ("energy 0?", "energy 2?", "energy 4?"):
+        expect(page.locator("#question")).to_have_text(question)
+        expect(page.locator("#rate")).not_to_have_attribute("aria-busy", "true")
+        page.keyboard.press("u")
+    expect(page.get_by_text("You have rated every answer with these marks.")).to_be_visible()
+    page.get_by_role("link", name="Go on with all answers").click()
+    expect(page.locator("#question")).to_have_text("hvac 1?")
+    assert values() == [1.0, 1.0, 1.0]

@@ -19,6 +19,7 @@ LAPTOP = HardwareConfig(
     disk_free=100 * GIB,
     cpu_avx2=True,
     cpu_avx512=True,
+    cpu_runs_bf16=True,
 )
 SERVER = replace(LAPTOP, gpus=(Gpu("NVIDIA H100 80GB HBM3", 80 * GIB, 79 * GIB, "570.1"),))
 RYZEN = replace(LAPTOP, cpu="AMD Ryzen 9 7900", ram_total=40 * GIB)

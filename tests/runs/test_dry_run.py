@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,14 @@ from django.test.utils import CaptureQueriesContext
 from rl.base.errors import UsageError
 from rl.config import TrainingConfig
 from rl.dataset_builder import DataOptions
+from rl.hardware import REPLACED
 from rl.lm.base_models import local_folder
 from rl.models import Agent
 from rl.runs import dry_run as planning
 from rl.runs.dry_run import SAMPLE, dry_run, model_shape
 from rl.runs.run import RunOptions
 from tests.dataset_builder.ratings import rate_prompts
+from tests.hardware.machines import LAPTOP
 
 pytestmark = pytest.mark.django_db
 LLAMA = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100}
@@ -67,6 +70,17 @@ def test_a_model_that_is_not_here_has_no_estimate(agent: Agent, data_dir):
     options = RunOptions(data=DataOptions(min_samples=1, val_split=0), base_model="nobody/has-this-model")
     plan = dry_run(agent, TrainingConfig(), options)
     assert plan.document["estimate"] is None
+
+
+@pytest.mark.parametrize(("runs_bf16", "line"), [(False, REPLACED), (True, "")])
+def test_the_plan_says_that_a_slow_cpu_computes_in_float32(agent: Agent, data_dir, monkeypatch, runs_bf16, line):
+    rate_prompts(agent, 3)
+    machine = replace(LAPTOP, cpu_runs_bf16=runs_bf16)
+    monkeypatch.setattr(planning, "detect_hardware", lambda path: machine)
+    options = RunOptions(data=DataOptions(min_samples=1, val_split=0), base_model="nobody/has-this-model")
+    plan = dry_run(agent, TrainingConfig().with_overrides({"precision": "bf16"}), options)
+    (cost,) = [rows for title, rows in plan.tables.items() if title.startswith("Cost")]
+    assert (plan.document["precision"], cost.get("precision", "")) == (line, line)
 
 
 def test_the_sample_of_answers_is_all_that_is_read(agent: Agent, data_dir, tmp_path):

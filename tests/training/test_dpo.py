@@ -13,6 +13,7 @@ from datasets import Dataset
 from rl.base.errors import Interrupted, NotEnoughData, TrainingFailed
 from rl.base.records import TrainingResult, silent
 from rl.demo import DEMO_TRAINING, demo_answers
+from rl.hardware import REPLACED
 from rl.lm import checkpoints, loading
 from rl.lm.log_probs import StoredAnswers, use_compact_head
 from rl.training import dpo, preparing
@@ -66,6 +67,18 @@ def test_scoring_the_base_model_once_gives_the_losses_of_scoring_it_every_time(
     monkeypatch.setattr(dpo._Trainer, "use_reference", lambda *args: None)
     dpo.train(job(tiny_base, tmp_path / "every"), every_time)
     assert list(once.losses.values()) == pytest.approx(list(every_time.losses.values()), abs=1e-5)
+
+
+def test_bf16_on_a_slow_cpu_is_float32_and_the_log_says_so(
+    tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, asked = Listener(), Listener()
+    dpo.train(job(tiny_base, tmp_path / "whole", precision="fp32"), whole)
+    monkeypatch.setattr(loading, "cpu_runs_bf16", lambda: False)
+    dpo.train(job(tiny_base, tmp_path / "asked", precision="bf16"), asked)
+    assert asked.losses == whole.losses
+    assert REPLACED in asked.log
+    assert REPLACED not in whole.log
 
 
 def test_the_answers_to_score_are_read_when_they_are_asked_for() -> None:

@@ -35,7 +35,7 @@ from rl.collect.command_center import widget_choice
 from rl.dataset_builder.read.groups import Tally
 from rl.dataset_builder.read.pseudonyms import pseudonym
 from rl.dataset_builder.read.ratings import CHUNK, plan_for_all_rows
-from rl.dataset_builder.read.runs import CUT_CALLS, CannotBeRead, read_run
+from rl.dataset_builder.read.runs import CUT_CALLS, CannotBeRead, parse_details, read_run
 from rl.dataset_builder.read.tools import OfferedTools
 from rl.models import Agent, Feedback, Trace, prompt_key
 from rl.models.traces import may_be_used
@@ -163,8 +163,9 @@ def _answer(
     row = next(rows)
     prompt, split_key = prompts.read(row.prompt)
     events = _events(chain((row,), rows), tally)
+    details = parse_details(row.details)
     try:
-        run = read_run(prompt, row.response, row.tool_calls, row.details)
+        run = read_run(prompt, row.response, row.tool_calls, details)
     except CannotBeRead:
         tally.skipped[CUT_CALLS] += 1
         return None
@@ -182,8 +183,8 @@ def _answer(
         proposed=None if row.good is None or row.sure is None else (row.good, row.sure),
         reward=row.reward,
         steps=run.steps,
-        tools=offered(row.details),
-        widget=widget_choice(json.loads(row.details), prompt) if wanted.widgets and row.details else None,
+        tools=offered(details),
+        widget=widget_choice(details, prompt) if wanted.widgets else None,
     )
 
 

@@ -32,7 +32,7 @@ from rl.dataset_builder.read.groups import (
     by_scenario,
 )
 from rl.dataset_builder.read.pseudonyms import pseudonym
-from rl.dataset_builder.read.runs import CUT_CALLS, CannotBeRead, read_run
+from rl.dataset_builder.read.runs import CUT_CALLS, CannotBeRead, parse_details, read_run
 from rl.dataset_builder.read.tools import OfferedTools, Tools
 from rl.models import Agent, Feedback, Trace
 from rl.models.traces import may_be_used
@@ -158,21 +158,23 @@ class _Answer(NamedTuple):
     prompt: tuple[Message, ...]
     steps: tuple[Message, ...]
     tools: Tools
+    details: dict[str, Any]
 
 
 def _run_of(row: _Row, offered: OfferedTools | None) -> _Answer:
     """Raises CannotBeRead."""
+    prompt, details = tuple(json.loads(row.prompt)), parse_details(row.details)
     if offered is None:
-        return _Answer(row.response, str(row.trace), tuple(json.loads(row.prompt)), (), ())
-    prompt, steps = read_run(tuple(json.loads(row.prompt)), row.response, row.tool_calls, row.details)
-    return _Answer(row.response, str(row.trace), prompt, steps, offered(row.details))
+        return _Answer(row.response, str(row.trace), prompt, (), (), details)
+    prompt, steps = read_run(prompt, row.response, row.tool_calls, details)
+    return _Answer(row.response, str(row.trace), prompt, steps, offered(details), details)
 
 
 def _other_run(row: _Row, prompt: tuple[Message, ...]) -> _Answer:
     """The answer at the right of a comparison. Raises CannotBeRead."""
-    response = row.other_response or ""
-    steps = read_run(prompt, response, row.other_tool_calls, row.other_details).steps
-    return _Answer(response, str(row.other_trace), prompt, steps, ())
+    response, details = row.other_response or "", parse_details(row.other_details)
+    steps = read_run(prompt, response, row.other_tool_calls, details).steps
+    return _Answer(response, str(row.other_trace), prompt, steps, (), details)
 
 
 def _vote(row: _Row, skipped: Counter[str]) -> Iterator[tuple[int, Vote]]:
@@ -192,7 +194,7 @@ def _rated_answer(row: _Row, answer: _Answer, votes: Sequence[tuple[int, Vote]])
         up=up,
         down=len(votes) - up,
         feedback_ids=tuple(sorted(number for number, _ in votes)),
-        widget=widget_choice(json.loads(row.details), answer.prompt),
+        widget=widget_choice(answer.details, answer.prompt),
         trace_id=answer.trace_id,
         votes=tuple(vote for _, vote in votes),
         steps=answer.steps,

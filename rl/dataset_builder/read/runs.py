@@ -32,16 +32,20 @@ class CannotBeRead(Exception):
     """A run without one of its calls would be another run."""
 
 
-def read_run(prompt: tuple[Message, ...], response: str, calls: str | None, details: str | None) -> Run:
-    """``calls`` and ``details``: columns of a trace, as JSON text. Raises CannotBeRead."""
-    facts = json.loads(details) if details and details not in NO_JSON else {}
-    facts = facts if isinstance(facts, dict) else {}
-    if facts.get("messages") and (whole := _of_messages(facts["messages"], prompt, response)):
+def parse_details(column: str | None) -> dict[str, Any]:
+    """``column``: a trace's details as JSON text. Empty for what is not an object."""
+    details = json.loads(column) if column and column not in NO_JSON else {}
+    return details if isinstance(details, dict) else {}
+
+
+def read_run(prompt: tuple[Message, ...], response: str, calls: str | None, details: Mapping[str, Any]) -> Run:
+    """``calls``: the column of a trace, as JSON text. Raises CannotBeRead."""
+    if details.get("messages") and (whole := _of_messages(details["messages"], prompt, response)):
         return whole
     if not calls or calls in NO_JSON:
         return Run(prompt)
     recorded = list(tool_calls(json.loads(calls)))
-    episode = facts.get("episode")
+    episode = details.get("episode")
     turns = episode.get("turns") if isinstance(episode, dict) else None
     steps = _of_turns(turns, recorded) if isinstance(turns, list) else _of_calls(recorded)
     return Run(prompt, tuple(steps))

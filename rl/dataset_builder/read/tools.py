@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -25,10 +25,9 @@ class OfferedTools:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
 
-    def __call__(self, details: str | None) -> Tools:
-        """``details``: the column, as JSON text."""
-        declared = json.loads(details).get("tools") if details and '"tools"' in details else None
-        return declared_tools(declared) or self._of_agent
+    def __call__(self, details: Mapping[str, Any]) -> Tools:
+        """``details``: of the answer."""
+        return declared_tools(details.get("tools")) or self._of_agent
 
     @cached_property
     def _of_agent(self) -> Tools:

@@ -9,8 +9,11 @@ from typing import Any
 from rl.data_formatter.wording.contract import SIZES
 from rl.data_formatter.wording.parts import shown_values
 from rl.web.drawings import Drawing, Figure
+from rl.web.rating_filters import Filter
 
+FLAGS = ("natural", "forced")
 TAGS = ("relevant", "good-data", "perfect", "wrong-chart-type", "bad-fixture", "data-mismatch", "ugly")
+FILTERS = (Filter("category"), Filter("scenario"), Filter("choice", flags=FLAGS))
 MOST_FIGURES = 24
 LONGEST = 80
 """Characters of a label or a value."""
@@ -38,10 +41,10 @@ def draw(details: Mapping[str, Any]) -> Drawing | None:
 
 
 def _marks(details: Mapping[str, Any], scenario: str, fixture: str, size: str) -> Iterator[str]:
-    yield from (scenario, fixture, size)
+    yield from (_text(scenario), _text(fixture), size)
     if category := details.get("category"):
         yield _text(category)
-    yield from (name for name in ("natural", "forced") if details.get(name) is True)
+    yield from (name for name in FLAGS if details.get(name) is True)
 
 
 def _leaves(name: str, value: object, depth: int) -> Iterator[tuple[str, object]]:

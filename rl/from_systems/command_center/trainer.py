@@ -14,9 +14,9 @@ from django.conf import settings
 from rl.base.errors import RatchetError, UsageError
 from rl.base.files import replacing
 from rl.base.leaves import import_name, leaf
-from rl.base.records import silent
 from rl.config import preset
-from rl.data_formatter.runs import answer_messages
+from rl.data_formatter.runs import as_answer_messages
+from rl.from_systems.site import resolve_base_model
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class CommandCenterDPOTrainer:
 
     def load_base_model(self) -> None:
         """Not needed before ``train``, which loads its own copy in place of this one."""
-        loading, base = leaf("rl.lm.loading"), self._base()
+        loading, base = leaf("rl.lm.loading"), resolve_base_model(self.base_model)
         self.tokenizer, self.model = loading.load_tokenizer(base), loading.load_base(base)
 
     def train(
@@ -80,7 +80,7 @@ class CommandCenterDPOTrainer:
         folder = Path(path)
         if not (folder / "adapter_config.json").is_file():
             raise UsageError(f"{folder} has no adapter_config.json: give an adapter's folder, such as output_dir/final")
-        base, loading = self._base(), leaf("rl.lm.loading")
+        base, loading = resolve_base_model(self.base_model), leaf("rl.lm.loading")
         self.tokenizer = loading.load_tokenizer(base)
         self.model = import_name("peft.PeftModel").from_pretrained(loading.load_base(base), folder)
         self.checkpoint_path = folder
@@ -93,7 +93,9 @@ class CommandCenterDPOTrainer:
         file = output / "train.jsonl"
         output.mkdir(parents=True, exist_ok=True)
         _write_rows(rows, file)
-        trainer = import_name("rl.runs.pipeline.RLTrainer")("dpo", self._base(), output, self.config)
+        trainer = import_name("rl.runs.pipeline.RLTrainer")(
+            "dpo", resolve_base_model(self.base_model), output, self.config
+        )
         result = trainer.train(file, resume=resume is not None)
         self.checkpoint_path = output / "final"
         shutil.copytree(result.weights_dir, self.checkpoint_path, dirs_exist_ok=True)
@@ -103,10 +105,6 @@ class CommandCenterDPOTrainer:
             True, str(self.checkpoint_path), result.final_loss, len(rows), held_out, epochs, "", dict(result.metrics)
         )
 
-    def _base(self) -> str:
-        base: str = import_name("rl.lm.base_models.resolve")(self.base_model, silent)
-        return base
-
 
 def _write_rows(rows: Iterable[Mapping[str, Any]], file: Path) -> None:
     with replacing(file) as lines:
@@ -114,13 +112,9 @@ def _write_rows(rows: Iterable[Mapping[str, Any]], file: Path) -> None:
             try:
                 prompt = row["prompt"]
                 made = {"prompt": [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt}
-                made |= {name: _answer(row[name]) for name in ("chosen", "rejected")}
+                made |= {name: as_answer_messages(row[name]) for name in ("chosen", "rejected")}
             except KeyError as error:
                 raise UsageError(f"row {number} lacks {error}") from None
             lines.write(
                 json.dumps({**made, "prompt_key": str(row.get("question_id", number))}, ensure_ascii=False) + "\n"
             )
-
-
-def _answer(answer: Any) -> Any:
-    return answer_messages(answer) if isinstance(answer, str) else answer

@@ -15,7 +15,7 @@ from rl.base.leaves import import_name, leaf
 from rl.base.records import Report, silent
 from rl.from_systems.n3.feedback_rows import FeedbackExample, write_scores
 from rl.from_systems.n3.training_config import RewardModelConfig
-from rl.from_systems.site import set_up_site
+from rl.from_systems.site import resolve_base_model, set_up_site
 
 SCORING = "rl.training.reward_scoring"
 
@@ -76,10 +76,9 @@ def train_reward_model(
     UsageError, NotEnoughData, and what the training raises."""
     if not train_dataset:
         raise NotEnoughData("there are no scored answers to train a reward model on")
-    set_up_site()
     kept = tempfile.TemporaryDirectory(prefix="reward-model-")
     work = Path(kept.name)
-    base = import_name("rl.lm.base_models.resolve")(config.base_model, silent)
+    base = resolve_base_model(config.base_model)
     trainer = import_name("rl.runs.pipeline.RLTrainer")("reward_model", base, work, config.to_core())
     result = trainer.train(write_scores(train_dataset, work / "train.jsonl"), report=report)
     leaf("rl.lm.loading").load_tokenizer(base).save_pretrained(result.weights_dir)

@@ -19,7 +19,7 @@ from rl.from_systems.n3.histories import Histories
 from rl.from_systems.n3.result_file import FILE, TrainingResult
 from rl.from_systems.n3.reward_model import RewardModel, require_reward_model, train_reward_model
 from rl.from_systems.n3.training_config import TrainingConfig
-from rl.from_systems.site import set_up_site
+from rl.from_systems.site import resolve_base_model
 from rl.hardware import detect_hardware, estimate
 from rl.hardware.parts import Workload
 
@@ -33,7 +33,7 @@ class RLHFTrainer:
 
     def prepare_models(self) -> None:
         """Loads the tokenizer. Not needed before ``train``, which loads what it needs."""
-        self.tokenizer = leaf("rl.lm.loading").load_tokenizer(self._base_model())
+        self.tokenizer = leaf("rl.lm.loading").load_tokenizer(resolve_base_model(self.config.base_model))
 
     def estimate_training(self, feedbacks: Sequence[Feedback]) -> dict[str, Any]:
         """What a training would do; ``estimated_time_minutes`` is by this machine's kind, None where the size of the base
@@ -94,30 +94,29 @@ class RLHFTrainer:
 
     def _trainer(self, work: Path, reward_model: RewardModel) -> Any:
         trainer = import_name("rl.runs.pipeline.RLTrainer")
-        return trainer("ppo", self._base_model(), work, self.config.to_core(), scorer=reward_model.core)
+        return trainer(
+            "ppo", resolve_base_model(self.config.base_model), work, self.config.to_core(), scorer=reward_model.core
+        )
 
     def _save_policy(self, weights: Path, target: Path) -> None:
         with staged_directory(target) as directory:
             if self.config.use_lora:
-                job = ExportJob(self._base_model(), weights, target, target.name)
+                job = ExportJob(resolve_base_model(self.config.base_model), weights, target, target.name)
                 leaf("rl.export.hf.merge").write_merged(job, directory, silent)
             else:
                 shutil.copytree(weights, directory, dirs_exist_ok=True)
-                leaf("rl.lm.loading").load_tokenizer(self._base_model()).save_pretrained(directory)
+                leaf("rl.lm.loading").load_tokenizer(resolve_base_model(self.config.base_model)).save_pretrained(
+                    directory
+                )
 
     def _seconds(self, rows: int, prompt_tokens: float) -> float | None:
-        folder = Path(self._base_model())
+        folder = Path(resolve_base_model(self.config.base_model))
         shape = import_name("rl.runs.model_shape.model_shape")(folder)
         if shape is None:
             return None
         answer = self.config.max_new_tokens
         work = Workload(rows=rows, tokens=prompt_tokens + answer, answer_tokens=answer)
         return estimate(work, shape, self.config.to_core(), detect_hardware(folder), "ppo").seconds
-
-    def _base_model(self) -> str:
-        set_up_site()
-        base: str = import_name("rl.lm.base_models.resolve")(self.config.base_model, silent)
-        return base
 
 
 def _require(feedbacks: Sequence[Feedback]) -> list[Any]:

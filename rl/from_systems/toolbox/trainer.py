@@ -14,7 +14,7 @@ from rl.base.export_records import ExportJob
 from rl.base.files import staged_directory, write_json
 from rl.base.leaves import import_name, leaf
 from rl.base.records import AnswerScore, Report, TraceRecord, TrainingResult, silent
-from rl.from_systems.site import set_up_site
+from rl.from_systems.site import resolve_base_model, set_up_site
 from rl.from_systems.toolbox.measuring import measure
 from rl.from_systems.toolbox.training_config import TrainingConfig
 from rl.from_systems.toolbox.training_rows import write_rows
@@ -43,7 +43,7 @@ class RLTrainer:
     def setup(self) -> RLTrainer:
         """Loads base model and tokenizer. Not needed before ``train``, which loads its own copy in place of this one."""
         set_up_site()
-        loading, base = leaf("rl.lm.loading"), self._base_model()
+        loading, base = leaf("rl.lm.loading"), resolve_base_model(self.config.base_model)
         self.tokenizer = loading.load_tokenizer(base)
         self.model = loading.load_base(base)
         return self
@@ -64,7 +64,7 @@ class RLTrainer:
         write_rows(dataset, "prompts" if reward_funcs else self.config.method, rows)
         trainer = import_name("rl.runs.pipeline.RLTrainer")(
             self.config.method,
-            self._base_model(),
+            resolve_base_model(self.config.base_model),
             self.output_dir,
             config,
             scorer=scorer_of(reward_funcs) if reward_funcs else None,
@@ -86,7 +86,7 @@ class RLTrainer:
 
     def save_model(self, output_path: Path | str | None = None, merge_lora: bool = True) -> str:
         """The merged model, or the adapter alone, with its tokenizer. Raises UsageError before a training."""
-        weights, base = self._require_weights(), self._base_model()
+        weights, base = self._require_weights(), resolve_base_model(self.config.base_model)
         target = Path(output_path) if output_path else self.output_dir / "final"
         target.parent.mkdir(parents=True, exist_ok=True)
         with staged_directory(target) as directory:
@@ -104,7 +104,11 @@ class RLTrainer:
         could be made of them; ``eval_accuracy``, in how many it moved towards the better answer, away from the base model
         (which has 0.5); ``eval_margin``, by how many nats on average. ``metrics``: only these. Raises UsageError before a
         training, and NotEnoughData for rows without a contrast."""
-        weights, base, rows = self._require_weights(), self._base_model(), self.output_dir / "eval.jsonl"
+        weights, base, rows = (
+            self._require_weights(),
+            resolve_base_model(self.config.base_model),
+            self.output_dir / "eval.jsonl",
+        )
         write_rows(eval_dataset, self.config.method, rows)
         figures = measure(self.config.method, rows, base, weights, self.config.max_seq_length)
         return {name: value for name, value in figures.items() if metrics is None or name in metrics}
@@ -118,11 +122,6 @@ class RLTrainer:
         if self._weights is None:
             raise UsageError("nothing is trained yet: call train(dataset) first")
         return self._weights
-
-    def _base_model(self) -> str:
-        set_up_site()
-        base: str = import_name("rl.lm.base_models.resolve")(self.config.base_model, silent)
-        return base
 
 
 def scorer_of(functions: Sequence[RewardFunction]) -> Callable[[TraceRecord], AnswerScore]:

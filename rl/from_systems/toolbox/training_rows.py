@@ -10,18 +10,18 @@ from typing import Any, Final
 from rl.base.errors import UsageError
 from rl.base.files import replacing
 from rl.base.names import require_known
-from rl.data_formatter.runs import answer_messages
+from rl.data_formatter.runs import as_answer_messages
 from rl.from_systems.toolbox.prompts import messages_of
 
 Row = Mapping[str, Any]
 
 
 def kto_row(row: Row) -> dict[str, Any]:
-    return {"completion": _answer(row["completion"]), "label": bool(row["label"])}
+    return {"completion": as_answer_messages(row["completion"]), "label": bool(row["label"])}
 
 
 def grpo_row(row: Row) -> dict[str, Any]:
-    return {"completions": [_answer(text) for text in row["completions"]], "rewards": list(row["rewards"])}
+    return {"completions": [as_answer_messages(text) for text in row["completions"]], "rewards": list(row["rewards"])}
 
 
 def prompt_row(row: Row) -> dict[str, Any]:
@@ -53,7 +53,3 @@ def write_rows(dataset: Any, kind: str, path: Path) -> int:
 
 def _dictionaries(dataset: Iterable[Any]) -> Iterable[Row]:
     return (row if isinstance(row, Mapping) else row.to_dict() for row in dataset)
-
-
-def _answer(answer: Any) -> Any:
-    return answer_messages(answer) if isinstance(answer, str) else answer

@@ -22,6 +22,7 @@ from rl.models import Agent, Feedback, Trace
 from rl.web import rating_queue
 from rl.web.drawings import drawing_of, tags_of
 from rl.web.pages.rating_form import posted_trace, rate_as_posted
+from rl.web.rating_filters import Selection
 from rl.web.rating_queue import QueuePosition
 
 SOURCE = "rating_page"
@@ -63,6 +64,8 @@ class Desk:
         self.rater = rating_queue.rater_of(self.user.get_username())
         self.key = f"{self.session_key}:{agent.pk}"
         self.position = QueuePosition.load(request.session.get(self.key))
+        self.selection = Selection.read(request.GET)
+        self.position.choose(self.selection)
         self.wants_json = request.get_preferred_type(["text/html", "application/json"]) == "application/json"
 
     def respond(self) -> HttpResponse:
@@ -75,7 +78,7 @@ class Desk:
             return self._refuse(str(error))
         self.request.session[self.key] = self.position.as_dict()
         if not self.wants_json:
-            return redirect(self.address, name=self.agent.name)
+            return redirect(self._address())
         return self._answer(undone or self._next(self.request.POST.get("showing", "")))
 
     def _action(self) -> str:
@@ -113,18 +116,22 @@ class Desk:
 
     def queue(self) -> QuerySet[Trace]:
         """What is still to do, oldest first."""
-        return rating_queue.unrated_traces(self.agent, self.rater)
+        return rating_queue.unrated_traces(self.agent, self.rater).filter(self.selection.condition())
 
     def _answer(self, trace: Trace | None) -> HttpResponse:
         context: dict[str, Any] = {
             "item": _item(trace) if trace else None,
-            "progress": rating_queue.progress(self.agent, self.rater, self.position),
+            "progress": rating_queue.progress(self.agent, self.rater, self.position, self.selection),
             "decisions": self.decisions(),
         }
         about = {"page": self.page, "agent": self.agent, "tags": tags_of(trace)}
         if self.wants_json:
             return JsonResponse(context)
-        return render(self.request, "rl/rate.html", {**context, **about})
+        filters = {"filters": self.selection.form(self.agent, trace), "is_filtered": bool(self.selection.values)}
+        return render(self.request, "rl/rate.html", {**context, **about, **filters})
+
+    def _address(self) -> str:
+        return reverse(self.address, args=[self.agent.name]) + self.selection.query
 
     def decisions(self) -> list[dict[str, Any]]:
         return [_decision(event) for event in rating_queue.last_decisions(self.rater, self.position)]
@@ -132,7 +139,7 @@ class Desk:
     def _refuse(self, problem: str) -> HttpResponse:
         if self.wants_json:
             return JsonResponse({"error": problem}, status=400)
-        context = {"back": reverse(self.address, args=[self.agent.name]), "problem": problem}
+        context = {"back": self._address(), "problem": problem}
         return render(self.request, "rl/rate_problem.html", context, status=400)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from rl.from_systems.command_center.drawing import TAGS, draw
+from rl.from_systems.command_center.drawing import LONGEST, MOST_FIGURES, TAGS, draw
 from rl.models import Agent, Feedback, Trace
 
 EVIL = "<script>alert(1)</script>"
@@ -57,8 +60,15 @@ def test_whatever_an_entry_holds_can_be_drawn(name: str):
     nested: dict = {}
     for _ in range(50):
         nested = {"a": nested, "b": [1.5, float("nan"), 10**400, None, True]}
-    for value in (None, 5, "x" * 9_999, [], {}, nested, {"demoData": 5}, {"heading": nested}):
-        draw({**DETAILS, name: value})
+    values = (None, 5, "x" * 9_999, [], {}, nested, {"demoData": 5}, {"heading": nested})
+    drawings = [drawing for value in values if (drawing := draw({**DETAILS, name: value}))]
+    assert bool(drawings) == (name != "size")  # another size is none that can be drawn
+    for drawing in drawings:
+        json.dumps(asdict(drawing), allow_nan=False)
+        assert len(drawing.figures) <= MOST_FIGURES
+        assert all(len(figure.label) <= LONGEST and len(figure.text) <= LONGEST for figure in drawing.figures)
+        assert all(0 <= figure.share <= 1 for figure in drawing.figures if figure.share is not None)
+        assert max(map(len, (drawing.heading, drawing.title, *drawing.marks))) <= LONGEST
 
 
 def test_the_page_draws_it_as_text_alone_and_takes_its_tags(rater: Client, trace: Trace):
@@ -73,6 +83,25 @@ def test_the_page_draws_it_as_text_alone_and_takes_its_tags(rater: Client, trace
     form = {"trace": str(trace.pk), "value": "0", "tags": ["ugly", "wrong-chart-type"]}
     assert rater.post("/rate/selector/", form).status_code == 302
     assert Feedback.objects.get().tags == ["ugly", "wrong-chart-type"]
+
+
+@pytest.mark.parametrize(
+    ("query", "is_asked"),
+    [
+        ("?category=energy&scenario=comparison&choice=natural", True),
+        ("?category=hvac", False),
+        ("?scenario=kpi", False),
+        ("?choice=forced", False),
+    ],
+)
+def test_entries_are_filtered_by_category_scenario_and_choice(rater: Client, trace: Trace, query: str, is_asked: bool):
+    assert bool(rater.get(f"/rate/selector/{query}").context["item"]) == is_asked
+    filters = rater.get("/rate/selector/").context["filters"]
+    assert {entry["name"]: list(entry["values"]) for entry in filters} == {
+        "category": ["energy"],
+        "scenario": ["comparison"],
+        "choice": ["natural", "forced"],
+    }
 
 
 def test_other_answers_stay_text_with_the_usual_tags(rater: Client, trace: Trace):

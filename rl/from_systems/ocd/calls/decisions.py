@@ -96,6 +96,12 @@ class FollowUp(ApiView):
             return trace
         return _only([] if unstorable(reference) else list(by_external_id(rows, [reference], agent_type)), reference)
 
+    @staticmethod
+    def user_of(trace: Trace) -> Any:
+        """Whom the decision was made for, as its record says; None where it does not."""
+        about = trace.details.get("decision")
+        return about.get("userId") if isinstance(about, dict) else None
+
     def record(self, trace: Trace, entries: Sequence[ImportedFeedback], ignored: list[str]) -> Response:
         new: list[Feedback] = []
         for entry in entries:
@@ -128,9 +134,7 @@ class DecisionFeedback(FollowUp):
     def post(self, request: Request, pk: str) -> Response:
         data = _as_sent(self.check_body(DecisionFeedbackIn))
         trace = self.find(pk, data.get("agentType"))
-        about = trace.details.get("decision")
-        user = data.get("userId") or (about.get("userId") if isinstance(about, dict) else None)
-        entries = records.user_feedback({**data, "userId": user}, trace.action)
+        entries = records.user_feedback({**data, "userId": data.get("userId") or self.user_of(trace)}, trace.action)
         known = data.get("userCorrection") is not None and all(entry.kind != "correction" for entry in entries)
         return self.record(trace, entries, ["userCorrection: it is the action itself"] if known else [])
 

@@ -38,11 +38,10 @@ class OcdFeedback(OcdView, FollowUp):
 
     def judge(self, trace: Trace) -> Response:
         data = self.check_body(OcdFeedbackIn)
-        about = trace.details.get("decision")
         feedback = {
             "userFeedback": data["feedback"],
             "userCorrection": data.get("correction"),
-            "userId": about.get("userId") if isinstance(about, dict) else None,
+            "userId": self.user_of(trace),
         }
         self.record(trace, records.user_feedback(feedback, trace.action), [])
         return Response(decision_row(with_feedback(Trace.objects.filter(pk=trace.pk)).get()))
