@@ -48,7 +48,7 @@ def _labels(ratings: Iterable[Mapping[str, Any]], answers: Answers) -> Iterator[
         weight = min(max(abs(row["above"] - row["below"]), 1), MOST_WEIGHT)
         number = answers.add(trace.prompt, trace.response)
         good = row["mean"] > 0.5
-        own = tuple(Vote(rater, up == good) for rater, up in votes[trace.pk])
+        own = tuple(Vote(vote.rater, vote.agrees == good) for vote in votes[trace.pk])
         yield Opinion(number, None, float(good), weight, prompt_key(trace.prompt), own)
 
 

@@ -11,6 +11,8 @@ class Vote(NamedTuple):
     rater: str
     """A pseudonym."""
     agrees: bool
+    about: str = ""
+    """``chosen`` or ``rejected``: a rating of that answer of a pair alone. Empty: of the whole."""
 
 
 class AnswerRating(NamedTuple):

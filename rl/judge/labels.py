@@ -86,7 +86,7 @@ def _of_row(row: Row, answers: Answers) -> Iterator[Opinion]:
 
 
 def votes_of(row: Row) -> tuple[Vote, ...]:
-    return tuple(Vote(rater, agrees) for rater, agrees in row.get("votes", ()))
+    return tuple(Vote(*vote) for vote in row.get("votes", ()))
 
 
 def fold_of(prompt: str) -> int:

@@ -6,10 +6,12 @@ seen the prompt's labels, gives a rating to be right, the rater's ratings speak 
 
     sum of log(a q + (1 - a)(1 - q)),  a = HONEST, and against it by the same sum with a = 1 - HONEST
 
-and P is the posterior from PRIOR, the share of honest raters. What a rating weighs is twice the probability that it is
-right, less one, as a share of what a rater known to be honest weighs: at least 0. The judge learns again with these
-weights, ROUNDS times (after Dawid and Skene, 1979, with the judge in the place of the unknown truth). Figures are in
-docs/decisions/judge.md.
+and P is the posterior from PRIOR, the share of honest raters. The judge learns again from ratings that weigh twice the
+probability of being right, less one, ROUNDS times (after Dawid and Skene, 1979, with the judge in the place of the unknown
+truth). Ratings are taken one by one for this, also where several made one row. Figures are in docs/decisions/judge.md.
+
+What a row weighs afterwards is the same of the row: how likely its chosen answer is the better one by all of its votes, as
+a share of what they would say if all raters were honest.
 
 A judge that can tell nothing gives q = 1/2, and then nobody is doubted more than anybody else.
 """
@@ -17,7 +19,7 @@ A judge that can tell nothing gives q = 1/2, and then nobody is doubted more tha
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -36,19 +38,21 @@ SAMPLES: Final = 4
 DOUBTED: Final = 0.5
 """Whoever weighs less says more often the opposite of the others than what they say."""
 Trust = Mapping[str, float]
-"""0 to 1 for each rater."""
+"""For each rater 1 honest, 0 as good as a coin, -1 always turned round."""
+_LARGEST_LOGIT: Final = 20.0
 
 
 def trust_raters(features: np.ndarray, opinions: Sequence[Opinion]) -> Trust:
     """Empty where there are too few raters, or too few opinions for a judge: then all are relied on alike."""
     trust: Trust = {}
-    if len({rater for opinion in opinions for rater, _ in opinion.votes}) < LEAST_RATERS:
+    if len({vote.rater for opinion in opinions for vote in opinion.votes}) < LEAST_RATERS:
         return trust
+    ratings = list(dict.fromkeys(rating for opinion in opinions for rating in _ratings_of(opinion)))
     for _ in range(ROUNDS):
-        judge = cross_fit(features, weigh_opinions(opinions, trust), resamples=SAMPLES)
+        judge = cross_fit(features, weigh_opinions(ratings, trust), resamples=SAMPLES)
         if judge is None:
             return trust
-        trust = _by_judge(judge, features, opinions)
+        trust = _by_judge(judge, features, ratings)
     return trust
 
 
@@ -64,28 +68,54 @@ def weigh_opinions(opinions: Iterable[Opinion], trust: Trust) -> list[Opinion]:
 
 
 def share_of(votes: Sequence[Vote], trust: Trust) -> float:
-    """What is left of the weight of a row with these votes, 0 to 1; 1 without votes. Unknown raters are relied on."""
-    margin = sum(1 if agrees else -1 for _, agrees in votes)
-    if margin <= 0 or not trust:
+    """What is left of the weight of a row with these votes, 0 to 1; 1 without votes, and where honest raters would not have
+    made it. Unknown raters are relied on."""
+    of_honest = _lean(votes, {})
+    if of_honest <= 0 or not trust:
         return 1.0
-    trusted = sum(trust.get(rater, 1.0) * (1 if agrees else -1) for rater, agrees in votes)
-    return min(1.0, max(0.0, trusted / margin))
+    return min(1.0, max(0.0, _lean(votes, trust) / of_honest))
 
 
-def _by_judge(judge: Judge, features: np.ndarray, opinions: Sequence[Opinion]) -> Trust:
+def _lean(votes: Sequence[Vote], trust: Trust) -> float:
+    """Twice the probability that the row is right, less one: picks tell which answer is better, ratings of one answer
+    whether that is good."""
+    logits: defaultdict[str, float] = defaultdict(float)
+    for rater, agrees, about in votes:
+        right = 0.5 + (HONEST - 0.5) * trust.get(rater, 1.0)
+        logits[about] += float(np.log(right / (1 - right))) * (1 if agrees else -1)
+    good, bad = (float(sigmoid(np.array(logits[about]))) for about in ("chosen", "rejected"))
+    better = (good + bad) / 2  # the chosen one is good and the rejected bad, and of two alike each as often
+    logit = logits[""] + float(np.log(max(better, 1e-9) / max(1 - better, 1e-9)))
+    return 2 * float(sigmoid(np.array(np.clip(logit, -_LARGEST_LOGIT, _LARGEST_LOGIT)))) - 1
+
+
+def _ratings_of(opinion: Opinion) -> Iterator[Opinion]:
+    """What each rater said for himself; the opinion itself where nobody knows who has it."""
+    if not opinion.votes:
+        yield opinion
+    for rater, agrees, about in opinion.votes:
+        answer, other, value = opinion.answer, opinion.other, opinion.value
+        if about and other is not None:
+            is_chosen = about == "chosen"
+            answer, other, value = answer if is_chosen else other, None, float(agrees == is_chosen)
+        elif not agrees:
+            answer, other, value = (answer, None, 1 - value) if other is None else (other, answer, value)
+        yield Opinion(answer, other, value, prompt=opinion.prompt, votes=(Vote(rater, True),))
+
+
+def _by_judge(judge: Judge, features: np.ndarray, ratings: Sequence[Opinion]) -> Trust:
     # log of how likely a rater's votes are if honest, and if turned round
     honest: defaultdict[str, float] = defaultdict(float)
     turned: defaultdict[str, float] = defaultdict(float)
-    for opinion in opinions:
-        q = judge.agreement(features, opinion)
-        for rater, agrees in opinion.votes:
-            p = q if agrees else 1 - q
-            honest[rater] += np.log(HONEST * p + (1 - HONEST) * (1 - p))
-            turned[rater] += np.log((1 - HONEST) * p + HONEST * (1 - p))
+    for rating in ratings:
+        q = judge.agreement(features, rating)
+        for rater, *_ in rating.votes:
+            honest[rater] += np.log(HONEST * q + (1 - HONEST) * (1 - q))
+            turned[rater] += np.log((1 - HONEST) * q + HONEST * (1 - q))
     odds = {rater: np.log(PRIOR / (1 - PRIOR)) + honest[rater] - turned[rater] for rater in honest}
     return {rater: _weight(float(sigmoid(odds[rater]))) for rater in odds}
 
 
 def _weight(posterior: float) -> float:
     right = HONEST * posterior + (1 - HONEST) * (1 - posterior)
-    return round(max(0.0, (2 * right - 1) / (2 * HONEST - 1)), 4)
+    return round((2 * right - 1) / (2 * HONEST - 1), 4)

@@ -49,7 +49,7 @@ class Texts:
         has_system = prompt[0]["role"] == "system"
         self.systems += has_system
         self.messages += max(0, len(prompt) - 1 - has_system)
-        self.raters.update(rater for rater, _ in row.get("votes", ()))
+        self.raters.update(vote[0] for vote in row.get("votes", ()))
         for answer in answers_of(row):
             self.answers.append(sum(len(message["content"]) for message in answer))
             self.together.append(length + self.answers[-1])

@@ -74,7 +74,8 @@ def votes_on(pair: PreferencePair, group: PromptGroup) -> Iterator[Vote]:
     rejected = answer_key(pair.rejected, pair.rejected_steps or ())
     for answer in group.answers:
         if (key := answer_key(answer.response, answer.steps)) in (chosen, rejected):
-            yield from (Vote(rater, agrees == (key == chosen)) for rater, agrees in answer.votes if rater)
+            is_chosen, about = key == chosen, "chosen" if key == chosen else "rejected"
+            yield from (Vote(vote.rater, vote.agrees == is_chosen, about) for vote in answer.votes if vote.rater)
     for direct in group.direct:
         preferred = answer_key(direct.chosen, direct.chosen_steps)
         if direct.rater and {preferred, answer_key(direct.rejected, direct.rejected_steps)} == {chosen, rejected}:

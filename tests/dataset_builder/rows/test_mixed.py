@@ -87,7 +87,7 @@ def test_a_pair_weighs_what_the_less_sure_side_does(agent, data_dir):
 
 
 def votes(row) -> dict[str, bool]:
-    return dict(row["votes"])
+    return {rater: agrees for rater, agrees, _ in row["votes"]}
 
 
 def test_a_row_says_who_rated_and_whether_they_agree_with_it(agent, data_dir):
@@ -104,6 +104,8 @@ def test_a_row_says_who_rated_and_whether_they_agree_with_it(agent, data_dir):
     people = ("alice", "bob", "carol", "dave", "erin", "frank")
     agree = dict(zip(people, (True, True, False, True, True, False), strict=True))
     assert votes(rows["Good.", "Bad."]) == {pseudonym(name): agrees for name, agrees in agree.items()}
+    about = [vote[2] for vote in rows["Good.", "Bad."]["votes"]]
+    assert sorted(about) == ["", "", "chosen", "chosen", "chosen", "rejected"]
     assert votes(rows[None, "Dull."]) == {pseudonym("alice"): True, pseudonym("bob"): False, pseudonym("carol"): True}
 
 
