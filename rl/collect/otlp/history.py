@@ -30,7 +30,7 @@ class History(NamedTuple):
 def split(messages: Sequence[Message]) -> History:
     last = max((number for number, message in enumerate(messages) if message["role"] == "user"), default=-1)
     steps = messages[last + 1 :]
-    whole = tuple(map(_words, messages))
+    whole = in_words(messages)
     if not any(message["role"] == "tool" for message in steps):
         return History(whole, (), whole)
     if last < 0:
@@ -75,8 +75,9 @@ def tool_calls(messages: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]
             yield {**item, "result": message["content"], **known}
 
 
-def _words(message: Message) -> Message:
-    return Message(role=message["role"], content=message["content"])
+def in_words(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """Full messages without what stands beside their words."""
+    return tuple(Message(role=message["role"], content=message["content"]) for message in messages)
 
 
 def _step(message: Message) -> Message:

@@ -21,6 +21,8 @@ from rl.collect.otlp.history import answered_keys, call_keys
 from rl.collect.traces.records import as_json_items
 from rl.models import Agent, Trace, prompt_key
 
+OTEL = "otel"
+"""The part of a trace's details that tells the calls of its run."""
 NEWEST = 500
 """Answers of an agent among which the beginning of a run is looked for, beside those of the same traces and
 conversations."""
@@ -119,7 +121,7 @@ def stored_runs(agent: Agent, answers: Sequence[FoundAnswer]) -> list[Run]:
     talks = Q(session_id__in={answer.record.session_id for answer in answers} - {""})
     near = {trace.pk: trace for trace in otel.filter(traces | talks).order_by("-created_at")[:NEWEST]}
     near |= {trace.pk: trace for trace in otel.order_by("-created_at")[:NEWEST]}
-    return sorted(filter(None, map(_run_of, near.values())), key=lambda run: run.parts[0]["at"])
+    return sorted(filter(None, map(stored_run, near.values())), key=lambda run: run.parts[0]["at"])
 
 
 def find(runs: Sequence[Run], answer: FoundAnswer) -> Run | None:
@@ -172,9 +174,10 @@ COLUMNS = (
 )
 
 
-def details_of(run: Run, details: dict[str, Any]) -> dict[str, Any]:
-    otel = {**details["otel"], **({"parts": run.parts} if len(run.parts) > 1 else {})}
-    return {**details, "otel": otel, "messages": [dict(message) for message in run.messages]}
+def details_of(run: Run, details: dict[str, Any], name: str = OTEL) -> dict[str, Any]:
+    """``name``: which part of the details tells the calls."""
+    known = {**details.get(name, {}), **({"parts": run.parts} if len(run.parts) > 1 else {})}
+    return {**details, name: known, "messages": [dict(message) for message in run.messages]}
 
 
 def sums_of(run: Run) -> dict[str, Any]:
@@ -190,16 +193,16 @@ def sums_of(run: Run) -> dict[str, Any]:
     return sums
 
 
-def _run_of(trace: Trace) -> Run | None:
-    """None for an answer that no tool had to do with."""
-    otel, messages = trace.details.get("otel"), trace.details.get("messages")
-    if not isinstance(otel, dict) or not isinstance(messages, list) or len(messages) <= len(trace.prompt):
+def stored_run(trace: Trace, name: str = OTEL) -> Run | None:
+    """None for an answer that no tool had to do with. ``name`` as ``details_of`` has it."""
+    known, messages = trace.details.get(name), trace.details.get("messages")
+    if not isinstance(known, dict) or not isinstance(messages, list) or len(messages) <= len(trace.prompt):
         return None
     begin = len(trace.prompt)
-    own = {"span_id": otel.get("span_id", ""), "trace_id": otel.get("trace_id", ""), "at": _text(trace.occurred_at)}
+    own = {"span_id": known.get("span_id", ""), "trace_id": known.get("trace_id", ""), "at": _text(trace.occurred_at)}
     sums = {name: getattr(trace, name) for name in _SUMS}
     single = {**own, **sums, "external_id": trace.external_id, "asked": call_keys(messages[-1:])}
-    parts = otel.get("parts") or [single]
+    parts = known.get("parts") or [single]
     return Run(messages[:begin], messages[begin:-1], messages[-1], parts, trace.session_id, trace=trace)
 
 
