@@ -44,6 +44,18 @@ def requested_calls(message: Mapping[str, Any]) -> list[RequestedCall]:
     return [_read_call(call) for call in calls]
 
 
+def in_words(message: Mapping[str, Any]) -> str:
+    """What it says and calls. Raises ValueError for calls that cannot be read."""
+    calls = (write_call(call.name, call.arguments) for call in requested_calls(message))
+    return "\n".join([*([message["content"]] if message["content"] else []), *calls])
+
+
+def write_call(name: str, arguments: Any) -> str:
+    """The markup that most chat models are trained on."""
+    body = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
+    return f"<tool_call>{body}</tool_call>"
+
+
 def characters(messages: Iterable[Mapping[str, Any]]) -> int:
     """How many the messages have, their tool calls as JSON included."""
     return sum(len(message["content"]) + _characters_of_calls(message) for message in messages)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rl.base.errors import UsageError
-from rl.base.messages import requested_calls
+from rl.base.messages import requested_calls, write_call
 from rl.base.names import unknown_name
 from rl.base.records import Message
 from rl.collect.otlp.spans import Requested
@@ -66,7 +66,7 @@ def _as_openai(call: Requested) -> dict[str, Any]:
 
 def with_calls(text: str, requested: Iterable[Requested]) -> str:
     """Tool calls stand behind the text, each in a ``<tool_call>`` element: the markup that chat models are trained on."""
-    return "\n".join([*([text] if text else []), *map(_markup, requested)])
+    return "\n".join([*([text] if text else []), *(write_call(call.name, call.arguments or {}) for call in requested)])
 
 
 def schema(value: object) -> dict[str, Any] | None:
@@ -94,8 +94,3 @@ def as_value(value: object) -> Any:
         return json.loads(value, parse_constant=lambda name: None)  # NaN and Infinity are not JSON
     except (ValueError, RecursionError):
         return value
-
-
-def _markup(call: Requested) -> str:
-    body = json.dumps({"name": call.name, "arguments": call.arguments or {}}, ensure_ascii=False)
-    return f"<tool_call>{body}</tool_call>"

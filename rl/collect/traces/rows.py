@@ -50,7 +50,7 @@ def as_id(name: str) -> UUID | None:
 
 
 def run_ids(names: Iterable[str]) -> dict[str, UUID]:
-    """Of the names that the gateway gave to answers within a run: the trace of the run. Other names are missing."""
+    """The runs of answers by the names that the gateway gave to these; names of other answers are missing."""
     ids = [trace_id for name in names if (trace_id := as_id(name))]
     parts = RunPart.objects.filter(pk__in=ids).order_by() if ids else RunPart.objects.none()
     return {str(part): run for part, run in parts.values_list("pk", "trace_id")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -27,8 +28,10 @@ class OfferedTools:
 
     def __call__(self, details: str | None) -> Tools:
         """``details``: the column, as JSON text."""
-        declared = json.loads(details).get("tools") if details and '"tools"' in details else None
-        return declared_tools(declared) or self._of_agent
+        return self.known_by(json.loads(details) if details and '"tools"' in details else {})
+
+    def known_by(self, details: Mapping[str, Any]) -> Tools:
+        return declared_tools(details.get("tools")) or self._of_agent
 
     @cached_property
     def _of_agent(self) -> Tools:

@@ -93,7 +93,7 @@ def _decide(run: joining.Run, joined: Joined) -> None:
     if run.answer is not None:
         joined.documents[last] = _with_run(joined.documents[last], run)
     elif run.trace is not None:
-        joined.grown.append(_grown(run.trace, run))
+        joined.grown.append(_grow(run.trace, run))
     if run.trace is not None and run.trace.pk != last:
         joined.replaced.add(run.trace.pk)
 
@@ -111,7 +111,7 @@ def _with_run(document: Document, run: joining.Run) -> Document:
     }
 
 
-def _grown(trace: Trace, run: joining.Run) -> Trace:
+def _grow(trace: Trace, run: joining.Run) -> Trace:
     for name, value in joining.sums_of(run).items():
         setattr(trace, name, value)
     trace.occurred_at = datetime.fromisoformat(run.parts[0]["at"])
