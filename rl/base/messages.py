@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
+_CALL, _END = "<tool_call>", "</tool_call>"
+
 
 class Message(TypedDict):
     """One chat message; ``role`` is system, user, assistant or tool. In rows, an assistant's may call tools."""
@@ -50,15 +52,33 @@ def in_words(message: Mapping[str, Any]) -> str:
     return "\n".join([*([message["content"]] if message["content"] else []), *calls])
 
 
+def without_calls(message: Mapping[str, Any]) -> str:
+    """The content, without the words for its calls where they stand behind it too. Raises ValueError for calls that cannot
+    be read."""
+    content: str = message["content"]
+    calls = requested_calls(message)
+    text, *written = content.rsplit(_CALL, len(calls)) if calls else [content]
+    known = [{"name": call.name, "arguments": call.arguments} for call in calls]
+    return text.removesuffix("\n") if calls and list(map(_read_written, written)) == known else content
+
+
 def write_call(name: str, arguments: Any) -> str:
     """The markup that most chat models are trained on."""
     body = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
-    return f"<tool_call>{body}</tool_call>"
+    return f"{_CALL}{body}{_END}"
 
 
 def characters(messages: Iterable[Mapping[str, Any]]) -> int:
     """How many the messages have, their tool calls as JSON included."""
     return sum(len(message["content"]) + _characters_of_calls(message) for message in messages)
+
+
+def _read_written(text: str) -> Any:
+    """None for what ``write_call`` has not written."""
+    try:
+        return json.loads(text.strip().removesuffix(_END)) if text.strip().endswith(_END) else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def _characters_of_calls(message: Mapping[str, Any]) -> int:

@@ -8,8 +8,9 @@ from itertools import islice
 from typing import Any
 
 from rl.collect.command_center import widget_choice
-from rl.data_formatter.runs import tools_column
+from rl.data_formatter.runs import prompt_messages, tools_column
 from rl.dataset_builder import Split
+from rl.dataset_builder.read.runs import with_calls
 from rl.dataset_builder.read.tools import OfferedTools
 from rl.models import Agent, prompt_key
 
@@ -35,7 +36,8 @@ def _newest(agent: Agent, share: float, known: set[str]) -> Iterator[dict[str, A
         known.add(key)
         if split.is_held_out(prompt_key(prompt)):
             details = details if isinstance(details, dict) else {}
-            yield {"prompt": prompt, "prompt_key": key, "details": details, **tools_column(offered.known_by(details))}
+            given = prompt_messages(with_calls(prompt, details))
+            yield {"prompt": given, "prompt_key": key, "details": details, **tools_column(offered.known_by(details))}
 
 
 def _is_question(prompt: Any) -> bool:

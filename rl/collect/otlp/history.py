@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rl.base.messages import requested_calls
+from rl.base.messages import requested_calls, without_calls
 from rl.base.records import Message
-from rl.collect.otlp.messages import arguments_of, plain_text
+from rl.collect.otlp.messages import arguments_of
 from rl.collect.otlp.spans import Requested
 from rl.collect.otlp.values import fit
 
@@ -25,6 +25,8 @@ class History(NamedTuple):
     """All of it in words alone."""
     is_partial: bool = False
     """There is no user's message: a server keeps the conversation, and only news were sent."""
+    given: tuple[Message, ...] = ()
+    """The prompt, with earlier calls of tools as data beside their words."""
 
 
 def split(messages: Sequence[Message]) -> History:
@@ -32,11 +34,12 @@ def split(messages: Sequence[Message]) -> History:
     steps = messages[last + 1 :]
     whole = in_words(messages)
     if not any(message["role"] == "tool" for message in steps):
-        return History(whole, (), whole)
+        return History(whole, (), whole, given=tuple(map(_beside_words, messages)))
     if last < 0:
         first = next(number for number, message in enumerate(messages) if message["role"] != "system")
-        return History(whole, tuple(map(_step, messages[first:])), whole, is_partial=True)
-    return History(whole[: last + 1], tuple(map(_step, steps)), whole)
+        return History(whole, tuple(map(_step, messages[first:])), whole, is_partial=True, given=whole)
+    given = tuple(map(_beside_words, messages[: last + 1]))
+    return History(whole[: last + 1], tuple(map(_step, steps)), whole, given=given)
 
 
 def turn(text: str, requested: Sequence[Requested]) -> Message:
@@ -80,5 +83,11 @@ def in_words(messages: Iterable[Message]) -> tuple[Message, ...]:
     return tuple(Message(role=message["role"], content=message["content"]) for message in messages)
 
 
+def _beside_words(message: Message) -> Message:
+    """Calls whose words are not theirs, such as those of a tool with a nameless input, stay words alone."""
+    calls = message.get("tool_calls")
+    return message if not calls or without_calls(message) != message["content"] else in_words([message])[0]
+
+
 def _step(message: Message) -> Message:
-    return Message({**message, "content": fit(plain_text(message))})
+    return Message({**message, "content": fit(without_calls(message))})

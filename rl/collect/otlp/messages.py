@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rl.base.errors import UsageError
-from rl.base.messages import requested_calls, write_call
+from rl.base.messages import write_call
 from rl.base.names import unknown_name
 from rl.base.records import Message
 from rl.collect.otlp.spans import Requested
@@ -45,12 +45,6 @@ def full_message(role: object, text: str, requested: Iterable[Requested] = (), c
     if call_id and made["role"] == "tool":
         made["tool_call_id"] = call_id
     return made
-
-
-def plain_text(message: Message) -> str:
-    """What a full message says beside its calls."""
-    calls = [Requested(call.name, call.arguments, call.id) for call in requested_calls(message)]
-    return message["content"].removesuffix(with_calls("", calls)).removesuffix("\n") if calls else message["content"]
 
 
 def arguments_of(call: Requested) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from django.db.models import Q
 
 from rl.base.records import Message, ReasoningStep
 from rl.collect.otlp import FoundAnswer
-from rl.collect.otlp.history import answered_keys, call_keys
+from rl.collect.otlp.history import answered_keys, call_keys, in_words
 from rl.collect.traces.records import as_json_items
 from rl.models import Agent, Trace, prompt_key
 
@@ -35,6 +35,7 @@ Part = dict[str, Any]
 @dataclass(eq=False, slots=True)
 class Run:
     prompt: list[Message]
+    """With earlier calls as data beside their words."""
     steps: list[Message]
     """Up to and without the last turn."""
     turn: Message
@@ -87,7 +88,7 @@ class Run:
 
 
 def begin(answer: FoundAnswer) -> Run:
-    prompt, steps = list(answer.history.prompt), list(answer.history.steps)
+    prompt, steps = list(answer.history.given), list(answer.history.steps)
     if answer.history.is_partial:
         steps = []
     return Run(
@@ -137,7 +138,7 @@ def as_answer(run: Run) -> FoundAnswer:
     """A run that is not stored yet, as one answer: its last call with all that came before."""
     assert run.answer is not None  # noqa: S101  it has just arrived
     record = run.answer.record
-    values: dict[str, Any] = {"prompt": tuple(run.prompt), **sums_of(run)} if len(run.parts) > 1 else {}
+    values: dict[str, Any] = {"prompt": in_words(run.prompt), **sums_of(run)} if len(run.parts) > 1 else {}
     details = details_of(run, dict(record.details))
     first = datetime.fromisoformat(run.parts[0]["at"]) if run.parts[0]["at"] else None
     values |= {"details": details, "session_id": run.session_id, "occurred_at": first}

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rl.base.messages import requested_calls
+from rl.base.messages import requested_calls, without_calls
 from rl.base.records import Message, ToolCall
 from rl.collect.traces.records import tool_calls
 from rl.environments.dialects import DIALECTS, dialect
@@ -110,18 +110,42 @@ def _words(text: str, calls: int) -> str:
 # --- from messages -----------------------------------------------------------------------------------------------------
 
 
+def with_calls(prompt: Sequence[Message], details: Mapping[str, Any]) -> Sequence[Message]:
+    """The prompt of a trace, with the calls of earlier turns as its details have them."""
+    try:
+        return _prompt_of(_chat(details.get("messages")), prompt) or prompt
+    except ValueError:
+        return prompt
+
+
 def _of_messages(messages: object, prompt: Sequence[Message], response: str) -> Run | None:
     """None for messages that are not those of this trace: then its columns know better."""
     try:
-        chat = [_message(message) for message in messages] if isinstance(messages, list) else []
+        chat = _chat(messages)
     except ValueError:
         return None
     last = max((number for number, message in enumerate(chat) if message["role"] == "assistant"), default=-1)
-    begin = len(prompt)
-    same_prompt = [[m["role"], m["content"]] for m in chat[:begin]] == [[m["role"], m["content"]] for m in prompt]
-    if not same_prompt or last < begin or chat[last]["content"].strip() != response.strip():
+    given = _prompt_of(chat, prompt)
+    if given is None or last < len(given) or not _says(chat[last], response):
         return None
-    return Run(tuple(chat[:begin]), tuple(chat[begin:last]))
+    return Run(given, tuple(chat[len(given) : last]))
+
+
+def _chat(messages: object) -> list[Message]:
+    """Raises ValueError."""
+    return [_message(message) for message in messages] if isinstance(messages, list) else []
+
+
+def _prompt_of(chat: Sequence[Message], prompt: Sequence[Message]) -> tuple[Message, ...] | None:
+    """The beginning of the chat; None where it begins with another prompt."""
+    given = tuple(chat[: len(prompt)])
+    same = [[m["role"], m["content"]] for m in given] == [[m["role"], m["content"]] for m in prompt]
+    return given if same else None
+
+
+def _says(answer: Message, response: str) -> bool:
+    """Calls stand in the words of a response."""
+    return without_calls({**answer, "content": response}).strip() == answer["content"].strip()
 
 
 def _message(message: object) -> Message:

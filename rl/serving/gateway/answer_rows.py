@@ -14,6 +14,8 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from rl.base.messages import has_calls
+from rl.collect.otlp.history import in_words
 from rl.collect.traces.rows import TraceRows
 from rl.models import Agent, ApiKey, Arm, Assignment, ModelVersion, RunPart, Trace, prompt_key
 from rl.models.traces import GATEWAY
@@ -90,7 +92,7 @@ def _trace(
 ) -> Trace:
     """Its external id is its own id, so that whoever knows the answer by the id of the response finds it."""
     deleted = document["model_version_id"] is not None and document["model_version_id"] not in versions
-    plain = ("agent_id", "session_id", "unit", "prompt", "response", "tool_calls", "reasoning_steps")
+    plain = ("agent_id", "session_id", "unit", "response", "tool_calls", "reasoning_steps")
     figures = ("tokens_in", "tokens_out", "duration_ms")
     return Trace(
         id=key,
@@ -98,12 +100,23 @@ def _trace(
         source=GATEWAY,
         model_version_id=None if deleted else document["model_version_id"],
         arm_id=document["arm_id"] if document["arm_id"] in arms else None,
+        prompt=list(in_words(document["prompt"])),
         prompt_key=prompt_key(document["prompt"]),
-        details={**document["details"], **({"model_version": document["version"]} if deleted else {})},
+        details={
+            **_messages(document),
+            **document["details"],
+            **({"model_version": document["version"]} if deleted else {}),
+        },
         llm_calls=document.get("llm_calls", 1),
         occurred_at=datetime.fromisoformat(document["occurred_at"]),
         **{name: document[name] for name in (*plain, *figures)},
     )
+
+
+def _messages(document: Document) -> dict[str, Any]:
+    """Where earlier turns of the prompt called tools, the messages with the calls as data."""
+    messages = [*document["prompt"], *document.get("steps", ())]
+    return {"messages": [*messages, document["turn"]]} if has_calls(document["prompt"]) else {}
 
 
 def _unit_of(document: Document) -> Unanswered:

@@ -61,7 +61,7 @@ class Exchange:
             "session_id": self.request.session_id,
             "api_key_id": self.key.id,
             "failed": self.failed,
-            "prompt": history.whole if history.is_partial else history.prompt,
+            "prompt": history.given,
             "steps": () if history.is_partial else history.steps,
             **columns_of(self.answer),
             "duration_ms": self._milliseconds(time.monotonic()),

@@ -175,7 +175,7 @@ def _as_answer(key: UUID, document: Document) -> FoundAnswer:
         occurred_at=datetime.fromisoformat(document["occurred_at"]),
         **{name: document[name] for name in _FIGURES},
     )
-    history = History(record.prompt, steps, record.prompt)
+    history = History(record.prompt, steps, record.prompt, given=record.prompt)
     return FoundAnswer("", "", str(key), "model", record, history, document["turn"])
 
 

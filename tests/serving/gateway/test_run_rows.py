@@ -11,6 +11,7 @@ import pytest
 from django.db import connections
 
 from rl.collect.feedback import write
+from rl.data_formatter.runs import prompt_messages
 from rl.dataset_builder.read.runs import read_run
 from rl.models import Agent, Arm, Experiment, Feedback, ModelVersion, RunPart, Trace
 from rl.serving.gateway import pending, spool
@@ -179,3 +180,19 @@ def test_spans_of_the_same_loop_add_to_the_trace(agent: Agent, data_dir):
     run = Trace.objects.get()
     assert (run.source, run.otel_trace_id) == ("gateway", f"{7:032x}")
     assert [call["duration_ms"] for call in run.tool_calls] == [None, 250]
+
+
+def test_earlier_turns_of_a_prompt_have_their_calls_as_data(agent: Agent, data_dir):
+    words = '<tool_call>{"name": "weather", "arguments": {"city": "Bonn"}}</tool_call>'
+    prompt = [
+        *ASKED,
+        {**calling("c1", "Bonn"), "content": words},
+        result("c1", "7"),
+        {"role": "user", "content": "Thanks"},
+    ]
+    (key,) = put(document(agent, prompt=prompt, steps=[], turn={"role": "assistant", "content": "On its way."}))
+    pending.deliver_all()
+    trace = Trace.objects.get(pk=key)
+    assert trace.prompt[1] == {"role": "assistant", "content": words}
+    run = read_run(tuple(trace.prompt), trace.response, "[]", json.dumps(trace.details))
+    assert prompt_messages(run.prompt)[1] == calling("c1", "Bonn")
