@@ -38,12 +38,24 @@ def tools_of(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"tools": row["tools"]} if row.get("tools") else {}
 
 
+def is_function(tool: object) -> bool:
+    """Whether it has the form in which chat templates and OpenAI take a tool."""
+    function = tool.get("function") if isinstance(tool, Mapping) else None
+    name = function.get("name") if isinstance(function, Mapping) else None
+    return isinstance(name, str) and bool(name)
+
+
 def requested_calls(message: Mapping[str, Any]) -> list[RequestedCall]:
     """Arguments may be an object, or its JSON as text. Raises ValueError for calls that cannot be read."""
     calls = message.get("tool_calls") or []
     if not isinstance(calls, list):
         raise ValueError("tool_calls must be a list")
     return [_read_call(call) for call in calls]
+
+
+def as_data(name: str, arguments: Mapping[str, Any], identifier: str) -> dict[str, Any]:
+    """A call among a message's ``tool_calls``, in OpenAI's form."""
+    return {"id": identifier, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def in_words(message: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from rl.base.messages import requested_calls, without_calls
 from rl.base.records import Message
-from rl.collect.otlp.messages import arguments_of
+from rl.collect.otlp.messages import calls_as_data
 from rl.collect.otlp.spans import Requested
 from rl.collect.otlp.values import fit
 
@@ -46,10 +46,7 @@ def turn(text: str, requested: Sequence[Requested]) -> Message:
     """What the model says now, with its calls as data."""
     made = Message(role="assistant", content=text)
     if requested:
-        made["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments_of(call)}}
-            for call in requested
-        ]
+        made["tool_calls"] = calls_as_data(requested)
     return made
 
 

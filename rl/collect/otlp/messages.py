@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rl.base.errors import UsageError
-from rl.base.messages import write_call
+from rl.base.messages import as_data, write_call
 from rl.base.names import unknown_name
 from rl.base.records import Message
 from rl.collect.otlp.spans import Requested
@@ -41,7 +41,7 @@ def full_message(role: object, text: str, requested: Iterable[Requested] = (), c
     calls = list(requested)
     made = message(role, text, calls)
     if calls:
-        made["tool_calls"] = [_as_openai(call) for call in calls]
+        made["tool_calls"] = calls_as_data(calls)
     if call_id and made["role"] == "tool":
         made["tool_call_id"] = call_id
     return made
@@ -54,8 +54,8 @@ def arguments_of(call: Requested) -> dict[str, Any]:
     return call.arguments if isinstance(call.arguments, dict) else {"input": call.arguments}
 
 
-def _as_openai(call: Requested) -> dict[str, Any]:
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments_of(call)}}
+def calls_as_data(requested: Iterable[Requested]) -> list[dict[str, Any]]:
+    return [as_data(call.name, arguments_of(call), call.id) for call in requested]
 
 
 def with_calls(text: str, requested: Iterable[Requested]) -> str:

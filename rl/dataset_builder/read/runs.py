@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rl.base.messages import requested_calls, without_calls
+from rl.base.messages import as_data, requested_calls, without_calls
 from rl.base.records import Message, ToolCall
 from rl.collect.traces.records import tool_calls
 from rl.environments.dialects import DIALECTS, dialect
@@ -84,7 +84,7 @@ def _of_turns(turns: Sequence[Any], calls: Sequence[ToolCall]) -> Iterator[Messa
 def _turn(text: str, calls: Sequence[tuple[int, ToolCall]]) -> Iterator[Message]:
     turn = Message(role="assistant", content=text)
     if calls:
-        turn["tool_calls"] = [_request(_id(number), call.tool_name, called_with(call)) for number, call in calls]
+        turn["tool_calls"] = [as_data(call.tool_name, called_with(call), _id(number)) for number, call in calls]
     yield turn
     for number, call in calls:
         yield Message(role="tool", content=result_text(call), tool_call_id=_id(number), name=call.tool_name)
@@ -92,10 +92,6 @@ def _turn(text: str, calls: Sequence[tuple[int, ToolCall]]) -> Iterator[Message]
 
 def _id(number: int) -> str:
     return f"call_{number}"
-
-
-def _request(identifier: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    return {"id": identifier, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def _words(text: str, calls: int) -> str:
@@ -155,7 +151,7 @@ def _message(message: object) -> Message:
     made = Message(role=_ROLES[message["role"]], content=_text(message.get("content")))
     if calls := requested_calls(message):
         made["tool_calls"] = [
-            _request(call.id or _id(number), call.name, call.arguments) for number, call in enumerate(calls, start=1)
+            as_data(call.name, call.arguments, call.id or _id(number)) for number, call in enumerate(calls, start=1)
         ]
     for name in ("tool_call_id", "name"):
         if made["role"] == "tool" and isinstance(value := message.get(name), str):
