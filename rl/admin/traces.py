@@ -8,7 +8,7 @@ from django.utils.safestring import SafeString
 
 from rl.admin.markup import change_link, list_link, text_block, value_table
 from rl.admin.readonly import ReadOnlyAdmin
-from rl.models import Feedback, ModelVersion, PendingSpan, Trace, WaitingRating
+from rl.models import Feedback, ModelVersion, PendingSpan, RunPart, Trace, WaitingRating
 
 
 @admin.register(Trace)
@@ -93,3 +93,13 @@ class PendingSpanAdmin(ReadOnlyAdmin):
     @admin.display(description="what was delivered")
     def content(self, span: PendingSpan) -> SafeString | str:
         return value_table(span.payload)
+
+
+@admin.register(RunPart)
+class RunPartAdmin(ReadOnlyAdmin):
+    """Answers within a run, by the ids that clients have."""
+
+    list_display = ["id", "trace"]
+    list_select_related = ["trace"]
+    search_fields = ["id__startswith"]
+    fields = ["id", "trace"]

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
+_CALL, _END = "<tool_call>", "</tool_call>"
+
 
 class Message(TypedDict):
     """One chat message; ``role`` is system, user, assistant or tool. In rows, an assistant's may call tools."""
@@ -36,6 +38,13 @@ def tools_of(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"tools": row["tools"]} if row.get("tools") else {}
 
 
+def is_function(tool: object) -> bool:
+    """Whether it has the form in which chat templates and OpenAI take a tool."""
+    function = tool.get("function") if isinstance(tool, Mapping) else None
+    name = function.get("name") if isinstance(function, Mapping) else None
+    return isinstance(name, str) and bool(name)
+
+
 def requested_calls(message: Mapping[str, Any]) -> list[RequestedCall]:
     """Arguments may be an object, or its JSON as text. Raises ValueError for calls that cannot be read."""
     calls = message.get("tool_calls") or []
@@ -44,9 +53,44 @@ def requested_calls(message: Mapping[str, Any]) -> list[RequestedCall]:
     return [_read_call(call) for call in calls]
 
 
+def as_data(name: str, arguments: Mapping[str, Any], identifier: str) -> dict[str, Any]:
+    """A call among a message's ``tool_calls``, in OpenAI's form."""
+    return {"id": identifier, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def in_words(message: Mapping[str, Any]) -> str:
+    """What it says and calls. Raises ValueError for calls that cannot be read."""
+    calls = (write_call(call.name, call.arguments) for call in requested_calls(message))
+    return "\n".join([*([message["content"]] if message["content"] else []), *calls])
+
+
+def without_calls(message: Mapping[str, Any]) -> str:
+    """The content, without the words for its calls where they stand behind it too. Raises ValueError for calls that cannot
+    be read."""
+    content: str = message["content"]
+    calls = requested_calls(message)
+    text, *written = content.rsplit(_CALL, len(calls)) if calls else [content]
+    known = [{"name": call.name, "arguments": call.arguments} for call in calls]
+    return text.removesuffix("\n") if calls and list(map(_read_written, written)) == known else content
+
+
+def write_call(name: str, arguments: Any) -> str:
+    """The markup that most chat models are trained on."""
+    body = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
+    return f"{_CALL}{body}{_END}"
+
+
 def characters(messages: Iterable[Mapping[str, Any]]) -> int:
     """How many the messages have, their tool calls as JSON included."""
     return sum(len(message["content"]) + _characters_of_calls(message) for message in messages)
+
+
+def _read_written(text: str) -> Any:
+    """None for what ``write_call`` has not written."""
+    try:
+        return json.loads(text.strip().removesuffix(_END)) if text.strip().endswith(_END) else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def _characters_of_calls(message: Mapping[str, Any]) -> int:

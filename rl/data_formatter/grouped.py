@@ -13,7 +13,7 @@ from typing import Any
 from rl.base.records import JudgedAnswer
 from rl.data_formatter.labelled import feedback_behind_reward
 from rl.data_formatter.opinions import DUPLICATE, OVER_LIMIT, stable_hash
-from rl.data_formatter.runs import answer_key, answer_messages, tools_column
+from rl.data_formatter.runs import answer_key, answer_messages, prompt_messages, tools_column
 from rl.data_formatter.scored import DIGITS, usable_reward
 
 ONE_ANSWER = "only one answer with a reward"
@@ -86,7 +86,7 @@ class RewardGroup:
 def _row(kept: list[_Text]) -> dict[str, Any]:
     first = kept[0].answer
     return {
-        "prompt": list(first.prompt),
+        "prompt": prompt_messages(first.prompt),
         "completions": [answer_messages(text.answer.response, text.answer.steps) for text in kept],
         "rewards": [text.reward for text in kept],
         **tools_column(first.tools),

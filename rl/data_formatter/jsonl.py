@@ -11,7 +11,7 @@ from typing import Any
 
 from rl.base.errors import BadFile, UsageError
 from rl.base.files import replacing
-from rl.base.messages import requested_calls
+from rl.base.messages import is_function, requested_calls
 from rl.base.names import unknown_name
 from rl.base.records import Message, PreferencePair
 from rl.data_formatter.runs import answer_messages, apart, tools_column
@@ -163,10 +163,7 @@ def _optional_problem(row: dict[str, Any]) -> str:
 
 def is_tools(value: object) -> bool:
     """A list of schemas of tools, as chat templates take them."""
-    return isinstance(value, list) and all(
-        isinstance(tool, dict) and isinstance(function := tool.get("function"), dict) and function.get("name")
-        for tool in value
-    )
+    return isinstance(value, list) and all(map(is_function, value))
 
 
 def _kind(value: object) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from rl.base.records import JudgedAnswer
 from rl.data_formatter.opinions import EMPTY_ANSWER, LOW_CONFIDENCE
-from rl.data_formatter.runs import answer_messages, tools_column
+from rl.data_formatter.runs import answer_messages, prompt_messages, tools_column
 
 NEUTRAL = "mean rating in the middle of the scale"
 NO_LABEL = "neither rated nor rewarded"
@@ -75,7 +75,7 @@ def labelled_row(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -
 def row_of(answer: JudgedAnswer, label: Label, columns: Mapping[str, Any]) -> dict[str, Any]:
     """``columns``: what the method learns from."""
     return {
-        "prompt": list(answer.prompt),
+        "prompt": prompt_messages(answer.prompt),
         **columns,
         **tools_column(answer.tools),
         "label_source": label.source,

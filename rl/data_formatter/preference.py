@@ -32,7 +32,7 @@ from rl.data_formatter.opinions import (
     split,
     stable_hash,
 )
-from rl.data_formatter.runs import answer_key
+from rl.data_formatter.runs import answer_key, prompt_messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ def _pair(key: str, agreed: _Agreed) -> PreferencePair:
     statement = agreed.statement
     details = metadata("preference", agreed.confidence, agreed.feedback_ids, count=agreed.count)
     return PreferencePair(
-        list(statement.prompt),
+        prompt_messages(statement.prompt),
         statement.chosen.text,
         statement.rejected.text,
         key,

@@ -6,11 +6,19 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rl.base.messages import requested_calls
+from rl.base.messages import requested_calls, without_calls
 from rl.base.records import Message
 
 Steps = Sequence[Message]
 """From behind the prompt to the last words of the agent, these excluded."""
+
+
+def prompt_messages(prompt: Iterable[Message]) -> list[Message]:
+    """A prompt as rows have it: where earlier turns have their tool calls as data, their words say the rest alone."""
+    return [
+        Message({**message, "content": without_calls(message)}) if message.get("tool_calls") else message
+        for message in prompt
+    ]
 
 
 def answer_messages(text: str, steps: Steps = ()) -> list[Message]:

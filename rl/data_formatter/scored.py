@@ -11,7 +11,7 @@ from typing import Any, Literal
 from rl.base.records import JudgedAnswer
 from rl.data_formatter.labelled import NO_LABEL, LabelRule, feedback_behind_reward, is_sure
 from rl.data_formatter.opinions import EMPTY_ANSWER, LOW_CONFIDENCE
-from rl.data_formatter.runs import answer_messages, tools_column
+from rl.data_formatter.runs import answer_messages, prompt_messages, tools_column
 
 NO_REWARD = "no reward yet"
 DIGITS = 6
@@ -23,7 +23,7 @@ def scored_row(answer: JudgedAnswer, skipped: Counter[str]) -> dict[str, Any] | 
     if (reward := usable_reward(answer, skipped)) is None:
         return None
     return {
-        "prompt": list(answer.prompt),
+        "prompt": prompt_messages(answer.prompt),
         "completion": answer_messages(answer.response, answer.steps),
         **tools_column(answer.tools),
         "reward": round(reward, DIGITS),
@@ -83,7 +83,7 @@ def single_row(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> 
     if score is None:
         return None
     return {
-        "prompt": list(answer.prompt),
+        "prompt": prompt_messages(answer.prompt),
         "completion": answer_messages(answer.response, answer.steps),
         **tools_column(answer.tools),
         "score": round(score.value, DIGITS),

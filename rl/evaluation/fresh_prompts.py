@@ -8,7 +8,10 @@ from itertools import islice
 from typing import Any
 
 from rl.collect.command_center import widget_choice
+from rl.data_formatter.runs import prompt_messages, tools_column
 from rl.dataset_builder import Split
+from rl.dataset_builder.read.runs import with_calls
+from rl.dataset_builder.read.tools import OfferedTools
 from rl.models import Agent, prompt_key
 
 MOST_READ = 20_000
@@ -22,7 +25,9 @@ def prompts_asked(agent: Agent, share: float, known: Collection[str], most: int)
 
 
 def _newest(agent: Agent, share: float, known: set[str]) -> Iterator[dict[str, Any]]:
-    """An agent that chooses widgets is asked as its templates say, and never by the bare question of a simulation."""
+    """An agent that chooses widgets is asked as its templates say, and never by the bare question of a simulation. Tools are
+    offered as in rows of training sets."""
+    offered = OfferedTools(agent)
     split, chooses = Split(agent, share), agent.pair_type != Agent.PairType.PREFERENCE
     answers = agent.traces.order_by("-created_at", "id").values_list("prompt", "prompt_key", "details")
     for prompt, key, details in answers[:MOST_READ].iterator(chunk_size=500):
@@ -30,7 +35,9 @@ def _newest(agent: Agent, share: float, known: set[str]) -> Iterator[dict[str, A
             continue
         known.add(key)
         if split.is_held_out(prompt_key(prompt)):
-            yield {"prompt": prompt, "prompt_key": key, "details": details if isinstance(details, dict) else {}}
+            details = details if isinstance(details, dict) else {}
+            given = prompt_messages(with_calls(prompt, details))
+            yield {"prompt": given, "prompt_key": key, "details": details, **tools_column(offered(details))}
 
 
 def _is_question(prompt: Any) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rl.base.messages import in_words
 from rl.base.ratings import Vote
 from rl.base.records import Message
 from rl.data_formatter.opinions import stable_hash
@@ -47,7 +48,7 @@ class Answers:
     def add(self, prompt: Iterable[Message], text: str) -> int:
         """The place of the answer, which may be there already."""
         messages = list(prompt)
-        key = (tuple(message["role"] + "\0" + message["content"] for message in messages), text)
+        key = (tuple(message["role"] + "\0" + in_words(message) for message in messages), text)
         if key not in self._places:
             self._places[key] = len(self.conversations)
             self.conversations.append((messages, text))
@@ -95,5 +96,5 @@ def fold_of(prompt: str) -> int:
 
 
 def text_of(answer: Iterable[Message]) -> str:
-    """The words of an answer's messages."""
-    return "\n".join(message["content"] for message in answer)
+    """The words of an answer's messages, with the tool calls among them."""
+    return "\n".join(map(in_words, answer))

@@ -97,6 +97,19 @@ def _encode_run(
     return {"prompt_ids": prompt, **ids, **{name: row[name] for name in kept if name in row}}
 
 
+def answer_text(tokenizer: PreTrainedTokenizerBase, row: Mapping[str, Any], ids: Sequence[int]) -> str:
+    """What was generated after the prompt of the row; after one with tools, with the calls as the model writes them."""
+    if _is_run(row, ()):
+        return _chat_format(tokenizer).turn_text(ids)
+    text: str = tokenizer.decode(ids, skip_special_tokens=True)
+    return text
+
+
+def calls_tools(tokenizer: PreTrainedTokenizerBase, row: Mapping[str, Any], ids: Sequence[int]) -> bool:
+    """Whether what was generated after the prompt of the row waits for the results of tools."""
+    return _is_run(row, ()) and bool(_chat_format(tokenizer).action(ids, row.get("tools") or ()).calls)
+
+
 @lru_cache(maxsize=2)
 def _chat_format(tokenizer: PreTrainedTokenizerBase) -> ChatFormat:
     """Finding out how a model writes calls takes longer than a row."""

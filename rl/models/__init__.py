@@ -17,7 +17,7 @@ from rl.models.feedback import Feedback
 from rl.models.labels import LabelModel, LabelProposal
 from rl.models.serving import Deployment
 from rl.models.spans import PendingSpan
-from rl.models.traces import Trace, prompt_key
+from rl.models.traces import RunPart, Trace, prompt_key
 from rl.models.training import MetricPoint, TrainingRun, TrainingSet, TrainingSetTrace
 from rl.models.versions import BASE, Artifact, Evaluation, ModelVersion, version_name
 from rl.models.waiting import WaitingRating
@@ -42,6 +42,7 @@ __all__ = [
     "MetricPoint",
     "ModelVersion",
     "PendingSpan",
+    "RunPart",
     "Trace",
     "TrainingRun",
     "TrainingSet",

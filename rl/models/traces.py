@@ -1,4 +1,4 @@
-"""Trace, prompt_key."""
+"""Trace, RunPart, prompt_key."""
 
 from __future__ import annotations
 
@@ -158,3 +158,14 @@ class Trace(models.Model):
     def question(self) -> str:
         """The last user message, for people's eyes."""
         return next((m["content"] for m in reversed(self.prompt) if m["role"] == "user"), "")
+
+
+class RunPart(models.Model):
+    """An answer of the gateway that a later one went on from, with the results of its tool calls: the trace of the later one
+    has both, and the id of the earlier one names it from then on."""
+
+    id = models.UUIDField(primary_key=True, editable=False, help_text="The id that the client got with the answer.")
+    trace = models.ForeignKey(Trace, on_delete=models.CASCADE, related_name="run_parts", help_text="The run.")
+
+    def __str__(self) -> str:
+        return f"{self.id} in {self.trace_id}"

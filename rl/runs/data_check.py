@@ -8,6 +8,7 @@ from typing import Any
 
 from rl import dataset_builder
 from rl.base.errors import NotEnoughData
+from rl.base.messages import characters
 from rl.base.records import Message, silent
 from rl.config import TrainingConfig, find_method, find_rows
 from rl.dataset_builder import Survey
@@ -78,7 +79,7 @@ class Prompts:
         """A row to train on."""
         if not self._file.is_file():
             return
-        answers = (sum(len(message["content"]) for message in answer) for answer in answers_of(row))
+        answers = map(characters, answers_of(row))
         longest = 0 if self.limits.answer else int(max(answers, default=0) / CHARACTERS_PER_TOKEN)
         encoded = {"prompt_ids": range(self._length(row["prompt"])), "answer_ids": range(longest)}
         self.lengths.fit(encoded, self.limits.prompt + 1)

@@ -13,6 +13,7 @@ from typing import Any
 
 from django.conf import settings
 
+from rl.base.messages import characters
 from rl.config import TrainingConfig, find_method
 from rl.dataset_builder.plan.survey import answers_of
 from rl.evaluation.answer_room import room_for_an_answer
@@ -44,14 +45,14 @@ class Texts:
 
     def saw(self, row: Mapping[str, Any]) -> None:
         prompt = row["prompt"]
-        length = sum(len(message["content"]) for message in prompt)
+        length = characters(prompt)
         self.prompts.append(length)
         has_system = prompt[0]["role"] == "system"
         self.systems += has_system
         self.messages += max(0, len(prompt) - 1 - has_system)
         self.raters.update(vote[0] for vote in row.get("votes", ()))
         for answer in answers_of(row):
-            self.answers.append(sum(len(message["content"]) for message in answer))
+            self.answers.append(characters(answer))
             self.together.append(length + self.answers[-1])
 
     def longest_of(self, count: int) -> float:

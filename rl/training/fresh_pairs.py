@@ -2,8 +2,9 @@
 
 People's pairs are answers of earlier models. What the model would say itself is where training can move it (on-policy data:
 2508.10530). For each prompt the best of a few answers is preferred to a middling one: the worst is often nonsense, and
-teaches little (2502.16825). A pair weighs 2 p - 1, p the mean of how likely the judge's resampled heads find it, so that a
-judge that knows nothing moves nothing; LEAST_WEIGHT at least.
+teaches little (2502.16825). Tools are offered as the rows have them; what calls one is not an answer yet, and is left out. A
+pair weighs 2 p - 1, p the mean of how likely the judge's resampled heads find it, so that a judge that knows nothing moves
+nothing; LEAST_WEIGHT at least.
 
 Shapes: P prompts, N answers to each, R heads.
 """
@@ -18,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from rl.base.messages import tools_of
 from rl.base.records import Report
 from rl.config import MPOConfig
 from rl.config.training_job import TrainingJob
@@ -26,7 +28,7 @@ from rl.data_formatter.mixed import LEAST_WEIGHT
 from rl.data_formatter.opinions import stable_hash
 from rl.judge.features import Reader
 from rl.judge.head import Head, sigmoid
-from rl.lm.encoding import SINGLE, encode
+from rl.lm.encoding import SINGLE, calls_tools, encode
 from rl.lm.generating import Ids, sample
 from rl.lm.sentences import cut_whole
 
@@ -76,7 +78,8 @@ class _Sampler:
         tokenizer = self.reader.tokenizer
         longest = max(len(ids) for ids in tokenizer(list(rated), add_special_tokens=False)["input_ids"])
         most = min(round(LONGER * longest) + 1, self.max_length // 2)
-        singles = [{"prompt": row["prompt"], "completion": [{"role": "assistant", "content": ""}]} for row in rows]
+        nothing = [{"role": "assistant", "content": ""}]
+        singles = [{**tools_of(row), "prompt": row["prompt"], "completion": nothing} for row in rows]
         encoded = encode(tokenizer, singles, len(singles), self.report, SINGLE)
         prompts = [(row, list(of_row["prompt_ids"])) for row, of_row in zip(rows, encoded, strict=True)]
         fitting = [(row, ids) for row, ids in prompts if len(ids) + most <= self.max_length]
@@ -89,15 +92,16 @@ class _Sampler:
             sampled = sample(self.reader.model, tokenizer, repeated, most, TEMPERATURE, TOP_P)
             for number, (row, _) in enumerate(group):
                 own = sampled[number * self.answers : (number + 1) * self.answers]
-                yield row, self._texts(own, most)
+                yield row, self._texts(row, own, most)
             done += len(group)
             self.report("step", {"step": done, "total_steps": len(fitting), "metrics": {}})
 
-    def _texts(self, answers: Sequence[Ids], most: int) -> list[str]:
+    def _texts(self, row: Row, answers: Sequence[Ids], most: int) -> list[str]:
         """What was cut off ends with its last whole sentence, and is left out where it has none."""
         texts: dict[str, None] = {}
-        for ids in answers:
-            text, is_whole = self.reader.tokenizer.decode(ids, skip_special_tokens=True).strip(), len(ids) < most
+        tokenizer = self.reader.tokenizer
+        for ids in (ids for ids in answers if not calls_tools(tokenizer, row, ids)):
+            text, is_whole = tokenizer.decode(ids, skip_special_tokens=True).strip(), len(ids) < most
             text = text if is_whole else cut_whole(text)
             if text and (is_whole or text.endswith(ENDS)):
                 texts[text] = None
@@ -114,7 +118,7 @@ def _rank(row: Row, texts: Sequence[str], reader: Reader, head: Head, report: Re
     better, worse = int(order[0]), int(order[len(texts) // 2])
     p = float(np.mean(sigmoid(ratings[:, better] - ratings[:, worse])))
     return {
-        **{name: row[name] for name in ("prompt", "prompt_key", "split_key") if name in row},
+        **{name: row[name] for name in ("prompt", "prompt_key", "split_key", "tools") if name in row},
         "chosen": [{"role": "assistant", "content": texts[better]}],
         "rejected": [{"role": "assistant", "content": texts[worse]}],
         "weight": round(max(LEAST_WEIGHT, 2 * p - 1), 4),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 from django.utils import timezone
 
 from rl.models import (
@@ -21,6 +23,7 @@ from rl.models import (
     MetricPoint,
     ModelVersion,
     PendingSpan,
+    RunPart,
     TrainingRun,
     TrainingSet,
     TrainingSetTrace,
@@ -100,6 +103,7 @@ def make_loop(agent: Agent, number: int = 1) -> TrainingRun:
         training_set=training_set,
     )
     TrainingSetTrace.objects.create(training_set=training_set, trace=trace)
+    RunPart.objects.create(id=uuid.uuid4(), trace=trace)
     label_model = LabelModel.objects.create(
         agent=agent, labels=80, heldout_labels=20, heldout_accuracy=0.9, majority_share=0.6
     )

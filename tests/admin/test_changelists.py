@@ -28,6 +28,7 @@ APPEND_ONLY = [
     "labelmodel",
     "labelproposal",
     "pendingspan",
+    "runpart",
     "trainingsettrace",
     "episode",
     "auditevent",

@@ -60,3 +60,17 @@ def test_a_sample_keeps_the_rows_of_a_prompt_together_and_does_not_depend_on_the
     assert len(sample) == MOST_ROWS
     assert all(keys.count(key) == 2 for key in set(keys))
     assert {chosen["number"] for chosen in sample} == {chosen["number"] for chosen in sample_rows(rows[::-1])}
+
+
+def test_what_an_answer_calls_is_among_its_words():
+    calls = [{"id": "c1", "type": "function", "function": {"name": "track", "arguments": {"number": "4711"}}}]
+    run = [
+        {"role": "assistant", "content": "", "tool_calls": calls},
+        {"role": "tool", "content": "in Bonn"},
+        *said("Bonn."),
+    ]
+    answers = Answers()
+    opinions_of([row(completion=run, score=1.0), row(completion=[*run[1:]], score=0.0)], answers)
+    first, second = (text for _, text in answers.conversations)
+    assert first == '<tool_call>{"name": "track", "arguments": {"number": "4711"}}</tool_call>\nin Bonn\nBonn.'
+    assert second == "in Bonn\nBonn."

@@ -8,9 +8,12 @@ from trl import DPOConfig, DPOTrainer
 
 from rl.base.errors import TrainingFailed
 from rl.base.records import silent
+from rl.environments.contract import Action
 from rl.lm import encoding
-from rl.lm.encoding import encode
+from rl.lm.encoding import answer_text, calls_tools, encode
 from rl.lm.loading import load_tokenizer
+from tests.lm.chat.test_format import CALL, MESSAGES, SEARCH, chat_format
+from tests.training.chatting import tokenizer
 from tests.training.conftest import message, polite_rows, row
 
 
@@ -84,3 +87,16 @@ def test_long_rows_are_tokenised_in_smaller_batches(tiny_base: Path, monkeypatch
     rows = [*polite_rows(3), row("long " * 100, "a", "b"), *polite_rows(2)]
     list(encode(load_tokenizer(str(tiny_base)), rows, 6, lambda event, values: steps.append(values["step"])))
     assert steps == [4, 6]
+
+
+@pytest.mark.parametrize("name", ["qwen2_5", "llama3_1", "mistral_v3", "phi3"])
+def test_an_answer_after_a_prompt_with_tools_shows_what_it_calls(name: str) -> None:
+    model = tokenizer(name)
+    ids = chat_format(name).turn_ids(Action("", (CALL,)))
+    assert CALL.name in answer_text(model, {"prompt": MESSAGES, "tools": [SEARCH]}, ids)
+    assert calls_tools(model, {"prompt": MESSAGES, "tools": [SEARCH]}, ids)
+    assert chat_format(name).action(ids, [SEARCH]).calls == (CALL,)
+    words = chat_format(name).turn_ids(Action("It is warm."))
+    assert answer_text(model, {"prompt": MESSAGES, "tools": [SEARCH]}, words) == "It is warm."
+    assert answer_text(model, {"prompt": MESSAGES}, words).strip() == "It is warm."
+    assert not calls_tools(model, {"prompt": MESSAGES, "tools": [SEARCH]}, words)

@@ -12,8 +12,13 @@ import pytest
 from rl.base.records import silent
 from rl.config import MPOConfig
 from rl.config.training_job import TrainingJob
+from rl.environments.contract import Action
+from rl.judge.features import Reader
+from rl.lm.chat.format import ChatFormat
 from rl.training import mpo
+from rl.training.fresh_pairs import _Sampler
 from rl.training.judged_rows import FILE, with_judged_rows
+from tests.lm.chat.test_format import CALL, MESSAGES, SEARCH
 from tests.training.conftest import Listener, Row, message, row
 from tests.training.test_mpo import job, pair, single
 
@@ -99,3 +104,17 @@ def test_a_prompt_that_leaves_no_room_is_not_asked(tiny_base: Path, tmp_path: Pa
     assert all(len(pair["prompt"][0]["content"]) < 100 for pair in asked)
     monkeypatch.setattr(MPOConfig, "MOST_FRESH", 3)
     assert len(added(job(tiny_base, tmp_path, rows_of_taste(), fresh_answers=4))) <= 3
+
+
+def test_pairs_offer_the_tools_of_their_rows(tiny_base: Path, tmp_path: Path):
+    rows = [{**row, "tools": [SEARCH]} for row in rows_of_taste()]
+    pairs = added(job(tiny_base, tmp_path, rows, fresh_answers=6, max_length=2048))
+    assert pairs
+    assert all(pair["tools"] == [SEARCH] for pair in pairs)
+
+
+def test_what_calls_a_tool_is_left_out(tiny_base: Path):
+    reader = Reader(str(tiny_base), max_length=2048, report=silent)
+    chat, sampler = ChatFormat(reader.tokenizer), _Sampler(reader, 2, 2048, silent)
+    answers = [chat.turn_ids(Action("It is warm.")), chat.turn_ids(Action("", (CALL,)))]
+    assert sampler._texts({"prompt": MESSAGES, "tools": [SEARCH]}, answers, 500) == ["It is warm."]

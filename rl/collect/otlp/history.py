@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rl.base.messages import requested_calls
+from rl.base.messages import requested_calls, without_calls
 from rl.base.records import Message
-from rl.collect.otlp.messages import arguments_of, plain_text
+from rl.collect.otlp.messages import calls_as_data
 from rl.collect.otlp.spans import Requested
 from rl.collect.otlp.values import fit
 
@@ -25,28 +25,28 @@ class History(NamedTuple):
     """All of it in words alone."""
     is_partial: bool = False
     """There is no user's message: a server keeps the conversation, and only news were sent."""
+    given: tuple[Message, ...] = ()
+    """The prompt, with earlier calls of tools as data beside their words."""
 
 
 def split(messages: Sequence[Message]) -> History:
     last = max((number for number, message in enumerate(messages) if message["role"] == "user"), default=-1)
     steps = messages[last + 1 :]
-    whole = tuple(map(_words, messages))
+    whole = in_words(messages)
     if not any(message["role"] == "tool" for message in steps):
-        return History(whole, (), whole)
+        return History(whole, (), whole, given=tuple(map(_beside_words, messages)))
     if last < 0:
         first = next(number for number, message in enumerate(messages) if message["role"] != "system")
-        return History(whole, tuple(map(_step, messages[first:])), whole, is_partial=True)
-    return History(whole[: last + 1], tuple(map(_step, steps)), whole)
+        return History(whole, tuple(map(_step, messages[first:])), whole, is_partial=True, given=whole)
+    given = tuple(map(_beside_words, messages[: last + 1]))
+    return History(whole[: last + 1], tuple(map(_step, steps)), whole, given=given)
 
 
 def turn(text: str, requested: Sequence[Requested]) -> Message:
     """What the model says now, with its calls as data."""
     made = Message(role="assistant", content=text)
     if requested:
-        made["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments_of(call)}}
-            for call in requested
-        ]
+        made["tool_calls"] = calls_as_data(requested)
     return made
 
 
@@ -75,9 +75,16 @@ def tool_calls(messages: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]
             yield {**item, "result": message["content"], **known}
 
 
-def _words(message: Message) -> Message:
-    return Message(role=message["role"], content=message["content"])
+def in_words(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """Full messages without what stands beside their words."""
+    return tuple(Message(role=message["role"], content=message["content"]) for message in messages)
+
+
+def _beside_words(message: Message) -> Message:
+    """Calls whose words are not theirs, such as those of a tool with a nameless input, stay words alone."""
+    calls = message.get("tool_calls")
+    return message if not calls or without_calls(message) != message["content"] else in_words([message])[0]
 
 
 def _step(message: Message) -> Message:
-    return Message({**message, "content": fit(plain_text(message))})
+    return Message({**message, "content": fit(without_calls(message))})

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from rl.base.errors import UsageError
+from rl.base.messages import has_calls
 from rl.base.records import Message, ReasoningStep, ToolCall
 from rl.base.slugs import check_slug
 from rl.collect.limits import MAX_ID_LENGTH
@@ -119,6 +120,8 @@ def _answer(span: Span, owner: str, content: Answer) -> FoundAnswer:
     history = split(content.prompt)
     last_turn = turn(content.response.removesuffix(with_calls("", content.requested)).rstrip("\n"), content.requested)
     record = _record(span, content, history)
+    if has_calls(history.given):
+        record = replace(record, details={**record.details, "messages": [*history.given, *history.steps, last_turn]})
     return FoundAnswer(owner, span.trace_id, span.span_id, content.kind, record, history, last_turn)
 
 

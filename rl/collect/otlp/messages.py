@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rl.base.errors import UsageError
-from rl.base.messages import requested_calls
+from rl.base.messages import as_data, write_call
 from rl.base.names import unknown_name
 from rl.base.records import Message
 from rl.collect.otlp.spans import Requested
@@ -41,16 +41,10 @@ def full_message(role: object, text: str, requested: Iterable[Requested] = (), c
     calls = list(requested)
     made = message(role, text, calls)
     if calls:
-        made["tool_calls"] = [_as_openai(call) for call in calls]
+        made["tool_calls"] = calls_as_data(calls)
     if call_id and made["role"] == "tool":
         made["tool_call_id"] = call_id
     return made
-
-
-def plain_text(message: Message) -> str:
-    """What a full message says beside its calls."""
-    calls = [Requested(call.name, call.arguments, call.id) for call in requested_calls(message)]
-    return message["content"].removesuffix(with_calls("", calls)).removesuffix("\n") if calls else message["content"]
 
 
 def arguments_of(call: Requested) -> dict[str, Any]:
@@ -60,13 +54,13 @@ def arguments_of(call: Requested) -> dict[str, Any]:
     return call.arguments if isinstance(call.arguments, dict) else {"input": call.arguments}
 
 
-def _as_openai(call: Requested) -> dict[str, Any]:
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments_of(call)}}
+def calls_as_data(requested: Iterable[Requested]) -> list[dict[str, Any]]:
+    return [as_data(call.name, arguments_of(call), call.id) for call in requested]
 
 
 def with_calls(text: str, requested: Iterable[Requested]) -> str:
     """Tool calls stand behind the text, each in a ``<tool_call>`` element: the markup that chat models are trained on."""
-    return "\n".join([*([text] if text else []), *map(_markup, requested)])
+    return "\n".join([*([text] if text else []), *(write_call(call.name, call.arguments or {}) for call in requested)])
 
 
 def schema(value: object) -> dict[str, Any] | None:
@@ -94,8 +88,3 @@ def as_value(value: object) -> Any:
         return json.loads(value, parse_constant=lambda name: None)  # NaN and Infinity are not JSON
     except (ValueError, RecursionError):
         return value
-
-
-def _markup(call: Requested) -> str:
-    body = json.dumps({"name": call.name, "arguments": call.arguments or {}}, ensure_ascii=False)
-    return f"<tool_call>{body}</tool_call>"

@@ -17,10 +17,12 @@ from django.db.models import Q
 
 from rl.base.records import Message, ReasoningStep
 from rl.collect.otlp import FoundAnswer
-from rl.collect.otlp.history import answered_keys, call_keys
+from rl.collect.otlp.history import answered_keys, call_keys, in_words
 from rl.collect.traces.records import as_json_items
 from rl.models import Agent, Trace, prompt_key
 
+OTEL = "otel"
+"""The part of a trace's details that tells the calls of its run."""
 NEWEST = 500
 """Answers of an agent among which the beginning of a run is looked for, beside those of the same traces and
 conversations."""
@@ -33,6 +35,7 @@ Part = dict[str, Any]
 @dataclass(eq=False, slots=True)
 class Run:
     prompt: list[Message]
+    """With earlier calls as data beside their words."""
     steps: list[Message]
     """Up to and without the last turn."""
     turn: Message
@@ -85,7 +88,7 @@ class Run:
 
 
 def begin(answer: FoundAnswer) -> Run:
-    prompt, steps = list(answer.history.prompt), list(answer.history.steps)
+    prompt, steps = list(answer.history.given), list(answer.history.steps)
     if answer.history.is_partial:
         steps = []
     return Run(
@@ -119,7 +122,7 @@ def stored_runs(agent: Agent, answers: Sequence[FoundAnswer]) -> list[Run]:
     talks = Q(session_id__in={answer.record.session_id for answer in answers} - {""})
     near = {trace.pk: trace for trace in otel.filter(traces | talks).order_by("-created_at")[:NEWEST]}
     near |= {trace.pk: trace for trace in otel.order_by("-created_at")[:NEWEST]}
-    return sorted(filter(None, map(_run_of, near.values())), key=lambda run: run.parts[0]["at"])
+    return sorted(filter(None, map(stored_run, near.values())), key=lambda run: run.parts[0]["at"])
 
 
 def find(runs: Sequence[Run], answer: FoundAnswer) -> Run | None:
@@ -135,7 +138,7 @@ def as_answer(run: Run) -> FoundAnswer:
     """A run that is not stored yet, as one answer: its last call with all that came before."""
     assert run.answer is not None  # noqa: S101  it has just arrived
     record = run.answer.record
-    values: dict[str, Any] = {"prompt": tuple(run.prompt), **sums_of(run)} if len(run.parts) > 1 else {}
+    values: dict[str, Any] = {"prompt": in_words(run.prompt), **sums_of(run)} if len(run.parts) > 1 else {}
     details = details_of(run, dict(record.details))
     first = datetime.fromisoformat(run.parts[0]["at"]) if run.parts[0]["at"] else None
     values |= {"details": details, "session_id": run.session_id, "occurred_at": first}
@@ -172,9 +175,10 @@ COLUMNS = (
 )
 
 
-def details_of(run: Run, details: dict[str, Any]) -> dict[str, Any]:
-    otel = {**details["otel"], **({"parts": run.parts} if len(run.parts) > 1 else {})}
-    return {**details, "otel": otel, "messages": [dict(message) for message in run.messages]}
+def details_of(run: Run, details: dict[str, Any], name: str = OTEL) -> dict[str, Any]:
+    """``name``: which part of the details tells the calls."""
+    known = {**details.get(name, {}), **({"parts": run.parts} if len(run.parts) > 1 else {})}
+    return {**details, name: known, "messages": [dict(message) for message in run.messages]}
 
 
 def sums_of(run: Run) -> dict[str, Any]:
@@ -190,16 +194,16 @@ def sums_of(run: Run) -> dict[str, Any]:
     return sums
 
 
-def _run_of(trace: Trace) -> Run | None:
-    """None for an answer that no tool had to do with."""
-    otel, messages = trace.details.get("otel"), trace.details.get("messages")
-    if not isinstance(otel, dict) or not isinstance(messages, list) or len(messages) <= len(trace.prompt):
+def stored_run(trace: Trace, name: str = OTEL) -> Run | None:
+    """None for an answer that no tool had to do with. ``name`` as ``details_of`` has it."""
+    known, messages = trace.details.get(name), trace.details.get("messages")
+    if not isinstance(known, dict) or not isinstance(messages, list) or len(messages) <= len(trace.prompt):
         return None
     begin = len(trace.prompt)
-    own = {"span_id": otel.get("span_id", ""), "trace_id": otel.get("trace_id", ""), "at": _text(trace.occurred_at)}
+    own = {"span_id": known.get("span_id", ""), "trace_id": known.get("trace_id", ""), "at": _text(trace.occurred_at)}
     sums = {name: getattr(trace, name) for name in _SUMS}
     single = {**own, **sums, "external_id": trace.external_id, "asked": call_keys(messages[-1:])}
-    parts = otel.get("parts") or [single]
+    parts = known.get("parts") or [single]
     return Run(messages[:begin], messages[begin:-1], messages[-1], parts, trace.session_id, trace=trace)
 
 

@@ -17,7 +17,7 @@ from django.db.models import Q, QuerySet
 
 from rl.base.errors import RunConflict
 from rl.base.records import Message
-from rl.models import Agent, Trace
+from rl.models import Agent, RunPart, Trace
 
 ATTEMPTS = 5
 STORED_BY_OTHERS = "the same answers are being stored by others; try again"
@@ -38,6 +38,22 @@ def find_traces(keys: Iterable[Key], traces: QuerySet[Trace] | None = None) -> d
         same |= Q(agent=agent_id, external_id__in=external_ids)
     rows = (Trace.objects.all() if traces is None else traces).filter(same).order_by()
     return {(trace.agent_id, trace.external_id or ""): trace for trace in rows}
+
+
+def as_id(name: str) -> UUID | None:
+    """Only as the gateway writes it: what else ``UUID`` reads, such as braces, is another name."""
+    try:
+        trace_id = UUID(name)
+    except ValueError:
+        return None
+    return trace_id if str(trace_id) == name else None
+
+
+def run_ids(names: Iterable[str]) -> dict[str, UUID]:
+    """The runs of answers by the names that the gateway gave to these; names of other answers are missing."""
+    ids = [trace_id for name in names if (trace_id := as_id(name))]
+    parts = RunPart.objects.filter(pk__in=ids).order_by() if ids else RunPart.objects.none()
+    return {str(part): run for part, run in parts.values_list("pk", "trace_id")}
 
 
 def same_words(here: Trace, prompt: Sequence[Message], response: str, prompt_key: str = "") -> bool:

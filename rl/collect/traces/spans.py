@@ -15,6 +15,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
+from rl.base.records import Message
 from rl.collect.feedback import events, write
 from rl.collect.feedback.rating_conflicts import agreeing_with_last
 from rl.collect.otlp import FoundAnswer, LooseSpan, history
@@ -22,9 +23,10 @@ from rl.collect.otlp.attribution import Asker, asker_of, judged_by
 from rl.collect.otlp.mapping import by_span
 from rl.collect.traces import joining
 from rl.collect.traces.imported import Rejected
-from rl.collect.traces.rows import find_traces, same_words, take_turns
+from rl.collect.traces.rows import find_traces, run_ids, same_words, take_turns
 from rl.collect.traces.write import TraceStore
 from rl.models import Agent, Feedback, PendingSpan, Trace
+from rl.models.traces import GATEWAY
 
 SOURCE = "otel"
 CHUNK = 200
@@ -89,13 +91,14 @@ def _join_runs(agent: Agent, arrived: Sequence[FoundAnswer]) -> tuple[set[str], 
         return set(), known
     runs = joining.stored_runs(agent, parts)
     here = find_traces((agent.pk, part.record.external_id) for part in parts)
+    within = run_ids(part.record.external_id for part in parts)  # of the gateway
     taken = set(here)
     for answer in sorted(parts, key=lambda answer: (joining.part_of(answer)["at"], answer.span_id)):
         run, key = joining.find(runs, answer), (agent.pk, answer.record.external_id)
-        if run and run.has(answer):
+        if (run and run.has(answer)) or answer.record.external_id in within:
             continue
-        if key in here and same_words(here[key], answer.history.whole, answer.record.response):
-            known.append(replace(answer, record=replace(answer.record, prompt=answer.history.whole)))
+        if key in here and (prompt := _same_prompt(here[key], answer)):
+            known.append(replace(answer, record=replace(answer.record, prompt=prompt)))
         elif run is None:
             runs.append(joining.begin(answer))
         else:
@@ -105,6 +108,12 @@ def _join_runs(agent: Agent, arrived: Sequence[FoundAnswer]) -> tuple[set[str], 
     Trace.objects.bulk_update(stored, joining.COLUMNS, batch_size=100)
     new = [joining.as_answer(run) for run in runs if run.trace is None]
     return {trace.otel_trace_id or "" for trace in stored}, [*known, *new]
+
+
+def _same_prompt(here: Trace, answer: FoundAnswer) -> tuple[Message, ...] | None:
+    """The prompt under which the same answer is here; the gateway joins runs too."""
+    prompts = (answer.history.whole, answer.history.prompt) if here.source == GATEWAY else (answer.history.whole,)
+    return next((prompt for prompt in prompts if same_words(here, prompt, answer.record.response)), None)
 
 
 def _store_records(agent: Agent, records: Sequence[Any]) -> tuple[list[Trace | None], list[Rejected]]:
@@ -256,6 +265,7 @@ def _askers(answers: Iterable[Trace]) -> defaultdict[str, list[Asker[Any]]]:
         otel = trace.details.get("otel")
         otel = otel if isinstance(otel, dict) else {}
         requested = tuple(call for call in otel.get("requested", ()) if isinstance(call, dict))
+        requested += tuple({"id": call["call_id"], "name": call["tool_name"]} for call in _told_calls(trace))
         parts = otel.get("parts") or [{**otel, "at": trace.occurred_at.isoformat(), "trace_id": trace.otel_trace_id}]
         for part in parts:
             asked = (*requested, *({"id": key} for key in part.get("asked", ())))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from rl.base.messages import requested_calls
 from rl.base.records import JudgedAnswer
-from rl.data_formatter.runs import answer_messages, tools_column
+from rl.data_formatter.runs import answer_messages, prompt_messages, tools_column
 from rl.dataset_builder.exporting.base import Column
 from rl.dataset_builder.exporting.imitated import ImitatedRows
 
@@ -17,7 +17,7 @@ class OpenAI(ImitatedRows):
     columns: ClassVar[dict[str, Column]] = {"messages": "messages", "tools": "json"}
 
     def _values(self, answer: JudgedAnswer, text: str) -> dict[str, Any]:
-        run = [*answer.prompt, *answer_messages(text, answer.steps)]
+        run = [*prompt_messages(answer.prompt), *answer_messages(text, answer.steps)]
         return {"messages": [_as_openai(message) for message in run], **tools_column(answer.tools)}
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from rl.base.messages import requested_calls
 from rl.base.records import JudgedAnswer
-from rl.data_formatter.runs import answer_messages, tools_column
+from rl.data_formatter.runs import answer_messages, prompt_messages, tools_column
 from rl.dataset_builder.exporting.base import Column
 from rl.dataset_builder.exporting.imitated import ImitatedRows
 
@@ -19,7 +19,7 @@ class ShareGPT(ImitatedRows):
     columns: ClassVar[dict[str, Column]] = {"conversations": "turns", "tools": "json"}
 
     def _values(self, answer: JudgedAnswer, text: str) -> dict[str, Any]:
-        run = [*answer.prompt, *answer_messages(text, answer.steps)]
+        run = [*prompt_messages(answer.prompt), *answer_messages(text, answer.steps)]
         return {"conversations": [turn for message in run for turn in _turns(message)], **tools_column(answer.tools)}
 
 

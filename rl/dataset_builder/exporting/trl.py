@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from rl.base.records import JudgedAnswer
-from rl.data_formatter.runs import answer_messages, tools_column
+from rl.data_formatter.runs import answer_messages, prompt_messages, tools_column
 from rl.dataset_builder.exporting.base import Column
 from rl.dataset_builder.exporting.imitated import ImitatedRows
 
@@ -16,4 +16,4 @@ class TRL(ImitatedRows):
 
     def _values(self, answer: JudgedAnswer, text: str) -> dict[str, Any]:
         run = answer_messages(text, answer.steps)
-        return {"prompt": list(answer.prompt), "completion": run, **tools_column(answer.tools)}
+        return {"prompt": prompt_messages(answer.prompt), "completion": run, **tools_column(answer.tools)}

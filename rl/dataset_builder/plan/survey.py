@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
 
+from rl.base.messages import characters
 from rl.base.records import Message
 from rl.data_formatter.opinions import CONTRADICTION, DUPLICATE, SAME_TEXT
 from rl.dataset_builder.methods import row_builder
@@ -108,8 +109,8 @@ def _survey(agent: Agent, source: Source, options: DataOptions, method: str, see
             if see and not prompt_rows.held_out:
                 see(row)
             prompts_on[prompt_rows.held_out].add(row["prompt_key"])
-            prompt_lengths.append(_length(row["prompt"]))
-            answer_lengths.extend(map(_length, answers_of(row)))
+            prompt_lengths.append(characters(row["prompt"]))
+            answer_lengths.extend(map(characters, answers_of(row)))
             scores.extend(_scores(row))
     skipped = tally.skipped
     figures = _figures(scores, source, tally)
@@ -151,10 +152,6 @@ def _scores(row: dict[str, Any]) -> list[float]:
         if "rewards" in row
         else [float(row[name]) for name in ("label", "reward", "score") if name in row]
     )
-
-
-def _length(messages: list[Message]) -> int:
-    return sum(len(message["content"]) for message in messages)
 
 
 def _lengths(values: array[int]) -> Lengths | None:

@@ -12,9 +12,9 @@ from rl.collect.traces.episodes import REPLAY
 from rl.dataset_builder.read.groups import Tally
 from rl.dataset_builder.read.ratings import DatabaseSource
 from rl.dataset_builder.read.replay_traces import RecordedTrace
+from rl.dataset_builder.read.tools import declared_tools
 from rl.environments import environment_class
 from rl.environments.options import option_types
-from rl.environments.tasks.replay_fields import is_schema
 from rl.environments.tools.recorded import key_of
 from rl.models import Agent
 
@@ -95,15 +95,11 @@ def accepted_answers(agent: Agent) -> dict[str, list[str]]:
 def _of_people(accepted: Sequence[str], traces: Sequence[RecordedTrace]) -> Verdict:
     known = ([*([call] for call in trace.tool_calls), trace.response] for trace in traces if trace.response in accepted)
     solution = min((script for script in known if _is_readable(script)), key=len, default=None)
-    tools = next((offered for trace in reversed(traces) if (offered := _offered_tools(trace))), None)
+    tools = next(
+        (offered for trace in reversed(traces) if (offered := list(declared_tools(trace.facts.get("tools"))))), None
+    )
     verdict = {"accepted": list(accepted), "tools": tools, "solution": solution}
     return {name: value for name, value in verdict.items() if value}
-
-
-def _offered_tools(trace: RecordedTrace) -> list[dict[str, Any]]:
-    """Schemas of tools, as OpenAI's chats keep them."""
-    tools = trace.facts.get("tools")
-    return tools if isinstance(tools, list) and all(map(is_schema, tools)) else []
 
 
 def _turns(trace: RecordedTrace) -> list[Any] | None:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rl.base.messages import requested_calls
+from rl.base.messages import as_data, requested_calls, without_calls
 from rl.base.records import Message, ToolCall
 from rl.collect.traces.records import tool_calls
 from rl.environments.dialects import DIALECTS, dialect
@@ -88,7 +88,7 @@ def _of_turns(turns: Sequence[Any], calls: Sequence[ToolCall]) -> Iterator[Messa
 def _turn(text: str, calls: Sequence[tuple[int, ToolCall]]) -> Iterator[Message]:
     turn = Message(role="assistant", content=text)
     if calls:
-        turn["tool_calls"] = [_request(_id(number), call.tool_name, called_with(call)) for number, call in calls]
+        turn["tool_calls"] = [as_data(call.tool_name, called_with(call), _id(number)) for number, call in calls]
     yield turn
     for number, call in calls:
         yield Message(role="tool", content=result_text(call), tool_call_id=_id(number), name=call.tool_name)
@@ -96,10 +96,6 @@ def _turn(text: str, calls: Sequence[tuple[int, ToolCall]]) -> Iterator[Message]
 
 def _id(number: int) -> str:
     return f"call_{number}"
-
-
-def _request(identifier: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    return {"id": identifier, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def _words(text: str, calls: int) -> str:
@@ -114,18 +110,42 @@ def _words(text: str, calls: int) -> str:
 # --- from messages -----------------------------------------------------------------------------------------------------
 
 
+def with_calls(prompt: Sequence[Message], details: Mapping[str, Any]) -> Sequence[Message]:
+    """The prompt of a trace, with the calls of earlier turns as its details have them."""
+    try:
+        return _prompt_of(_chat(details.get("messages")), prompt) or prompt
+    except ValueError:
+        return prompt
+
+
 def _of_messages(messages: object, prompt: Sequence[Message], response: str) -> Run | None:
     """None for messages that are not those of this trace: then its columns know better."""
     try:
-        chat = [_message(message) for message in messages] if isinstance(messages, list) else []
+        chat = _chat(messages)
     except ValueError:
         return None
     last = max((number for number, message in enumerate(chat) if message["role"] == "assistant"), default=-1)
-    begin = len(prompt)
-    same_prompt = [[m["role"], m["content"]] for m in chat[:begin]] == [[m["role"], m["content"]] for m in prompt]
-    if not same_prompt or last < begin or chat[last]["content"].strip() != response.strip():
+    given = _prompt_of(chat, prompt)
+    if given is None or last < len(given) or not _says(chat[last], response):
         return None
-    return Run(tuple(chat[:begin]), tuple(chat[begin:last]))
+    return Run(given, tuple(chat[len(given) : last]))
+
+
+def _chat(messages: object) -> list[Message]:
+    """Raises ValueError."""
+    return [_message(message) for message in messages] if isinstance(messages, list) else []
+
+
+def _prompt_of(chat: Sequence[Message], prompt: Sequence[Message]) -> tuple[Message, ...] | None:
+    """The beginning of the chat; None where it begins with another prompt."""
+    given = tuple(chat[: len(prompt)])
+    same = [[m["role"], m["content"]] for m in given] == [[m["role"], m["content"]] for m in prompt]
+    return given if same else None
+
+
+def _says(answer: Message, response: str) -> bool:
+    """Calls stand in the words of a response."""
+    return without_calls({**answer, "content": response}).strip() == answer["content"].strip()
 
 
 def _message(message: object) -> Message:
@@ -135,7 +155,7 @@ def _message(message: object) -> Message:
     made = Message(role=_ROLES[message["role"]], content=_text(message.get("content")))
     if calls := requested_calls(message):
         made["tool_calls"] = [
-            _request(call.id or _id(number), call.name, call.arguments) for number, call in enumerate(calls, start=1)
+            as_data(call.name, call.arguments, call.id or _id(number)) for number, call in enumerate(calls, start=1)
         ]
     for name in ("tool_call_id", "name"):
         if made["role"] == "tool" and isinstance(value := message.get(name), str):

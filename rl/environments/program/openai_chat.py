@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rl.base.messages import is_function
 from rl.environments.contract import ToolRequest
 from rl.environments.program.contract import CallRefused, ChatMessage, ChatReply, ChatRequest
 
@@ -119,14 +120,9 @@ def _text(content: Any) -> str:
 def _tools(documents: Any) -> tuple[Mapping[str, Any], ...]:
     if not documents:
         return ()
-    if not isinstance(documents, list) or not all(map(_is_function, documents)):
+    if not isinstance(documents, list) or not all(map(is_function, documents)):
         raise CallRefused("tools must be a list of functions, each with a name")
     return tuple({"type": "function", "function": document["function"]} for document in documents)
-
-
-def _is_function(document: Any) -> bool:
-    function = document.get("function") if isinstance(document, dict) else None
-    return isinstance(function, dict) and isinstance(function.get("name"), str)
 
 
 def _stops(value: Any) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from rl.base.records import GeneratedAnswer, Report
 from rl.evaluation.torch.speaking import WhileLoaded
 from rl.lm import loading
-from rl.lm.encoding import encode
+from rl.lm.encoding import answer_text, encode
 from rl.lm.generating import Ids, likeliest
 from rl.lm.resources import resource_advice
 
@@ -33,9 +33,10 @@ def answer_versions(
 ) -> dict[str, list[GeneratedAnswer | None]]:
     """Answers to the same prompts under each adapter or whole model, None being the base model, which is loaded once.
 
-    A row has a ``prompt``, a list of messages; each list has one place for each row, in their order, with None where the
-    prompt leaves no room for ``max_new_tokens``. ``also`` is called for each model while it is loaded. Raises UsageError for
-    a base model that is none, and TrainingFailed for a model or an adapter that cannot be loaded.
+    A row has a ``prompt``, a list of messages, and ``tools`` where they are offered; each list has one place for each row,
+    in their order, with None where the prompt leaves no room for ``max_new_tokens``. ``also`` is called for each model while
+    it is loaded. Raises UsageError for a base model that is none, and TrainingFailed for a model or an adapter that cannot
+    be loaded.
     """
     loading.quiet()
     loading.leave_a_core_free()
@@ -52,7 +53,8 @@ def answer_versions(
         report("stage", {"name": f"answering as {name}"})
         answers_of[name] = [None] * len(prompts)
         with resource_advice(), loading.with_weights(model, adapter) as adapted:
-            answered = _answers(adapted, tokenizer, [prompts[number] for number in fitting], max_new_tokens, report)
+            asked = [(rows[number], prompts[number]) for number in fitting]
+            answered = _answers(adapted, tokenizer, asked, max_new_tokens, report)
             for number, answer in zip(fitting, answered, strict=True):
                 answers_of[name][number] = answer
             if also:
@@ -61,10 +63,15 @@ def answer_versions(
 
 
 def _answers(
-    model: torch.nn.Module, tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Ids], most: int, report: Report
+    model: torch.nn.Module,
+    tokenizer: PreTrainedTokenizerBase,
+    asked: Sequence[tuple[Mapping[str, Any], Ids]],
+    most: int,
+    report: Report,
 ) -> Iterator[GeneratedAnswer]:
-    for start in range(0, len(prompts), BATCH):
-        batch = prompts[start : start + BATCH]
-        for prompt, ids in zip(batch, likeliest(model, tokenizer, batch, most), strict=True):
-            yield GeneratedAnswer(tokenizer.decode(ids, skip_special_tokens=True), len(prompt), len(ids))
-        report("step", {"step": start + len(batch), "total_steps": len(prompts), "metrics": {}})
+    for start in range(0, len(asked), BATCH):
+        batch = asked[start : start + BATCH]
+        answers = likeliest(model, tokenizer, [prompt for _, prompt in batch], most)
+        for (row, prompt), ids in zip(batch, answers, strict=True):
+            yield GeneratedAnswer(answer_text(tokenizer, row, ids), len(prompt), len(ids))
+        report("step", {"step": start + len(batch), "total_steps": len(asked), "metrics": {}})

@@ -13,7 +13,7 @@ from rl.base.records import GeneratedAnswer, Report
 from rl.evaluation.answer_room import room_for_an_answer
 from rl.lm import loading
 from rl.lm.divergence import divergence, likelihood
-from rl.lm.encoding import PAIR, encode
+from rl.lm.encoding import PAIR, answer_text, encode
 from rl.lm.generating import Ids, likeliest
 from rl.lm.log_probs import TOKENS_PER_BATCH, batches
 
@@ -28,8 +28,9 @@ class Speaker:
     def __init__(
         self, rows: Sequence[Mapping[str, Any]], max_length: int, most: int, report: Report, measured: int | None = None
     ) -> None:
-        """``rows``: with a ``prompt``, and ``chosen`` and ``rejected`` where answers are stored; ``most``: tokens;
-        ``measured``: how many of the first rows' answers tell how far the model has moved, None for all."""
+        """``rows``: with a ``prompt``, ``tools`` where they are offered, and ``chosen`` and ``rejected`` where answers are
+        stored; ``most``: tokens; ``measured``: how many of the first rows' answers tell how far the model has moved, None
+        for all."""
         self.answers: dict[str, list[GeneratedAnswer | None]] = {}
         """The answers of each model, one for each row; None where the prompt leaves no room."""
         self.most: dict[str, int] = {}
@@ -51,7 +52,7 @@ class Speaker:
         fits = min(self._max_length, loading.context_length(base.config)) - most
         prompts = {number: row["prompt_ids"] for number, row in enumerate(encoded) if len(row["prompt_ids"]) <= fits}
         answers = self._answer(model, tokenizer, prompts, most)
-        texts = {number: tokenizer.decode(ids, skip_special_tokens=True) for number, ids in answers.items()}
+        texts = {number: answer_text(tokenizer, self._rows[number], ids) for number, ids in answers.items()}
         self.most[name] = most
         self.answers[name] = [
             GeneratedAnswer(texts[number], len(prompts[number]), len(answers[number])) if number in answers else None

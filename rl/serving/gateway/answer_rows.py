@@ -14,13 +14,17 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from rl.base.messages import has_calls
+from rl.collect.otlp.history import in_words
 from rl.collect.traces.rows import TraceRows
-from rl.models import Agent, ApiKey, Arm, Assignment, ModelVersion, Trace, prompt_key
+from rl.models import Agent, ApiKey, Arm, Assignment, ModelVersion, RunPart, Trace, prompt_key
 from rl.models.traces import GATEWAY
+from rl.serving.gateway.run_rows import follow_each_other, join, settle
 
 log = logging.getLogger(__name__)
 Document = Mapping[str, Any]
-"""The columns of a trace, with ``version``, ``experiment_id``, ``api_key_id`` and ``failed``."""
+"""The columns of a trace, with ``version``, ``experiment_id``, ``api_key_id`` and ``failed``; ``steps``, what the agent did
+since its prompt, and ``turn``, its answer, are messages with their tool calls as data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +41,12 @@ def store(documents: Mapping[UUID, Document], unanswered: Collection[Unanswered]
     as the gateway writes it leads to."""
     arm_ids = {document["arm_id"] for document in documents.values()} | {request.arm_id for request in unanswered}
     with transaction.atomic():
+        follow_each_other(documents.values())
         arms = _lock_arms(arm_ids - {None})
         new = _new(documents)
-        _insert(new, arms)
+        joined = join(new)
+        _insert(joined.documents, arms)
+        settle(joined)
         answered = [document for document in new.values() if document["arm_id"] in arms]
         failed = [request for request in unanswered if request.arm_id in arms]
         _count(answered, failed)
@@ -56,6 +63,7 @@ def _lock_arms(arm_ids: Iterable[int]) -> set[int]:
 
 def _new(documents: Mapping[UUID, Document]) -> dict[UUID, Document]:
     stored = set(Trace.objects.filter(pk__in=documents).order_by().values_list("pk", flat=True))
+    stored |= set(RunPart.objects.filter(pk__in=documents).order_by().values_list("pk", flat=True))
     agent_ids = {document["agent_id"] for document in documents.values()}
     agents = set(Agent.objects.filter(pk__in=agent_ids).order_by().values_list("pk", flat=True))
     if homeless := sum(document["agent_id"] not in agents for document in documents.values()):
@@ -84,7 +92,7 @@ def _trace(
 ) -> Trace:
     """Its external id is its own id, so that whoever knows the answer by the id of the response finds it."""
     deleted = document["model_version_id"] is not None and document["model_version_id"] not in versions
-    plain = ("agent_id", "session_id", "unit", "prompt", "response", "tool_calls", "reasoning_steps")
+    plain = ("agent_id", "session_id", "unit", "response", "tool_calls", "reasoning_steps")
     figures = ("tokens_in", "tokens_out", "duration_ms")
     return Trace(
         id=key,
@@ -92,12 +100,23 @@ def _trace(
         source=GATEWAY,
         model_version_id=None if deleted else document["model_version_id"],
         arm_id=document["arm_id"] if document["arm_id"] in arms else None,
+        prompt=list(in_words(document["prompt"])),
         prompt_key=prompt_key(document["prompt"]),
-        details={**document["details"], **({"model_version": document["version"]} if deleted else {})},
-        llm_calls=1,
+        details={
+            **_messages(document),
+            **document["details"],
+            **({"model_version": document["version"]} if deleted else {}),
+        },
+        llm_calls=document.get("llm_calls", 1),
         occurred_at=datetime.fromisoformat(document["occurred_at"]),
         **{name: document[name] for name in (*plain, *figures)},
     )
+
+
+def _messages(document: Document) -> dict[str, Any]:
+    """Where earlier turns of the prompt called tools, the messages with the calls as data."""
+    messages = [*document["prompt"], *document.get("steps", ())]
+    return {"messages": [*messages, document["turn"]]} if has_calls(document["prompt"]) else {}
 
 
 def _unit_of(document: Document) -> Unanswered:

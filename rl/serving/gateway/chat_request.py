@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from rl.base.errors import UsageError
 from rl.base.records import Message
 from rl.collect.limits import MAX_ID_LENGTH
-from rl.collect.otlp.messages import as_value, message
+from rl.collect.otlp.history import in_words
+from rl.collect.otlp.messages import as_value, full_message
 from rl.collect.otlp.spans import Requested
 from rl.collect.storable import pointer_to_unstorable, unstorable
 from rl.serving.gateway.refusals import Refusal
@@ -27,10 +28,15 @@ class ChatRequest:
     document: dict[str, Any]
     """The body of the request."""
     model: str
-    prompt: tuple[Message, ...]
-    """The prompt as it is stored: texts, without a system prompt of the agent's."""
+    messages: tuple[Message, ...]
+    """As texts, with calls of tools as data beside the words; without a system prompt of the agent's."""
     unit: str
     session_id: str
+
+    @property
+    def prompt(self) -> tuple[Message, ...]:
+        """All that the model is given, in words alone."""
+        return in_words(self.messages)
 
     @property
     def streams(self) -> bool:
@@ -51,7 +57,7 @@ class ChatRequest:
         if all(self.document.get(name) is None for name in ("max_tokens", "max_completion_tokens")):
             changed["max_tokens"] = route.agent.response_length
         rules = route.agent.system_prompt
-        if rules and not route.served.knows_system_prompt and all(m["role"] != "system" for m in self.prompt):
+        if rules and not route.served.knows_system_prompt and all(m["role"] != "system" for m in self.messages):
             changed["messages"] = [{"role": "system", "content": rules}, *self.document["messages"]]
         return changed
 
@@ -62,11 +68,11 @@ def parse_request(body: bytes, headers: Mapping[str, str], key: KnownKey) -> Cha
     model = document.get("model")
     if not isinstance(model, str) or not model:
         raise Refusal(400, "model must be the name of an agent", param="model", code="missing_model")
-    prompt = _prompt(document.get("messages"))
+    messages = _messages(document.get("messages"))
     session = _check_label(headers.get(SESSION_HEADER) or _metadata(document).get("session_id"), "session_id")
     unit = headers.get(UNIT_HEADER) or document.get("user") or document.get("safety_identifier")
-    unit = _check_label(unit, "user") or session or _conversation(key, prompt)
-    return ChatRequest(document, model, prompt, unit, session)
+    unit = _check_label(unit, "user") or session or _conversation(key, messages)
+    return ChatRequest(document, model, messages, unit, session)
 
 
 def _parse_json(body: bytes) -> dict[str, Any]:
@@ -82,7 +88,7 @@ def _parse_json(body: bytes) -> dict[str, Any]:
     return document
 
 
-def _prompt(messages: object) -> tuple[Message, ...]:
+def _messages(messages: object) -> tuple[Message, ...]:
     if not isinstance(messages, list) or not messages:
         raise Refusal(400, "messages must be a list with at least one message", param="messages")
     return tuple(_message(document, f"messages[{index}]") for index, document in enumerate(messages))
@@ -91,9 +97,10 @@ def _prompt(messages: object) -> tuple[Message, ...]:
 def _message(document: object, name: str) -> Message:
     if not isinstance(document, dict):
         raise Refusal(400, f"{name} is not an object", param=name)
-    calls = document.get("tool_calls")
+    calls, call_id = parse_tool_calls(document.get("tool_calls")), document.get("tool_call_id")
+    text = _text(document.get("content"), name)
     try:
-        return message(document.get("role"), _text(document.get("content"), name), parse_tool_calls(calls))
+        return full_message(document.get("role"), text, calls, call_id if isinstance(call_id, str) else "")
     except UsageError as error:
         raise Refusal(400, f"{name}: {error}", param=f"{name}.role") from None
 
@@ -148,9 +155,9 @@ def _check_label(value: object, name: str) -> str:
     return value
 
 
-def _conversation(key: KnownKey, prompt: tuple[Message, ...]) -> str:
+def _conversation(key: KnownKey, messages: Sequence[Message]) -> str:
     """The same for every turn: it sees the messages up to the first of the user alone."""
-    first = next((index for index, message in enumerate(prompt) if message["role"] == "user"), len(prompt))
-    beginning = [[message["role"], message["content"]] for message in prompt[: first + 1]]
+    first = next((index for index, message in enumerate(messages) if message["role"] == "user"), len(messages))
+    beginning = [[message["role"], message["content"]] for message in messages[: first + 1]]
     digest = hashlib.sha256(json.dumps([key.id, beginning]).encode()).hexdigest()
     return f"conversation:{digest[:32]}"

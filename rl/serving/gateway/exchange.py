@@ -10,6 +10,7 @@ from typing import Any, Final
 from uuid import UUID, uuid4
 
 from rl.base.records import ReasoningStep, ToolCall
+from rl.collect.otlp.history import split, turn
 from rl.collect.otlp.messages import with_calls
 from rl.serving.gateway.answer import Answer, Choice, clean
 from rl.serving.gateway.chat_request import ChatRequest
@@ -49,7 +50,7 @@ class Exchange:
 
     def document(self) -> dict[str, Any]:
         """The exchange as ``rl/serving/gateway/answer_rows.py`` takes it."""
-        route = self.route
+        route, history = self.route, split(self.request.messages)
         return {
             "agent_id": route.agent.id,
             "model_version_id": route.served.version_id,
@@ -60,7 +61,8 @@ class Exchange:
             "session_id": self.request.session_id,
             "api_key_id": self.key.id,
             "failed": self.failed,
-            "prompt": self.request.prompt,
+            "prompt": history.given,
+            "steps": () if history.is_partial else history.steps,
             **columns_of(self.answer),
             "duration_ms": self._milliseconds(time.monotonic()),
             "occurred_at": self.occurred_at.isoformat(),
@@ -83,11 +85,13 @@ class Exchange:
 
 
 def columns_of(answer: Answer) -> dict[str, Any]:
-    """The columns of a trace that hold it."""
+    """The columns of a trace that hold it, and with the calls as data its ``turn``."""
     choice = answer.first
+    text, calls = clean("".join(choice.text)), choice.tool_calls()
     return {
-        "response": with_calls(clean("".join(choice.text)), choice.tool_calls()),
-        "tool_calls": [asdict(ToolCall(call.name, call.arguments)) for call in choice.tool_calls()],
+        "response": with_calls(text, calls),
+        "turn": turn(text, calls),
+        "tool_calls": [asdict(ToolCall(call.name, call.arguments)) for call in calls],
         "reasoning_steps": _thoughts(choice),
         "tokens_in": answer.tokens("prompt_tokens"),
         "tokens_out": answer.tokens("completion_tokens"),

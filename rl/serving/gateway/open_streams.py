@@ -21,9 +21,10 @@ from uuid import UUID
 from rl.base.files import ABANDONED_SECONDS
 from rl.base.locks import try_lock
 from rl.collect.limits import MAX_WHOLE_NUMBER
+from rl.collect.traces.rows import as_id
 from rl.serving.gateway.answer import Answer
 from rl.serving.gateway.exchange import columns_of, details_of
-from rl.serving.gateway.spool import as_id, as_line, create, folder, path_of, set_aside, write, write_whole
+from rl.serving.gateway.spool import as_line, create, folder, path_of, set_aside, write, write_whole
 
 SUFFIX: Final = ".open"
 BROKEN_OFF: Final = "the gateway was ended in mid-answer"

@@ -19,9 +19,10 @@ from uuid import UUID
 from django.db import DataError, IntegrityError
 
 from rl.base.files import ABANDONED_SECONDS
+from rl.collect.traces.rows import as_id
 from rl.serving.gateway import open_streams
 from rl.serving.gateway.answer_rows import store
-from rl.serving.gateway.spool import as_id, folder, path_of, set_aside
+from rl.serving.gateway.spool import folder, path_of, set_aside
 
 CHUNK = 100
 """Answers per transaction; a longer one would keep people's ratings waiting."""

@@ -25,15 +25,6 @@ def path_of(trace_id: UUID, suffix: str = FINISHED) -> Path:
     return folder() / f"{trace_id}{suffix}"
 
 
-def as_id(name: str) -> UUID | None:
-    """Only as the gateway writes it: what else ``UUID`` reads, such as braces, is another name."""
-    try:
-        trace_id = UUID(name)
-    except ValueError:
-        return None
-    return trace_id if str(trace_id) == name else None
-
-
 def write(trace_id: UUID, document: Mapping[str, Any]) -> None:
     """Raises OSError, and leaves nothing behind then."""
     partial = folder() / f".{trace_id}.partial"

@@ -10,6 +10,7 @@ from rest_framework.exceptions import NotFound, PermissionDenied, ValidationErro
 
 from rl.collect.feedback import write
 from rl.collect.feedback.events import UnreadTrace
+from rl.collect.traces.rows import run_ids
 from rl.models import ApiKey, Trace
 from rl.serving.gateway import pending
 from rl.web.api.auth import rater_for, visible_to
@@ -80,12 +81,13 @@ _WRITERS: dict[str, Writer] = {"rating": _rate, "comparison": _compare, "correct
 
 
 def find_trace(key: ApiKey, trace_id: UUID, *columns: str) -> Trace:
-    """Without its big columns, unless named. Raises NotFound, too when it belongs to an agent that the key is not for."""
-    rows = visible_to(key, Trace.objects.select_related("agent").only("agent__name", *columns)).filter(pk=trace_id)
-    trace = rows.first()
+    """Without its big columns, unless named; of an answer within a run, the run. Raises NotFound, too when it belongs to an
+    agent that the key is not for."""
+    rows = visible_to(key, Trace.objects.select_related("agent").only("agent__name", *columns))
+    trace = rows.filter(pk=trace_id).first()
     if trace is None:
         pending.deliver_named([str(trace_id)])  # of the gateway, a moment ago
-        trace = rows.first()
+        trace = rows.filter(pk=run_ids([str(trace_id)]).get(str(trace_id), trace_id)).first()
     if trace is not None:
         return trace
     raise NotFound(f"there is no trace {trace_id}, or this key is not for its agent")

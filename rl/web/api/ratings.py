@@ -16,7 +16,7 @@ from rl.models import ApiKey, Feedback, Trace
 from rl.serving.gateway import pending
 from rl.web.api.auth import DEVICE, RATE, visible_to
 from rl.web.api.base import ApiView, success
-from rl.web.api.lookups import by_external_id
+from rl.web.api.lookups import by_external_id, runs_with
 from rl.web.api.openapi import BAD_BODY, operation
 from rl.web.api.problems import BadRequest, summary
 from rl.web.api.serializers.ratings import THUMBS, EntryRating, RatingEcho, RatingSync, RatingUpsert, SyncResult
@@ -108,6 +108,8 @@ def _entries(key: ApiKey, entry_ids: list[str], agent: str | None) -> dict[str, 
     missing = pending.deliver_named(entry_id for entry_id in entry_ids if entry_id not in traces)
     for trace in by_external_id(rows, missing, agent) if missing else ():
         traces.setdefault(trace.external_id or "", []).append(trace)
+    for name, run in runs_with(rows, [name for name in missing if name not in traces], agent):
+        traces[name] = [run]
     return traces
 
 

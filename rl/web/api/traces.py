@@ -10,6 +10,7 @@ from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from rl.collect.traces.rows import run_ids
 from rl.models import Trace
 from rl.web.api.auth import INGEST, READ
 from rl.web.api.base import ApiView, success
@@ -69,8 +70,16 @@ class TraceDetail(ApiView):
     queryset = Trace.objects.select_related("agent", "model_version").prefetch_related("feedback__agent")
     serializer_class = TraceWithFeedback
 
-    @operation("get_trace", "One trace with its feedback", {200: TraceWithFeedback}, 404, tags=["traces"])
+    @operation(
+        "get_trace",
+        "One trace with its feedback",
+        {200: TraceWithFeedback},
+        404,
+        tags=["traces"],
+    )
     def get(self, request: Request, **kwargs: Any) -> Response:
+        name = str(self.kwargs["pk"])
+        self.kwargs["pk"] = run_ids([name]).get(name, name)
         return Response(TraceWithFeedback(self.get_object()).data)
 
 

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as WireSpan
 
-from rl.models import Agent, Trace
+from rl.base.messages import requested_calls
+from rl.data_formatter.runs import prompt_messages
+from rl.dataset_builder.read.runs import read_run
+from rl.models import Agent, Trace, prompt_key
 from tests.collect.otlp.make_spans import chat, inference, say, span, tool
 from tests.collect.traces.test_spans import deliver
 
@@ -144,3 +147,36 @@ def test_the_tools_that_were_offered_are_kept(agent: Agent):
     deliver(agent, span({**chat(), "gen_ai.tool.definitions": json.dumps([definition])}))
     [schema] = Trace.objects.get().details["tools"]
     assert schema["function"] == {"name": "weather", "description": "How warm.", "parameters": {"type": "object"}}
+
+
+@pytest.mark.parametrize("goes_on", [False, True], ids=["words", "a loop of tools"])
+def test_earlier_turns_of_a_prompt_have_their_calls_as_data(agent: Agent, goes_on):
+    before = [
+        *ASKED,
+        looked("c1", "Bonn"),
+        told("c1", "7 degrees"),
+        say("assistant", "No."),
+        say("user", "And in Köln?"),
+    ]
+    if goes_on:
+        deliver(agent, span(model_call(before, looked("c2", "Köln"), "r1"), id=1))
+        given = [*before, looked("c2", "Köln"), told("c2", "8")]
+    else:
+        given = before
+    deliver(agent, span(model_call(given, say("assistant", "Nor there."), "r2"), id=2, at=5))
+    trace = Trace.objects.get()
+    assert all(set(message) == {"role", "content"} for message in trace.prompt)
+    run = read_run(tuple(trace.prompt), trace.response, json.dumps(trace.tool_calls), trace.details)
+    prompt = prompt_messages(run.prompt)
+    assert [message["content"] for message in prompt] == [
+        "Be brief.",
+        "Is it warm in Bonn?",
+        "",
+        "7 degrees",
+        "No.",
+        "And in Köln?",
+    ]
+    [call] = requested_calls(prompt[2])
+    assert (call.name, call.arguments, call.id, prompt[3]["tool_call_id"]) == ("weather", {"city": "Bonn"}, "c1", "c1")
+    assert prompt_key(run.prompt) == trace.prompt_key
+    assert len(run.steps) == 2 * goes_on
