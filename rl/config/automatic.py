@@ -77,7 +77,7 @@ def settle(
 
 
 def _by_rows(config: TrainingConfig, method: str, rows: int) -> dict[str, Any]:
-    rows = config.rows_learned(rows)
+    """Passes are counted by people's ratings: what a run adds to them takes further steps, and none of theirs."""
     rows_a_step = 4 if rows <= _FEW_ROWS else 8 if rows <= _SOME_ROWS else 16
     batch, passes = _cut(config, rows_a_step, find_method(method).least_rows)
     of_a_pass = math.ceil(math.ceil(rows / batch) / passes) if rows else 1

@@ -56,6 +56,11 @@ def run_ids(names: Iterable[str]) -> dict[str, UUID]:
     return {str(part): run for part, run in parts.values_list("pk", "trace_id")}
 
 
+def run_id(name: UUID) -> UUID:
+    """The run of an answer by the id that the gateway gave to it, else the same id."""
+    return run_ids([str(name)]).get(str(name), name)
+
+
 def same_words(here: Trace, prompt: Sequence[Message], response: str, prompt_key: str = "") -> bool:
     """Without a ``prompt_key`` the messages alone decide."""
     if prompt_key not in ("", here.prompt_key):

@@ -12,6 +12,7 @@ from django.db.models import Min, QuerySet
 from rl.collect.feedback import waiting
 from rl.collect.feedback.waiting import Thumb
 from rl.collect.feedback.write import CHUNK, record
+from rl.collect.traces.rows import run_id
 from rl.from_systems.command_center.callers import Caller
 from rl.models import Feedback, Trace, WaitingRating
 from rl.serving.gateway import pending
@@ -70,7 +71,7 @@ def find_answer(caller: Caller, name: str) -> Trace | None:
     pending.deliver_named([name])  # of the gateway, a moment ago
     rows = _visible(caller)
     try:
-        here = rows.filter(pk=UUID(name)).first()
+        here = rows.filter(pk=run_id(UUID(name))).first()
     except ValueError:
         here = None
     return here or _only(name, _by_entry(caller, [name]).get(name, []))

@@ -10,7 +10,7 @@ from rest_framework.exceptions import NotFound, PermissionDenied, ValidationErro
 
 from rl.collect.feedback import write
 from rl.collect.feedback.events import UnreadTrace
-from rl.collect.traces.rows import run_ids
+from rl.collect.traces.rows import run_id
 from rl.models import ApiKey, Trace
 from rl.serving.gateway import pending
 from rl.web.api.auth import rater_for, visible_to
@@ -87,7 +87,7 @@ def find_trace(key: ApiKey, trace_id: UUID, *columns: str) -> Trace:
     trace = rows.filter(pk=trace_id).first()
     if trace is None:
         pending.deliver_named([str(trace_id)])  # of the gateway, a moment ago
-        trace = rows.filter(pk=run_ids([str(trace_id)]).get(str(trace_id), trace_id)).first()
+        trace = rows.filter(pk=run_id(trace_id)).first()
     if trace is not None:
         return trace
     raise NotFound(f"there is no trace {trace_id}, or this key is not for its agent")

@@ -10,7 +10,7 @@ from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from rl.collect.traces.rows import run_ids
+from rl.collect.traces.rows import run_id
 from rl.models import Trace
 from rl.web.api.auth import INGEST, READ
 from rl.web.api.base import ApiView, success
@@ -78,8 +78,7 @@ class TraceDetail(ApiView):
         tags=["traces"],
     )
     def get(self, request: Request, **kwargs: Any) -> Response:
-        name = str(self.kwargs["pk"])
-        self.kwargs["pk"] = run_ids([name]).get(name, name)
+        self.kwargs["pk"] = run_id(self.kwargs["pk"])
         return Response(TraceWithFeedback(self.get_object()).data)
 
 

@@ -10,6 +10,7 @@ from django import forms
 
 from rl.base.errors import UsageError
 from rl.collect.feedback.write import Rated, rate
+from rl.collect.traces.rows import run_id
 from rl.models import Agent, Feedback, Trace
 from rl.serving.gateway import pending
 from rl.web.drawings import tags_of
@@ -53,7 +54,7 @@ def posted_trace(agent: Agent, posted: Mapping[str, Any]) -> Trace:
     trace = rows.first()
     if trace is None:
         pending.deliver_named([str(pk)])
-        trace = rows.first()
+        trace = agent.traces.filter(pk=run_id(pk)).first()
     if trace is None:
         raise UsageError(f"agent {agent} has no trace {pk}")
     return trace
