@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.http import Http404
 from drf_spectacular.utils import PolymorphicProxySerializer
 from rest_framework import status
 from rest_framework.exceptions import APIException, ValidationError
@@ -78,8 +79,12 @@ class TraceDetail(ApiView):
         tags=["traces"],
     )
     def get(self, request: Request, **kwargs: Any) -> Response:
-        self.kwargs["pk"] = run_id(self.kwargs["pk"])
-        return Response(TraceWithFeedback(self.get_object()).data)
+        try:
+            trace = self.get_object()
+        except Http404:
+            self.kwargs["pk"] = run_id(self.kwargs["pk"])
+            trace = self.get_object()
+        return Response(TraceWithFeedback(trace).data)
 
 
 _SERIALIZER = TraceIn()  # building one for each item of a list takes longer than checking the item

@@ -101,7 +101,7 @@ def test_rows_have_the_calls_and_their_results(agent: Agent, data_dir):
     put(*loop(agent))
     pending.deliver_all()
     row = Trace.objects.get()
-    run = read_run(tuple(row.prompt), row.response, json.dumps(row.tool_calls), json.dumps(row.details))
+    run = read_run(tuple(row.prompt), row.response, json.dumps(row.tool_calls), row.details)
     assert [message["role"] for message in run.steps] == ["assistant", "tool", "assistant", "tool"]
 
 
@@ -194,5 +194,5 @@ def test_earlier_turns_of_a_prompt_have_their_calls_as_data(agent: Agent, data_d
     pending.deliver_all()
     trace = Trace.objects.get(pk=key)
     assert trace.prompt[1] == {"role": "assistant", "content": words}
-    run = read_run(tuple(trace.prompt), trace.response, "[]", json.dumps(trace.details))
+    run = read_run(tuple(trace.prompt), trace.response, "[]", trace.details)
     assert prompt_messages(run.prompt)[1] == calling("c1", "Bonn")
