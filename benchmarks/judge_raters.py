@@ -1,21 +1,22 @@
-"""How much of the weight of people's ratings wrong ones have, before and after a judge has weighed the raters: a Markdown
+"""How much of the weight of training rows wrong ones have, before and after a judge has weighed the raters: a Markdown
 table.
 
     DATA_DIR=data .venv/bin/python benchmarks/judge_raters.py
 
 The answers and the simulated raters of ``learning.py``: 20 of them, half picks and half thumbs, a tenth the wrong way round
-by chance, and in the first columns four raters who say the opposite of what they think. What is wrong the taste says itself.
+by chance, and in the first columns four raters who say the opposite of what they think. Rows are those of MPO, pairs of two
+raters' thumbs too. What is wrong the taste says itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean, median
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from installation import set_up
-from learning_raters import LABELLED, TASTES, Label, Taste, labels, read_answers
+from learning_raters import LABELLED, TASTES, Taste, labels, read_answers
 
 ASKED: Final = ("brief", "plain", "personal", "orderly")
 BUDGETS: Final = (50, 100, 200, 400)
@@ -45,25 +46,26 @@ def main() -> None:
 def measure(
     taste: Taste, rated: Mapping[str, Sequence[str]], features: np.ndarray, budget: int, seed: int, bad: float
 ) -> tuple[float, float, float]:
-    """The share of wrong labels before and after, and the mean weight after."""
-    from learning_judge import opinions_of
+    """The share of wrong rows before and after, and the mean weight after."""
+    from learning_arms import mixed_rows
 
+    from rl.judge.labels import Answers, opinions_of, votes_of
     from rl.judge.raters import share_of, trust_raters
 
-    rows = {(prompt, text): row for row, (prompt, text) in enumerate((p, t) for p, ts in rated.items() for t in ts)}
-    given = labels(taste, rated, budget, seed, NOISE, bad)
-    opinions = opinions_of(given, rows)
-    trust = trust_raters(features, opinions)
-    weights = np.array([share_of(opinion.votes, trust) for opinion in opinions])
+    places = {(prompt, text): row for row, (prompt, text) in enumerate((p, t) for p, ts in rated.items() for t in ts)}
+    rows, answers = mixed_rows(labels(taste, rated, budget, seed, NOISE, bad)), Answers()
+    opinions = opinions_of(rows, answers)
+    seen = [places[messages[0]["content"], text] for messages, text in answers.conversations]
+    trust = trust_raters(features[seen], opinions)
+    weights = np.array([share_of(votes_of(row), trust) for row in rows])
     line = median(taste(text) for texts in rated.values() for text in texts)
-    wrong = np.array([is_wrong(label, taste, line) for label in given])
+    wrong = np.array([is_wrong(row, taste, line) for row in rows])
     return float(wrong.mean()), float((weights * wrong).sum() / weights.sum()), float(weights.mean())
 
 
-def is_wrong(label: Label, taste: Taste, line: float) -> bool:
-    if label.other is None:
-        return label.up != (taste(label.answer) > line)
-    return taste(label.answer) < taste(label.other)
+def is_wrong(row: Mapping[str, Any], taste: Taste, line: float) -> bool:
+    chosen, rejected = ([taste(answer[0]["content"])] if answer else [] for answer in (row["chosen"], row["rejected"]))
+    return (*chosen, line)[0] < (*rejected, line)[0]
 
 
 if __name__ == "__main__":
