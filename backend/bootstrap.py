@@ -2,8 +2,8 @@
 
 ``quickstart`` and ``test`` make ``.venv`` and install the pinned requirements if that is not done yet, then go on
 inside it. Inside an active virtual environment they install there. A stamp file that holds the hash of the requirements
-makes a second run immediate. ``version`` needs nothing. Any other verb on a machine without Django ends with one line that
-names quickstart.
+makes a second run immediate. ``version`` and the overview of all
+commands need nothing. Any other verb on a machine without Django ends with one line that names quickstart.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import venv
 from collections.abc import Sequence
 from pathlib import Path
 
+from backend.overview import write_overview
 from backend.version import read_version
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,6 +47,9 @@ def run(arguments: Sequence[str]) -> int | None:
     verb = arguments[0] if arguments else ""
     if verb in ("version", "--version"):
         print(f"Ratchet {read_version()}")
+        return 0
+    if list(arguments) in ([], ["help"], ["--help"], ["-h"]):
+        print(write_overview())
         return 0
     if verb in REQUIREMENTS:
         return _set_up(verb, arguments)

@@ -67,7 +67,7 @@ ROOT_URLCONF = "backend.urls"
 INSTALLED_APPS = [
     "rl",
     "whitenoise.runserver_nostatic",
-    "django.contrib.admin",
+    "backend.admin_config.RatchetAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -259,6 +259,7 @@ REST_FRAMEWORK = {
     "NUM_PROXIES": integer("NUM_PROXIES", 0, 0, 10),
 }
 API_REQUESTS_PER_MINUTE = integer("API_REQUESTS_PER_MINUTE", 600, 1, 1_000_000)
+TRACE_TOKEN_DAYS = integer("TRACE_TOKEN_DAYS", 30, 1, 3650)
 SPECTACULAR_SETTINGS = {
     "TITLE": "Ratchet API",
     "VERSION": VERSION,
@@ -335,6 +336,7 @@ logging.config.dictConfig(
             "django.request": {"level": "ERROR"},
             "gguf": {"level": "WARNING"},
             "axes": {"level": "WARNING"},
+            "django-q": {"level": "WARNING"},  # it tells of every task, twenty a minute
             "httpx": {"level": "WARNING"},
         },
     }

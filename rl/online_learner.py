@@ -118,7 +118,7 @@ class OnlineLearner:
         passed = f"{self.agent.retrain_interval_hours} hours have passed and {waiting} new ratings wait"
         if not survey:
             return f"{passed}; a run starts if they give a row to learn from"
-        return passed if self._trainable() else ""
+        return passed if self.is_trainable() else ""
 
     def _new_since(self, last: TrainingRun | None) -> int:
         waiting = self._waiting(last)
@@ -147,7 +147,8 @@ class OnlineLearner:
         since = self.agent.created_at if last is None else (last.finished_at or last.created_at)
         return since + timedelta(hours=self.agent.retrain_interval_hours)
 
-    def _trainable(self) -> bool:
+    def is_trainable(self) -> bool:
+        """Whether a run now would have a row to learn from."""
         options = dataset_builder.DataOptions(pair_type=self.agent.pair_type, min_samples=1)
         survey = dataset_builder.survey(self.agent, options, method=METHOD)
         return survey.train_rows > 0 and not survey.shortage

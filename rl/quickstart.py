@@ -153,7 +153,7 @@ def links(agent: Agent, run: TrainingRun, port: int) -> dict[str, str]:
         **talk,
         "dashboard": f"{site}/",
         "rate answers": f"{site}/rate/{agent.name}/",
-        "the training run": f"{site}/admin/rl/trainingrun/{run.pk}/change/",
+        "the training run": f"{site}/runs/{run.pk}/",
         "API": f"{site}/api/docs/",
         "widget on a foreign page": demo_page_link(agent, port),
     }

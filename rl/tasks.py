@@ -1,6 +1,6 @@
 """Queue entry points. Each is short and idempotent: the queue delivers tasks again when it is in doubt.
 
-Imports: base, collect, models, online_learner, operations, runs, scoring, serving; Django.
+Imports: base, collect, models, online_learner, operations, runs, scoring, serving, trust; Django.
 """
 
 from __future__ import annotations
@@ -23,6 +23,13 @@ def start_run(run_id: int) -> bool:
 
     run = TrainingRun.objects.filter(pk=run_id).first()
     return run is not None and supervisor.start(run)
+
+
+def deploy_version(version_id: int, actor: str) -> str:
+    """Deploys what a page asked for."""
+    from rl.serving import deploy_later
+
+    return deploy_later.deploy_now(version_id, actor)
 
 
 def supervise_runs() -> dict[str, int]:
@@ -60,6 +67,20 @@ def look_at_promotions() -> list[str]:
     from rl.serving import probation
 
     return [taken.version.name for taken in probation.tick()]
+
+
+def look_at_raters() -> list[int]:
+    """Once a minute: holds back feedback that no person gave by hand."""
+    from rl.trust import quarantine
+
+    return [row.pk for row in quarantine.look()]
+
+
+def make_second_answers() -> int:
+    """Once a minute, when the machine is idle: another answer to what people asked."""
+    from rl.serving.second_answers import making
+
+    return making.tick()
 
 
 def deliver_answers() -> int:
@@ -125,6 +146,8 @@ def ensure_schedules(**kwargs: Any) -> None:
         "supervise_servers",
         "look_at_experiments",
         "look_at_promotions",
+        "look_at_raters",
+        "make_second_answers",
         "deliver_answers",
         "deliver_webhooks",
         "watch_disk",

@@ -23,6 +23,8 @@ def checkout(tmp_path) -> Path:
     shutil.copytree(settings.BASE_DIR / "backend", tmp_path / "backend")
     for name in ("requirements.txt", "requirements-rl.txt"):
         shutil.copy(settings.BASE_DIR / name, tmp_path)
+    commands = Path("rl", "management", "commands")
+    shutil.copytree(settings.BASE_DIR / commands, tmp_path / commands)
     (tmp_path / "tests").mkdir()
     shutil.copy(settings.BASE_DIR / "tests" / "requirements.txt", tmp_path / "tests")
     return tmp_path
@@ -40,12 +42,20 @@ def bare(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("arguments", [(), ("help",), ("migrate",), ("train_dpo", "--agent", "x")])
+@pytest.mark.parametrize("arguments", [("help", "migrate"), ("migrate",), ("train_dpo", "--agent", "x")])
 def test_any_other_verb_without_django_names_quickstart_in_one_line(checkout, arguments):
     result = bare(checkout, *arguments)
     assert result.returncode == 1
     assert result.stderr == "Django is not installed. Start with: python3 manage.py quickstart\n"
     assert result.stdout == ""
+
+
+@pytest.mark.parametrize("arguments", [(), ("help",), ("--help",), ("-h",)])
+def test_the_overview_of_commands_needs_nothing(checkout, arguments):
+    result = bare(checkout, *arguments)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("Ratchet: ")
+    assert "  train_dpo            Train a LoRA adapter by direct preference optimisation (DPO)" in result.stdout
 
 
 @pytest.mark.parametrize("verb", ["quickstart", "test"])

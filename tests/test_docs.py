@@ -31,6 +31,7 @@ from rl.management.captions import caption
 from rl.rewards import REWARDS
 from rl.sandbox import BACKENDS
 from rl.web.api.base import UnknownAddress
+from rl.web.api.origins import OriginCheck
 from tests.test_layers import modules, room_of, rooms_of
 
 ROOT = Path(settings.BASE_DIR)
@@ -266,7 +267,7 @@ def test_no_address_of_the_api_is_missing_from_its_description():
     described = {call.split()[1] for call in described_calls()}
     assert there == described
     # A further spelling of an address is of a call that is described.
-    assert {view.__mro__[1] for view in others - {UnknownAddress}} <= {view for _, view in views}
+    assert {view.__mro__[1] for view in others - {UnknownAddress, OriginCheck}} <= {view for _, view in views}
 
 
 # --- tables of the code ------------------------------------------------------------------------------------------------
@@ -329,11 +330,12 @@ def test_the_widget_emits_the_events_that_are_documented():
 
 def test_every_key_of_the_rating_page_is_listed():
     listed = section(DOCS / "rating.md", "The rating page")
-    names = {" ": "Space", "backspace": "Backspace"}
-    table = re.search(r"const KEYS = \{(.*?)\};", (ROOT / "static/rl/rate.js").read_text(), re.DOTALL)
-    assert table is not None
-    keys = re.findall(r'("[^"]+"|\w+): "', table[1])
-    shown = [names.get(key.strip('"'), key.strip('"').upper()) for key in keys]
+    names = {" ": "Space", "ArrowLeft": "←", "ArrowRight": "→", "ArrowDown": "↓"}
+    scripts = "".join((ROOT / f"static/rl/{name}.js").read_text() for name in ("rate", "rate_rubrics"))
+    tables = re.findall(r'(?:keys: |", )\[("[^\]]*")\]', scripts)
+    keys = {key for table in tables for key in re.findall(r'"([^"]+)"', table)}
+    shown = [names.get(key, key.upper() if len(key) == 1 else key) for key in keys]
+    assert {"U", "X", "?", "→", "Enter"} <= set(shown)
     assert [key for key in shown if f"`{key}`" not in listed] == []
 
 

@@ -21,6 +21,8 @@ def test_the_schedules_are_made_once_and_stay_as_a_person_set_them():
         "supervise_servers",
         "look_at_experiments",
         "look_at_promotions",
+        "look_at_raters",
+        "make_second_answers",
         "deliver_answers",
         "deliver_webhooks",
         "watch_disk",

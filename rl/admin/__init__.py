@@ -1,6 +1,6 @@
 """One file per area. Records of what happened are read-only; agents, experiments and keys are edited.
 
-Imports: base, config, dataset_builder, evaluation, models, online_learner, operations, registered, rewards, runs,
+Imports: base, config, dataset_builder, evaluation, forgetting, models, online_learner, operations, registered, rewards,
     serving; Django.
 """
 
@@ -15,6 +15,7 @@ from rl.admin import (
     feedback,
     labels,
     queue,
+    raters,
     serving,
     signin,
     traces,
@@ -32,6 +33,7 @@ __all__ = [
     "feedback",
     "labels",
     "queue",
+    "raters",
     "serving",
     "signin",
     "traces",

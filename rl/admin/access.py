@@ -25,7 +25,7 @@ class ApiKeyForm(ModelForm):
 
     class Meta:
         model = ApiKey
-        fields = ["name", "kind", "agent", "allowed_origins", "scopes", "expires_at"]
+        fields = ["name", "kind", "agent", "allowed_origins", "needs_tokens", "scopes", "expires_at"]
 
 
 @admin.register(ApiKey)
@@ -42,10 +42,10 @@ class ApiKeyAdmin(admin.ModelAdmin):
 
     def get_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> Any:
         shown = ["start", "created_at", "last_used_at", "revoked_at"] if obj else []
-        return ["name", "kind", "agent", "scopes", "allowed_origins", "expires_at", *shown]
+        return ["name", "kind", "agent", "scopes", "allowed_origins", "needs_tokens", "expires_at", *shown]
 
     def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> list[str]:
-        """What a key may do is fixed when it is made; only its name and its origins change later."""
+        """What a key may do is fixed when it is made; only its name, its origins and its need for tokens change later."""
         shown = ["kind", "agent", "scopes", "expires_at", "start", "created_at", "last_used_at", "revoked_at"]
         return shown if obj else []
 

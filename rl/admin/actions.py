@@ -10,8 +10,6 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_POST
 
-from rl.models import TrainingRun
-
 
 def button(
     model_admin: ModelAdmin, name: str, permission: str, view: Callable[[HttpRequest, int], HttpResponse]
@@ -20,7 +18,3 @@ def button(
     guarded = require_POST(permission_required(permission, raise_exception=True)(view))
     address = f"rl_{model_admin.opts.model_name}_{name}"
     return path(f"<int:pk>/{name}/", model_admin.admin_site.admin_view(guarded), name=address)
-
-
-def queued_message(run: TrainingRun) -> str:
-    return f"Run {run.pk} is queued; a running qcluster starts it."

@@ -11,7 +11,7 @@ from django.shortcuts import get_object_or_404, redirect
 from django.urls import URLPattern
 from django.utils.safestring import SafeString
 
-from rl.admin.actions import button, queued_message
+from rl.admin.actions import button
 from rl.admin.fields import ObjectField
 from rl.admin.learner import learner_context
 from rl.admin.markup import join_links, list_link
@@ -39,6 +39,7 @@ class AgentAdmin(admin.ModelAdmin):
         (None, {"fields": ["name", "description", "records", "created_at"]}),
         ("The model", {"fields": ["base_model", "system_prompt", "context_length", "response_length"]}),
         ("Training", {"fields": ["pair_type", "prompt_template", "answer_template", "preset", "training_overrides"]}),
+        ("Raters", {"fields": ["second_answers", "rater_cap"]}),
         (
             "Rewards and labels",
             {
@@ -138,8 +139,7 @@ class AgentAdmin(admin.ModelAdmin):
             messages.error(request, f"No run was queued: {error}.")
             return redirect("admin:rl_agent_change", pk)
         self.log_change(request, agent, f"Queued run {run.pk}.")
-        messages.success(request, queued_message(run))
-        return redirect("admin:rl_trainingrun_change", run.pk)
+        return redirect("run", run.pk)
 
     def roll_back(self, request: HttpRequest, pk: int) -> HttpResponse:
         agent = get_object_or_404(Agent, pk=pk)

@@ -1,4 +1,4 @@
-"""Experiments, arms, assignments."""
+"""Experiments with their arms."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from rl.admin.markup import change_link, list_link
-from rl.admin.readonly import ReadOnlyAdmin
-from rl.models import Arm, Assignment, Experiment, ModelVersion
+from rl.models import Arm, Experiment
 
 QUESTION = [
     "metric",
@@ -24,7 +22,7 @@ QUESTION = [
     "guard_margin",
     "ramp",
 ]
-OUTCOME = ["state", "started_at", "stopped_at", "verdict", "reason", "assignment_link", "own_page"]
+OUTCOME = ["state", "started_at", "stopped_at", "verdict", "reason", "own_page"]
 
 
 def _is_draft(experiment: Experiment | None) -> bool:
@@ -68,46 +66,6 @@ class ExperimentAdmin(admin.ModelAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Experiment | None = None) -> list[str]:
         return [*OUTCOME, *([] if _is_draft(obj) else ["agent", "name", *QUESTION])]
 
-    @admin.display(description="assignments")
-    def assignment_link(self, experiment: Experiment) -> SafeString:
-        return list_link(Assignment, "who got what", experiment__id__exact=experiment.pk)
-
     @admin.display(description="page")
     def own_page(self, experiment: Experiment) -> SafeString:
         return format_html('<a href="{}">start, look, decide</a>', reverse("experiment", args=[experiment.pk]))
-
-
-@admin.register(Arm)
-class ArmAdmin(ReadOnlyAdmin):
-    """Arms are edited on the page of their experiment."""
-
-    list_display = [
-        "id",
-        "experiment",
-        "of_version",
-        "best_of",
-        "weight",
-        "is_control",
-        "is_stopped",
-        "requests",
-        "failures",
-    ]
-    list_select_related = ["experiment", "version"]
-    search_fields = ["experiment__name", "version__name"]
-
-    @admin.display(description="version")
-    def of_version(self, arm: Arm) -> SafeString | str:
-        return change_link(ModelVersion, arm.version_id, arm.version.name) if arm.version else "base model"
-
-
-@admin.register(Assignment)
-class AssignmentAdmin(ReadOnlyAdmin):
-    list_display = ["unit", "experiment", "of_arm", "created_at"]
-    list_select_related = ["experiment"]
-    search_fields = ["=unit", "experiment__name"]
-    fields = ["unit", "experiment", "of_arm", "created_at"]
-    readonly_fields = ["of_arm"]
-
-    @admin.display(description="arm")
-    def of_arm(self, assignment: Assignment) -> SafeString | str:
-        return change_link(Arm, assignment.arm_id, f"arm {assignment.arm_id}")

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from django.contrib import admin
+from django.contrib import admin, messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
 from django.utils.safestring import SafeString
 
 from rl.admin.markup import NOTHING, change_link, list_link
 from rl.admin.readonly import ReadOnlyAdmin
+from rl.base.errors import RatchetError
+from rl.forgetting.forget import forget, preview
+from rl.forgetting.person import find_person
+from rl.forgetting.wording import sentences
 from rl.models import Feedback, Trace, TrainingSet
+
+FORGET = "rl.delete_feedback"
 
 
 @admin.register(Feedback)
@@ -26,9 +36,41 @@ class FeedbackAdmin(ReadOnlyAdmin):
             {"fields": ["scale", "raw_value", "value", "choice", "other", "text", "metric", "tags", "notes"]},
         ),
         ("By whom, and when", {"fields": ["rater", "user", "source", "api_key", "rated_at", "created_at"]}),
-        ("History", {"fields": ["withdrew", "withdrawn_by"]}),
+        ("History", {"fields": ["withdrew", "withdrawn_by", "quarantine"]}),
     ]
     readonly_fields = ["answer", "other", "learned_in", "withdrew", "withdrawn_by"]
+    actions = ["forget_rater"]
+
+    def has_forget_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm(FORGET)
+
+    @admin.action(description="Forget this rater…", permissions=["forget"])
+    def forget_rater(self, request: HttpRequest, queryset: QuerySet[Feedback]) -> HttpResponse | None:
+        """Shows what would be done; does it once that is confirmed."""
+        raters = sorted(set(queryset.order_by().values_list("rater", flat=True)))
+        if len(raters) != 1:
+            messages.error(request, "Select feedback of one rater only: one person is forgotten at a time.")
+            return None
+        person = find_person(raters[0])
+        if "confirmed" not in request.POST:
+            receipt = preview(person)
+            context = {
+                **self.admin_site.each_context(request),
+                "title": f"Forget {raters[0]}?",
+                "opts": self.opts,
+                "receipt": receipt,
+                "sentences": sentences(receipt),
+                "event": queryset.order_by("pk").first(),
+                "checkbox": ACTION_CHECKBOX_NAME,
+            }
+            return TemplateResponse(request, "admin/rl/feedback/forget.html", context)
+        try:
+            receipt = forget(person)
+        except RatchetError as error:
+            messages.error(request, f"Nothing was deleted: {error}.")
+            return None
+        messages.success(request, f"The person is forgotten. {' '.join(sentences(receipt))}")
+        return None
 
     @admin.display(description="value")
     def opinion(self, event: Feedback) -> str:

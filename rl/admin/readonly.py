@@ -28,7 +28,7 @@ class ReadOnlyAdmin(ReadOnly, admin.ModelAdmin):
 
 class ReadOnlyInline(ReadOnly, admin.TabularInline):
     extra = 0
-    show_change_link = True
+    template = "admin/rl/readonly_inline.html"
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """All: Django asks for this even where nobody may change anything."""

@@ -8,7 +8,7 @@ from django.utils.safestring import SafeString
 
 from rl.admin.markup import change_link, list_link, text_block, value_table
 from rl.admin.readonly import ReadOnlyAdmin
-from rl.models import Feedback, ModelVersion, PendingSpan, RunPart, Trace, WaitingRating
+from rl.models import Feedback, ModelVersion, Trace, WaitingRating
 
 
 @admin.register(Trace)
@@ -70,36 +70,13 @@ class TraceAdmin(ReadOnlyAdmin):
 
 @admin.register(WaitingRating)
 class WaitingRatingAdmin(ReadOnlyAdmin):
-    """Thumbs on answers that were not imported yet."""
+    """Ratings of answers that were not stored yet."""
 
-    list_display = ["entry_id", "agent", "rater", "up", "rated_at"]
+    list_display = ["entry_id", "agent", "rater", "scale", "value", "rated_at"]
     list_filter = ["agent"]
     list_select_related = ["agent"]
     search_fields = ["=entry_id", "=rater"]
-    fields = ["agent", "entry_id", "rater", "api_key", "up", "tags", "notes", "rated_at", "created_at", "updated_at"]
-
-
-@admin.register(PendingSpan)
-class PendingSpanAdmin(ReadOnlyAdmin):
-    """Those that wait for long belong to a model call that was never delivered."""
-
-    list_display = ["span_id", "otel_trace_id", "agent", "received_at"]
-    list_filter = ["agent"]
-    list_select_related = ["agent"]
-    search_fields = ["=otel_trace_id", "=span_id"]
-    fields = ["agent", "otel_trace_id", "span_id", "received_at", "content"]
-    readonly_fields = ["content"]
-
-    @admin.display(description="what was delivered")
-    def content(self, span: PendingSpan) -> SafeString | str:
-        return value_table(span.payload)
-
-
-@admin.register(RunPart)
-class RunPartAdmin(ReadOnlyAdmin):
-    """Answers within a run, by the ids that clients have."""
-
-    list_display = ["id", "trace"]
-    list_select_related = ["trace"]
-    search_fields = ["id__startswith"]
-    fields = ["id", "trace"]
+    fields = [
+        *("agent", "entry_id", "by_id", "rater", "api_key", "scale", "value"),
+        *("tags", "notes", "rated_at", "created_at", "updated_at"),
+    ]

@@ -1,20 +1,12 @@
-"""Training sets, training runs and their metrics, in the admin; buttons that cancel and resume a run."""
+"""Training sets, training runs and their metrics, in the admin."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from django.contrib import admin, messages
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect
-from django.urls import URLPattern
+from django.contrib import admin
 from django.utils.safestring import SafeString
 
-from rl.admin.actions import button, queued_message
-from rl.admin.episodes import run_episodes
-from rl.admin.markup import badge, change_link, join_links, list_link, plain, value_table
+from rl.admin.markup import badge, change_link, join_links, list_link, value_table
 from rl.admin.readonly import ReadOnlyAdmin
-from rl.base.errors import UsageError
 from rl.models import (
     Evaluation,
     Feedback,
@@ -25,9 +17,6 @@ from rl.models import (
     TrainingSet,
     TrainingSetTrace,
 )
-from rl.runs import choosing, supervisor
-
-CHANGE = "rl.change_trainingrun"
 
 
 @admin.register(TrainingSet)
@@ -102,9 +91,9 @@ class TrainingSetTraceAdmin(ReadOnlyAdmin):
 
 @admin.register(TrainingRun)
 class TrainingRunAdmin(ReadOnlyAdmin):
-    """The page of one run is a template of its own; it asks ``run_progress`` for what changes."""
+    """The raw record; people follow and end a run on its page of the site."""
 
-    list_display = ["id", "agent", "method", "colour", "steps", "trigger", "version_link", "created_at", "finished_at"]
+    list_display = ["id", "agent", "method", "colour", "steps", "starter", "version_link", "created_at", "finished_at"]
     list_filter = ["state", "method", "trigger", "agent"]
     list_select_related = ["agent", "version", "training_set"]
     search_fields = ["=id", "agent__name", "method", "error"]
@@ -117,70 +106,13 @@ class TrainingRunAdmin(ReadOnlyAdmin):
     def steps(self, run: TrainingRun) -> str:
         return f"{run.step} of {run.total_steps}" if run.total_steps else run.stage
 
+    @admin.display(description="started", ordering="trigger")
+    def starter(self, run: TrainingRun) -> str:
+        return run.starter
+
     @admin.display(description="version")
     def version_link(self, run: TrainingRun) -> SafeString | str:
         return change_link(ModelVersion, run.version_id, run.version and run.version.name)
-
-    def get_urls(self) -> list[URLPattern]:
-        cancel, resume = button(self, "cancel", CHANGE, self.cancel), button(self, "resume", CHANGE, self.resume)
-        return [cancel, resume, *super().get_urls()]
-
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        run = self.get_object(request, object_id)
-        context = _run_context(run) if isinstance(run, TrainingRun) else {}
-        context["may_change"] = request.user.has_perm(CHANGE)
-        return super().change_view(request, object_id, form_url, {**context, **(extra_context or {})})
-
-    def cancel(self, request: HttpRequest, pk: int) -> HttpResponse:
-        run = get_object_or_404(TrainingRun, pk=pk)
-        if not supervisor.cancel(run):
-            messages.warning(request, f"Run {pk} is over already.")
-        else:
-            self.log_change(request, run, "Asked it to stop.")
-            stopped = run.state == run.State.CANCELLED
-            messages.success(request, f"Run {pk} {'is cancelled' if stopped else 'stops after its current step'}.")
-        return redirect("admin:rl_trainingrun_change", pk)
-
-    def resume(self, request: HttpRequest, pk: int) -> HttpResponse:
-        run = get_object_or_404(TrainingRun, pk=pk)
-        try:
-            choosing.require_origins(run)
-        except UsageError as error:
-            messages.error(request, f"Run {pk} stays as it is: {error}.")
-            return redirect("admin:rl_trainingrun_change", pk)
-        if supervisor.requeue(run):
-            supervisor.enqueue(run)
-            self.log_change(request, run, "Asked it to go on.")
-            messages.success(request, queued_message(run))
-        else:
-            messages.error(request, _why_it_stays(run))
-        return redirect("admin:rl_trainingrun_change", pk)
-
-
-def _why_it_stays(run: TrainingRun) -> str:
-    if run.state not in run.RESUMABLE:
-        return f"Run {run.pk} is {run.get_state_display()}: only one that failed or was cancelled is resumed."
-    other = run.agent.runs.filter(state__in=run.ACTIVE).first()
-    name = f"run {other.pk}" if other else "another run"  # which may have ended since
-    return f"Run {run.pk} stays as it is: {run.agent.name} has {name} in progress; wait for it, or cancel it."
-
-
-def _run_context(run: TrainingRun) -> dict[str, Any]:
-    version = run.version
-    return {
-        "title": f"Run {run.pk}: {run.method} for {run.agent.name}",
-        "resumable": run.state in run.RESUMABLE,
-        "version": version,
-        "episodes": run_episodes(run),
-        "evaluation": version.evaluations.filter(artifact=None).defer("report").first() if version else None,
-        "tables": [
-            ("Hyper-parameters", [(name, plain(value)) for name, value in run.config.items()]),
-            ("Options", [(name, plain(value)) for name, value in run.options.items()]),
-            ("Hardware", [(name, plain(value)) for name, value in run.hardware.items()]),
-        ],
-    }
 
 
 @admin.register(MetricPoint)

@@ -9,6 +9,14 @@ from typing import Any
 
 from rl.base.measurements import Interval
 
+CARD_NAME = "README.md"
+"""The file name of a model card, as model hubs call it."""
+
+
+def card_path(exported: Path) -> Path:
+    """The model card in a directory; beside a single file, its name with ``.md``."""
+    return exported / CARD_NAME if exported.is_dir() else exported.with_suffix(".md")
+
 
 @dataclass(frozen=True, slots=True)
 class ExportJob:

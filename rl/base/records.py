@@ -32,15 +32,16 @@ class WidgetChoice:
 
 @dataclass(frozen=True, slots=True)
 class RatedAnswer:
-    """One answer with the count of its current ratings above (``up``) and below (``down``) the middle of their scale."""
+    """One answer with the count of its current ratings above (``up``) and below (``down``) the middle of their scale; where
+    its raters are known well enough, as many ratings in the shares in which it is likely good and bad."""
 
     answer_id: str
     prompt_key: str
     """Groups answers to the same prompt; Command Center's ``question_id``."""
     prompt: tuple[Message, ...]
     response: str
-    up: int
-    down: int
+    up: float
+    down: float
     feedback_ids: tuple[int, ...] = ()
     widget: WidgetChoice | None = None
     trace_id: str = ""
@@ -54,6 +55,12 @@ class RatedAnswer:
     @property
     def verdict(self) -> Literal["up", "down", "tie"]:
         return "up" if self.up > self.down else "down" if self.down > self.up else "tie"
+
+    @property
+    def is_disputed(self) -> bool:
+        if self.votes:
+            return len({vote.agrees for vote in self.votes}) > 1
+        return bool(self.up and self.down)
 
     @property
     def confidence(self) -> float:

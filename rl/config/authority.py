@@ -85,7 +85,7 @@ HYPER_PARAMETERS: Mapping[str, Owner] = {
 """Who may set each hyper-parameter of any method: the fields of the configurations in METHODS."""
 
 RUN_OPTIONS: Mapping[str, Owner] = {
-    **dict.fromkeys(("data", "sweep", "export", "quantization", "deploy"), Owner.TRAINER),
+    **dict.fromkeys(("data", "sweep", "export", "quantization", "deploy", "name_by_feedback"), Owner.TRAINER),
     **dict.fromkeys(("base_model", "reward_model"), Owner.CHOICE),
     **dict.fromkeys(
         (
@@ -134,6 +134,8 @@ AGENT: Mapping[str, Owner] = {
             "min_samples_to_retrain",
             "retrain_interval_hours",
             "auto_export",
+            "rater_cap",
+            "second_answers",
             "auto_deploy",
             "deploy_target",
             "keep_versions",

@@ -123,8 +123,8 @@ class Method:
     """The hyper-parameters that the preset ``auto`` leaves to ``rl.config.automatic``."""
     scores: bool = False
     """Its versions score answers instead of giving them."""
-    version: str = "v{feedback}"
-    """How versions are named, by the feedback items and the rows that they learned from."""
+    version: str = "v"
+    """What the names of its versions begin with; a number follows that counts up for each agent."""
 
     def generates_with(self, config: TrainingConfig) -> bool:
         online = getattr(config, "rollouts", "") == "online"
@@ -223,7 +223,7 @@ METHODS: dict[str, Method] = {
             of_tasks=True,
         ),
         work=RowWork(1, 6, answers="num_generations", copies=1),
-        version="tasks-v{rows}",
+        version="tasks-v",
     ),
     "ppo": Method(
         module="rl.training.ppo.train",
@@ -247,7 +247,7 @@ METHODS: dict[str, Method] = {
         work=RowWork(2, 4),  # forward and backward
         automatic=TrainingConfig.LISTS["automatic"],
         scores=True,
-        version="reward-v{feedback}",
+        version="reward-v",
     ),
 }
 

@@ -35,6 +35,9 @@ DUPLICATE = "duplicate"
 CONTRADICTION = "contradiction"
 OUTVOTED = "outvoted"
 OVER_LIMIT = "over the limit per question"
+OVER_CAP = "over the cap of one rater"
+WEIGHED_DOWN = "weighed down, over the cap of one rater"
+"""Counts what is taken, with less weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +64,11 @@ class Opinion:
     """In the order of their ids; at least one."""
 
     @cached_property
-    def up(self) -> int:
+    def up(self) -> float:
         return sum(answer.up for answer in self.answers)
 
     @cached_property
-    def down(self) -> int:
+    def down(self) -> float:
         return sum(answer.down for answer in self.answers)
 
     @property

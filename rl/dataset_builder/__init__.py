@@ -12,7 +12,7 @@
   other systems know
 
 Imports: base, collect, config, data_formatter, demo, environments, models,
-rewards; Django.
+raters, rewards; Django.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def paired_groups(
 def _take_stock(group: PromptGroup, pairs: list[PreferencePair], tally: Tally) -> None:
     tally.prompts_read += 1
     tally.prompts += bool(pairs)
-    tally.disputed += sum(1 for answer in group.answers if answer.up and answer.down)
+    tally.disputed += sum(answer.is_disputed for answer in group.answers)
     tally.usable += len({number for pair in pairs for number in (pair.metadata or {}).get("feedback", ())})
 
 

@@ -96,6 +96,7 @@ DEMOS = {
             "description": "Everyday questions. The model answered them; the raters are simulated and like short answers.",
             "response_length": MOST_TOKENS,
             "training_overrides": {"max_steps": 60},
+            "min_samples_to_retrain": 20,
             "deploy_target": "llama_cpp",
         },
         questions=rated_questions,

@@ -14,16 +14,14 @@ from django.utils import timezone
 from rl.base.errors import BackupFailed
 from rl.doctor.symptom import Symptom, fine, problem, warning
 from rl.models import ApiKey, TrainingRun
-from rl.operations import dumps, postgresql_dump
+from rl.operations import dumps, postgresql_dump, queue_state
 from rl.operations.backup import backups
 from rl.serving.gateway import spool
 
 _LEAST_POSTGRESQL = 14
-_QUEUE_MINUTES = 5
 _PENDING_MINUTES = 5
 _BACKUP_DAYS = 2
 _EXPIRY_DAYS = 14
-START_QUEUE = "start the queue: systemctl start ratchet-queue, or manage.py qcluster"
 
 
 def database() -> Iterator[Symptom]:
@@ -47,15 +45,16 @@ def database() -> Iterator[Symptom]:
 
 def queue() -> Iterator[Symptom]:
     """Alive where a task of each minute ended lately; the rows say so whatever the broker is."""
-    from django_q.models import Failure, Success  # reads the queue's settings when imported
+    from django_q.models import Failure  # reads the queue's settings when imported
 
-    last = Success.objects.filter(func="rl.tasks.supervise_runs").order_by("-stopped").first()
-    limit = timezone.now() - timedelta(minutes=_QUEUE_MINUTES)
-    if last is None or last.stopped < limit:
-        since = f"since {last.stopped:%Y-%m-%d %H:%M} UTC" if last else "here yet"
-        yield problem(f"the queue has done nothing {since}: no training starts, no answer is rewarded", START_QUEUE)
+    last = queue_state.last_work()
+    if last is None or queue_state.is_silent(last):
+        since = f"since {last:%Y-%m-%d %H:%M} UTC" if last else "here yet"
+        yield problem(
+            f"the queue has done nothing {since}: no training starts, no answer is rewarded", queue_state.START
+        )
     else:
-        yield fine(f"the queue was at work at {last.stopped:%H:%M:%S} UTC")
+        yield fine(f"the queue was at work at {last:%H:%M:%S} UTC")
     recent = Failure.objects.filter(stopped__gt=timezone.now() - timedelta(days=1))
     for func in sorted(set(recent.values_list("func", flat=True))):
         count = recent.filter(func=func).count()
@@ -68,7 +67,7 @@ def runs() -> Iterator[Symptom]:
     silence = timezone.now() - timedelta(seconds=2 * settings.RUN_HEARTBEAT_TIMEOUT)
     silent = TrainingRun.objects.filter(state=TrainingRun.State.RUNNING, heartbeat_at__lt=silence)
     for run in silent:
-        yield warning(f"{run} was not heard of since {run.heartbeat_at:%Y-%m-%d %H:%M} UTC", START_QUEUE)
+        yield warning(f"{run} was not heard of since {run.heartbeat_at:%Y-%m-%d %H:%M} UTC", queue_state.START)
     if not silent:
         active = TrainingRun.objects.filter(state__in=TrainingRun.ACTIVE).count()
         yield fine(f"{active} runs are queued or at work")
@@ -86,7 +85,7 @@ def pending_answers() -> Iterator[Symptom]:
     minutes = (time.time() - min(waiting)) / 60 if waiting else 0
     if minutes > _PENDING_MINUTES:
         yield problem(
-            f"{len(waiting)} answers wait for the database, the oldest for {minutes:.0f} minutes", START_QUEUE
+            f"{len(waiting)} answers wait for the database, the oldest for {minutes:.0f} minutes", queue_state.START
         )
     else:
         yield fine(f"{len(waiting)} answers wait for the database")

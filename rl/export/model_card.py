@@ -15,10 +15,17 @@ from typing import Any
 import yaml
 from huggingface_hub import ModelCard, ModelCardData, try_to_load_from_cache
 
-from rl.base.export_records import DataFacts, EvaluationFacts, ExportedFile, ExportJob, ExportResult, Provenance
+from rl.base.export_records import (
+    CARD_NAME,
+    DataFacts,
+    EvaluationFacts,
+    ExportedFile,
+    ExportJob,
+    ExportResult,
+    Provenance,
+)
 from rl.lm.model_path import ADAPTER_CONFIG
 
-README = "README.md"
 MARK = "ratchet"
 """Among the tags of our cards."""
 UNKNOWN_LICENCE = "not known: see the base model"
@@ -38,15 +45,10 @@ _LICENCE_BYTES = 1 << 20
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)
 
 
-def card_path(exported: Path) -> Path:
-    """``README.md`` in a directory; beside a single file, its name with ``.md``."""
-    return exported / README if exported.is_dir() else exported.with_suffix(".md")
-
-
 def name_on_card(directory: Path) -> str | None:
     """The name of the model that was exported to the directory; None where no card of ours is."""
     try:
-        data = _read((directory / README).read_text(encoding="utf-8"))
+        data = _read((directory / CARD_NAME).read_text(encoding="utf-8"))
     except (OSError, ValueError, TypeError, yaml.YAMLError):
         return None
     return str(data.model_name) if MARK in (data.tags or []) else None
@@ -180,9 +182,9 @@ def _read(text: str) -> Any:
 def _licence(base: str) -> str | None:
     """As the base model's own card says it. Asks no hub: what is not in the folder or the cache is not known."""
     folder = Path(base)
-    card_file: Any = folder / README if base and folder.is_dir() else None
+    card_file: Any = folder / CARD_NAME if base and folder.is_dir() else None
     if card_file is None and _HUB_ID.fullmatch(base):
-        card_file = try_to_load_from_cache(base, README)
+        card_file = try_to_load_from_cache(base, CARD_NAME)
     if not isinstance(card_file, (str, Path)):
         return None
     try:

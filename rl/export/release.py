@@ -12,7 +12,7 @@ from django.db import transaction
 
 from rl.base import files
 from rl.base.errors import ExportFailed, UsageError
-from rl.base.export_records import ExportJob, ExportResult, Provenance
+from rl.base.export_records import ExportJob, ExportResult, Provenance, card_path
 from rl.base.leaves import leaf
 from rl.base.names import require_known
 from rl.base.records import Report
@@ -178,7 +178,7 @@ def export_files(format_name: str, job: ExportJob, known: Provenance, report: Re
 
 def _with_card(format_name: str, job: ExportJob, result: ExportResult, known: Provenance) -> ExportResult:
     cards: Any = leaf(MODEL_CARD)
-    card: Path = cards.card_path(result.path)
+    card = card_path(result.path)
     card.unlink(missing_ok=True)
     exported_files = list_files(result.path)
     files.write_text(card, cards.model_card(format_name, job, result, exported_files, known))

@@ -53,10 +53,10 @@ def add_start_options(parser: CommandParser) -> None:
     parser.add_argument(
         "--arms",
         required=True,
-        help="versions, or base, and their weights: v286=50,base=50; v286@4 is the best of four answers",
+        help="versions, or base, and their weights: v2=50,base=50; v2@4 is the best of four answers",
     )
     parser.add_argument("--control", required=True, help="the arm that the others are compared with")
-    parser.add_argument("--metric", help="rating, thumbs_up, win_rate, error_rate or outcome:NAME")
+    parser.add_argument("--metric", help="rating, thumbs_up, win_rate, duel, error_rate or outcome:NAME")
     parser.add_argument(
         "--minimum-effect", type=float, help="the smallest difference that matters, in units of the metric"
     )
@@ -83,11 +83,11 @@ def parse_ramp(text: str) -> list[dict[str, float]]:
 
 
 def find_variant(agent: Agent, text: str) -> Variant:
-    """Reads ``v286``, ``base`` or, for the best of four answers, ``v286@4``. Raises UsageError that lists the versions there
+    """Reads ``v2``, ``base`` or, for the best of four answers, ``v2@4``. Raises UsageError that lists the versions there
     are."""
     name, mark, count = text.partition("@")
     if mark and not count.isdecimal():
-        raise UsageError(f"{text!r} is not a version with a number of answers, such as v286@4")
+        raise UsageError(f"{text!r} is not a version with a number of answers, such as v2@4")
     best_of = check_best_of(int(count)) if mark else None
     if name.lower() == BASE:
         return Variant(None, best_of)

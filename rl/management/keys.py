@@ -22,6 +22,7 @@ _SHOWN: Final = (
     "start",
     "agent",
     "allowed_origins",
+    "needs_tokens",
     "created_at",
     "last_used_at",
     "expires_at",
@@ -67,7 +68,8 @@ def table_of(keys: list[ApiKey]) -> Table:
 
 def _use(key: ApiKey) -> str:
     scopes = [", ".join(key.scopes)] if key.scopes else []
-    return "\n".join([key.kind, *scopes, *([f"for {key.agent}"] if key.agent else []), *key.allowed_origins])
+    tokens = ["needs tokens"] if key.needs_tokens else []
+    return "\n".join([key.kind, *scopes, *([f"for {key.agent}"] if key.agent else []), *key.allowed_origins, *tokens])
 
 
 def _days(key: ApiKey) -> str:

@@ -1,7 +1,8 @@
 """The database. Code outside imports from this package only; inside, imports run one way:
 
-agents <- traces <- versions <- training <- feedback, serving, experiments, episodes;  traces <- labels;
-agents, access <- waiting;  agents <- spans;  access, audit and webhooks stand alone.
+agents <- traces <- versions <- training <- feedback, serving, experiments, episodes;  traces <- labels, pairs;
+feedback, pairs <- queues;  agents <- quarantine <- feedback;  agents, access <- waiting;
+agents <- spans;  access, audit and webhooks stand alone.
 
 Imports: base, config; Django.
 """
@@ -15,6 +16,9 @@ from rl.models.episodes import Episode
 from rl.models.experiments import METRICS, Arm, Assignment, Experiment
 from rl.models.feedback import Feedback
 from rl.models.labels import LabelModel, LabelProposal
+from rl.models.pairs import AnswerPair
+from rl.models.quarantine import Quarantine
+from rl.models.queues import Claim, GoldItem, Invite, RatingQueue
 from rl.models.serving import Deployment
 from rl.models.spans import PendingSpan
 from rl.models.traces import RunPart, Trace, prompt_key
@@ -27,21 +31,27 @@ __all__ = [
     "BASE",
     "METRICS",
     "Agent",
+    "AnswerPair",
     "ApiKey",
     "Arm",
     "Artifact",
     "Assignment",
     "AuditEvent",
+    "Claim",
     "Deployment",
     "Episode",
     "Evaluation",
     "Experiment",
     "Feedback",
+    "GoldItem",
+    "Invite",
     "LabelModel",
     "LabelProposal",
     "MetricPoint",
     "ModelVersion",
     "PendingSpan",
+    "Quarantine",
+    "RatingQueue",
     "RunPart",
     "Trace",
     "TrainingRun",

@@ -74,6 +74,9 @@ class ApiKey(models.Model):
     scopes = models.JSONField(
         default=usual_scopes, blank=True, validators=[validate_scopes], help_text="What a secret key may do."
     )
+    needs_tokens = models.BooleanField(
+        default=False, help_text="A publishable key rates only with a token that the server signed for the answer."
+    )
     start = models.CharField(max_length=12, editable=False, help_text="The first characters, to tell keys apart.")
     digest = models.CharField(max_length=64, unique=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -93,6 +96,8 @@ class ApiKey(models.Model):
             raise ValidationError({"allowed_origins": "a publishable key needs at least one origin"})
         if self.kind == self.Kind.SECRET and not self.scopes:
             raise ValidationError({"scopes": "a secret key needs at least one scope"})
+        if self.kind == self.Kind.SECRET and self.needs_tokens:
+            raise ValidationError({"needs_tokens": "is for publishable keys"})
         if self._state.adding and self.expires_at and self.expires_at <= timezone.now():
             raise ValidationError({"expires_at": "is in the past; the key could never be used"})
 

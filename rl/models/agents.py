@@ -140,6 +140,16 @@ class Agent(models.Model):
         help_text="Proposed labels are trained on from this confidence on; empty: never.",
     )
 
+    # raters
+    second_answers = models.PositiveSmallIntegerField(
+        default=20, help_text="Pairs of answers made in idle time that may wait to be compared; 0: none are made."
+    )
+    rater_cap = models.FloatField(
+        default=1.0,
+        validators=[MinValueValidator(0.05), MaxValueValidator(1)],
+        help_text="The most that one of several raters may weigh in a training, as a share of all; 1: no limit.",
+    )
+
     # the gate
     gate_margin = models.FloatField(
         default=0.0,

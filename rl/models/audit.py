@@ -28,6 +28,10 @@ class AuditEvent(models.Model):
         EXPERIMENT_ENDED = "experiment_ended", "ended an experiment"
         BACKED_UP = "backed_up", "made a backup"
         RESTORED = "restored", "restored a backup"
+        INVITED = "invited", "invited a rater"
+        QUARANTINED = "quarantined", "held back a rater's feedback"
+        RELEASED = "released", "released a rater's feedback"
+        FORGOT = "forgot", "forgot a person"
         EXPIRED = "expired", "deleted what its retention is over for"
 
     at = models.DateTimeField(auto_now_add=True, db_index=True)

@@ -15,7 +15,7 @@ from rl.models.agents import Agent
 from rl.models.serving import BEST_OF_RANGE
 from rl.models.versions import BASE, ModelVersion, version_name
 
-METRICS = ("rating", "thumbs_up", "win_rate", "error_rate")
+METRICS = ("rating", "thumbs_up", "win_rate", "duel", "error_rate")
 """What an experiment can measure, beside ``outcome:NAME``."""
 _OUTCOME = re.compile(r"outcome:\S.{0,98}")
 
@@ -70,7 +70,7 @@ class Experiment(models.Model):
         max_length=110,
         default="rating",
         validators=[validate_metric],
-        help_text="rating, thumbs_up, win_rate, error_rate or outcome:NAME.",
+        help_text="rating, thumbs_up, win_rate, duel, error_rate or outcome:NAME.",
     )
     minimum_effect = models.FloatField(
         default=0.1,
@@ -155,7 +155,7 @@ class Arm(models.Model):
 
     @property
     def name(self) -> str:
-        """``v286``, or ``v286@4`` with a number of answers of its own."""
+        """``v2``, or ``v2@4`` with a number of answers of its own."""
         return f"{self.version_name}@{self.best_of}" if self.best_of else self.version_name
 
     @property

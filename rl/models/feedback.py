@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from rl.models.access import ApiKey
 from rl.models.agents import Agent
+from rl.models.quarantine import Quarantine
 from rl.models.traces import Trace
 from rl.models.training import TrainingSet
 
@@ -73,6 +74,14 @@ class Feedback(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     is_current = models.BooleanField(default=True)
+    quarantine = models.ForeignKey(
+        Quarantine,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="feedback",
+        help_text="Holds it back; empty: nothing does.",
+    )
     retracts = models.ForeignKey("self", null=True, blank=True, on_delete=models.CASCADE, related_name="retractions")
     training_set = models.ForeignKey(
         TrainingSet,

@@ -95,6 +95,7 @@ class TrainingRun(models.Model):
     )
     method = models.CharField(max_length=32)
     trigger = models.CharField(max_length=16, choices=Trigger, default=Trigger.MANUAL)
+    started_by = models.CharField(max_length=200, blank=True, help_text="The person; empty: Ratchet, or not known.")
     state = models.CharField(max_length=16, choices=State, default=State.QUEUED)
     stage = models.CharField(max_length=32, blank=True, help_text="What it is doing now.")
     options = models.JSONField(default=dict, help_text="Where the data comes from and what happens after training.")
@@ -137,6 +138,11 @@ class TrainingRun(models.Model):
     @property
     def directory(self) -> Path:
         return settings.DATA_DIR / "runs" / str(self.pk)
+
+    @property
+    def starter(self) -> str:
+        """Who or what started it, for a sentence: ``by alice``."""
+        return f"by {self.started_by}" if self.started_by else self.get_trigger_display()
 
     @property
     def log_path(self) -> Path:

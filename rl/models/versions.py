@@ -32,7 +32,7 @@ class ModelVersion(models.Model):
         REJECTED = "rejected", "rejected"  # the gate found it worse than the version in use
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="versions")
-    name = models.CharField(max_length=64, help_text="v{ratings it learned from}, with .2, .3 … when taken.")
+    name = models.CharField(max_length=64, help_text="v1, v2, v3 … in the order of training.")
     parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="children")
     stage = models.CharField(max_length=16, choices=Stage, default=Stage.CANDIDATE)
     base_model = models.CharField(max_length=500, help_text="The directory or hub id that it was trained from.")

@@ -7,10 +7,11 @@ from django.db.models import Q
 
 from rl.models.access import ApiKey
 from rl.models.agents import Agent
+from rl.models.feedback import Feedback
 
 
 class WaitingRating(models.Model):
-    """A thumb on an answer that is not here yet, known by its external id; it counts from when the answer comes."""
+    """A rating of an answer that is not here yet; it counts from when the answer comes."""
 
     agent = models.ForeignKey(
         Agent,
@@ -20,10 +21,12 @@ class WaitingRating(models.Model):
         related_name="waiting_ratings",
         help_text="Whose answer it has to be; empty: anybody's.",
     )
-    entry_id = models.CharField(max_length=200, help_text="The answer's external id.")
+    entry_id = models.CharField(max_length=200, help_text="The answer's external id, or the id that it will have here.")
+    by_id = models.BooleanField(default=False, help_text="A token gave the id that the answer will have here.")
     rater = models.CharField(max_length=200)
     api_key = models.ForeignKey(ApiKey, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
-    up = models.BooleanField()
+    scale = models.CharField(max_length=8, choices=Feedback.Scale, default=Feedback.Scale.THUMB)
+    value = models.FloatField(help_text="As it was given.")
     tags = models.JSONField(default=list)
     notes = models.TextField(blank=True)
     rated_at = models.DateTimeField()
@@ -32,7 +35,7 @@ class WaitingRating(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["agent", "entry_id", "rater"], name="waiting_rating_of_agent"),
+            models.UniqueConstraint(fields=["agent", "entry_id", "rater", "by_id"], name="waiting_rating_of_agent"),
             models.UniqueConstraint(
                 fields=["entry_id", "rater"], condition=Q(agent__isnull=True), name="waiting_rating_of_any_agent"
             ),
@@ -40,4 +43,4 @@ class WaitingRating(models.Model):
         ordering = ["-rated_at", "id"]
 
     def __str__(self) -> str:
-        return f"{'up' if self.up else 'down'} by {self.rater} for {self.entry_id}"
+        return f"{self.scale} {self.value:g} by {self.rater} for {self.entry_id}"

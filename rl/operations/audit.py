@@ -46,17 +46,34 @@ def record(
     action: AuditEvent.Action, target: Model | str = "", *, agent: Agent | None = None, **details: Any
 ) -> AuditEvent:
     """``details``: JSON values; the run is added during which it happened."""
-    caller = _caller.get() or _process
+    caller = _current()
     run = {"run": int(logs.run_id.get())} if logs.run_id.get() and "run" not in details else {}
     return AuditEvent.objects.create(
         action=action,
-        actor=_shorten(caller.name() or _command(), "actor"),
+        actor=_shorten(actor(), "actor"),
         target=describe(target),
         agent=_agent_name(target, agent),
         address=_shorten(caller.address, "address"),
         request_id=_shorten(logs.request_id.get(), "request_id"),
         details={**run, **details},
     )
+
+
+def actor() -> str:
+    """Who acts now, as events name him."""
+    return _current().name() or _command()
+
+
+def person() -> str:
+    """Who acts now, in words for a page: a person's name, ``the key NAME``, ``NAME by a command``; empty: Ratchet itself."""
+    kind, _, name = actor().partition(":")
+    if kind == "user":
+        return name
+    if kind == "key":
+        return f"the key {name.partition(' ')[2]}"
+    if kind == "command":
+        return f"{name} by a command" if name else "a command"
+    return ""
 
 
 @contextmanager
@@ -83,6 +100,10 @@ def describe(target: Model | str) -> str:
     """As an event names it."""
     text = target if isinstance(target, str) else f"{target._meta.verbose_name} {target}"
     return _shorten(text, "target")
+
+
+def _current() -> Caller:
+    return _caller.get() or _process
 
 
 def _command() -> str:

@@ -45,6 +45,7 @@ from rl.runs.report.tracker_names import tracker_names
 from rl.runs.run_options import RunOptions as RunOptions
 from rl.runs.settling import settle_run
 from rl.runs.stage_clock import StageClock
+from rl.runs.stage_log import StageLog
 from rl.runs.supervisor import conclude
 from rl.runs.sweep import swept
 from rl.scoring import rollouts
@@ -77,7 +78,12 @@ def create(
     try:
         with transaction.atomic():
             run = TrainingRun.objects.create(
-                agent=agent, method=method_name, config=config.as_dict(), options=options.as_dict(), trigger=trigger
+                agent=agent,
+                method=method_name,
+                config=config.as_dict(),
+                options=options.as_dict(),
+                trigger=trigger,
+                started_by="" if trigger == TrainingRun.Trigger.QUICKSTART else audit.person()[:200],
             )
             audit.record(audit.Action.RUN_QUEUED, f"run {run.pk}", agent=agent, method=method_name, trigger=trigger)
     except IntegrityError:
@@ -98,7 +104,7 @@ def execute(run: TrainingRun, report: Report) -> Evaluation:
     """
     with logs.about(logs.run_id, run.pk), log_file(run.log_path) as log:
         clock = StageClock()
-        monitor = Monitor(run, (report, log, clock))
+        monitor = Monitor(run, (report, log, clock, StageLog(run.directory)))
         try:
             with stopped_by_signals(monitor):
                 monitor.introduce()
@@ -193,11 +199,11 @@ def _make_training_set(run: TrainingRun, options: RunOptions, report: Report) ->
         source = tasks_of(agent, config, options)
         for text in source.remarks:
             report("log", {"text": text})
-        return dataset_builder.freeze_tasks(agent, source, options.data, method=kind)
+        return dataset_builder.freeze_tasks(agent, source, options.data, method=kind, report=report)
     if options.source == "file":
         files = options.data_file, options.ratings_file or None
-        return dataset_builder.freeze_files(agent, *files, options.data, method=kind)
-    return dataset_builder.freeze(agent, options.data, method=kind)
+        return dataset_builder.freeze_files(agent, *files, options.data, method=kind, report=report)
+    return dataset_builder.freeze(agent, options.data, method=kind, report=report)
 
 
 def tasks_of(agent: Agent, config: TrainingConfig, options: RunOptions) -> dataset_builder.TaskSource:

@@ -44,6 +44,8 @@ class RunOptions:
     """Three learning rates are tried before the training."""
     num_processes: int = 1
     accelerate_config: str = ""
+    name_by_feedback: bool = False
+    """The number in the version's name is that of the feedback items it learned from, as N3 has it."""
     origins: Mapping[str, str] = field(default_factory=dict)
     """Who set what only the operator may set: field of these or of the hyper-parameters to ``operator``, ``agent``, or the
     registered name that it was chosen by."""

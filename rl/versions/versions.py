@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from django.conf import settings
@@ -24,27 +26,38 @@ _CONFIGS = {ADAPTER: ADAPTER_CONFIG, MODEL: MODEL_CONFIG}
 
 
 def register(run: TrainingRun, result: TrainingResult) -> ModelVersion:
-    """Names the version as its method says (``v{feedback items}``, …) and ties it to the run, in one transaction.
+    """Names the version by the next free number of its agent (``v1``, ``v2``, …; a reward model's ``reward-v1``, …) and ties
+    it to the run, in one transaction.
 
     Raises RunConflict when the run has been taken over: two attempts must not make two versions.
     """
-    number = 1
+    assert run.training_set is not None  # noqa: S101  frozen before training
+    count = run.training_set.feedback_count or _count_of_reward_model(run)
+    names = _names(run, count)
     while True:
         try:
-            return _register(run, "" if number == 1 else f".{number}")
+            return _register(run, next(names), count)
         except IntegrityError:
-            number += 1
+            continue  # the name is taken
 
 
-def _register(run: TrainingRun, suffix: str) -> ModelVersion:
-    assert run.training_set is not None  # noqa: S101  frozen before training
-    method, count = find_method(run.method), run.training_set.feedback_count or _count_of_reward_model(run)
-    name = method.version.format(feedback=count, rows=run.training_set.train_rows)
+def _names(run: TrainingRun, feedback: int) -> Iterator[str]:
+    """The wanted one first. Versions that are called otherwise count too: the third version is not ``v1``."""
+    start = find_method(run.method).version
+    if run.options.get("name_by_feedback"):
+        yield f"{start}{feedback}"
+        yield from (f"{start}{feedback}.{number}" for number in itertools.count(2))
+    made = run.agent.versions.filter(name__istartswith=start).count()
+    yield from (f"{start}{number}" for number in itertools.count(made + 1))
+
+
+def _register(run: TrainingRun, name: str, count: int) -> ModelVersion:
+    method = find_method(run.method)
     base = run.options.get("base_model") or run.agent.base_model
     with transaction.atomic():
         version = ModelVersion.objects.create(
             agent=run.agent,
-            name=f"{name}{suffix}",
+            name=name,
             parent=None if method.scores else Deployment.champion(run.agent),
             base_model=base_models.resolve(base, silent),
             feedback_count=count,

@@ -7,24 +7,39 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
+from uuid import UUID
 
 from rl.base.errors import UsageError
 from rl.base.records import Message
 from rl.models import Agent
-from rl.serving.gateway.routing import KnownKey, route
+from rl.serving.gateway.routing import KnownKey, Route, route
 from rl.serving.gateway.snapshot import load
 from rl.web.front.questions import Question
 
 MOST_TURNS: Final = 199
 """Questions and answers together; a longer conversation would fit no model that is served here."""
+STEADY: Final = 0.2
+"""The temperature of the page's questions, unless one version answers twice: near what the gate measures, which takes the
+likeliest words. Small models wander at the 0.8 of llama.cpp."""
 _ROLES: Final = ("user", "assistant")
 _NAME: Final = re.compile(r"[0-9a-z-]{1,64}")
 
 
-def read_question(body: bytes, agent: Agent, user_id: int, rater: str) -> Question:
-    """``body``: {messages, conversation} in JSON. Raises UsageError."""
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """One side of a pair."""
+
+    trace_id: UUID
+    version: str
+    parameters: Mapping[str, float]
+
+
+def read_question(body: bytes, agent: Agent, user_id: int, rater: str, drawn: Drawn | None = None) -> Question:
+    """``body``: {messages, conversation} in JSON. ``drawn``: what is to answer, blind. Raises UsageError."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):
@@ -32,13 +47,27 @@ def read_question(body: bytes, agent: Agent, user_id: int, rater: str) -> Questi
     if not isinstance(document, dict):
         raise UsageError("the question must be a JSON object; reload the page")
     chat = {"model": agent.name, "messages": _turns(document.get("messages")), "stream": True, "user": rater}
-    session = f"try-{user_id}-{_conversation(document.get('conversation'))}"
-    return Question(KnownKey.of_person(user_id, agent.pk), json.dumps(chat).encode(), session)
+    chat |= {"temperature": STEADY}
+    if drawn:
+        chat |= {"model": f"{agent.name}@{drawn.version}", **drawn.parameters}
+    session = session_of(user_id, _conversation(document.get("conversation")))
+    blind_id = drawn.trace_id if drawn else None
+    return Question(KnownKey.of_person(user_id, agent.pk), json.dumps(chat).encode(), session, blind_id)
+
+
+def route_of(agent: Agent, user_id: int, rater: str) -> Route:
+    """As the gateway would route a question."""
+    return route(load(), KnownKey.of_person(user_id, agent.pk), agent.name, rater, datetime.now(UTC))
+
+
+def session_of(user_id: int, conversation: str) -> str:
+    """Names a person's conversation; without ``conversation``, how the sessions of all his conversations begin."""
+    return f"try-{user_id}-{conversation}"
 
 
 def why_nothing_answers(agent: Agent, user_id: int, rater: str) -> tuple[str, str]:
-    """The reason, and the version that should answer; empty where one does. As the gateway would route a question."""
-    chosen = route(load(), KnownKey.of_person(user_id, agent.pk), agent.name, rater, datetime.now(UTC)).served
+    """The reason, and the version that should answer; empty where one does."""
+    chosen = route_of(agent, user_id, rater).served
     return ("", "") if chosen.upstream else (chosen.problem, chosen.version)
 
 

@@ -5,18 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
 
-from django.db.models import CharField, Count, F, OuterRef, Q, Subquery
+from django.db.models import CharField, Count, Exists, F, OuterRef, Q, Subquery
 from django.db.models.functions import Cast, Coalesce, Substr
 from django.utils import timezone
 
-from rl.models import Agent, Deployment, Evaluation, Experiment, Feedback, ModelVersion, TrainingRun
+from rl.config.methods import scoring_methods
+from rl.models import Agent, Deployment, Evaluation, Experiment, Feedback, ModelVersion, Trace, TrainingRun
 from rl.online_learner import how_to_enable
 from rl.serving import probation
+from rl.web.agent_steps import find_bottleneck, is_better, is_undecided
+from rl.web.version_figures import Sentence, sentence
 
 DAYS = 30
 AGENTS = 50
 RECENT = 8
+
+_PARTS = {
+    "measure": "measure",
+    "evidence": "evidence",
+    "decided_by": "decided_by",
+    "difference": "difference",
+    "margin": "margin",
+    "rails": "guards__rails",
+}
+"""What a verdict is said with: name here, to its path in an evaluation's report."""
 
 # Written exactly like the conditions of the partial indexes, or the planner does not use them.
 LEARNABLE = Q(is_current=True) & ~Q(kind=Feedback.Kind.RETRACTION)
@@ -37,6 +51,29 @@ class AgentFigures:
     """The newest of the champion."""
     probation: str = ""
     """How the version does that was promoted, or taken back, in the last days."""
+    newest: ModelVersion | None = None
+    """That answers."""
+    newest_evaluation: Evaluation | None = None
+    has_traces: bool = False
+    run: int | None = None
+    """The one that is queued or running."""
+
+    @property
+    def verdict(self) -> Sentence | None:
+        """What the gate said of the newest version."""
+        return sentence(self.newest_evaluation) if self.newest_evaluation else None
+
+    @property
+    def bottleneck(self) -> str:
+        """The step that holds the loop back, without a look at what the ratings give: that reads them all."""
+        newest = self.newest
+        return find_bottleneck(
+            has_traces=self.has_traces,
+            trains=self.run is not None,
+            is_better_and_unused=is_better(self.newest_evaluation) and newest != self.champion,
+            is_due=not self.missing,
+            is_open=newest is not None and is_undecided(self.newest_evaluation),
+        )
 
     @property
     def missing(self) -> int:
@@ -72,12 +109,23 @@ def feedback_per_day(today: date | None = None) -> list[tuple[date, int]]:
     return [(day, counts.get(day.isoformat(), 0)) for day in days]
 
 
-def counts() -> list[tuple[Agent, int, int]]:
-    """The first 50 agents by name, with the numbers of current and of waiting events."""
+def counted_agents() -> list[Any]:
+    """The first 50 agents by name, with ``current`` and ``waiting`` events, ``has_traces``, ``active_run`` and
+    ``newest_version``, by number."""
     agents = Agent.objects.defer("system_prompt", "description")
+    runs = TrainingRun.objects.filter(agent=OuterRef("pk"), state__in=TrainingRun.ACTIVE).order_by("-pk")
+    newest = (
+        ModelVersion.objects.filter(agent=OuterRef("pk")).exclude(run__method__in=scoring_methods()).order_by("-pk")
+    )
     # Agent by agent: grouped over all agents the planner passes the partial indexes by.
-    rows = agents.annotate(current=_number_of(LEARNABLE), waiting=_number_of(WAITING))[:AGENTS]
-    return [(agent, agent.current, agent.waiting) for agent in rows]
+    rows = agents.annotate(
+        current=_number_of(LEARNABLE),
+        waiting=_number_of(WAITING),
+        has_traces=Exists(Trace.objects.filter(agent=OuterRef("pk")).order_by()),
+        active_run=Subquery(runs.values("pk")[:1]),
+        newest_version=Subquery(newest.values("pk")[:1]),
+    )
+    return list(rows[:AGENTS])
 
 
 def _number_of(condition: Q) -> Coalesce:
@@ -92,10 +140,15 @@ def champions() -> dict[int, ModelVersion]:
 
 
 def newest_evaluations(versions: Iterable[ModelVersion]) -> dict[int, Evaluation]:
-    """Version id to the newest evaluation of its weights, without the report but with what was measured, ``measure``."""
+    """Version id to the newest evaluation of its weights. Of the report, which is long, it has the parts of the verdict;
+    what was measured is ``measure`` too."""
     rows = Evaluation.objects.filter(version__in={version.pk for version in versions}, artifact=None).defer("report")
-    rows = rows.annotate(measure=F("report__measure"))
-    return {row.version_id: row for row in rows.order_by("created_at")}
+    rows = rows.annotate(**{name: F(f"report__{path}") for name, path in _PARTS.items()})
+    newest = {row.version_id: row for row in rows.select_related("version", "against").order_by("created_at")}
+    for row in newest.values():
+        values = {name: getattr(row, name) for name in _PARTS if getattr(row, name) is not None}
+        row.report = {**values, "guards": {"rails": values.get("rails", [])}}
+    return newest
 
 
 def served_deployments() -> list[Deployment]:
@@ -117,13 +170,23 @@ def recent_versions() -> list[ModelVersion]:
 
 
 def agents_and_versions() -> tuple[list[AgentFigures], list[VersionFigures]]:
-    """Five queries, and some for each agent whose version in use changed in the last days."""
-    in_use, versions, sentences = champions(), recent_versions(), probation.describe_all()
-    evaluations = newest_evaluations([*versions, *in_use.values()])
-    agents = []
-    for agent, current, waiting in counts():
-        champion = in_use.get(agent.pk)
-        evaluation = evaluations.get(champion.pk) if champion else None
-        sentence = sentences.get(agent.name, "")
-        agents.append(AgentFigures(agent, current, waiting, champion, evaluation, sentence))
-    return agents, [VersionFigures(version, evaluations.get(version.pk)) for version in versions]
+    """Six queries, and some for each agent whose version in use changed in the last days."""
+    in_use, versions, sentences, agents = champions(), recent_versions(), probation.describe_all(), counted_agents()
+    newest = ModelVersion.objects.in_bulk([agent.newest_version for agent in agents if agent.newest_version])
+    evaluations = newest_evaluations([*versions, *in_use.values(), *newest.values()])
+    figures = [
+        AgentFigures(
+            agent=agent,
+            current=agent.current,
+            waiting=agent.waiting,
+            champion=(champion := in_use.get(agent.pk)),
+            evaluation=evaluations.get(champion.pk) if champion else None,
+            probation=sentences.get(agent.name, ""),
+            newest=newest.get(agent.newest_version),
+            newest_evaluation=evaluations.get(agent.newest_version),
+            has_traces=agent.has_traces,
+            run=agent.active_run,
+        )
+        for agent in agents
+    ]
+    return figures, [VersionFigures(version, evaluations.get(version.pk)) for version in versions]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Func, IntegerField, Q, QuerySet
+from django.db.models import Exists, F, Func, IntegerField, OuterRef, Q, QuerySet
 from django.db.models.functions import Left
 
 from rl.models import Agent, Episode, Feedback, Trace
-from rl.web.rating_queue import unlabelled_traces
+from rl.models.traces import SPLIT
+from rl.web.trace_search import TraceSearch
 
+EVERYTHING = TraceSearch()
 PAGE = 50
 SHOWN = 161
 """Characters of an answer that a list needs."""
@@ -33,17 +37,47 @@ class TracePage:
     """What ``after`` must be for the next page; empty on the last."""
 
 
-def newest(agent: Agent | None, label: str = "", after: str = "") -> TracePage:
+@dataclass(slots=True)
+class Ratings:
+    """What people think of one answer now."""
+
+    good: int = 0
+    bad: int = 0
+    between: int = 0
+    edited: int = 0
+    tags: list[str] = field(default_factory=list)
+
+
+def newest(agent: Agent | None, label: str = "", after: str = "", search: TraceSearch = EVERYTHING) -> TracePage:
     """``label``: one of LABELS. ``after``: the ``older`` of the page before; anything else shows the first page."""
+    if search:
+        rows = search.narrow(Trace.objects.filter(agent=agent) if agent else Trace.objects.all())
+        return _page(_select_for_list(_behind(_with_label(rows, label), after)))
     if label in ("good", "bad"):
         return _labelled_page(agent, label, after)
     if label in ("solved", "unsolved"):
         return _episodes(agent, label, after)
     if label == "unlabelled" and agent is not None:
-        rows = unlabelled_traces(agent).order_by("-created_at", "id")
+        rows = _unlabelled_traces(agent)
     else:
         rows = Trace.objects.filter(agent=agent) if agent else Trace.objects.all()
     return _page(_select_for_list(_behind(rows, after)))
+
+
+def ratings_of(traces: Iterable[Trace]) -> dict[UUID, Ratings]:
+    """One query."""
+    kinds = (Feedback.Kind.RATING, Feedback.Kind.CORRECTION)
+    events = Feedback.objects.filter(trace__in=[trace.pk for trace in traces], is_current=True, kind__in=kinds)
+    ratings: defaultdict[UUID, Ratings] = defaultdict(Ratings)
+    for key, kind, value, tags in events.order_by("created_at").values_list("trace_id", "kind", "value", "tags"):
+        of_trace = ratings[key]
+        of_trace.edited += kind == Feedback.Kind.CORRECTION
+        if kind == Feedback.Kind.RATING and value is not None:
+            of_trace.good += value > 0.5
+            of_trace.bad += value < 0.5
+            of_trace.between += value == 0.5
+        of_trace.tags += [tag for tag in tags if tag not in of_trace.tags]
+    return dict(ratings)
 
 
 def find_trace(text: str) -> Trace | None:
@@ -65,6 +99,12 @@ def conversation(trace: Trace) -> list[Trace]:
     return turns if len(turns) > 1 else []
 
 
+def _unlabelled_traces(agent: Agent) -> QuerySet[Trace]:
+    """Those that nobody has rated."""
+    ratings = Feedback.objects.filter(trace=OuterRef("pk"), kind=Feedback.Kind.RATING, is_current=True)
+    return Trace.objects.filter(~Exists(ratings), agent=agent).exclude(response="").order_by("-created_at", "id")
+
+
 class _Length(Func):
     """Length of a JSON array; NULL for what is not an array."""
 
@@ -79,7 +119,9 @@ class _Length(Func):
 def _select_for_list(rows: QuerySet[Trace]) -> QuerySet[Trace]:
     """The database cuts and counts: a page of answers of a megabyte each must not come over whole."""
     selected = rows.select_related("agent", "model_version", "episode")
-    selected = selected.annotate(answer=Left("response", SHOWN), calls=_Length("tool_calls"))
+    selected = selected.annotate(
+        answer=Left("response", SHOWN), calls=_Length("tool_calls"), split=F(f"details__{SPLIT}")
+    )
     return selected.defer("response", "tool_calls", "details", "state", "action", "reasoning_steps", "tasks", "rewards")
 
 
@@ -92,6 +134,16 @@ def _behind(rows: QuerySet[Trace], after: str) -> QuerySet[Trace]:
         return rows
     # The first half lets the index be entered at the right place.
     return rows.filter(created_at__lte=at).filter(Q(created_at__lt=at) | Q(created_at=at, id__gt=key))
+
+
+def _with_label(rows: QuerySet[Trace], label: str) -> QuerySet[Trace]:
+    """Asked of each row of a search, which are few."""
+    ratings = Feedback.objects.filter(trace=OuterRef("pk"), kind=Feedback.Kind.RATING, is_current=True)
+    if label in ("good", "bad"):
+        return rows.filter(Exists(ratings.filter(**({"value__gt": 0.5} if label == "good" else {"value__lt": 0.5}))))
+    if label in ("solved", "unsolved"):
+        return rows.filter(episode__success=label == "solved", episode__reward__isnull=False)
+    return rows.filter(~Exists(ratings)) if label == "unlabelled" else rows
 
 
 def _page(rows: QuerySet[Trace]) -> TracePage:

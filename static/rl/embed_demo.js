@@ -14,7 +14,8 @@ for (const widget of widgets) {
 document.getElementById("needs-key").hidden = query.has("key");
 
 function describe({ type, detail }) {
-  const parts = [type, "value" in detail ? `${detail.scale} ${detail.value}` : "retracted"];
+  const given = detail.choice ?? detail.kind ?? ("value" in detail ? `${detail.scale} ${detail.value}` : "retracted");
+  const parts = [type, given];
   if (detail.tags?.length) parts.push(detail.tags.join(", "));
   if (detail.status) parts.push(`HTTP ${detail.status}`);
   return parts.join(" · ");

@@ -1,35 +1,28 @@
 /* One key, one label. The page works without this file too: the keys press the buttons that are there. */
 
-const KEYS = {
-  1: '[name="value"][value="1"]', u: '[name="value"][value="1"]',
-  2: '[name="value"][value="0"]', d: '[name="value"][value="0"]',
-  s: '[name="action"][value="skip"]',
-};
-
-const off = localStorage.getItem("ratchet-keys-off") === "1"; // the switch on the rating page
-document.body.classList.toggle("keys-off", off);
+import { useKeys } from "./keys.js";
 
 let sent = false;
 addEventListener("pageshow", () => { sent = false; });
 
-document.addEventListener("keydown", (event) => {
-  if (off || event.isComposing || event.getModifierState("AltGraph")) return;
-  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
-  if (event.target.closest("textarea, input:not([type=checkbox]), select")) {
-    if (event.key === "Escape") event.target.blur();
-    return;
-  }
-  const key = event.key.toLowerCase();
-  if (key === "n" && document.getElementById("notes")) {
-    event.preventDefault();
-    document.getElementById("notes").focus();
-    return;
-  }
-  const button = key === "z"
-    ? document.querySelector("#undo-form button")
-    : KEYS[key] && document.querySelector(`#label-form ${KEYS[key]}`);
-  if (!button || sent) return;
-  event.preventDefault();
-  sent = true; // a second key before the next page would label an answer that nobody has read
-  button.click();
-});
+/** A second key before the next page would label an answer that nobody has read. */
+function press(command) {
+  if (sent) return;
+  sent = true;
+  document.querySelector(`#label-form [data-command="${command}"]`).click();
+}
+
+const notes = document.getElementById("notes"), dialog = document.getElementById("keys-dialog");
+if (dialog) {
+  const keys = useKeys({
+    dialog,
+    commands: [
+      { name: "good", keys: ["1", "u"], label: "good", run: () => press("good") },
+      { name: "bad", keys: ["2", "d"], label: "bad", run: () => press("bad") },
+      { name: "note", keys: ["n"], label: "write a note; Esc leaves it", run: () => notes.focus() },
+      { name: "help", keys: ["?"], label: "this list", run: () => keys.openHelp() },
+    ],
+  });
+  notes.addEventListener("keydown", (event) => { if (event.key === "Escape") notes.blur(); });
+  document.getElementById("keys-open").addEventListener("click", () => keys.openHelp());
+}

@@ -1,4 +1,4 @@
-/* <ratchet-feedback key="pk_…" trace="UUID" type="thumbs|stars|score">: one person's rating of one answer.
+/* <ratchet-feedback key="pk_…" trace="UUID" type="thumbs|stars|score|pair|edit">: what one person thinks of an answer.
    Around a <form> it sends that form's `value`, `tags` and `notes` in place; around nothing it draws its own controls.
    A rating is stored before it is sent. The server keeps one per trace and rater, so sending twice does no harm. */
 const CHOICES = { thumbs: [1, 0], stars: [1, 2, 3, 4, 5], score: Array.from({ length: 11 }, (_, n) => n / 10) };
@@ -7,12 +7,15 @@ const TEXTS = {
   en: {
     question: "Rate this answer", up: "Helpful", down: "Not helpful", star: "{n} of 5 stars", point: "{n} of 10",
     note: "Add a note (optional)", send: "Send", sent: "Thank you, saved.", removed: "Rating removed.",
-    queued: "Kept on this device until it can be sent.", error: "Not saved: {n}",
+    queued: "Kept on this device until it can be sent.", error: "Your rating could not be saved.",
+    refused: "This page may not rate.", gone: "This answer can no longer be rated.",
   },
   de: {
     question: "Diese Antwort bewerten", up: "Hilfreich", down: "Nicht hilfreich", star: "{n} von 5 Sternen",
     point: "{n} von 10", note: "Notiz (freiwillig)", send: "Senden", sent: "Danke, gespeichert.",
-    removed: "Bewertung entfernt.", queued: "Gemerkt, bis gesendet werden kann.", error: "Nicht gespeichert: {n}",
+    removed: "Bewertung entfernt.", queued: "Gemerkt, bis gesendet werden kann.",
+    error: "Die Bewertung konnte nicht gespeichert werden.", refused: "Diese Seite darf nicht bewerten.",
+    gone: "Diese Antwort kann nicht mehr bewertet werden.",
   },
 };
 const THUMB = "M7 11v9H4v-9zM7 11l4-8c1.6 0 2.6 1 2.6 2.6V9h4.9a2 2 0 0 1 2 2.3l-1.2 7a2 2 0 0 1-2 1.7H7z";
@@ -38,6 +41,7 @@ p { margin: .25rem 0 0; min-height: 1.3em; font-size: .85em }`);
 
 // What waits to be sent, and who this browser is. Without localStorage (sandboxed, full) it is forgotten with the page.
 const TAG = "ratchet-feedback", QUEUE = `${TAG}-queue`, RATER = `${TAG}-rater`, LIMIT = 200, memory = {};
+const PATH = "/api/v1/feedback/";
 
 function read(name) {
   try { return memory[name] ?? localStorage[name]; } catch { return memory[name]; }
@@ -53,7 +57,7 @@ const randomId = () => crypto.getRandomValues(new Uint32Array(4)).join("-"); // 
 function enqueue(message) {
   const queue = [...waiting().filter(({ subject }) => subject !== message.subject), message];
   write(QUEUE, JSON.stringify(queue.slice(-LIMIT)));
-  for (const lost of queue.slice(0, -LIMIT)) report("error", lost, 0, { detail: `over ${LIMIT} ratings wait` });
+  for (const lost of queue.slice(0, -LIMIT)) report("error", lost, 507, { detail: `over ${LIMIT} ratings wait` });
 }
 
 // Delivery: one message at a time, in this tab and (with locks: https) in all tabs of the site.
@@ -67,9 +71,10 @@ function emit(target, name, detail) {
 
 /** Tells every widget that shows this rating, or the document when none does any more. */
 function report(name, message, status, answer) {
+  if (name === "error") console.warn(`<${TAG}> ${message.body.trace}: ${answer?.detail ?? `HTTP ${status}`}`);
   const shown = [...widgets].filter(({ subject }) => subject === message.subject);
   for (const target of shown.length ? shown : [document]) {
-    target.settle?.(name, message.id, answer?.detail ?? status);
+    target.settle?.(name, message.id, words(name, status, answer), answer?.detail ?? status);
     emit(target, name, { ...message.body, status, answer });
   }
 }
@@ -79,7 +84,7 @@ async function deliver(message) {
   const { api, key, body } = message, text = JSON.stringify(body);
   let status = 0, answer;
   try {
-    const response = await fetch(`${api}/api/v1/feedback/${"value" in body ? "" : "retract/"}`, {
+    const response = await fetch(`${api}${PATH}${body.rated_at ? "" : "retract/"}`, {
       method: "POST", body: text, credentials: "omit", signal: AbortSignal.timeout(15_000),
       keepalive: text.length < 16_000, // browsers refuse a keepalive body over 64 KiB
       headers: { "Authorization": `Bearer ${key}`, "Content-Type": "application/json" },
@@ -89,10 +94,27 @@ async function deliver(message) {
   } catch (error) {
     answer = { detail: status ? `HTTP ${status}` : error.message };
   }
-  const stays = !status || status === 429 || status >= 500;
+  const refused = !status && !(await mayRate(api));
+  const stays = !refused && (!status || status === 429 || status >= 500);
   if (!stays) write(QUEUE, JSON.stringify(waiting().filter(({ id }) => id !== message.id)));
-  report(stays ? "queued" : status < 300 ? "sent" : "error", message, status, answer);
+  if (refused) answer = { detail: `${location.origin} is not among the origins that a publishable key names` };
+  report(stays ? "queued" : status >= 200 && status < 300 ? "sent" : "error", message, status, answer);
   return status >= 500 || !stays;
+}
+
+/** A browser shows a page that may not rate the same as a network that is down; this alone it lets every page read. */
+async function mayRate(api) {
+  try {
+    const response = await fetch(`${api}${PATH}origin/`, { credentials: "omit", signal: AbortSignal.timeout(5_000) });
+    return (await response.json()).may_rate !== false;
+  } catch { return true; }
+}
+
+/** Which words tell a person why; the reason itself is for the page's author. */
+function words(name, status, answer) {
+  if (name !== "error") return name;
+  if (status === 404 || answer?.type?.endsWith("token-refused")) return "gone";
+  return [0, 401, 403].includes(status) && answer ? "refused" : "error";
 }
 
 async function drain() {
@@ -124,21 +146,26 @@ function make(tag, attributes, ...children) {
   return node;
 }
 
+const MORE = ["pair", "edit"]; // types of a second module, loaded where a page has them
+const strange = new Set();
 const UNRATED = { value: null, tags: [], notes: "" };
 
 class RatchetFeedback extends HTMLElement {
-  static observedAttributes = ["key", "trace", "type", "lang", "tags"];
+  static observedAttributes = ["key", "trace", "other-trace", "type", "lang", "tags", "answer", "other-answer"];
   #state = UNRATED; // what is shown
   #saved = UNRATED; // what the server has: shown again when it refuses a change
   #sending; // the newest message
   #form; #own; // whether the form is drawn here
   #root = this.attachShadow({ mode: "open" });
 
-  get type() { return this.getAttribute("type") in CHOICES ? this.getAttribute("type") : "thumbs"; }
+  get type() { return this.getAttribute("type") || "thumbs"; }
   get trace() { return this.getAttribute("trace"); }
   get rater() { return this.getAttribute("rater") || read(RATER) || write(RATER, randomId()); }
   get api() { return new URL(this.getAttribute("api") || import.meta.url).origin; }
-  get subject() { return [this.api, this.trace, this.rater].join(" "); }
+  get subject() {
+    const about = [this.trace, this.getAttribute("other-trace")].sort().join(" ");
+    return [this.api, this.type in CHOICES ? this.trace : `${this.type} ${about}`, this.rater].join(" ");
+  }
   get value() { return this.#state.value; }
 
   connectedCallback() {
@@ -154,7 +181,7 @@ class RatchetFeedback extends HTMLElement {
 
   /** thumbs 0 or 1, stars 1 to 5, score 0 to 1. Resolves after the attempt to send it. */
   rate(value, { tags = this.#state.tags, notes = this.#state.notes } = {}) {
-    const fits = this.type === "score" ? value >= 0 && value <= 1 : CHOICES[this.type].includes(value);
+    const fits = this.type === "score" ? value >= 0 && value <= 1 : CHOICES[this.type]?.includes(value);
     if (!fits) throw new RangeError(`${value} is not a rating of type ${this.type}`);
     return this.#send({ value, tags, notes });
   }
@@ -170,25 +197,37 @@ class RatchetFeedback extends HTMLElement {
   }
 
   async #send(state) {
-    const { trace, rater, api, subject } = this, key = this.getAttribute("key"), id = randomId();
     const rating = { scale: this.type.replace("bs", "b"), ...state, rated_at: new Date() };
-    const body = { trace, rater, ...(state.value !== null && rating) };
-    if (!emit(this, "feedback", body)) return;
+    await this.#post(state.value === null ? {} : rating, state);
+  }
+
+  /** `body` without what every kind says; gives whether it was taken, which is not yet sent. */
+  async #post(body, state) {
+    const { trace, rater, api, subject } = this, key = this.getAttribute("key"), id = randomId();
+    const token = this.getAttribute("token");
+    body = { trace, rater, ...(token && { token }), ...body };
+    if (!emit(this, "feedback", body)) return false;
     this.#sending = { id, state };
     const message = { id, subject, api, key, body };
-    if (!key || !trace) return report("error", message, 0, { detail: "the attributes key and trace are needed" });
+    if (!key || !trace) {
+      report("error", message, 400, { detail: "the attributes key and trace are needed" });
+      return false;
+    }
     this.#show(state);
     enqueue(message);
     await flush();
+    return true;
   }
 
   /** What became of a message; only the newest changes what is shown. */
-  settle(name, id, problem) {
+  settle(name, id, shown, problem) {
     if (id !== this.#sending?.id) return;
     if (name === "sent") this.#saved = this.#sending.state;
     if (name === "error") this.#show(this.#saved);
-    this.#part("status").textContent = this.#text(name === "sent" && this.value === null ? "removed" : name, problem);
+    this.#tell(name === "sent" && this.#sending.state === UNRATED ? "removed" : shown, problem);
   }
+
+  #tell(name, problem) { this.#part("status").textContent = this.#text(name, problem); }
 
   #onSubmit = (event) => {
     const data = new FormData(this.#form, event.submitter);
@@ -206,8 +245,8 @@ class RatchetFeedback extends HTMLElement {
   #onKey(event) {
     const key = event.key?.toLowerCase(), target = event.composedPath()[0], chord = event.ctrlKey || event.metaKey;
     if (event.altKey || event.repeat || event.isComposing) return;
-    if (chord && key === "enter" && target.name === "notes") this.#form.requestSubmit();
-    if (chord || target.matches("input, textarea, select")) return;
+    if (chord && key === "enter" && target.name === "notes" && this.#form) this.#form.requestSubmit();
+    if (chord || !this.#form || target.matches("input, textarea, select")) return;
     const values = CHOICES[this.type], choice = this.#field(values[KEYS[this.type].indexOf(key) % values.length]);
     if (choice) choice.click();
     else if (key === "z" && this.value !== null) this.retract();
@@ -240,6 +279,7 @@ class RatchetFeedback extends HTMLElement {
   #field(value) { return this.#fields().find((field) => Number(field.value) === value); }
 
   #draw() {
+    if (!(this.type in CHOICES)) return this.#drawMore();
     const form = this.querySelector("form");
     this.#own = !form;
     this.#form = form ?? make("form", {}, this.#choices(), this.#details());
@@ -247,6 +287,21 @@ class RatchetFeedback extends HTMLElement {
     this.#root.replaceChildren(form ? make("slot", {}) : this.#form, make("p", { part: "status", role: "status" }));
     if (this.#own || this.hasAttribute("key")) this.#form.addEventListener("submit", this.#onSubmit);
     if (this.#own) this.#show(this.#state);
+  }
+
+  async #drawMore() {
+    const { type } = this, status = make("p", { part: "status", role: "status" });
+    this.#form = this.#own = null;
+    this.#root.replaceChildren(status);
+    if (MORE.includes(type)) {
+      const { default: drawings } = await import("./ratchet-feedback-more.js");
+      const tell = (text) => { status.textContent = text; };
+      const drawn = drawings[type](this, make, (body) => this.#post(body, body), tell);
+      this.#root.adoptedStyleSheets = [STYLE, drawings.style];
+      if (type === this.type && status.isConnected) this.#root.prepend(...drawn);
+    } else if (!strange.has(type) && strange.add(type)) {
+      console.warn(`<${TAG}> knows no type "${type}": ${[...Object.keys(CHOICES), ...MORE].join(", ")}`);
+    }
   }
 
   #choices() {
@@ -279,6 +334,7 @@ class RatchetFeedback extends HTMLElement {
   }
 
   #show(state) {
+    if (!this.#form) return;
     const { value, tags } = this.#state = state, stars = this.#own && this.type === "stars";
     if (value === null) this.#form.reset();
     for (const field of this.#fields()) {

@@ -1,279 +1,217 @@
-/* The rating page without page loads: the next answer is fetched ahead and shown at once, the decision is sent meanwhile.
-   If it cannot be sent, the answer comes back with its tags and its note. The page works without this file too. */
+/* The rating page. Items are fetched ahead and shown at once; what is decided goes into the outbox, and nothing ever waits
+   for the server. An item whose decision was refused comes back. The page works without this file too, as a form. */
 
-import { ask, post as postForm } from "./ask.js";
+import { drawItem, toggleWhole } from "./items.js";
+import { useKeys } from "./keys.js";
+import { Outbox } from "./outbox.js";
+import { say, showDecisions, showNames, showProgress, showWaiting } from "./rate_lists.js";
+import { commandsOf } from "./rate_rubrics.js";
 
 const $ = (id) => document.getElementById(id);
-const form = $("form"), page = $("rate"), article = $("item"), dialog = $("keys");
-const token = form.elements.csrfmiddlewaretoken.value;
+const page = $("rate"), form = $("form"), article = $("item");
+const { rubric, address, queue, rater } = page.dataset;
+const AHEAD = Number(page.dataset.ahead);
+const REMEMBERED = 30; // decided items that can be shown again without asking
+const RENEWAL = 60_000; // milliseconds; well below the time of a lock
+const HELD = 20; // claims that one message may renew
 
-let current = form.elements.trace.value ? readItem() : null;
-let ahead; // the answer after this one; null: there is none; undefined: not known yet
-let busy = false;
+let current = null, ahead = [], past = []; // past: [{ item, decision }], newest last
+let undone = null; // a claim whose item the server is asked to give back
+let stored = read("stored"); // the last decisions as the server has them
+let isActive = false;
 
-// --- the server ------------------------------------------------------------------------------------------------------
-
-/** This page's own, with the filters in use. */
-const address = (parameters = {}) => {
-  const query = new URLSearchParams(location.search);
-  for (const [name, value] of Object.entries(parameters)) query.set(name, value);
-  return `${location.pathname}?${query}`;
-};
-const post = (fields) => postForm(address(), token, fields);
-
-async function fetchAhead() {
-  const shown = current?.trace;
-  if (!shown) return;
-  try {
-    const { item } = await ask(address({ showing: shown }));
-    if (current?.trace === shown && ahead === undefined) ahead = item;
-  } catch (error) {
-    console.info(`The next answer is fetched later: ${error.message}`);
-  }
+/** What the server wrote into the page. */
+function read(id) {
+  return JSON.parse($(id).textContent);
 }
 
-// --- what is on the screen -------------------------------------------------------------------------------------------
-
-function readItem() {
-  const before = [...$("before-list").children].map((line) => ({
-    role: line.querySelector("b").textContent, content: line.querySelector(".text").textContent,
-  }));
-  return {
-    trace: form.elements.trace.value, question: $("question").textContent, answer: $("answer").textContent, before,
-    drawing: $("drawing").hidden ? null : readDrawing(), tags: [...form.elements.tags ?? []].map((box) => box.value),
-  };
-}
-
-function readDrawing() {
-  const text = (selector, inside = $("drawing")) => inside.querySelector(selector)?.textContent ?? "";
-  return {
-    heading: text("figcaption .soft"), title: text("figcaption b"),
-    size: $("drawing").querySelector(".widget").className.replace("widget ", ""),
-    marks: [...$("drawing").querySelectorAll(".mark")].map((mark) => mark.textContent),
-    figures: [...$("drawing").querySelectorAll("dl > div")].map((row) => ({
-      label: text("dt", row), text: text("dd", row), share: row.querySelector("meter")?.value ?? null,
-    })),
-  };
-}
+// --- what is on the screen -----------------------------------------------------------------------------------------------
 
 function show(item) {
   current = item;
   form.hidden = !item;
-  $("finished").hidden = Boolean(item);
-  if (item) fill(item);
-  (item ? article : $("finished")).focus({ preventScroll: true });
+  $("loading").hidden = Boolean(item);
+  if (!item) return;
+  $("finished").hidden = true;
+  form.reset();
+  form.elements.claim.value = item.claim;
+  drawItem(item);
+  if (rubric === "edit") form.elements.text.value = item.answers[0].text;
+  focusOn(article);
   window.scrollTo(0, 0);
 }
 
-function fill(item) {
-  form.reset();
-  form.elements.trace.value = item.trace;
-  $("question").textContent = item.question;
-  $("answer").textContent = item.answer;
-  $("answer").scrollTop = 0;
-  $("answer").hidden = Boolean(item.drawing);
-  $("drawing").hidden = !item.drawing;
-  $("drawing").replaceChildren(...(item.drawing ? [drawn(item.drawing)] : []));
-  if (item.tags) $("tags").replaceChildren($("tags").querySelector("legend"), ...item.tags.map(tag));
-  $("before").hidden = !item.before.length;
-  $("before").open = false;
-  $("before-list").replaceChildren(...item.before.map(message));
+function focusOn(element) {
+  element.focus({ preventScroll: true });
 }
 
-function part(name, text, className = "") {
-  const made = document.createElement(name);
-  made.textContent = text;
-  made.className = className;
-  return made;
+const showNext = () => show(ahead.shift() ?? null);
+
+/** Shows an item out of turn, as it was left; the one that is on the screen comes after it. */
+function bringBack({ item, decision }) {
+  if (current && current.claim !== item.claim) ahead.unshift(current);
+  ahead = ahead.filter(({ claim }) => claim !== item.claim);
+  show(item);
+  form.elements.notes.value = decision.notes ?? "";
+  for (const box of form.querySelectorAll("[name=tags]")) box.checked = decision.tags?.includes(box.value) ?? false;
+  if (decision.text && form.elements.text) form.elements.text.value = decision.text;
 }
 
-/** What the server's template draws too: text only, whatever the answer holds. */
-function drawn({ heading, title, size, marks, figures }) {
-  const widget = part("figure", "", `widget ${size}`), caption = part("figcaption", ""), list = part("dl", "");
-  caption.append(...(heading ? [part("span", heading, "soft")] : []), part("b", title));
-  for (const figure of figures) {
-    const row = part("div", ""), value = part("dd", figure.text);
-    if (figure.share !== null) {
-      const bar = part("meter", "");
-      bar.value = figure.share;
-      bar.setAttribute("aria-hidden", "true");
-      value.append(bar);
-    }
-    row.append(part("dt", figure.label), value);
-    list.append(row);
-  }
-  const below = part("p", "", "marks");
-  below.append(...marks.map((mark) => part("span", mark, "mark")));
-  widget.append(caption, list, below);
-  return widget;
+/** An item that was skipped comes again, when few are left at once. */
+const isAhead = (number) => ahead.some(({ claim }) => claim === number);
+
+function listDecisions() {
+  const settled = outbox.settled;
+  const known = new Set([...settled, undone, current?.claim, ...ahead.map(({ claim }) => claim)]);
+  const own = past.filter(({ decision: { claim } }) => settled.has(claim) || isAhead(claim)).reverse();
+  const lines = own.map(({ item: { claim, question } }) => (
+    { claim, label: settled.has(claim) ? "To send" : "Skipped", question }
+  ));
+  showDecisions([...lines, ...stored.filter(({ claim }) => !known.has(claim))]);
 }
 
-function tag(name) {
-  const label = part("label", "", "tag"), box = document.createElement("input");
-  Object.assign(box, { type: "checkbox", name: "tags", value: name });
-  label.append(box, ` ${name}`);
-  return label;
+// --- decisions -----------------------------------------------------------------------------------------------------------
+
+const chosenTags = () => [...form.querySelectorAll("[name=tags]:checked")].map((box) => box.value);
+
+function settle(decision, text) {
+  if (!current) return say("No item is here yet.");
+  if (outbox.isFull) return say("20 decisions wait for the connection. They are kept; go on when they are sent.", true);
+  const item = current, whole = { claim: item.claim, ...decision };
+  const others = past.filter((entry) => entry.decision.claim !== item.claim);
+  past = [...others, { item, decision: whole }].slice(-REMEMBERED);
+  say(text);
+  showNext();
+  outbox.add(whole, item);
+  return undefined;
 }
 
-function message({ role, content }) {
-  const line = document.createElement("p"), who = document.createElement("b"), text = document.createElement("span");
-  line.className = "message";
-  text.className = "text";
-  text.dir = "auto";
-  who.textContent = role;
-  text.textContent = content;
-  line.append(who, " ", text);
-  return line;
+const decide = (fields, text) => (
+  settle({ action: "rate", ...fields, tags: chosenTags(), notes: form.elements.notes.value }, text)
+);
+const skip = () => settle({ action: "skip" }, "Skipped. It comes again at the end.");
+
+function undo(claim = lastClaim()) {
+  if (!claim) return say("There is nothing to undo.");
+  const entry = past.findLast(({ decision }) => decision.claim === claim);
+  past = past.filter((each) => each !== entry);
+  const isOpen = isAhead(claim) || outbox.takeBack(claim);
+  if (entry) bringBack(entry);
+  else undone = claim;
+  if (!isOpen) outbox.add({ claim, action: "undo" }, entry?.item ?? null);
+  say("Undone. Decide again, or skip it.");
+  return listDecisions();
 }
 
-function say(text, isProblem = false) {
-  $("status").textContent = text;
-  $("status").classList.toggle("problem", isProblem);
-}
+const lastClaim = () => (
+  past.at(-1)?.decision.claim ?? Number($("decision-list").querySelector("[name=claim]")?.value ?? 0)
+);
 
-function showProgress({ progress, decisions }) {
-  $("progress").max = progress.total;
-  $("progress").value = progress.done;
-  $("progress-text").textContent = progress.text;
-  $("decisions").hidden = !decisions.length;
-  $("decision-list").replaceChildren(...decisions.map(decisionLine));
-}
+// --- the server ----------------------------------------------------------------------------------------------------------
 
-function decisionLine({ event, good, question }) {
-  const line = $("decision-template").content.cloneNode(true);
-  line.querySelector(".badge").classList.add(good ? "good" : "bad");
-  line.querySelector(".badge").textContent = good ? "Good" : "Bad";
-  line.querySelector(".decision-question").textContent = question;
-  line.querySelector("[name=event]").value = event;
-  return line;
-}
-
-// --- decisions -------------------------------------------------------------------------------------------------------
-
-async function whileBusy(work) {
-  if (busy) return;
-  setBusy(true);
-  try {
-    await work();
-  } catch (error) {
-    say(`Not saved: ${error.message}`, true);
-  } finally {
-    setBusy(false);
-  }
-}
-
-function setBusy(on) {
-  busy = on;
-  page.setAttribute("aria-busy", String(on));
-}
-
-/** Sends the form with one more field, and goes on to the next answer. */
-async function decide(name, value, said) {
-  const fields = [...new FormData(form), [name, value]], left = current, next = ahead;
-  if (next) show(next);
-  say(said);
-  let answer;
-  try {
-    answer = await post([...fields, ["showing", next?.trace ?? ""]]);
-  } catch (error) {
-    if (next) show(left);
-    restore(fields);
-    throw error;
-  }
-  showProgress(answer);
-  ahead = next ? answer.item : undefined;
-  if (!next) {
-    show(answer.item);
-    fetchAhead();
-  }
-}
-
-function restore(fields) {
-  const tags = fields.filter(([name]) => name === "tags").map(([, value]) => value);
-  for (const box of form.querySelectorAll("[name=tags]")) box.checked = tags.includes(box.value);
-  $("notes").value = fields.find(([name]) => name === "notes")[1];
-}
-
-async function undo(event = "") {
-  const left = current;
-  const answer = await post([["action", "undo"], ["event", event]]);
-  showProgress(answer);
-  show(answer.item);
-  ahead = left ?? undefined;
-  say("Undone. Rate it again, or skip it.");
-}
-
-const ACTIONS = {
-  good: () => current && whileBusy(() => decide("value", "1", "Rated good.")),
-  bad: () => current && whileBusy(() => decide("value", "0", "Rated bad.")),
-  skip: () => current && whileBusy(() => decide("action", "skip", "Skipped. It comes again at the end.")),
-  undo: () => whileBusy(() => undo()),
-  note: () => $("notes").focus(),
-  tags: () => form.querySelector("[name=tags]").focus(),
-  help: () => dialog.showModal(),
-};
-
-form.addEventListener("submit", (event) => {
-  event.preventDefault();
-  const pressed = event.submitter;
-  ACTIONS[pressed.value === "skip" ? "skip" : pressed.value === "1" ? "good" : "bad"]();
+const outbox = new Outbox({
+  name: `${queue}:${rater}`,
+  address: address + location.search,
+  token: form.elements.csrfmiddlewaretoken.value,
+  ask: () => ({
+    holding: [current, ...ahead].filter(Boolean).map(({ claim }) => claim).slice(0, HELD),
+    want: Math.max(0, AHEAD - ahead.length + (current ? 0 : 1)),
+  }),
+  onAnswer: take,
+  onRefused({ decision, item }, error) {
+    const isHere = current?.claim === decision.claim || isAhead(decision.claim);
+    if (decision.action === "undo" && isHere) return; // a skipped item had come again by itself
+    past = past.filter((entry) => entry.decision.claim !== decision.claim);
+    if (item && decision.action === "rate") bringBack({ item, decision });
+    say(`Not saved: ${error}`, true);
+    listDecisions();
+  },
+  onChange(waiting, problem) {
+    showWaiting(waiting);
+    if (problem) say(problem, true);
+    listDecisions();
+  },
 });
 
-$("decision-list").addEventListener("submit", (event) => {
-  event.preventDefault();
-  whileBusy(() => undo(event.target.elements.event.value));
+function take({ items, progress, decisions, results }) {
+  const settled = outbox.settled, known = new Set([current, ...ahead].filter(Boolean).map(({ claim }) => claim));
+  ahead.push(...items.filter(({ claim }) => !settled.has(claim) && !known.has(claim)));
+  stored = decisions;
+  showProgress(progress);
+  results.filter(({ revealed }) => revealed).slice(-1).forEach(({ revealed }) => showNames(revealed));
+  const back = ahead.find(({ claim }) => claim === undone);
+  if (back) {
+    undone = null;
+    bringBack({ item: back, decision: {} });
+  }
+  if (!current) showNext();
+  if (!current && !outbox.waiting) finish();
+  listDecisions();
+}
+
+function finish() {
+  const isNews = $("finished").hidden;
+  $("finished").hidden = false;
+  $("loading").hidden = true;
+  if (isNews) focusOn($("finished"));
+}
+
+// --- keys, buttons -------------------------------------------------------------------------------------------------------
+
+const desk = { decide, say, current: () => current, focus: (id) => $(id).focus() };
+const rubricCommands = commandsOf(rubric, desk);
+const commands = [
+  ...rubricCommands,
+  { name: "skip", keys: ["s", " "], label: "skip; it comes again at the end", run: skip },
+  { name: "undo", keys: ["z", "Backspace"], label: "undo the last decision, also a skip", run: () => undo() },
+  { name: "note", keys: ["n"], label: "write a note; Esc leaves it", run: () => $("notes").focus() },
+  { name: "tags", keys: ["t"], label: "go to the tags; Esc leaves them", run: () => firstTag()?.focus() },
+  { name: "help", keys: ["?"], label: "this list", run: () => keys.openHelp() },
+];
+const firstTag = () => $("tags").querySelector("input");
+const run = (name) => commands.find((command) => command.name === name).run({});
+
+/** From the note: what is chosen or edited goes; where one key is the decision, that key is next. */
+function sendFrom() {
+  if (commands.some(({ name }) => name === "send")) return run("send");
+  focusOn(article);
+  return say(`Now ${rubricCommands.map(({ label }) => label).join(", ")}: the note goes with it.`);
+}
+
+const keys = useKeys({ dialog: $("keys"), commands, onSend: sendFrom });
+
+page.addEventListener("click", ({ target }) => {
+  const name = target.closest("button[data-command]")?.dataset.command;
+  if (name) run(name);
 });
-
-// --- the keyboard ----------------------------------------------------------------------------------------------------
-
-const KEYS = {
-  1: "good", u: "good", 2: "bad", d: "bad", s: "skip", " ": "skip", z: "undo", backspace: "undo", n: "note", t: "tags",
-  "?": "help",
-};
-const CONTROLS = "a[href], button, input, select, textarea, summary, [contenteditable]";
-const OFF = "ratchet-keys-off";
-
-/** Single keys do nothing while somebody types, uses a control or a dialog, holds a key down, or waits for the server. */
-function isShortcut(event) {
-  const altGr = event.getModifierState("AltGraph") && event.key !== "?";
-  return $("keys-on").checked && !busy && !event.repeat && !event.isComposing && !altGr
-    && !event.ctrlKey && !event.metaKey && !(event.altKey && event.key !== "?")
-    && !document.querySelector("dialog[open]") && !event.target.closest(CONTROLS);
-}
-
-function flash(action) {
-  const button = form.querySelector({ good: "[value='1'].vote", bad: "[value='0'].vote", skip: "[value=skip]" }[action] ?? "_");
-  button?.classList.add("pressed");
-  setTimeout(() => button?.classList.remove("pressed"), 200);
-}
-
+page.addEventListener("submit", (event) => {
+  event.preventDefault();
+  if (event.target !== form) undo(Number(event.target.elements.claim.value));
+  else if (!event.submitter?.dataset.command && commands.some(({ name }) => name === "send")) run("send");
+});
+$("filters")?.addEventListener("submit", (event) => event.stopPropagation());
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && form.contains(event.target)) article.focus();
-  const action = isShortcut(event) && KEYS[event.key.toLowerCase()];
-  if (!action) return;
-  event.preventDefault();
-  flash(action);
-  ACTIONS[action]();
+  if (event.key === "Escape" && form.contains(event.target)) focusOn(article);
+  if (event.key === "Enter" && event.target.type === "radio") run("send");
 });
 
-// Somebody who sets a tag with the mouse goes on with the keys at once; with the keyboard the focus stays where it is.
+// Somebody who chooses with the mouse goes on with the keys at once; with the keyboard the focus stays where it is.
 let byPointer = false;
 form.addEventListener("pointerdown", () => { byPointer = true; });
 form.addEventListener("keydown", () => { byPointer = false; });
-form.addEventListener("change", (event) => {
-  if (byPointer && event.target.name === "tags") article.focus({ preventScroll: true });
+form.addEventListener("change", ({ target }) => {
+  if (byPointer && target.matches("[type=checkbox], [type=radio]")) focusOn(article);
 });
 
-function switchKeys(on) {
-  $("keys-on").checked = on;
-  page.classList.toggle("keys-off", !on);
-}
+$("whole").addEventListener("click", toggleWhole);
+const noteActivity = () => { isActive = true; };
+for (const name of ["pointermove", "keydown", "scroll"]) addEventListener(name, noteActivity, { passive: true });
+setInterval(() => {
+  if (isActive && !document.hidden) outbox.send();
+  isActive = false;
+}, RENEWAL);
 
-$("keys-on").addEventListener("change", (event) => {
-  switchKeys(event.target.checked);
-  localStorage.setItem(OFF, event.target.checked ? "" : "1");
-});
-$("keys-open").addEventListener("click", () => dialog.showModal());
-$("keys-line").hidden = false;
-switchKeys(localStorage.getItem(OFF) !== "1");
-fetchAhead();
+for (const id of ["keys-line", "undo-line"]) $(id).hidden = false;
+past = outbox.remembered;
+take({ items: read("items"), progress: read("counted"), decisions: stored, results: [] });
+outbox.send();

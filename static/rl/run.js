@@ -8,6 +8,7 @@ const $ = (id) => document.getElementById(id);
 const page = $("run");
 const TABLE_ROWS = 200, BATCH = 5000;
 const ACTIVE = ["queued", "running"];
+const STAYS = "stays" in page.dataset; // beside something that must not be loaded anew
 const DASHES = [[], [8, 5]];
 
 let points = []; // [step, {metric: number or null}], by step
@@ -19,9 +20,10 @@ const news = new News({
   every: 2000, slowest: 30000, status: $("run-status"),
   mayCome: () => ACTIVE.includes(page.dataset.state),
   ask: () => fetched(`${page.dataset.progress}?after=${points.length ? points.at(-1)[0] : -1}`),
-  isOther: (found) => found.state !== page.dataset.state,
+  isOther: (found) => !STAYS && found.state !== page.dataset.state,
   take: (found) => {
     update(found);
+    if (STAYS) follow(found);
     return found.points.length === BATCH;
   },
 });
@@ -33,10 +35,26 @@ function update(news) {
   $("run-progress").max = news.total_steps || 1;
   $("run-progress").value = news.step;
   $("run-steps").textContent = `${news.step} of ${news.total_steps} steps`;
-  $("run-eta").textContent = news.eta_seconds === null ? "" : `about ${duration(news.eta_seconds)} left`;
+  $("run-eta").textContent = news.eta_seconds === null ? "" : `about ${duration(news.eta_seconds)} left of ${news.stage}`;
+  if ($("run-line")) showLine(news.line);
   showLog(news.log_tail);
   showSuccess(news.success);
   addPoints(news);
+}
+
+function follow(found) {
+  const ends = ACTIVE.includes(page.dataset.state) && !ACTIVE.includes(found.state);
+  page.dataset.state = $("run-state").textContent = found.state;
+  if (ends) page.dispatchEvent(new CustomEvent("ended", { detail: found }));
+}
+
+function showLine(steps) {
+  [...$("run-line").children].forEach((step, number) => {
+    step.className = `stage-${steps[number]}`;
+    step.lastElementChild.textContent = steps[number];
+    if (steps[number] === "now") step.ariaCurrent = "step";
+    else step.removeAttribute("aria-current");
+  });
 }
 
 function duration(seconds) {

@@ -1,15 +1,19 @@
-/* A conversation with an agent. The earlier questions and answers are sent with each question; a failed one is taken back
-   into the box. Texts of people and models are written as text, never as markup. */
+/* A conversation with an agent: two answers to compare, or one with thumbs. The earlier questions and answers are sent with
+   each question; a failed one is taken back into the box. Texts of people and models are written as text, never as markup. */
 
-import { post, reasonOf } from "./ask.js";
-import { pieces } from "./answer_stream.js";
+import { post } from "./ask.js";
+import { Duel } from "./duel.js";
+import { useKeys } from "./keys.js";
+import { begin as beginTraining, showVotes } from "./training.js";
+import { askFor, explain, problemOf, showAnswer } from "./turns.js";
 
 const $ = (id) => document.getElementById(id);
 const page = $("try"), form = $("form"), box = $("question"), log = $("turns");
 const token = form.elements.csrfmiddlewaretoken.value;
-const NEAR = 120; // pixels above the end of the page at which one still reads along
+const MODE = "ratchet-try-answers", GOES_ON = "ratchet-try-goes-on", HAS_VOTED = "ratchet-has-voted";
 
-let history = [], conversation = newName(), running = null;
+let history = []; // {question, answer} or a Duel
+let conversation = newName(), running = null, duel = null;
 
 function newName() {
   return [...crypto.getRandomValues(new Uint32Array(4))].map((number) => number.toString(16)).join("-");
@@ -31,32 +35,16 @@ function addTurn(question) {
 }
 
 async function ask(question, turn, signal) {
-  const messages = [...history, { role: "user", content: question }];
-  const response = await fetch(page.dataset.answer, {
-    method: "POST", redirect: "manual", signal, body: JSON.stringify({ messages, conversation }),
-    headers: { "Content-Type": "application/json", "X-CSRFToken": token },
-  });
-  if (!response.ok) throw new Error(await reasonOf(response));
+  const response = await askFor(page.dataset.answer, token, { messages: messagesWith(question), conversation }, signal);
   turn.dataset.trace = response.headers.get("x-ratchet-trace");
   if ("showsVersion" in page.dataset) turn.querySelector(".version").textContent = response.headers.get("x-ratchet-version");
-  for await (const piece of pieces(response)) show(turn, piece);
+  await showAnswer(response, turn.querySelector(".answer"));
 }
 
-function show(turn, piece) {
-  const readsAlong = window.innerHeight + window.scrollY > document.documentElement.scrollHeight - NEAR;
-  turn.querySelector(".answer").append(piece);
-  if (readsAlong) window.scrollTo(0, document.documentElement.scrollHeight);
-}
-
-function explain(error) {
-  return error instanceof TypeError ? "The site cannot be reached. Is it still running?" : error.message;
-}
-
-/** Why an answer is not whole; empty where it is. `error`: what broke it off. */
-function problemOf(answer, error, wasStopped) {
-  if (wasStopped) return "Stopped.";
-  if (error) return `${answer ? "The answer broke off" : "No answer"}: ${explain(error)}`;
-  return answer ? "" : "The model said nothing.";
+function messagesWith(question) {
+  const turns = history.filter(({ answer }) => answer);
+  const before = turns.flatMap((turn) => [{ role: "user", content: turn.question }, { role: "assistant", content: turn.answer }]);
+  return [...before, { role: "user", content: question }];
 }
 
 /** What is left of a question when its answer has ended, however it ended. */
@@ -67,7 +55,7 @@ function settle(turn, question, error, wasStopped) {
   line.textContent = problemOf(answer, error, wasStopped);
   line.classList.toggle("problem", !wasStopped);
   if (answer) {
-    history.push({ role: "user", content: question }, { role: "assistant", content: answer });
+    history.push({ question, answer });
     $("unserved")?.remove();
   } else if (!box.value) box.value = question;
 }
@@ -77,6 +65,11 @@ async function send() {
   if (running || !question) return;
   running = own;
   box.value = "";
+  $("examples").hidden = true;
+  await ($("two").checked ? sendToBoth(question, own) : sendToOne(question, own));
+}
+
+async function sendToOne(question, own) {
   const turn = addTurn(question);
   setBusy(true);
   window.scrollTo(0, document.documentElement.scrollHeight);
@@ -92,22 +85,86 @@ async function send() {
   say(problem ? "" : "The answer is complete.");
 }
 
+// --- two answers --------------------------------------------------------------------------------------------------------
+
+async function sendToBoth(question, own) {
+  duel?.decide("skip");
+  if (!$("goes-on").checked) startAnew();
+  duel = new Duel(question, {
+    draw: page.dataset.draw, vote: page.dataset.vote, token, changed: showState, counted,
+  });
+  const { signal } = own, messages = messagesWith(question), asked = duel;
+  history.push(duel);
+  log.append(duel.element);
+  keyboard.use(commands); // shows the keys on its buttons
+  setBusy(true);
+  showState();
+  duel.element.focus({ preventScroll: true });
+  window.scrollTo(0, document.documentElement.scrollHeight);
+  await asked.ask(messages, conversation, signal);
+  if (running !== own) return;
+  setBusy(false);
+  if (asked.answer) $("unserved")?.remove();
+  else if (!box.value) box.value = question;
+  say(asked.isOpen ? "Both answers are complete. Which is better?" : "");
+}
+
+function showState() {
+  if (!running) say("");
+  page.classList.toggle("voting", Boolean(duel?.isOpen));
+}
+
+function counted(votes) {
+  showVotes(votes);
+  if (votes.sides.length) keep(HAS_VOTED, "1");
+  showHint();
+}
+
+function showHint() {
+  $("hint").hidden = !$("two").checked || load(HAS_VOTED) === "1";
+  $("going-on").hidden = !$("two").checked; // one answer goes on as any chat
+}
+
+function load(name) {
+  try {
+    return localStorage.getItem(name);
+  } catch {
+    return null;
+  }
+}
+
+function keep(name, value) {
+  try {
+    localStorage.setItem(name, value);
+  } catch {
+    // a browser without storage forgets it with the page
+  }
+}
+
 function setBusy(on) {
   if (!on) running = null;
   log.setAttribute("aria-busy", String(on));
   $("send").hidden = on;
   $("stop").hidden = !on;
-  if (!document.activeElement || document.activeElement === document.body) box.focus();
+  if (!duel && (!document.activeElement || document.activeElement === document.body)) box.focus();
   say(on ? "Answering…" : "");
+}
+
+/** The next question is asked without the earlier ones. */
+function startAnew() {
+  history = [];
+  conversation = newName();
 }
 
 function begin() {
   const left = running;
   setBusy(false);
   left?.abort();
-  history = [];
-  conversation = newName();
+  startAnew();
+  duel = null;
+  showState();
   log.replaceChildren();
+  $("examples").hidden = false;
   box.value = "";
   box.focus();
   say("A new conversation.");
@@ -147,3 +204,43 @@ document.addEventListener("keydown", (event) => {
 });
 $("stop").addEventListener("click", () => running?.abort());
 $("new").addEventListener("click", begin);
+
+/** As on the rating page, where E is a tie. */
+function tieOrEdit() {
+  if (!duel) return false;
+  return duel.isOpen ? duel.decide("tie") : duel.openEditor();
+}
+
+const commands = [
+  { name: "left", keys: ["ArrowLeft", "a"], label: "A is better", run: () => duel?.decide("a") ?? false },
+  { name: "right", keys: ["ArrowRight", "b"], label: "B is better", run: () => duel?.decide("b") ?? false },
+  { name: "tie", keys: ["ArrowDown"], label: "Tie", run: () => duel?.decide("tie") ?? false },
+  { name: "both_bad", keys: ["x"], label: "Both bad", run: () => duel?.decide("both_bad") ?? false },
+  { name: "skip", keys: ["s"], label: "Skip", run: () => duel?.decide("skip") ?? false },
+  { name: "edit", keys: ["e"], label: "Tie; after the vote: edit the better one", run: tieOrEdit },
+  { name: "undo", keys: ["z"], label: "Take the last vote back", run: () => { duel?.undo(); } },
+  { name: "ask", keys: ["/"], label: "Write the next question", run: () => box.focus() },
+  { name: "help", keys: ["?"], label: "This help", run: () => keyboard.openHelp() },
+];
+const keyboard = useKeys({
+  dialog: $("keys-dialog"), commands, onSend: (field) => (field === box ? send() : duel?.saveEdit()),
+});
+
+// --- the switch and the examples --------------------------------------------------------------------------------------
+
+$("two").checked = load(MODE) !== "one";
+$("goes-on").checked = load(GOES_ON) === "1";
+$("two").addEventListener("change", () => {
+  keep(MODE, $("two").checked ? "two" : "one");
+  showHint();
+});
+$("goes-on").addEventListener("change", () => keep(GOES_ON, $("goes-on").checked ? "1" : ""));
+$("keys-open").addEventListener("click", () => keyboard.openHelp());
+showHint();
+$("examples").addEventListener("click", (event) => {
+  const chip = event.target.closest("button");
+  if (!chip) return;
+  box.value = chip.textContent;
+  send();
+});
+beginTraining(token);

@@ -8,22 +8,29 @@ from django.utils import timezone
 
 from rl.models import (
     Agent,
+    AnswerPair,
     ApiKey,
     Arm,
     Artifact,
     Assignment,
     AuditEvent,
+    Claim,
     Deployment,
     Episode,
     Evaluation,
     Experiment,
     Feedback,
+    GoldItem,
+    Invite,
     LabelModel,
     LabelProposal,
     MetricPoint,
     ModelVersion,
     PendingSpan,
+    Quarantine,
+    RatingQueue,
     RunPart,
+    Trace,
     TrainingRun,
     TrainingSet,
     TrainingSetTrace,
@@ -78,6 +85,20 @@ def make_run(agent: Agent, state: str = TrainingRun.State.SUCCEEDED, **fields) -
     )
 
 
+def make_queue(agent: Agent, trace: Trace, number: int) -> RatingQueue:
+    """With a row in every table that goes with it."""
+    queue = RatingQueue.objects.create(agent=agent, name=f"queue-{number}")
+    other = make_trace(agent, f"question {number}", f"other answer {number}")
+    pair = AnswerPair.objects.create(agent=agent, left=trace, right=other, origin=AnswerPair.Origin.SECOND)
+    GoldItem.objects.create(queue=queue, trace=trace, value=1)
+    Invite.objects.create(queue=queue, name="Charlie", expires_at=timezone.now())
+    Claim.objects.create(
+        queue=queue, trace=trace, other_trace=other, pair=pair, rater="user:alice", expires_at=timezone.now()
+    )
+    Quarantine.objects.create(agent=agent, rater=f"device:{number}", reason="40 ratings in 5 seconds")
+    return queue
+
+
 def make_loop(agent: Agent, number: int = 1) -> TrainingRun:
     """A row in every table; call it with other numbers for more."""
     training_set = make_training_set(agent, number)
@@ -102,6 +123,7 @@ def make_loop(agent: Agent, number: int = 1) -> TrainingRun:
         value=1,
         training_set=training_set,
     )
+    make_queue(agent, trace, number)
     TrainingSetTrace.objects.create(training_set=training_set, trace=trace)
     RunPart.objects.create(id=uuid.uuid4(), trace=trace)
     label_model = LabelModel.objects.create(
@@ -110,7 +132,7 @@ def make_loop(agent: Agent, number: int = 1) -> TrainingRun:
     LabelProposal.objects.create(trace=trace, label_model=label_model, good=True, confidence=0.95)
     PendingSpan.objects.create(agent=agent, otel_trace_id=f"{number:032x}", span_id=f"{number:016x}", payload={"n": 1})
     WaitingRating.objects.create(
-        agent=agent, entry_id=f"e{number}", rater="device:page", up=True, rated_at=timezone.now(), tags=["perfect"]
+        agent=agent, entry_id=f"e{number}", rater="device:page", value=1, rated_at=timezone.now(), tags=["perfect"]
     )
     Deployment.objects.create(agent=agent, version=version, model_name=f"{agent.name}-v{number}")
     experiment = Experiment.objects.create(agent=agent, name=f"experiment {number}")

@@ -130,8 +130,10 @@ def test_the_button_queues_a_run_and_leads_to_it(
     with django_capture_on_commit_callbacks(execute=True):
         answer = staff.post(address_of(agent, "retrain"), follow=True)
     run = agent.runs.get()
-    assert answer.redirect_chain == [(f"/admin/rl/trainingrun/{run.pk}/change/", 302)]
+    assert answer.redirect_chain == [(f"/runs/{run.pk}/", 302)]
     assert f"Run {run.pk} is queued; a running qcluster starts it." in answer.content.decode()
+    assert (run.started_by, run.trigger) == ("bob", "online")
+    assert "by bob; created" in answer.content.decode()
     (message,) = OrmQ.objects.all()
     assert message.task["args"] == (run.pk,)
 

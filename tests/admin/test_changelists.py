@@ -5,16 +5,21 @@ from __future__ import annotations
 import pytest
 from django.apps import apps
 from django.contrib import admin
+from django.contrib.auth.models import Permission
 from django.db import connection
 from django.db.models import Model
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from backend.admin_site import GROUPS
 from rl.models import Agent, Artifact, Feedback, ModelVersion, Trace, TrainingRun, TrainingSet
 from tests.admin.records import make_loop
 from tests.conftest import make_trace
 
-MODELS = sorted(apps.get_app_config("rl").get_models(), key=lambda model: model.__name__)
+INNER = {"Arm", "Assignment", "PendingSpan", "RunPart"}
+"""Rows that mean nothing outside their experiment, trace or run."""
+_EVERY = sorted(apps.get_app_config("rl").get_models(), key=lambda model: model.__name__)
+MODELS = [model for model in _EVERY if model.__name__ not in INNER]
 APPEND_ONLY = [
     "feedback",
     "trace",
@@ -24,15 +29,14 @@ APPEND_ONLY = [
     "modelversion",
     "artifact",
     "evaluation",
-    "assignment",
     "labelmodel",
     "labelproposal",
-    "pendingspan",
-    "runpart",
     "trainingsettrace",
     "episode",
     "auditevent",
     "webhookdelivery",
+    "claim",
+    "answerpair",
 ]
 
 
@@ -50,8 +54,25 @@ def staff(client: Client, bob) -> Client:
     return client
 
 
-def test_every_model_is_in_the_admin() -> None:
-    assert [model.__name__ for model in MODELS if not admin.site.is_registered(model)] == []
+def test_every_model_but_inner_ones_is_in_the_admin() -> None:
+    assert {model.__name__ for model in _EVERY if not admin.site.is_registered(model)} == INNER
+
+
+def test_the_records_are_listed_in_groups_and_each_once(staff: Client) -> None:
+    apps_shown = staff.get("/admin/").context["app_list"]
+    assert list(GROUPS) == [app["name"] for app in apps_shown if app["app_label"] == "rl"]
+    names = [model["object_name"] for app in apps_shown if app["app_label"] == "rl" for model in app["models"]]
+    assert sorted(names) == [model.__name__ for model in MODELS]
+
+
+def test_a_group_of_which_somebody_may_see_nothing_is_left_out(client: Client, django_user_model) -> None:
+    clerk = django_user_model.objects.create_user("clerk", is_staff=True)
+    clerk.user_permissions.add(Permission.objects.get(codename="view_evaluation"))
+    client.force_login(clerk)
+    shown = client.get("/admin/").context["app_list"]
+    assert [(app["name"], [model["object_name"] for model in app["models"]]) for app in shown] == [
+        ("Versions", ["Evaluation"])
+    ]
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
@@ -115,7 +136,7 @@ def test_the_index_links_to_the_site(staff: Client) -> None:
 
 def test_the_loop_can_be_walked_by_links(staff: Client, agent: Agent) -> None:
     run = make_loop(agent)
-    version, trace, rows = run.version, agent.traces.get(), run.training_set
+    version, trace, rows = run.version, agent.traces.get(model_version=run.version), run.training_set
     of_agent = [Trace, Feedback, TrainingSet, TrainingRun, ModelVersion]
     pages: dict[Model, list[str]] = {
         agent: [f"{list_of(model)}?agent__id__exact={agent.pk}" for model in of_agent],

@@ -34,6 +34,8 @@ AGENT = {
     "guard_limits": "",
     "deploy_target": "ollama",
     "keep_versions": "3",
+    "second_answers": "20",
+    "rater_cap": "0.5",
 }
 
 

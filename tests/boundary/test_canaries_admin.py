@@ -21,7 +21,7 @@ from django.urls import get_resolver
 
 from rl.config import authority
 from rl.config.authority import HYPER_PARAMETERS, Owner
-from rl.models import Agent, Experiment, Trace
+from rl.models import Agent, AnswerPair, Claim, Experiment, Trace
 from tests.admin.records import make_loop
 from tests.boundary import canaries
 from tests.boundary.canaries import FORMS, PATH, SETTINGS, TEXTS
@@ -160,8 +160,15 @@ def test_no_form_of_a_page_does_anything(staff: Client, rows: Agent, watch: Watc
 
 def addresses(agent: Agent) -> list[str]:
     """Of all pages but the API and the admin, for what is there and for a canary."""
-    known = {"name": agent.name, "pk": Trace.objects.first().pk, "address": "x"}
-    numbers = {"pk": Experiment.objects.first().pk}
+    known = {
+        "name": agent.name,
+        "agent": agent.name,
+        "queue": "answers",
+        "pk": Trace.objects.first().pk,
+        "address": "x",
+    }
+    known |= {"pair": AnswerPair.objects.first().pk, "side": "a", "file": "model.gguf"}
+    numbers = {"pk": Experiment.objects.first().pk, "claim": Claim.objects.first().pk}
     found = []
     for pattern in get_resolver("rl.web.urls").url_patterns:
         if not hasattr(pattern, "callback"):

@@ -152,7 +152,7 @@ def test_a_run_of_an_earlier_ratchet_is_refused_and_not_run(
     config = agent.training_config("agent").with_overrides({"environment": command_in(tmp_path / "f")}).as_dict()
     options = {"data": {}, "base_model": ""}
     run = TrainingRun.objects.create(agent=agent, method="agent", config=config, options=options, state="failed")
-    answer = staff.post(f"/admin/rl/trainingrun/{run.pk}/resume/", follow=True)
+    answer = staff.post(f"/runs/{run.pk}/", {"action": "resume"}, follow=True)
     assert "has an environment that nobody is known to have set who may" in answer.content.decode()
     assert run.requeue()
     assert run.claim()

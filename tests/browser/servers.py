@@ -12,7 +12,7 @@ from typing import Any
 
 from django.conf import settings
 
-WIDGET = Path(settings.BASE_DIR) / "static" / "rl" / "ratchet-feedback.js"
+SCRIPTS = Path(settings.BASE_DIR) / "static" / "rl"
 
 
 class Api(ThreadingHTTPServer):
@@ -26,6 +26,8 @@ class Api(ThreadingHTTPServer):
         self.ratings: dict[tuple[str, str], dict[str, Any]] = {}
         self.answer_with = 0
         """A status that every request is answered with, or 0."""
+        self.may_rate = True
+        """Of the page: whether some key names its origin."""
         self.delay = 0.0
         """Seconds."""
 
@@ -45,7 +47,7 @@ class Api(ThreadingHTTPServer):
             return 200, {"retracted": self.ratings.pop(rating, None) is not None}
         status = 200 if rating in self.ratings else 201
         self.ratings[rating] = body
-        return status, {"id": len(self.requests), "value": body["value"]}
+        return status, {"id": len(self.requests), "value": body.get("value")}
 
 
 class QuietHandler(BaseHTTPRequestHandler):
@@ -64,6 +66,8 @@ class ApiHandler(QuietHandler):
     server: Api
 
     def allow(self) -> dict[str, str]:
+        if not self.server.may_rate and self.command in ("OPTIONS", "POST"):
+            return {}
         return {
             "Access_Control_Allow_Origin": self.headers.get("Origin", ""),
             "Access_Control_Allow_Headers": "authorization, content-type",
@@ -73,9 +77,12 @@ class ApiHandler(QuietHandler):
         self.reply(200, b"", **self.allow())
 
     def do_GET(self) -> None:
-        self.reply(
-            200, WIDGET.read_bytes(), Content_Type="text/javascript", Set_Cookie="session=secret", **self.allow()
-        )
+        if self.path.endswith("/origin/"):
+            document = json.dumps({"may_rate": self.server.may_rate}).encode()
+            self.reply(200, document, Content_Type="application/json", Access_Control_Allow_Origin="*")
+            return
+        script = (SCRIPTS / Path(self.path).name).read_bytes()
+        self.reply(200, script, Content_Type="text/javascript", Set_Cookie="session=secret", **self.allow())
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

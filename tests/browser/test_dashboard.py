@@ -47,7 +47,7 @@ def test_it_draws_the_ratings_and_tells_what_can_be_trained(dashboard: Page, scr
 
 
 def test_it_leads_to_the_run(dashboard: Page) -> None:
-    dashboard.get_by_role("link", name="dpo").nth(1).click()
+    dashboard.get_by_role("link", name="dpo").first.click()
     expect(dashboard.get_by_role("heading", name="Loss and accuracy")).to_be_visible()
 
 

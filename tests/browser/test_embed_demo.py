@@ -22,6 +22,8 @@ def answers(live_site: LiveSite, agent: Agent, settings: Any) -> list[Trace]:
         "Can it go to my neighbour?": "Yes. Name the neighbour in the app until 8 in the morning.",
         "And if nobody is at home?": "Then it waits for seven days in the shop named on the card.",
     }
+    other = "It is at the depot and comes the day after tomorrow."
+    make_trace(agent, "Where is my parcel?", other)
     return [make_trace(agent, question, answer) for question, answer in texts.items()]
 
 
@@ -37,12 +39,19 @@ def test_ratings_from_the_demo_page_reach_the_database(
     page.get_by_role("checkbox", name="Too long").check()
     page.get_by_role("radio", name="4 of 5 stars").click()
     page.get_by_role("radio", name="7 of 10", exact=True).click()
+    page.get_by_role("textbox", name="Correct this answer").fill("It waits for ten days in the shop on the card.")
+    page.get_by_role("button", name="Send correction").click()
+    page.get_by_role("button", name="Left is better").click()
     for status in page.get_by_role("status").all():
         expect(status).to_have_text("Thank you, saved.")
-    current = Feedback.objects.filter(is_current=True)
+    picked = Feedback.objects.get(kind="comparison")
+    left = page.get_by_role("region", name="Left answer").inner_text()
+    assert (picked.choice, picked.trace.response) == ("left", left)
+    assert Feedback.objects.get(kind="correction").text.startswith("It waits for ten days")
+    current = Feedback.objects.filter(kind="rating", is_current=True)
     assert sorted(current.values_list("scale", "value")) == [("score", 0.7), ("stars", 0.75), ("thumb", 0.0)]
     assert current.get(scale="thumb").tags == ["Too long"]
-    page.set_viewport_size({"width": 900, "height": 1000})
+    page.set_viewport_size({"width": 900, "height": 1500})
     page.evaluate("scrollTo(0, 0)")
     screenshot(page, "widget")
 
@@ -65,7 +74,7 @@ def test_a_key_for_another_page_is_refused_in_words(
     publishable_key(live_site.url)  # this origin is known to the server, but not for the key in use
     page.goto(f"{live_site.url}/demo/?key={publishable_key('https://shop.example')}")
     page.get_by_role("button", name="Helpful", exact=True).click()
-    expect(page.get_by_role("status").first).to_contain_text("Not saved: the origin")
+    expect(page.get_by_role("status").first).to_have_text("This page may not rate.")
     assert Feedback.objects.count() == 0
 
 

@@ -157,7 +157,7 @@ def test_the_page_of_a_run_shows_its_success_while_it_goes_on(
     reviewer: Page, live_site: LiveSite, agent: Agent, run: TrainingRun
 ) -> None:
     learn(agent, run, range(0, 40, 2))
-    reviewer.goto(f"{live_site.url}/admin/rl/trainingrun/{run.pk}/change/")
+    reviewer.goto(f"{live_site.url}/runs/{run.pk}/")
     expect(reviewer.locator("#run-success canvas")).to_be_visible()
     worst = reviewer.get_by_role("row", name="task-11")
     expect(worst).to_contain_text("held out")

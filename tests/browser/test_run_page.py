@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,10 +13,12 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from playwright.sync_api import BrowserContext, Page, expect
 
+from rl.collect.feedback.write import rate
 from rl.models import Agent, MetricPoint, TrainingRun
 from tests.admin.records import make_loop, make_run
 from tests.browser.conftest import LiveSite
 from tests.browser.test_rating_page import sign_in
+from tests.conftest import make_trace
 
 
 def train(run: TrainingRun, first: int, last: int) -> None:
@@ -27,6 +32,9 @@ def train(run: TrainingRun, first: int, last: int) -> None:
     run.directory.mkdir(parents=True, exist_ok=True)
     with (run.directory / "log.txt").open("a") as log:
         log.writelines(f"step {step} of 100 <b>\n" for step in range(first, last + 1))
+    now = time.time()
+    pace = {"first_step": 0, "first_at": now - 6 * last, "step": last, "total": 100, "at": now}
+    (run.directory / "stages.json").write_text(json.dumps({"stages": ["preparing data", "training"], "pace": pace}))
 
 
 @pytest.fixture
@@ -44,7 +52,7 @@ def staff(context: BrowserContext, live_site: LiveSite, bob: User) -> BrowserCon
 
 
 def open_run(page: Page, live_site: LiveSite, run: TrainingRun) -> None:
-    page.goto(f"{live_site.url}/admin/rl/trainingrun/{run.pk}/change/")
+    page.goto(f"{live_site.url}/runs/{run.pk}/")
 
 
 def test_the_chart_grows_while_the_run_goes_on(page: Page, staff, live_site, run: TrainingRun, screenshot) -> None:
@@ -58,7 +66,8 @@ def test_the_chart_grows_while_the_run_goes_on(page: Page, staff, live_site, run
     train(run, 41, 60)
     expect(rows).to_have_count(60, timeout=5000)
     expect(page.locator("#run-steps")).to_have_text("60 of 100 steps")
-    expect(page.locator("#run-eta")).to_have_text("about 4 min left")
+    expect(page.locator("#run-line [aria-current]")).to_have_text(re.compile("training"))
+    expect(page.locator("#run-eta")).to_have_text("about 4 min left of training")
     expect(page.locator("#run-log")).to_contain_text("step 60 of 100 <b>")
     page.get_by_text("The numbers").click()
     screenshot(page, "run-page")
@@ -99,7 +108,7 @@ def test_a_resumed_run_is_drawn_again_from_the_start(page: Page, staff, live_sit
 def test_it_is_cancelled_by_its_button(page: Page, staff, live_site, run: TrainingRun) -> None:
     open_run(page, live_site, run)
     page.get_by_role("button", name="Cancel this run").click()
-    expect(page.get_by_text("stops after its current step")).to_be_visible()
+    expect(page.get_by_text("It stops after its current step")).to_be_visible()
     expect(page.get_by_role("button", name="Stopping…")).to_be_disabled()
     run.refresh_from_db()
     assert run.cancel_requested
@@ -138,8 +147,57 @@ def test_the_pages_of_the_admin_have_nothing_that_the_policy_blocks(page: Page, 
         expect(page.get_by_role("link", name="Dashboard")).to_be_visible()
 
 
-def test_it_fits_a_phone(page: Page, staff, live_site, run: TrainingRun) -> None:
+def test_runs_are_found_compared_and_started(
+    page: Page, staff, live_site, run: TrainingRun, agent, screenshot, console
+) -> None:
+    console.allow("status of 400")
+    TrainingRun.objects.filter(pk=run.pk).update(state=TrainingRun.State.SUCCEEDED, started_by="bob")
+    other = make_loop(agent)
+    other.config = {**other.config, "epochs": 1.0}
+    other.save()
+    train(other, 1, 9)
+    for number in range(12):
+        for value in (0, 1):
+            rate(
+                make_trace(agent, f"q {number}", f"a {number} {value}"),
+                rater="a",
+                scale="thumb",
+                value=value,
+                source="t",
+            )
+    page.goto(f"{live_site.url}/runs/")
+    expect(page.locator(".spark")).to_have_count(2)
+    screenshot(page, "runs")
+    for pk in (run.pk, other.pk):
+        page.get_by_label(f"Compare run {pk}").check()
+    page.get_by_role("button", name="Compare those picked").click()
+    expect(page.locator("#compare-chart canvas")).to_be_visible()
+    expect(page.locator("#compare-chart .u-legend")).to_contain_text(f"run {run.pk}")
+    expect(page.get_by_role("row", name="epochs 1.0 3.0")).to_be_visible()
+    page.get_by_label("Measured").select_option("accuracy")
+    expect(page.locator(f"[data-run='{run.pk}'] [data-last]")).to_have_text("0.7")
+    page.goto(f"{live_site.url}/runs/")
+    page.get_by_role("link", name="New run").click()
+    expect(page.locator("#plan")).to_contain_text("ratings read")
+    rows = page.locator(".plan-figures b").first.text_content()
+    page.get_by_label("Learns from").select_option("kto")
+    expect(page.locator(".plan-figures b").first).not_to_have_text(rows or "")
+    page.get_by_role("button", name="Start this run").click()
+    expect(page.get_by_text("a running qcluster starts it")).to_be_visible()
+    page.goto(f"{live_site.url}/runs/new/")
+    expect(page.get_by_role("link", name="A run of this agent is at work already")).to_be_visible()
+    page.get_by_role("button", name="Start this run").click()
+    expect(page.get_by_role("alert")).to_contain_text("in progress")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_pages_of_runs_fit_a_phone(page: Page, staff, live_site, run: TrainingRun, agent, scheme) -> None:
+    page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": 375, "height": 700})
     open_run(page, live_site, run)
     expect(page.locator("#run-chart canvas")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
+    other = make_loop(agent, 2)
+    for address in ("/runs/", f"/runs/compare/?run={run.pk}&run={other.pk}"):
+        page.goto(f"{live_site.url}{address}")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375, address

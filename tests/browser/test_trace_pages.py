@@ -78,10 +78,31 @@ def test_a_reviewer_walks_from_the_list_into_a_trace(reviewer: Page, live_site: 
     expect(reviewer.get_by_text("Not any more.").first).to_be_visible()
 
 
-def test_the_switch_of_the_rating_page_turns_the_keys_off_here_too(reviewer: Page, live_site: LiveSite) -> None:
+def test_traces_are_searched_and_picked_ones_are_kept_from_training(
+    reviewer: Page, live_site: LiveSite, traces: list[Trace]
+) -> None:
+    reviewer.goto(f"{live_site.url}/traces/")
+    reviewer.get_by_label("Words, or an id").fill("CANCEL")
+    reviewer.get_by_role("button", name="Show").click()
+    expect(reviewer.locator("tbody tr")).to_have_count(1)
+    expect(reviewer.get_by_text("among the newest 20,000 traces")).to_be_visible()
+    reviewer.get_by_label("Pick all on this page").check()
+    expect(reviewer.locator("#picked-count")).to_have_text("1 picked")
+    with reviewer.expect_download() as download:
+        reviewer.get_by_role("button", name="Download as JSONL").click()
+    assert download.value.suggested_filename == "traces.jsonl"
+    reviewer.get_by_role("button", name="Never train on these").click()
+    expect(reviewer.get_by_text("never trained on")).to_be_visible()
+    expect(reviewer.get_by_label("Words, or an id")).to_have_value("CANCEL")
+    assert [Trace.objects.get(pk=trace.pk).details.get("split") for trace in traces] == [None, "never"]
+
+
+def test_the_switch_of_the_rating_page_turns_the_keys_off_here_too(
+    reviewer: Page, live_site: LiveSite, traces: list[Trace]
+) -> None:
     reviewer.goto(f"{live_site.url}/traces/")
     reviewer.evaluate("localStorage.setItem('ratchet-keys-off', '1')")
-    reviewer.goto(f"{live_site.url}/traces/of/support-chat/label/")
+    reviewer.goto(f"{live_site.url}/traces/{traces[0].pk}/")
     expect(reviewer.locator(".vote kbd").first).to_be_hidden()
     reviewer.keyboard.press("1")
     expect(reviewer.get_by_label("Conversation")).to_contain_text("Where is order A-1071?")
@@ -102,28 +123,7 @@ def test_hostile_and_long_words_fit_a_narrow_screen(reviewer: Page, live_site: L
     )
     rate(long, rater=word[:200], scale="stars", value=3, tags=[word[:40]], notes=word, source="test")
     reviewer.set_viewport_size({"width": 375, "height": 740})
-    for path in (f"/traces/{long.pk}/", "/traces/", "/traces/of/support-chat/", "/traces/of/support-chat/label/"):
+    for path in (f"/traces/{long.pk}/", "/traces/", "/traces/of/support-chat/"):
         reviewer.goto(f"{live_site.url}{path}")
         assert reviewer.evaluate("document.documentElement.scrollWidth") == 375, path
         assert reviewer.locator("img").count() == 1, path  # the site's own
-    expect(reviewer.get_by_role("button", name="Good")).to_be_in_viewport(ratio=1)
-
-
-def test_the_queue_is_labelled_by_keys_alone(reviewer: Page, live_site: LiveSite, traces: list[Trace]) -> None:
-    reviewer.goto(f"{live_site.url}/traces/of/support-chat/label/")
-    conversation = reviewer.get_by_label("Conversation")
-    expect(conversation).to_contain_text("Where is order A-1071?")
-    reviewer.keyboard.press("n")
-    reviewer.keyboard.type("u d 1 2: keys are text here")
-    reviewer.keyboard.press("Escape")
-    reviewer.keyboard.press("d")
-    expect(conversation).to_contain_text("Can I still cancel it?")
-    reviewer.keyboard.press("z")
-    expect(conversation).to_contain_text("Where is order A-1071?")
-    reviewer.keyboard.press("s")
-    expect(conversation).to_contain_text("Can I still cancel it?")
-    reviewer.keyboard.press("u")
-    expect(conversation).to_contain_text("Where is order A-1071?")
-    reviewer.keyboard.press("1")
-    expect(reviewer.get_by_role("heading", name="All labelled")).to_be_visible()
-    assert Feedback.objects.filter(is_current=True, value=1).count() == 2

@@ -36,7 +36,7 @@ def fresh_answers(share: float) -> Fresh:
 
 @pytest.mark.parametrize(("share", "sentence"), [(0.83, "Yes."), (0.53, "It is not known."), (0.2, "No.")])
 def test_the_sentence_stands_above_all_else(
-    page: Page, context: BrowserContext, live_site: LiveSite, agent: Agent, bob: User, screenshot, share, sentence
+    page: Page, context: BrowserContext, live_site: LiveSite, agent: Agent, bob: User, share, sentence
 ) -> None:
     margins = Verdict("undecided", MARGINS, None, "The difference could be chance.")
     shown = {"difference": asdict(MARGINS), "pairs": 44, "prompts": 29}
@@ -52,4 +52,3 @@ def test_the_sentence_stands_above_all_else(
     expect(row).to_contain_text("which agrees with people on 88% of 78 prompts")
     if share == 0.53:
         expect(row).to_contain_text("would show")
-        screenshot(page, "version-page")

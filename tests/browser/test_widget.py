@@ -261,7 +261,7 @@ def test_a_refusal_is_told_and_not_tried_again(page: Page, console: Console, api
     expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
     api.answer_with = 403
     page.get_by_role("button", name="Not helpful").click()
-    expect(page.get_by_role("status")).to_have_text("Not saved: the key was revoked")
+    expect(page.get_by_role("status")).to_have_text("This page may not rate.")
     expect(page.get_by_role("button", name="Helpful", exact=True)).to_have_attribute("aria-pressed", "true")
     assert queue_of(page) == []
     api.answer_with = 0
@@ -381,7 +381,7 @@ def test_a_missing_trace_is_an_error_that_says_so(page: Page, api: Api, site: Si
     site.body = '<ratchet-feedback key="pk_test"></ratchet-feedback>'
     page.goto(site.url)
     page.get_by_role("button", name="Helpful", exact=True).click()
-    expect(page.get_by_role("status")).to_have_text("Not saved: the attributes key and trace are needed")
+    expect(page.get_by_role("status")).to_have_text("Your rating could not be saved.")
     assert api.bodies == []
 
 
@@ -396,3 +396,104 @@ def test_markup_in_tags_and_errors_stays_text(page: Page, api: Api, open_widget:
     page.get_by_role("button", name="Not helpful").click()
     expect(page.get_by_text("<img src=x onerror=alert(1)>")).to_be_visible()
     expect(page.get_by_role("status")).to_have_text("<b>ok</b>")
+
+
+# --- pairs and corrections ---------------------------------------------------------------------------------------------
+
+ANSWERS = '<p slot="answer">First</p><p slot="other-answer">Second</p>'
+
+
+def test_a_pair_is_sent_as_it_was_shown(page: Page, api: Api, open_widget: Open) -> None:
+    for sign, choice in (("ArrowLeft", "left"), ("b", "right"), ("ArrowDown", "tie"), ("x", "both_bad")):
+        open_widget(f'type="pair" other-trace="{OTHER}" token="t1" other-token="t2"', ANSWERS)
+        left = page.get_by_role("region", name="Left answer").locator("slot").get_attribute("name")
+        page.get_by_role("button", name="Left is better").focus()
+        page.keyboard.press(sign)
+        expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
+        body = api.bodies[-1]
+        sides = (TRACE, OTHER, "t1", "t2") if left == "answer" else (OTHER, TRACE, "t2", "t1")
+        assert (body["trace"], body["other_trace"], body["token"], body["other_token"]) == sides
+        assert (body["kind"], body["choice"]) == ("comparison", choice)
+
+
+def test_the_sides_of_a_pair_are_drawn(page: Page, open_widget: Open) -> None:
+    open_widget(f'type="pair" other-trace="{OTHER}"', ANSWERS)
+    lefts = page.evaluate("""async () => {
+        const widget = document.querySelector("ratchet-feedback"), lefts = [];
+        for (let n = 0; n < 20; n++) {
+            widget.setAttribute("other-trace", `t${n}`);
+            await new Promise((done) => setTimeout(done, 30));
+            const left = () => widget.shadowRoot.querySelector("slot").name;
+            const before = left();
+            widget.setAttribute("lang", n % 2 ? "de" : "en"); // the same pair keeps its sides
+            await new Promise((done) => setTimeout(done, 30));
+            lefts.push(before === left() ? before : "moved");
+        }
+        return lefts;
+    }""")
+    assert set(lefts) == {"answer", "other-answer"}
+
+
+def test_a_choice_of_a_pair_can_be_changed_and_is_queued_once(
+    page: Page, context: BrowserContext, console: Console, api: Api, open_widget: Open
+) -> None:
+    console.allow(REFUSED)
+    open_widget(f'type="pair" other-trace="{OTHER}" answer="One" other-answer="Two" lang="de"')
+    expect(page.get_by_text("One", exact=True)).to_be_visible()
+    context.set_offline(True)
+    page.get_by_role("button", name="Links ist besser").click()
+    page.get_by_role("button", name="Gleich gut").click()
+    expect(page.get_by_role("button", name="Gleich gut")).to_have_attribute("aria-pressed", "true")
+    assert [message["body"]["choice"] for message in queue_of(page)] == ["tie"]
+    context.set_offline(False)
+    expect(page.get_by_role("status")).to_have_text("Danke, gespeichert.")
+
+
+def test_a_correction_is_sent_once_the_text_is_changed(page: Page, api: Api, open_widget: Open) -> None:
+    open_widget('type="edit"', '<p slot="answer">It is 4711.</p>')
+    box = page.get_by_role("textbox", name="Correct this answer")
+    expect(box).to_have_value("It is 4711.")
+    page.get_by_role("button", name="Send correction").click()
+    expect(page.get_by_role("status")).to_have_text("Change the text first.")
+    box.fill("It is 4712.")
+    box.press("Control+Enter")
+    expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
+    assert (api.bodies[0]["kind"], api.bodies[0]["text"], api.bodies[0]["trace"]) == (
+        "correction",
+        "It is 4712.",
+        TRACE,
+    )
+
+
+def test_an_unknown_type_says_so_once_and_shows_nothing(page: Page, api: Api, site: Site) -> None:
+    heard: list[str] = []
+    page.on("console", lambda message: heard.append(message.text) if message.type == "warning" else None)
+    site.body = '<ratchet-feedback key="pk_test" trace="t" type="smiley"></ratchet-feedback>' * 2
+    page.goto(site.url)
+    wait_until(page, lambda: bool(heard))
+    page.wait_for_timeout(100)
+    assert len(heard) == 1
+    assert 'no type "smiley": thumbs, stars, score, pair, edit' in heard[0]
+    expect(page.get_by_role("button")).to_have_count(0)
+
+
+def test_a_page_that_may_not_rate_says_so(page: Page, console: Console, api: Api, open_widget: Open) -> None:
+    console.allow(REFUSED)
+    console.allow("CORS policy")
+    api.may_rate = False
+    open_widget('lang="de"')
+    page.get_by_role("button", name="Hilfreich", exact=True).click()
+    expect(page.get_by_role("status")).to_have_text("Diese Seite darf nicht bewerten.")
+    expect(page.get_by_role("button", name="Hilfreich", exact=True)).to_have_attribute("aria-pressed", "false")
+    assert queue_of(page) == []
+
+
+def test_an_answer_that_is_gone_is_told_without_its_id(
+    page: Page, console: Console, api: Api, open_widget: Open
+) -> None:
+    console.allow(REFUSED)
+    api.answer_with = 404
+    open_widget('token="t1"')
+    page.get_by_role("button", name="Helpful", exact=True).click()
+    expect(page.get_by_role("status")).to_have_text("This answer can no longer be rated.")
+    assert api.bodies[0]["token"] == "t1"

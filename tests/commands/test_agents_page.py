@@ -26,7 +26,7 @@ def test_it_trains_a_version(name: str, text: str, data_dir: Path, tmp_path: Pat
     path.write_text(text, encoding="utf-8")
     settings = read_agent_file(path)
     document = trained(path, "--max-steps", "1", "--max-new-tokens", "16")
-    assert (document["version"], document["steps"]) == ("tasks-v28", 1)
+    assert (document["version"], document["steps"]) == ("tasks-v1", 1)
     run = TrainingRun.objects.get()
     assert (run.agent.name, run.config["environment"]["type"]) == (settings.agent, settings.environment.type)
     assert Episode.objects.filter(run=run, split="train").count() == 8

@@ -180,7 +180,7 @@ def test_a_version_is_compared_with_the_best_of_its_own_answers(agent: Agent) ->
     ("arms", "problem"),
     [
         ("v286@9=50,base=50", "the best of 9 answers cannot be asked for: choose 1 to 8"),
-        ("v286@many=50,base=50", "'v286@many' is not a version with a number of answers, such as v286@4"),
+        ("v286@many=50,base=50", "'v286@many' is not a version with a number of answers, such as v2@4"),
         ("base=50,base@1=50", "each version once, or with different numbers of answers"),
     ],
 )

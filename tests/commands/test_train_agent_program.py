@@ -59,7 +59,7 @@ def test_the_pages_files_are_read(till: Path):
 def test_the_pages_agent_is_trained_by_the_pages_command(data_dir, till: Path):
     assert planned(till)["config"]["environment"]["type"] == "program"
     document = trained(till, "--max-steps", "1", "--num-generations", "2", "--batch-size", "2", "--max-new-tokens", "8")
-    assert (document["version"], document["steps"], document["evaluation"]["prompts"]) == ("tasks-v2", 1, 1)
+    assert (document["version"], document["steps"], document["evaluation"]["prompts"]) == ("tasks-v1", 1, 1)
     episode = Episode.objects.filter(split="train").first()
     assert episode.environment == "program"
     assert episode.trace.prompt[0]["content"] == "Add up with the tool. Answer with the sum."

@@ -17,14 +17,14 @@ QUICK = ("--max-steps", "3", "--num-generations", "4", "--max-new-tokens", "8")
 def test_generated_answers_and_their_rewards_lead_to_a_version_that_the_gate_has_judged(site: Site):
     document = site.json(*TRAIN, *QUICK, "--rewards", "vowels", **VOWELS)
     evaluation = document["evaluation"]
-    assert (document["version"], document["steps"], evaluation["measure"]) == ("v0", 3, "reward")
+    assert (document["version"], document["steps"], evaluation["measure"]) == ("v1", 3, "reward")
     assert evaluation["prompts"] > 10
     assert 0 < evaluation["models"]["base"]["reward"]["value"] < 1
     assert site.query("SELECT method, train_rows > 50 FROM rl_trainingset") == [("prompts", 1)]
     [(points,)] = site.query('SELECT "values" FROM rl_metricpoint ORDER BY step DESC LIMIT 1')
     assert {"reward", "reward_std", "kl", "entropy", "completion_length", "vowels"} <= json.loads(points).keys()
     again = site.run("evaluate_model", "--agent", "support-chat", **VOWELS).stdout
-    assert "Mean reward of the answers to held-out prompts, support-chat v0" in again
+    assert "Mean reward of the answers to held-out prompts, support-chat v1" in again
     assert "gate: " in again
 
 

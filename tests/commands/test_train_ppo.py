@@ -17,20 +17,20 @@ QUICK = ("--max-steps", "3", "--batch-size", "8", "--max-new-tokens", "8")
 def test_rewarded_answers_lead_to_a_version_that_the_gate_has_judged(site: Site):
     document = site.json(*TRAIN, *QUICK, "--rewards", "vowels", "--ppo-epochs", "1", **VOWELS)
     evaluation = document["evaluation"]
-    assert (document["version"], document["steps"], evaluation["measure"]) == ("v0", 3, "reward")
+    assert (document["version"], document["steps"], evaluation["measure"]) == ("v1", 3, "reward")
     assert evaluation["prompts"] > 10
     assert site.query("SELECT method, train_rows > 50 FROM rl_trainingset") == [("prompts", 1)]
     [(points,)] = site.query('SELECT "values" FROM rl_metricpoint ORDER BY step DESC LIMIT 1')
     expected = {"reward", "reward_std", "kl", "kl_coef", "policy_loss", "value_loss", "entropy", "vowels"}
     assert expected <= json.loads(points).keys()
-    assert (site.data / "models" / "support-chat" / "v0" / "adapter" / "adapter_model.safetensors").is_file()
+    assert (site.data / "models" / "support-chat" / "v1" / "adapter" / "adapter_model.safetensors").is_file()
 
 
 @pytest.mark.slow
 def test_a_reward_model_rewards_instead(site: Site):
     few = ("--max-steps", "2", "--val-split", "0")
     site.run("train_reward_model", "--agent", "support-chat", *few)
-    site.run(*TRAIN, *QUICK, "--ppo-epochs", "1", "--reward-model", "reward-v326", *few)
+    site.run(*TRAIN, *QUICK, "--ppo-epochs", "1", "--reward-model", "reward-v1", *few)
     [(points,)] = site.query('SELECT "values" FROM rl_metricpoint ORDER BY run_id DESC, step DESC LIMIT 1')
     assert 0 < json.loads(points)["reward_model"] < 1
     assert site.query("SELECT state, method FROM rl_trainingrun ORDER BY id") == [

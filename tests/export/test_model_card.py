@@ -7,10 +7,18 @@ import pytest
 import yaml
 from huggingface_hub import ModelCard
 
-from rl.base.export_records import DataFacts, EvaluationFacts, ExportedFile, ExportJob, ExportResult, Provenance
+from rl.base.export_records import (
+    DataFacts,
+    EvaluationFacts,
+    ExportedFile,
+    ExportJob,
+    ExportResult,
+    Provenance,
+    card_path,
+)
 from rl.base.measurements import Interval
 from rl.export import model_card
-from rl.export.model_card import UNKNOWN_LICENCE, card_path, escape, name_on_card
+from rl.export.model_card import UNKNOWN_LICENCE, escape, name_on_card
 
 FILES = (ExportedFile("chat-v15-q4_k_m.gguf", 1_234_567, "ab" * 32),)
 DETAILS = {"tensor_types": {"F32": 11, "Q4_K": 13}, "self_check": {"mean_kl": 0.0005, "chat_template": "equal"}}

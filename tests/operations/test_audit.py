@@ -207,13 +207,28 @@ def test_deployments_that_come_and_go(agent: Agent, data_dir: Path, double):
 
 def test_runs_that_are_cancelled_and_resumed(staff: Client, agent: Agent):
     run = make_run(agent, TrainingRun.State.QUEUED)
-    staff.post(f"/admin/rl/trainingrun/{run.pk}/cancel/")
-    staff.post(f"/admin/rl/trainingrun/{run.pk}/cancel/")
-    staff.post(f"/admin/rl/trainingrun/{run.pk}/resume/")
+    staff.post(f"/runs/{run.pk}/", {"action": "cancel"})
+    staff.post(f"/runs/{run.pk}/", {"action": "cancel"})
+    staff.post(f"/runs/{run.pk}/", {"action": "resume"})
     assert events() == [
         ("user:bob", "run_cancelled", f"run {run.pk}"),
         ("user:bob", "run_queued", f"run {run.pk}"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("actor", "who"),
+    [
+        ("user:bob", "bob"),
+        ("key:7 my laptop", "the key my laptop"),
+        ("command:carol", "carol by a command"),
+        ("command", "a command"),
+        ("queue", ""),
+    ],
+)
+def test_who_acts_is_put_in_words_for_pages(actor: str, who: str):
+    with audit.acting_for(audit.Caller(actor)):
+        assert audit.person() == who
 
 
 def test_experiments_that_start_and_end(staff: Client, agent: Agent):

@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 
 from rl.base.errors import UsageError
-from rl.models import Agent, Artifact, ModelVersion, TrainingRun
+from rl.base.training_result import TrainingResult
+from rl.models import Agent, Artifact, ModelVersion, TrainingRun, TrainingSet
 from rl.versions import versions
+from tests.admin.records import make_training_set
 from tests.evaluation.task_sets import task_set, version_from
 
 pytestmark = pytest.mark.django_db
+RESULT = TrainingResult(Path("adapter"), 1, 0.5, {}, 1.0)
 
 
 @pytest.fixture
@@ -21,6 +24,33 @@ def run(agent: Agent, data_dir: Path) -> TrainingRun:
     run = TrainingRun.objects.create(agent=agent, method="dpo", version=version)
     write_adapter(run.directory / "adapter", "of this run")
     return run
+
+
+def make_next(agent: Agent, method: str = "dpo", feedback: int = 286, **options) -> str:
+    """The name of the version that a run of that method makes."""
+    rows = make_training_set(agent, TrainingSet.objects.count())
+    TrainingSet.objects.filter(pk=rows.pk).update(feedback_count=feedback)
+    rows.refresh_from_db()
+    run = TrainingRun.objects.create(agent=agent, method=method, training_set=rows, options=options)
+    run.claim()
+    name = versions.register(run, RESULT).name
+    assert run.finish(TrainingRun.State.SUCCEEDED)
+    return name
+
+
+def test_versions_count_up_for_each_agent_and_kind(agent: Agent):
+    assert [make_next(agent), make_next(agent), make_next(agent, "reward_model")] == ["v1", "v2", "reward-v1"]
+    assert make_next(Agent.objects.create(name="other", base_model="tiny")) == "v1"
+
+
+def test_versions_that_are_called_otherwise_keep_their_names_and_count(agent: Agent):
+    for name in ("v286", "v4"):
+        ModelVersion.objects.create(agent=agent, name=name, base_model="tiny", feedback_count=1)
+    assert [make_next(agent), make_next(agent)] == ["v3", "v5"]
+
+
+def test_n3s_versions_have_the_number_of_what_they_learned_from(agent: Agent):
+    assert [make_next(agent, name_by_feedback=True) for _ in range(3)] == ["v286", "v286.2", "v286.3"]
 
 
 def write_adapter(folder: Path, text: str) -> None:

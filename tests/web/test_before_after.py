@@ -117,7 +117,7 @@ def test_the_pages_of_the_run_and_of_the_agent_lead_to_it(client: Client, bob, a
     version = measured(agent, REPORT).version
     run = make_run(agent, version=version)
     client.force_login(bob)
-    assert f'href="{PAGE}?version=v40"' in client.get(f"/admin/rl/trainingrun/{run.pk}/change/").content.decode()
+    assert f'href="{PAGE}?version=v40"' in client.get(f"/runs/{run.pk}/").content.decode()
     for address in ("/", "/try/support-chat/"):
         assert f'href="{PAGE}"' in client.get(address).content.decode()
 

@@ -14,7 +14,6 @@ from rl.web.rating_filters import Filter, Selection
 from tests.conftest import make_trace
 
 ADDRESS = "/rate/support-chat/"
-JSON = {"Accept": "application/json"}
 EVIL = '"><script>alert(1)</script>'
 ANSWERS = {
     "load": {"topic": "energy", "planned": True, "forced": False},
@@ -42,20 +41,20 @@ def rater(client: Client, alice: User, answers: list[Trace]) -> Client:
 
 
 def question(rater: Client, query: str) -> str | None:
-    item = rater.get(ADDRESS + query, headers=JSON).json()["item"]
-    return item and item["question"]
+    items = rater.get(ADDRESS + query).context["items"]
+    return items[0]["question"] if items else None
 
 
 @pytest.mark.parametrize(
     ("query", "asked"),
     [
-        ("", "load"),
+        ("", "another"),
         ("?topic=hvac", "heat"),
-        ("?choice=forced", "heat"),
+        ("?choice=forced", "peak"),
         ("?choice=planned", "load"),
         ("?topic=energy&choice=forced", "peak"),
-        ("?topic=&choice=", "load"),
-        ("?other=1&details__x=1", "load"),
+        ("?topic=&choice=", "another"),
+        ("?other=1&details__x=1", "another"),
         ("?topic=nothing", None),
         ("?topic=%00", None),
         ("?topic=%ED%A0%80", None),
@@ -70,13 +69,19 @@ def test_the_address_says_which_answers_are_asked_about(rater: Client, query: st
 
 def test_rating_goes_on_with_the_same_filters(rater: Client, answers: list[Trace]):
     query = "?topic=energy"
-    answer = rater.post(ADDRESS + query, {"trace": answers[0].pk, "value": "1"}, headers=JSON).json()
-    assert (answer["item"]["question"], answer["progress"]["text"]) == ("peak", "1 of 2")
-    assert rater.post(ADDRESS + query, {"trace": answers[2].pk, "value": "1"})["Location"] == ADDRESS + query
+    for number, asked in enumerate(("peak", "load")):
+        shown = rater.get(ADDRESS + query).context
+        assert (shown["items"][0]["question"], shown["progress"]["done"], shown["progress"]["total"]) == (
+            asked,
+            number,
+            2,
+        )
+        vote = {"claim": shown["items"][0]["claim"], "value": "1"}
+        assert rater.post(ADDRESS + query, vote)["Location"] == ADDRESS + query
     page = rater.get(ADDRESS + query).content.decode()
     assert "You have rated every answer with these marks." in page
     assert f'<a href="{ADDRESS}">Go on with all answers</a>' in page
-    assert question(rater, "") == "heat"
+    assert question(rater, "") == "another"
     assert Feedback.objects.count() == 2
 
 

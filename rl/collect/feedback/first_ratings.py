@@ -30,14 +30,15 @@ _SAME_IN_ALL = {
 _GIVEN = [column for column in COLUMNS if column.column not in _SAME_IN_ALL]
 
 
-def insert_first(ratings: Sequence[Feedback]) -> None:
+def insert_first(ratings: Sequence[Feedback], *, savepoint: bool = True) -> None:
     """Writes those of ``ratings``, made by ``events.rating``, that are the first of their rater on a trace that is there, of
     several for one target the first alone; they get their numbers and agents. Writes none where the database is not a
-    server. Raises IntegrityError or DataError because of some of them, and has written none then."""
+    server. Raises IntegrityError or DataError because of some of them, and has written none then; without
+    ``savepoint`` a transaction that it is called in can do nothing more."""
     if connection.vendor != "postgresql" or not ratings:
         return
     targets = {target_of(event): event for event in reversed(ratings)}
-    with transaction.atomic() if connection.in_atomic_block else nullcontext():
+    with transaction.atomic() if savepoint and connection.in_atomic_block else nullcontext():
         rows = fetch(_statement(len(targets)), stored_values([*targets.values()], _GIVEN))
     for trace, rater, number, agent in rows:
         event = targets[trace, rater]

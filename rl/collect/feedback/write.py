@@ -15,6 +15,7 @@ from uuid import UUID
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import DataError, IntegrityError, transaction
+from django.db.models import Q
 
 from rl.base.errors import RunConflict, UsageError
 from rl.collect.feedback.content import say_the_same, statement
@@ -103,6 +104,13 @@ def record_each(ratings: Sequence[Feedback]) -> list[Rated | Exception]:
     return [outcome for chunk in _chunks(ratings) for outcome in _record_together(chunk)]
 
 
+def record_or_raise(ratings: Sequence[Feedback]) -> list[Feedback]:
+    """The event of each that counts now, in a transaction of the caller's, which is over where this raises what any of them
+    raises."""
+    insert_first(ratings, savepoint=False)
+    return [rated_or_raise(outcome).event for outcome in _record_rest(ratings)]
+
+
 def rated_or_raise(outcome: Rated | Exception) -> Rated:
     if isinstance(outcome, Exception):
         raise outcome
@@ -126,16 +134,15 @@ def _chunks(ratings: Iterable[Feedback]) -> Iterator[list[Feedback]]:
 
 
 def _record_together(ratings: Sequence[Feedback]) -> list[Rated | Exception]:
-    _record_first(ratings)
+    with suppress(IntegrityError, DataError):  # because of some of them
+        insert_first(ratings)
+    return _record_rest(ratings)
+
+
+def _record_rest(ratings: Sequence[Feedback]) -> list[Rated | Exception]:
     others = [event for event in ratings if event.pk is None]
     recorded = dict(zip(map(id, others), _record_others(others), strict=True))
     return [recorded.get(id(event)) or Rated(event, created=True, changed=True) for event in ratings]
-
-
-def _record_first(ratings: Sequence[Feedback]) -> None:
-    """Those that it writes get their numbers."""
-    with suppress(IntegrityError, DataError):  # because of some of them
-        insert_first(ratings)
 
 
 def _record_others(ratings: Sequence[Feedback]) -> list[Rated | Exception]:
@@ -231,7 +238,8 @@ def retract(
     user: AbstractBaseUser | None = None,
     api_key: ApiKey | None = None,
 ) -> bool:
-    """Withdraws an event and keeps both in the history; False when it was not current any more."""
+    """Withdraws an event and keeps both in the history; False when it was not current any more. One that is held back does
+    not come back then."""
     retraction = new_event(
         event.trace,
         Feedback.Kind.RETRACTION,
@@ -245,7 +253,8 @@ def retract(
     )
     with transaction.atomic():
         lock_traces([event.trace_id])
-        if not Feedback.objects.filter(pk=event.pk, is_current=True).update(is_current=False):
+        counts = Q(is_current=True) | Q(quarantine__isnull=False, quarantine__released_at=None)
+        if not Feedback.objects.filter(counts, pk=event.pk).update(is_current=False, quarantine=None):
             return False
         retraction.save(force_insert=True)
         await_reward([event.trace_id])

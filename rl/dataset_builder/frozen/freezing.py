@@ -14,7 +14,9 @@ from django.db import IntegrityError, transaction
 
 from rl.base.errors import NotEnoughData
 from rl.base.files import publish_directory, remove
+from rl.base.records import Report, silent
 from rl.config import find_rows
+from rl.dataset_builder.capped import ROWS_A_LOOK, build_rows
 from rl.dataset_builder.frozen.files import (
     HELD_OUT,
     TRAIN,
@@ -25,7 +27,7 @@ from rl.dataset_builder.frozen.files import (
 )
 from rl.dataset_builder.frozen.marking import mark
 from rl.dataset_builder.frozen.membership import Members, enroll
-from rl.dataset_builder.methods import RowBuilder, row_builder
+from rl.dataset_builder.methods import RowBuilder
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.read.files import FileSource
 from rl.dataset_builder.read.groups import Source, Tally
@@ -35,31 +37,39 @@ from rl.dataset_builder.rows.tasks import TaskSource
 from rl.models import Agent, TrainingSet
 
 
-def freeze(agent: Agent, options: DataOptions, *, method: str = "dpo") -> TrainingSet:
+def freeze(agent: Agent, options: DataOptions, *, method: str = "dpo", report: Report = silent) -> TrainingSet:
     """Writes what the agent's answers and the feedback on them teach as rows that never change, and takes note that the
     feedback has been read. ``method`` says which rows, as ``find_rows`` finds them.
 
     An equal set that exists already is returned instead. Its ``feedback_count`` is the number of current feedback items that
     took part in at least one row, train or held-out. All feedback that was read, used or not, stops waiting for the next
     run; what arrives meanwhile keeps waiting. The answers whose text is in a row become members of the set.
-    Raises NotEnoughData, and then leaves nothing behind.
+    ``report`` gets ``waiting`` now and then. Raises NotEnoughData or what ``report`` raises, and then leaves nothing behind.
     """
-    return _freeze(agent, DatabaseSource(agent), options, method)
+    return _freeze(agent, DatabaseSource(agent), options, method, report)
 
 
 def freeze_files(
-    agent: Agent, data_path: str | Path, ratings_path: str | Path | None, options: DataOptions, *, method: str = "dpo"
+    agent: Agent,
+    data_path: str | Path,
+    ratings_path: str | Path | None,
+    options: DataOptions,
+    *,
+    method: str = "dpo",
+    report: Report = silent,
 ) -> TrainingSet:
     """The same from Command Center's files, which are not imported: no feedback in the database is touched.
 
     Raises BadFile for a file that cannot be read, and UsageError for a method other than dpo.
     """
-    return _freeze(agent, FileSource(data_path, ratings_path), options, method)
+    return _freeze(agent, FileSource(data_path, ratings_path), options, method, report)
 
 
-def freeze_tasks(agent: Agent, source: TaskSource, options: DataOptions, *, method: str = "agent") -> TrainingSet:
+def freeze_tasks(
+    agent: Agent, source: TaskSource, options: DataOptions, *, method: str = "agent", report: Report = silent
+) -> TrainingSet:
     """The same from tasks of an environment."""
-    return _freeze(agent, source, replace(options, val_split=source.held_out_share), method)
+    return _freeze(agent, source, replace(options, val_split=source.held_out_share), method, report)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +80,13 @@ class _Written:
     members: Members
 
 
-def _freeze(agent: Agent, source: Source, options: DataOptions, method: str) -> TrainingSet:
+def _freeze(agent: Agent, source: Source, options: DataOptions, method: str, report: Report) -> TrainingSet:
     tally = Tally()
-    builder = row_builder(method)(agent, source, options, tally)
+    builder = build_rows(method, agent, source, options, tally, look=lambda: report("waiting", {}))
     identifier = uuid.uuid4()
     final = settings.DATA_DIR / "training_sets" / str(identifier)
     with staging_folder(final) as folder:
-        written = _write_rows(folder, builder, tally)
+        written = _write_rows(folder, builder, tally, report)
         frozen = _existing(agent, method, written.content_hash)
         if frozen is None:
             frozen = _new(identifier, agent, method, source, options, tally, written)
@@ -90,11 +100,13 @@ def _freeze(agent: Agent, source: Source, options: DataOptions, method: str) -> 
     return frozen
 
 
-def _write_rows(folder: Path, builder: RowBuilder, tally: Tally) -> _Written:
+def _write_rows(folder: Path, builder: RowBuilder, tally: Tally, report: Report) -> _Written:
     members = Members()
     with (folder / TRAIN).open("wb") as train_file, (folder / HELD_OUT).open("wb") as heldout_file:
         train, held_out = RowWriter(train_file), RowWriter(heldout_file)
-        for prompt_rows in builder.prompts():
+        for number, prompt_rows in enumerate(builder.prompts()):
+            if number % ROWS_A_LOOK == 0:
+                report("waiting", {})
             members.add(prompt_rows.trace_ids)
             for row in prompt_rows.rows:
                 (held_out if prompt_rows.held_out else train).write(row)

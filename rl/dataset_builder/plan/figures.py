@@ -63,6 +63,8 @@ class Figures:
     """Side-by-side picks that found both answers bad."""
     corrections: int
     """Answers that somebody edited."""
+    several_raters: int
+    """1 where more than one rater gave feedback, else 0."""
     proposed: int
     """Labels that a model proposed and that are sure enough."""
     proposed_good: int
@@ -172,7 +174,8 @@ FROM (
 _DIRECT = """
 SELECT sum(CASE WHEN kind = 'comparison' AND choice IN ('left', 'right') THEN 1 ELSE 0 END) AS picks,
        sum(CASE WHEN kind = 'comparison' AND choice = 'both_bad' THEN 1 ELSE 0 END) AS both_bad,
-       count(DISTINCT CASE WHEN kind = 'correction' THEN trace_id END) AS corrections
+       count(DISTINCT CASE WHEN kind = 'correction' THEN trace_id END) AS corrections,
+       CASE WHEN min(rater) <> max(rater) THEN 1 ELSE 0 END AS several_raters
 FROM rl_feedback
 WHERE agent_id = %s AND is_current AND NOT (kind = 'retraction')
 """

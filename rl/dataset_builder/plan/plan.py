@@ -7,6 +7,7 @@ from typing import Any
 
 from rl.dataset_builder.plan.advice import REMARKS, Advice, MethodPlan, advise, plans
 from rl.dataset_builder.plan.figures import Figures, figures
+from rl.dataset_builder.plan.over_cap import apply_cap
 from rl.dataset_builder.plan.shortage import plural
 from rl.dataset_builder.taking import can_be_taken
 from rl.models import Agent
@@ -43,6 +44,7 @@ def training_plan(agent: Agent) -> TrainingPlan:
     """Writes nothing and reads no rows: well under a second beside a million answers."""
     agent_figures = figures(agent)
     methods = plans(agent_figures, uses_direct=agent.pair_type == Agent.PairType.PREFERENCE, agent=agent.name)
+    methods = apply_cap(agent, agent_figures, methods)
     return TrainingPlan(agent.name, agent_figures, methods, advise(agent_figures, methods), _wording(agent))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from rl.base.messages import characters
 from rl.base.records import Message
 from rl.data_formatter.opinions import CONTRADICTION, DUPLICATE, SAME_TEXT
-from rl.dataset_builder.methods import row_builder
+from rl.dataset_builder.capped import build_rows
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.read.files import FileSource
 from rl.dataset_builder.read.groups import Source, Tally
@@ -99,7 +99,7 @@ def survey_tasks(
 
 def _survey(agent: Agent, source: Source, options: DataOptions, method: str, see: See | None) -> Survey:
     tally = Tally()
-    builder = row_builder(method)(agent, source, options, tally)
+    builder = build_rows(method, agent, source, options, tally)
     rows_on: Counter[bool] = Counter()
     prompts_on: dict[bool, set[str]] = {True: set(), False: set()}
     prompt_lengths, answer_lengths, scores = array("q"), array("q"), array("d")

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
@@ -32,10 +32,14 @@ from rl.dataset_builder.read.groups import (
     by_scenario,
 )
 from rl.dataset_builder.read.pseudonyms import pseudonym
+from rl.dataset_builder.read.reliability import learn_reliability, weigh_votes
 from rl.dataset_builder.read.runs import CUT_CALLS, CannotBeRead, parse_details, read_run
 from rl.dataset_builder.read.tools import OfferedTools, Tools
 from rl.models import Agent, Feedback, Trace
 from rl.models.traces import may_be_used
+
+if TYPE_CHECKING:
+    from rl.raters.dawid_skene import Reliability
 
 CHUNK = 2000
 """Rows a fetch."""
@@ -68,9 +72,10 @@ class DatabaseSource:
     name = "db"
     has_ids = True
 
-    def __init__(self, agent: Agent, *, runs: bool = True) -> None:
-        """``runs``: with what was done before an answer; else its words alone."""
-        self.agent, self._runs = agent, runs
+    def __init__(self, agent: Agent, *, runs: bool = True, weigh: bool = True) -> None:
+        """``runs``: with what was done before an answer; else its words alone. ``weigh``: votes by how often their raters
+        are right, where that can be told; else all alike."""
+        self.agent, self._runs, self._weigh = agent, runs, weigh
 
     def scenarios(self) -> tuple[str, ...]:
         """Those of all of the agent's answers, the unrated ones included."""
@@ -83,13 +88,14 @@ class DatabaseSource:
     def groups(self, tally: Tally) -> Iterator[PromptGroup]:
         plan_for_all_rows()
         offered = OfferedTools(self.agent) if self._runs else None
+        reliability = learn_reliability(self.agent) if self._weigh else None
         rows = map(_Row._make, _current_feedback(self.agent).iterator(chunk_size=CHUNK))
         for key, of_one_key in groupby(rows, key=attrgetter("key")):
             groups: dict[str, PromptGroup] = {}  # an importer's own key may stand for prompts in other words
             for _, of_one_trace in groupby(of_one_key, key=attrgetter("trace")):
                 trace = list(of_one_trace)
                 group = groups.setdefault(trace[0].prompt, PromptGroup(key))
-                _add_trace(group, trace, tally, offered)
+                _add_trace(group, trace, tally, offered, reliability)
             yield from groups.values()
 
 
@@ -132,7 +138,13 @@ def plan_for_all_rows() -> None:
             cursor.execute("SET cursor_tuple_fraction = 1.0")
 
 
-def _add_trace(group: PromptGroup, rows: list[_Row], tally: Tally, offered: OfferedTools | None) -> None:
+def _add_trace(
+    group: PromptGroup,
+    rows: list[_Row],
+    tally: Tally,
+    offered: OfferedTools | None,
+    reliability: Reliability | None,
+) -> None:
     votes: list[tuple[int, Vote]] = []
     for row in rows:
         tally.saw(row.id)
@@ -149,7 +161,7 @@ def _add_trace(group: PromptGroup, rows: list[_Row], tally: Tally, offered: Offe
         elif preference := _direct_preference(row, answer, tally.skipped):
             group.direct.append(preference)
     if votes:
-        group.answers.append(_rated_answer(rows[0], answer, votes))
+        group.answers.append(_rated_answer(rows[0], answer, votes, reliability))
 
 
 class _Answer(NamedTuple):
@@ -184,15 +196,17 @@ def _vote(row: _Row, skipped: Counter[str]) -> Iterator[tuple[int, Vote]]:
         yield row.id, Vote(pseudonym(row.rater), row.value > 0.5)
 
 
-def _rated_answer(row: _Row, answer: _Answer, votes: Sequence[tuple[int, Vote]]) -> RatedAnswer:
-    up = sum(vote.agrees for _, vote in votes)
+def _rated_answer(
+    row: _Row, answer: _Answer, votes: Sequence[tuple[int, Vote]], reliability: Reliability | None
+) -> RatedAnswer:
+    up, down = weigh_votes(reliability, [(vote.rater, vote.agrees) for _, vote in votes])
     return RatedAnswer(
         answer_id=row.external_id or str(row.trace),
         prompt_key=row.key,
         prompt=answer.prompt,
         response=row.response,
         up=up,
-        down=len(votes) - up,
+        down=down,
         feedback_ids=tuple(sorted(number for number, _ in votes)),
         widget=widget_choice(answer.details, answer.prompt),
         trace_id=answer.trace_id,

@@ -37,20 +37,20 @@ def count_repeats(
     agent: Agent, options: DataOptions, files: tuple[str | Path, str | Path | None] | None = None
 ) -> Repeats:
     """Reads the ratings of prompts that are not held out. ``files``: Command Center's, instead of the database."""
-    source = FileSource(*files) if files else DatabaseSource(agent)
+    source = FileSource(*files) if files else DatabaseSource(agent, weigh=False)
     split = Split(agent, options.val_split)
     trained = (group for group in source.groups(Tally()) if not split.is_held_out(group.split_key))
     return flip_rate(chain.from_iterable(map(_votes, trained)))
 
 
-def flip_rate(votes: Iterable[tuple[int, int]]) -> Repeats:
+def flip_rate(votes: Iterable[tuple[float, float]]) -> Repeats:
     """``votes``: of each answer or pair, how many say one thing and how many the other."""
     repeats = ratings = 0
     disagreeing = 0.0
     for agreeing, others in votes:
         count = agreeing + others
         if count >= 2:
-            repeats, ratings = repeats + count - 1, ratings + count
+            repeats, ratings = repeats + int(count) - 1, ratings + int(count)
             disagreeing += 2 * agreeing * others / (count - 1)
     if not ratings:
         return Repeats(0, 0.0)
@@ -58,7 +58,7 @@ def flip_rate(votes: Iterable[tuple[int, int]]) -> Repeats:
     return Repeats(repeats, round(min(rate, MOST), 4))
 
 
-def _votes(group: PromptGroup) -> Iterator[tuple[int, int]]:
+def _votes(group: PromptGroup) -> Iterator[tuple[float, float]]:
     yield from ((answer.up, answer.down) for answer in group.answers)
     picked: dict[tuple[str, str], Counter[str]] = {}
     for preference in group.direct:

@@ -34,7 +34,8 @@ class PairRows:
                 rows = [{**self._row(pair, group), "split_key": group.split_key} for pair in pairs]
                 if not self._source.has_ids:
                     rows = [{**row, "feedback": []} for row in rows]
-                yield PromptRows(held_out, rows, _members(group, pairs))
+                for row, pair in zip(rows, pairs, strict=True):
+                    yield PromptRows(held_out, [row], _members(group, [pair]))
 
     def _row(self, pair: PreferencePair, group: PromptGroup) -> dict[str, Any]:
         return training_row(pair)

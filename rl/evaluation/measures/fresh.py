@@ -21,10 +21,11 @@ from statistics import fmean, stdev
 from typing import Any
 
 from rl.base.measurements import Interval
+from rl.base.proportions import wilson
 from rl.base.records import GeneratedAnswer
 from rl.evaluation.contrasts import contrasts
 from rl.evaluation.judges.duels import Duel, Judge, Judged, Preferences
-from rl.evaluation.stats.intervals import student_t, wilson
+from rl.evaluation.stats.intervals import student_t
 from rl.judge.labels import FOLDS, fold_of
 
 FEWEST_CHECKS = 8

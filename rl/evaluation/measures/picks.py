@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from rl.base.measurements import Interval
-from rl.evaluation.stats.intervals import wilson
+from rl.base.proportions import wilson
 from rl.models import Agent, Feedback, ModelVersion
 from rl.models.traces import answered_by
 

@@ -14,9 +14,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from statistics import NormalDist, fmean, stdev
+from statistics import fmean, stdev
 
 from rl.base.measurements import Interval, PairScore
+from rl.base.proportions import wilson, z_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +34,6 @@ class PairedCounts:
     def difference(self) -> float:
         """Accuracy of the new model minus that of the current one, -1 to 1; 0 when nothing was measured."""
         return (self.gained - self.lost) / self.prompts if self.prompts else 0.0
-
-
-def wilson(successes: float, n: int, confidence: float = 0.95) -> Interval:
-    """Wilson's score interval for a proportion. Raises ValueError for no trials or successes outside 0 to n."""
-    if n < 1 or not 0 <= successes <= n:
-        raise ValueError(f"{successes} successes in {n} trials")
-    z = z_of(confidence)
-    share = successes / n
-    # (p + z^2 / 2n +- z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n), p the share
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return Interval(share, max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half)))
 
 
 def prompt_accuracy(scores: Sequence[PairScore], confidence: float = 0.95) -> Interval:
@@ -145,11 +134,3 @@ def _means(pairs: Iterable[tuple[str, float]]) -> list[float]:
     for key, value in pairs:
         by_prompt[key].append(value)
     return [fmean(values) for values in by_prompt.values()]
-
-
-@lru_cache
-def z_of(confidence: float) -> float:
-    """Two-sided critical value of the normal distribution. Raises ValueError."""
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
-    return NormalDist().inv_cdf((1 + confidence) / 2)

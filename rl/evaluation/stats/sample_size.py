@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from statistics import NormalDist, stdev
 from typing import NamedTuple
 
-from rl.evaluation.stats.intervals import PairedCounts, z_of
+from rl.base.proportions import z_of
+from rl.evaluation.stats.intervals import PairedCounts
 
 POWER = 0.8
 """How often a comparison of so many prompts would find a difference of this size."""

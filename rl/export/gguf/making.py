@@ -57,7 +57,7 @@ def make(making: Making, model_dir: Path, destination: Path, spare: Path, name: 
     report("stage", {"name": "quantize"})
     if making.program is None:
         return requantize(exact, destination, making.level, report)
-    run_program(making.program, exact, destination, making.level, torch.get_num_threads())
+    run_program(making.program, exact, destination, making.level, torch.get_num_threads(), report)
     return tensor_types(destination)
 
 
@@ -66,7 +66,7 @@ def _convert(
 ) -> dict[str, int]:
     if script is None:
         return convert(model_dir, destination, level, name, report)
-    run_script(script, model_dir, destination, level, name)
+    run_script(script, model_dir, destination, level, name, report)
     return tensor_types(destination)
 
 

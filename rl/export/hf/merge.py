@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def write_merged(job: ExportJob, directory: Path, report: Report) -> str:
             report("log", {"text": f"merged in memory, which takes that of the whole model; {weights.obstacle}"})
             _write_at_once(job, directory)
         else:
-            _write_one_by_one(weights, job.base_model, directory)
+            _write_one_by_one(weights, job.base_model, directory, report)
         tokenizer.save_pretrained(directory)
     except ValueError as error:
         raise ExportFailed(f"cannot save the merged model: {str(error).splitlines()[0]}") from error
@@ -65,11 +66,17 @@ def _write_at_once(job: ExportJob, directory: Path) -> None:
     model.save_pretrained(directory, max_shard_size=SHARD)
 
 
-def _write_one_by_one(weights: MergedWeights, base_model: str, directory: Path) -> None:
+def _write_one_by_one(weights: MergedWeights, base_model: str, directory: Path, report: Report) -> None:
+    numbers = count(1)
+
+    def read(name: str) -> torch.Tensor:
+        report("step", {"step": next(numbers), "total_steps": len(weights.shapes), "metrics": {}})
+        return weights.tensor(name)
+
     size = sum(math.prod(shape) for shape in weights.shapes.values()) * weights.dtype.itemsize
     require_space(directory.parent, size)
     _write_configuration(weights.base.model, weights.dtype, base_model, directory)
-    write_shards(directory, weights.shapes, weights.dtype, weights.tensor, SHARD)
+    write_shards(directory, weights.shapes, weights.dtype, read, SHARD)
 
 
 def _write_configuration(model: PreTrainedModel, dtype: torch.dtype, base_model: str, directory: Path) -> None:

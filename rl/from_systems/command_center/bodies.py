@@ -8,7 +8,7 @@ from typing import Any
 from django.utils import timezone
 from rest_framework import serializers
 
-from rl.collect.feedback.waiting import Thumb
+from rl.collect.feedback.waiting import Early
 from rl.collect.limits import MAX_ID_LENGTH, MAX_METRIC_LENGTH, MAX_RATER_LENGTH
 from rl.web.api.auth import DEVICE
 from rl.web.api.serializers.fields import TextField
@@ -51,13 +51,13 @@ class AnswerThumb(serializers.Serializer):
     correction = TextField(max_length=LONGEST_CORRECTION, allow_blank=True, required=False, allow_null=True)
 
 
-def thumb_of(data: Mapping[str, Any], entry_id: str, device_id: str | None) -> Thumb:
+def thumb_of(data: Mapping[str, Any], entry_id: str, device_id: str | None) -> Early:
     """``data``: what a serializer above has checked. A clock that runs ahead would win over all later ratings."""
     now = timezone.now()
-    return Thumb(
+    return Early(
         entry_id=entry_id,
         rater=DEVICE + (device_id or ""),
-        up=data["rating"] == "up",
+        value=THUMBS[data["rating"]],
         rated_at=min(data.get("rated_at") or now, now),
         tags=data.get("tags") or (),
         notes=data.get("notes") or "",

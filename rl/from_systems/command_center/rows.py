@@ -10,7 +10,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from django.db.models import Min, QuerySet
 
 from rl.collect.feedback import waiting
-from rl.collect.feedback.waiting import Thumb
+from rl.collect.feedback.waiting import Early
 from rl.collect.feedback.write import CHUNK, record
 from rl.collect.traces.rows import run_id
 from rl.from_systems.command_center.callers import Caller
@@ -52,14 +52,14 @@ def list_rows(caller: Caller) -> list[Row]:
     return sorted(rows, key=lambda row: row["rated_at"], reverse=True)
 
 
-def store(caller: Caller, thumbs: Sequence[Thumb]) -> list[Stored | SeveralAgents]:
+def store(caller: Caller, thumbs: Sequence[Early]) -> list[Stored | SeveralAgents]:
     """What becomes of each, in their order; those whose entry is not here yet wait for it. ``thumbs`` of different entries.
     Raises UsageError and RunConflict."""
     parts = (thumbs[at : at + CHUNK] for at in range(0, len(thumbs), CHUNK))
     return [outcome for part in parts for outcome in _store_part(caller, part)]
 
 
-def rate_trace(caller: Caller, trace: Trace, thumb: Thumb) -> Stored:
+def rate_trace(caller: Caller, trace: Trace, thumb: Early) -> Stored:
     rated = record([waiting.event_of(thumb, trace, LIVE, caller.key.pk if caller.key else None)])[0]
     rated.event.trace = trace
     history = Feedback.objects.filter(trace=trace, rater=thumb.rater, kind=Feedback.Kind.RATING).order_by()
@@ -77,13 +77,13 @@ def find_answer(caller: Caller, name: str) -> Trace | None:
     return here or _only(name, _by_entry(caller, [name]).get(name, []))
 
 
-def _store_part(caller: Caller, thumbs: Sequence[Thumb]) -> list[Stored | SeveralAgents]:
+def _store_part(caller: Caller, thumbs: Sequence[Early]) -> list[Stored | SeveralAgents]:
     traces = _by_entry(caller, [thumb.entry_id for thumb in thumbs])
     waiting.deliver((of_entry[0] for of_entry in traces.values() if len(of_entry) == 1), LIVE)
     return [_store_alone(caller, thumb, traces.get(thumb.entry_id, [])) for thumb in thumbs]
 
 
-def _store_alone(caller: Caller, thumb: Thumb, traces: Sequence[Trace]) -> Stored | SeveralAgents:
+def _store_alone(caller: Caller, thumb: Early, traces: Sequence[Trace]) -> Stored | SeveralAgents:
     try:
         trace = _only(thumb.entry_id, traces)
     except SeveralAgents as several:
@@ -132,7 +132,7 @@ def _row_of_event(event: Feedback, created_at: datetime) -> Row:
 
 def _row_of_waiting(row: WaitingRating) -> Row:
     times = {"rated_at": row.rated_at, "created_at": row.created_at, "updated_at": row.updated_at}
-    return _row(row.entry_id, row.rater, row.up, row.tags, row.notes, times)
+    return _row(row.entry_id, row.rater, row.value > 0.5, row.tags, row.notes, times)
 
 
 def _row(entry_id: str, rater: str, up: bool, tags: list[str], notes: str, times: dict[str, datetime]) -> Row:

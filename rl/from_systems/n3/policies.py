@@ -138,6 +138,7 @@ def train(agent: Agent, request: Mapping[str, Any]) -> TrainingRun:
     require_enough(agent)
     method, config, options = settings_for(agent, request)
     require_data(agent, config, options, method)
+    options = replace(options, name_by_feedback=True)
     run = runs.create(agent, method_name=method, config=config, options=options)
     supervisor.enqueue(run)
     return run

@@ -25,6 +25,7 @@ class CreateOptions:
     allowed_origins: str
     scopes: str | None
     expires: str
+    needs_tokens: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,9 @@ class Command(RatchetCommand):
             "--scopes", help=f"what a secret key may do, of {','.join(ApiKey.Scope.values)}; ingest,read if left out"
         )
         create.add_argument("--expires", default="", help="when it is refused: 90d, or 2027-01-31; never if left out")
+        create.add_argument(
+            "--needs-tokens", action="store_true", help="a publishable key rates only with the answers' signed tokens"
+        )
         listing = actions.add_parser("list", help="all keys, newest first")
         revoke = actions.add_parser("revoke", help="refuse a key from now on")
         revoke.add_argument("id", type=int)
@@ -71,6 +75,8 @@ class Command(RatchetCommand):
             raise UsageError("--allowed-origins is for publishable keys: a secret key does not belong into a page")
         if options.scopes is not None and options.kind == ApiKey.Kind.PUBLISHABLE:
             raise UsageError("--scopes is for secret keys: a publishable key may only rate")
+        if options.needs_tokens and options.kind == ApiKey.Kind.SECRET:
+            raise UsageError("--needs-tokens is for publishable keys: whoever has a secret key sees the answers anyway")
         scopes = usual_scopes() if options.scopes is None else parts_of(options.scopes)
         expiry = read_expiry(options.expires)
         with transaction.atomic():  # no agent without its key
@@ -82,6 +88,7 @@ class Command(RatchetCommand):
                 allowed_origins=origins,
                 scopes=scopes,
                 expires_at=expiry,
+                needs_tokens=options.needs_tokens,
             )
         note = f"Key {key.pk} ({key.name}, {key.kind}). It is shown this once; only its hash is kept."
         news = (f"Agent {agent} is new.",) if is_new else ()

@@ -63,7 +63,7 @@ class Command(RatchetCommand):
         promote = actions.add_parser("promote", help="put one of its arms in use, and end it")
         listing = actions.add_parser("list", help="all experiments, newest first")
         add_start_options(start)
-        promote.add_argument("--arm", required=True, help="a version, or base; v286@4 as in --arms")
+        promote.add_argument("--arm", required=True, help="a version, or base; v2@4 as in --arms")
         for subcommand in (status, stop, promote):
             subcommand.add_argument("--name", help="which experiment; the running one, else the newest")
         for subcommand in (start, status, stop, promote, listing):

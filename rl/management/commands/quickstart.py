@@ -36,8 +36,8 @@ def _packages() -> str:
 
 
 def _login(admin: quickstart.Admin) -> str:
-    lost = f"password lost? python3 manage.py changepassword {admin.username}"
-    return f"log in as {admin.username} ({'with the password above' if admin.password else lost})"
+    lost = f"(password lost? python3 manage.py changepassword {admin.username})"
+    return f"log in as {admin.username} {f'with the password {admin.password}' if admin.password else lost}"
 
 
 def _questions(pairs: list[dict[str, str]]) -> Table:

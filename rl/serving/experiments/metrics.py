@@ -24,10 +24,14 @@ from django.db.models import (
 from django.db.models.functions import Cast, Coalesce
 
 from rl.models import Arm, Experiment, Feedback, Trace
+from rl.models.pairs import NOT_BLIND
+from rl.models.traces import GATEWAY
 from rl.serving.experiments.tallies import SHARE, Tally
 from rl.serving.experiments.wording import OUTCOME
 
 CHUNK = 5000
+_BOTH_OURS = {"trace__source": GATEWAY, "other_trace__source": GATEWAY}
+"""Answers from elsewhere have no version of ours, which would make them the base's."""
 _MIDDLE = 0.5
 """Middle of the scale of ratings: a rating there is neither up nor down."""
 
@@ -52,6 +56,8 @@ def observations(experiment: Experiment, metric: str) -> Iterator[Observation]:
         return iter(())
     if metric == "win_rate":
         return _comparisons(experiment)
+    if metric == "duel":
+        return _duels(experiment)
     return _ratings(experiment, metric)
 
 
@@ -108,16 +114,49 @@ def _comparisons(experiment: Experiment) -> Iterator[Observation]:
         if arms[left] == arms[right]:
             continue
         challenger = right if arms[left] else left
-        won = Feedback.Choice.RIGHT if arms[left] else Feedback.Choice.LEFT
-        drawn = choice not in (Feedback.Choice.LEFT, Feedback.Choice.RIGHT)
-        value = 0.5 if drawn else float(choice == won)
-        yield Observation(challenger, (rater, frozenset((trace, other))), value, 0)
+        yield Observation(challenger, (rater, frozenset((trace, other))), _value(choice, arms[left]), 0)
+
+
+def _duels(experiment: Experiment) -> Iterator[Observation]:
+    """Blind picks between any answers of the control's version and of a challenger's, whoever asked; values as for
+    comparisons. An arm with a number of answers of its own has none: each of a duel's answers is the only one."""
+    arms = {arm.version_id: arm for arm in experiment.arms.filter(best_of=None)}
+    rows = _during(experiment).filter(kind=Feedback.Kind.COMPARISON, agent=experiment.agent_id, **_BOTH_OURS)
+    names = (
+        "trace__model_version",
+        "other_trace__model_version",
+        "trace_id",
+        "other_trace_id",
+        "rater",
+        "choice",
+        "tags",
+    )
+    for left, right, trace, other, rater, choice, tags in rows.values_list(*names).iterator(chunk_size=CHUNK):
+        ours, theirs = arms.get(left), arms.get(right)
+        if ours is None or theirs is None or ours.is_control == theirs.is_control or NOT_BLIND in tags:
+            continue
+        challenger = theirs if ours.is_control else ours
+        yield Observation(challenger.pk, (rater, frozenset((trace, other))), _value(choice, ours.is_control), 0)
+
+
+def _value(choice: str, control_is_left: bool) -> float:
+    """What a pick is to the challenger; half where nobody won."""
+    if choice not in (Feedback.Choice.LEFT, Feedback.Choice.RIGHT):
+        return 0.5
+    return float((choice == Feedback.Choice.RIGHT) == control_is_left)
 
 
 def _events(experiment: Experiment) -> QuerySet[Feedback]:
     """Current ones on its arms' answers. Only answers that it gave itself carry its arms."""
     until = Q(created_at__lte=experiment.stopped_at) if experiment.stopped_at else Q()
     rows = Feedback.objects.filter(until, is_current=True, trace__arm__experiment=experiment)
+    return rows.order_by("created_at", "id")
+
+
+def _during(experiment: Experiment) -> QuerySet[Feedback]:
+    """Current ones that came while it ran, on answers of that time."""
+    until = Q(created_at__lte=experiment.stopped_at) if experiment.stopped_at else Q()
+    rows = Feedback.objects.filter(until, is_current=True, trace__occurred_at__gte=experiment.started_at)
     return rows.order_by("created_at", "id")
 
 

@@ -169,13 +169,13 @@ def _read(question: Question, metric: str, tally: Tally, arm: int, spread: float
     if estimate is None:
         return None
     target = needed_variance(spread, question.alpha)
-    most = EVEN if metric == "win_rate" else 1.0
+    most = EVEN if metric in wording.PAIRWISE else 1.0
     difference = clip_interval(metric, interval(estimate, spread, question.alpha), -most, most)
     return Reading(difference, estimate.variance, p_value(estimate, spread), samples, target / estimate.variance)
 
 
 def _estimate(question: Question, metric: str, tally: Tally, arm: int) -> tuple[Estimate | None, int]:
-    if metric == "win_rate":
+    if metric in wording.PAIRWISE:
         mean = tally.mean(arm)
         return (Estimate(mean.value - EVEN, mean.variance) if mean else None), tally.n(arm)
     return tally.difference(question.control, arm), min(tally.n(question.control), tally.n(arm))
@@ -183,7 +183,7 @@ def _estimate(question: Question, metric: str, tally: Tally, arm: int) -> tuple[
 
 def _variances(question: Question, metric: str, tally: Tally, arm: int) -> tuple[float, float]:
     """Variances of one observation of the control and of one of the challenger; comparisons have one side."""
-    if metric == "win_rate":
+    if metric in wording.PAIRWISE:
         return 0.0, tally.variance(arm)
     return tally.variance(question.control, arm), tally.variance(arm, question.control)
 
@@ -231,7 +231,7 @@ def _equal_text(question: Question, arm: int, reading: Reading) -> str:
     if _is_small(question, reading):
         return f"{names} differ by less than {least}: {_figures(question, reading)}."
     observations = wording.observation_name(question.metric)
-    side = "" if question.metric == "win_rate" else " an arm"
+    side = "" if question.metric in wording.PAIRWISE else " an arm"
     sample = f"{reading.samples} {observations}{side}"
     return f"No difference between {names} was found in {sample}: {_figures(question, reading)}."
 
@@ -251,7 +251,7 @@ def _harm_text(question: Question, evidence: Evidence, arm: int) -> str:
 def _open_text(question: Question, evidence: Evidence, arm: int, reading: Reading | None) -> str:
     name, observations = question.names[arm], wording.observation_name(question.metric)
     if reading is None:
-        both = "" if question.metric == "win_rate" else f" of both {name} and {question.names[question.control]}"
+        both = "" if question.metric in wording.PAIRWISE else f" of both {name} and {question.names[question.control]}"
         return f"No answer yet about {name}: there are no {observations}{both}."
     more = _more(question, evidence, arm, reading)
     until = " reach the smallest sample" if _is_decided(question, reading) else " are needed"
@@ -272,7 +272,7 @@ def _more(question: Question, evidence: Evidence, arm: int, reading: Reading) ->
     control, challenger = _variances(question, question.metric, evidence.tally, arm)
     rates = (
         (1.0, 1.0)
-        if question.metric == "win_rate"
+        if question.metric in wording.PAIRWISE
         else tuple(evidence.shares.get(arm_id, 0.0) for arm_id in (question.control, arm))
     )
     if min(rates) <= 0:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from rl.base.measurements import Interval
 
-SHARES = ("thumbs_up", "win_rate", "error_rate")
+PAIRWISE = ("win_rate", "duel")
+"""Answers of a challenger beside those of the control; one half is even."""
+SHARES = ("thumbs_up", *PAIRWISE, "error_rate")
 """Written in percent; their differences in points."""
 OUTCOME = "outcome:"
-_NAMES = {"rating": "mean rating", "thumbs_up": "thumbs-up rate", "win_rate": "win rate", "error_rate": "error rate"}
-_COUNTED = {"win_rate": "comparisons", "error_rate": "requests"}
+_NAMES = {
+    "rating": "mean rating",
+    "thumbs_up": "thumbs-up rate",
+    "win_rate": "win rate",
+    "duel": "share of duels won",
+    "error_rate": "error rate",
+}
+_COUNTED = {"win_rate": "comparisons", "duel": "duels", "error_rate": "requests"}
 
 
 def name_of(metric: str) -> str:
@@ -50,7 +58,7 @@ def difference_interval(metric: str, interval: Interval) -> str:
 def question(metric: str, control: str, challengers: list[str], minimum_effect: float) -> str:
     """The experiment in one sentence."""
     names = " or ".join(challengers) or "anything"
-    if metric == "win_rate":
+    if metric in PAIRWISE:
         better = f"win against {control}"
     else:
         better = f"have a {'lower' if sign(metric) < 0 else 'higher'} {name_of(metric)} than {control}"

@@ -15,6 +15,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from rl.base.messages import has_calls
+from rl.collect.feedback.waiting import deliver_by_id
 from rl.collect.otlp.history import in_words
 from rl.collect.traces.rows import TraceRows
 from rl.models import Agent, ApiKey, Arm, Assignment, ModelVersion, RunPart, Trace, prompt_key
@@ -24,7 +25,8 @@ from rl.serving.gateway.run_rows import follow_each_other, join, settle
 log = logging.getLogger(__name__)
 Document = Mapping[str, Any]
 """The columns of a trace, with ``version``, ``experiment_id``, ``api_key_id`` and ``failed``; ``steps``, what the agent did
-since its prompt, and ``turn``, its answer, are messages with their tool calls as data."""
+since its prompt, and ``turn``, its answer, are messages with their tool calls as data. A ``source`` other than the gateway's
+is of an answer that nobody asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ def store(documents: Mapping[UUID, Document], unanswered: Collection[Unanswered]
         joined = join(new)
         _insert(joined.documents, arms)
         settle(joined)
+        _deliver_ratings(new)
         answered = [document for document in new.values() if document["arm_id"] in arms]
         failed = [request for request in unanswered if request.arm_id in arms]
         _count(answered, failed)
@@ -59,6 +62,14 @@ def _lock_arms(arm_ids: Iterable[int]) -> set[int]:
     """The arms that are still there. Whoever stores the same answers at this moment waits here, and then finds them."""
     rows = Arm.objects.select_for_update(no_key=True).filter(pk__in=arm_ids).order_by("pk")
     return set(rows.values_list("pk", flat=True))
+
+
+def _deliver_ratings(answers: Collection[UUID]) -> None:
+    """A page may have been faster than the database."""
+    runs = dict(RunPart.objects.filter(pk__in=answers).order_by().values_list("pk", "trace_id"))
+    traces = Trace.objects.only("agent_id").in_bulk({*answers, *runs.values()})
+    here = {answer: traces.get(answer) or traces.get(runs.get(answer)) for answer in answers}
+    deliver_by_id({answer: trace for answer, trace in here.items() if trace is not None})
 
 
 def _new(documents: Mapping[UUID, Document]) -> dict[UUID, Document]:
@@ -97,7 +108,7 @@ def _trace(
     return Trace(
         id=key,
         external_id=str(key) if has_external_id else None,
-        source=GATEWAY,
+        source=document.get("source", GATEWAY),
         model_version_id=None if deleted else document["model_version_id"],
         arm_id=document["arm_id"] if document["arm_id"] in arms else None,
         prompt=list(in_words(document["prompt"])),

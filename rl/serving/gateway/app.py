@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
+from uuid import uuid4
 
 import httpx
 from django.conf import settings
@@ -36,6 +37,8 @@ from rl.serving.gateway.writer import Writer
 
 CALLER: Final = "ratchet.caller"
 """In the ASGI scope of a request: the KnownKey of somebody whom the site has checked already. No client can put it there."""
+BLIND_ID: Final = "ratchet.blind_id"
+"""In the ASGI scope of a request of the site: the UUID of its answer, which is given without a word on the version."""
 CHAT_PATH: Final = "/v1/chat/completions"
 SWITCH_SECONDS: Final = 0.001
 """How long a thread that computes (a page of the site, rows being stored) may keep the requests of the gateway waiting; it
@@ -106,7 +109,7 @@ async def chat(request: Request) -> Response:
     gateway: Gateway = request.app.state.gateway
     key = await gateway.caller(request, ApiKey.Scope.INGEST)
     chat_request = parse_request(await request.body(), request.headers, key)
-    exchange = Exchange(key, chat_request, await gateway.route(key, chat_request))
+    exchange = _begin(request, key, chat_request, await gateway.route(key, chat_request))
     logs.trace_id.set(str(exchange.id))
     note_request()
     _require_room()
@@ -117,7 +120,20 @@ async def chat(request: Request) -> Response:
     except Refusal as refusal:
         exchange.failed = refusal.blames_version
         gateway.recorder.record(exchange)
-        return refusal.response(exchange.side_headers())
+        return _without_names(request, refusal).response(exchange.side_headers())
+
+
+def _begin(request: Request, key: KnownKey, chat_request: ChatRequest, chosen: Route) -> Exchange:
+    blind_id = request.scope.get(BLIND_ID)
+    return Exchange(key, chat_request, chosen, blind_id or uuid4(), is_blind=blind_id is not None)
+
+
+def _without_names(request: Request, refusal: Refusal) -> Refusal:
+    """Errors of a version name it; in a blind comparison the log alone does."""
+    if BLIND_ID not in request.scope:
+        return refusal
+    log.warning("a blind answer did not come: %s", refusal.message)
+    return refusal.without_names()
 
 
 async def _answer(gateway: Gateway, exchange: Exchange) -> Response:
@@ -178,7 +194,7 @@ def _not_served(chosen: Route) -> Refusal:
 
 async def _on_refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)  # noqa: S101
-    return error.response()
+    return _without_names(request, error).response()
 
 
 async def _on_disconnect(request: Request, error: Exception) -> Response:

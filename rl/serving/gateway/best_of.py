@@ -49,6 +49,8 @@ def asks_for_several(exchange: Exchange) -> bool:
     if route.best_of == 1:
         return False
     reason = route.agent.judge_problem
+    if exchange.is_blind:
+        reason = "it was asked for blind, and streams as the other answer does"
     if body.get("n") not in (None, 1):
         reason = "the request asks for several answers itself"
     elif body.get("temperature") == 0:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from uuid import UUID, uuid4
 
 from rl.base.records import ReasoningStep, ToolCall
+from rl.collect.feedback.tokens import Subject, sign
 from rl.collect.otlp.history import split, turn
 from rl.collect.otlp.messages import with_calls
 from rl.serving.gateway.answer import Answer, Choice, clean
@@ -34,13 +35,22 @@ class Exchange:
     is_recorded: bool = False
     judging: dict[str, Any] = field(default_factory=dict)
     """How the best of several answers was chosen, or why it was not."""
+    is_blind: bool = False
+    """Nothing that is sent may tell the version, or the id under which it could be looked up."""
 
     def headers(self) -> dict[str, str]:
         unbuffered = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
-        return {"x-ratchet-trace": str(self.id), **self.side_headers(), **unbuffered}
+        return {**({} if self.is_blind else self._name_trace()), **self.side_headers(), **unbuffered}
+
+    def _name_trace(self) -> dict[str, str]:
+        """Which trace it becomes, and what lets a widget rate it."""
+        token = sign(Subject(self.id, self.route.agent.id))
+        return {"x-ratchet-trace": str(self.id), "x-ratchet-token": token}
 
     def side_headers(self) -> dict[str, str]:
         """Headers that refusals get too, of which there is no trace."""
+        if self.is_blind:
+            return {}
         arm = {"x-ratchet-arm": str(self.route.arm_id)} if self.route.arm_id is not None else {}
         return {"x-ratchet-version": self.route.served.version, **arm}
 

@@ -38,11 +38,11 @@ class OpenStreams:
         self._open: dict[UUID, int] = {}
 
     def begin(self, trace_id: UUID, document: Mapping[str, Any], piece: bytes) -> None:
-        """Raises OSError; then there is no file. ``piece``: JSON in one line."""
+        """Raises OSError, where somebody streams under this id already too. ``piece``: JSON in one line."""
         path = path_of(trace_id, SUFFIX)
         data = as_line(document) + b"\n" + piece + b"\n"
         # Few calls: after each, this thread waits for a loop that is busy with other streams.
-        descriptor = create(path)
+        descriptor = create(path, os.O_EXCL)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             write_whole(descriptor, data)

@@ -12,6 +12,7 @@ from rl.base.disk_space import tells_of_full_disk
 from rl.faults import DISK_FULL
 
 _TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+NAMELESS: Final = "this answer did not come; the log of the site says why"
 
 
 class Refusal(Exception):
@@ -35,6 +36,10 @@ class Refusal(Exception):
 
     def body(self) -> dict[str, Any]:
         return {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}}
+
+    def without_names(self) -> Refusal:
+        """What is told of it where nobody may know which version was asked."""
+        return Refusal(self.status, NAMELESS, code="no_answer", kind="upstream_error")
 
     def response(self, headers: Mapping[str, str] | None = None) -> Response:
         return json_response(self.body(), self.status, {**self.headers, **(headers or {})})

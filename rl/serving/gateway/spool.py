@@ -55,9 +55,9 @@ def set_aside(path: Path, error: Exception) -> None:
         path.rename(path.with_name(f"{path.name}.broken"))
 
 
-def create(path: Path) -> int:
+def create(path: Path, more_flags: int = 0) -> int:
     """A new file of our own, open. Raises OSError."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | more_flags
     try:
         return os.open(path, flags, 0o600)
     except FileNotFoundError:

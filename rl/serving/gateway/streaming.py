@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
@@ -26,6 +27,7 @@ CUT_OFF: Final = "the client went away, or the site was stopped"
 _DONE: Final = b"data: [DONE]\n\n"
 _SIGN_OF_LIFE: Final = b":\n\n"
 Result = TypeVar("Result")
+log = logging.getLogger(__name__)
 
 
 class EventStream(Response):
@@ -67,11 +69,15 @@ class EventStream(Response):
                 if event := self._event(piece):
                     if piece:
                         await self._record(event)
+                    event = _words_alone(piece) if self._exchange.is_blind else event
                     await send({"type": "http.response.body", "body": event, "more_body": True})
                 self._note()
         except Refusal as fault:
             answer.error = fault.message
             self._exchange.failed = fault.blames_version
+            if self._exchange.is_blind:
+                log.warning("a blind answer broke off: %s", fault.message)
+                fault = fault.without_names()
             return _event(fault.body())
         answer.complete = True
         return _DONE
@@ -125,6 +131,14 @@ async def unless_gone(receive: Receive, work: Coroutine[Any, Any, Result]) -> Re
 async def _wait_until_gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def _words_alone(piece: Piece) -> bytes:
+    """The text of a chunk. How a server names, counts, stamps and splits things differs from server to server."""
+    choices = piece.get("choices") or [{}]
+    delta = choices[0].get("delta") if isinstance(choices[0], dict) else None
+    text = delta.get("content") if isinstance(delta, dict) else None
+    return _event({"choices": [{"index": 0, "delta": {"content": text}}]}) if text else _SIGN_OF_LIFE
 
 
 def _event(document: dict[str, Any]) -> bytes:

@@ -71,18 +71,22 @@ class MayCall(BasePermission):
         method = str(request.method)
         if method not in view.allowed_methods:
             raise MethodNotAllowed(method)
-        require(request.auth, _needed_scope(view, method), request)
+        takes_tokens = getattr(view, "takes_tokens", False)
+        require(request.auth, _needed_scope(view, method), request, takes_tokens=takes_tokens)
         return True
 
 
-def require(key: ApiKey, scope: str | None, request: Request) -> None:
-    """Raises PermissionDenied that names what is missing. None: nobody may."""
+def require(key: ApiKey, scope: str | None, request: Request, *, takes_tokens: bool = False) -> None:
+    """Raises PermissionDenied that names what is missing. None: nobody may. ``takes_tokens``: the call checks the tokens
+    that its bodies bring; a key that needs them may make no other."""
     if scope is None:
         raise PermissionDenied("no key may do this")
     if key.kind == ApiKey.Kind.PUBLISHABLE:
         if scope != RATE:
             raise PermissionDenied("this needs a secret key (sk_…); a publishable key may only rate")
         _check_origin(request, key)
+        if key.needs_tokens and not takes_tokens:
+            raise PermissionDenied("this key needs tokens, which this call does not take: use /api/v1/feedback/")
         return
     scope = INGEST if scope == RATE else scope
     if scope not in key.scopes:

@@ -14,14 +14,16 @@ from rest_framework.response import Response
 from rl.collect.feedback.write import current_rating, retract
 from rl.models import ApiKey, Feedback
 from rl.web.api.auth import INGEST, RATE, READ, ApiKeyAuthentication, rater_for
-from rl.web.api.base import ApiView, success
+from rl.web.api.base import ApiView
+from rl.web.api.early_ratings import Waits, forget
 from rl.web.api.feedback_lines import FeedbackLines, Lines, LinesParser, store
-from rl.web.api.feedback_writing import OUT, SOURCE, find_trace, store_feedback
+from rl.web.api.feedback_writing import SOURCE, answer_to, find_trace, store_feedback
 from rl.web.api.filters import FeedbackFilter
 from rl.web.api.known import find_key
 from rl.web.api.openapi import BAD_BODY, operation
 from rl.web.api.parsers import StrictJSONParser
 from rl.web.api.serializers.feedback import FEEDBACK_IN, FeedbackOut, RetractById, Retracted, RetractOwn
+from rl.web.api.tokens import check_tokens
 
 ANY_KIND = PolymorphicProxySerializer(
     component_name="FeedbackIn", serializers=FEEDBACK_IN, resource_type_field_name="kind"
@@ -32,6 +34,7 @@ class FeedbackList(ApiView):
     scopes = {"GET": READ, "POST": RATE}
     queryset = Feedback.objects.select_related("agent")
     filterset_class = FeedbackFilter
+    takes_tokens = True
     serializer_class = FeedbackOut
 
     parser_classes = [StrictJSONParser, LinesParser]
@@ -48,22 +51,23 @@ class FeedbackList(ApiView):
     @operation(
         "send_feedback",
         "Rate, compare, correct, or report an outcome",
-        {200: FeedbackOut, 201: FeedbackOut, 207: FeedbackLines},
+        {200: FeedbackOut, 201: FeedbackOut, 202: Waits, 207: FeedbackLines},
         *BAD_BODY,
         404,
         409,
         tags=["feedback"],
         request={"application/json": ANY_KIND, LinesParser.media_type: OpenApiTypes.STR},
-        description="`kind` is rating unless given; publishable keys may send ratings only. 201: the rater had said "
-        "nothing (current) before. 200: it supersedes the earlier rating, repeats it, or is older and changes nothing; "
-        "the answer is the event that counts now. As NDJSON: one of these objects a line; answered with 207 and what became "
-        "of each line.",
+        description="`kind` is rating unless given; publishable keys may send all but outcomes, and those that need "
+        "tokens send a `token` with each. 202: the answer is not here yet, and the rating waits for it. 201: the rater "
+        "had said nothing (current) before. 200: it supersedes the earlier rating, repeats it, or is older and changes "
+        "nothing; the answer is the event that counts now. As NDJSON: one of these objects a line; answered with 207 and "
+        "what became of each line.",
     )
     def post(self, request: Request) -> Response:
         if isinstance(request.data, Lines):
             return Response({"results": store(self.key, request.data)}, status=status.HTTP_207_MULTI_STATUS)
-        rated = store_feedback(self.key, request.data)
-        return Response(OUT.to_representation(rated.event), status=success(rated.created))
+        document, code = answer_to(store_feedback(self.key, request.data))
+        return Response(document, status=code)
 
 
 class FeedbackDetail(ApiView):
@@ -99,6 +103,7 @@ class FeedbackRetract(ApiView):
 
 class OwnRatingRetract(ApiView):
     scopes = {"POST": RATE}
+    takes_tokens = True
     queryset = Feedback.objects.all()
     serializer_class = RetractOwn
 
@@ -113,7 +118,10 @@ class OwnRatingRetract(ApiView):
     )
     def post(self, request: Request) -> Response:
         data = self.check_body(RetractOwn)
+        check_tokens(self.key, data)
         rater = rater_for(self.key, data["rater"])
+        if data.get("token") and forget(self.key, data, rater):
+            return Response({"retracted": True})
         trace = find_trace(self.key, data["trace"])
         return _retract(current_rating(trace, rater), rater, self.key)
 

@@ -12,10 +12,11 @@ from rest_framework.parsers import BaseParser
 
 from rl.base.errors import UsageError
 from rl.collect.feedback.events import UnreadTrace, rating
+from rl.collect.feedback.waiting import Kept
 from rl.collect.feedback.write import CHUNK, Rated, UnknownTrace, record_each
 from rl.models import ApiKey, Feedback
 from rl.web.api.base import success
-from rl.web.api.feedback_writing import check_kind, common, store_checked
+from rl.web.api.feedback_writing import WAITS, Outcome, check_kind, common, store_checked
 from rl.web.api.parsers import parse_json
 from rl.web.api.problems import TooLarge, problem_response
 from rl.web.api.serializers.fields import ObjectField
@@ -50,7 +51,9 @@ class FeedbackLine(serializers.Serializer):
     """What became of one line."""
 
     line = serializers.IntegerField(help_text="Its number in the body, from 1.")
-    status = serializers.IntegerField(help_text="201 new, 200 superseded or repeated, else the status of the problem.")
+    status = serializers.IntegerField(
+        help_text="201 new, 200 superseded or repeated, 202 waits, else the status of the problem."
+    )
     id = serializers.IntegerField(required=False, help_text="The event that counts now.")
     problem = ObjectField(required=False)
 
@@ -67,7 +70,7 @@ def store(key: ApiKey, lines: Lines) -> list[Result]:
 
 def _store_part(key: ApiKey, part: Iterable[tuple[int, bytes]]) -> list[Result]:
     """Ratings together, the other kinds one after the other."""
-    outcomes: dict[int, Rated | Exception] = {}
+    outcomes: dict[int, Outcome | Exception] = {}
     ratings: dict[int, tuple[dict[str, Any], Feedback]] = {}
     for number, line in part:
         try:
@@ -89,7 +92,7 @@ def _event(key: ApiKey, checked: dict[str, Any]) -> Feedback:
     return rating(trace, scale=checked["scale"], value=checked["value"], **common(key, checked))
 
 
-def _try_again(key: ApiKey, checked: dict[str, Any]) -> Rated | Exception:
+def _try_again(key: ApiKey, checked: dict[str, Any]) -> Outcome | Exception:
     """The gateway may have given the answer a moment ago."""
     try:
         return store_checked(key, "rating", checked)
@@ -97,7 +100,9 @@ def _try_again(key: ApiKey, checked: dict[str, Any]) -> Rated | Exception:
         return error
 
 
-def _result(number: int, outcome: Rated | Exception) -> Result:
+def _result(number: int, outcome: Outcome | Exception) -> Result:
+    if isinstance(outcome, Kept):
+        return {"line": number, "status": WAITS}
     if isinstance(outcome, Rated):
         return {"line": number, "status": success(outcome.created), "id": outcome.event.pk}
     refused = problem_response(outcome, {})

@@ -20,8 +20,7 @@ from rest_framework.request import Request
 
 from rl.models import ApiKey
 from rl.web.api.auth import RATE, ApiKeyAuthentication, require
-from rl.web.api.base import success
-from rl.web.api.feedback_writing import IN, OUT, kind_of, store_checked
+from rl.web.api.feedback_writing import IN, answer_to, kind_of, store_checked
 from rl.web.api.known import find_key
 from rl.web.api.parsers import parse_json
 from rl.web.api.problems import MEDIA_TYPE, problem_response
@@ -55,13 +54,13 @@ def _try_to_answer(request: HttpRequest) -> HttpResponse | None:
         return None
     key, data = checked
     try:
-        rated = store_checked(key, RATING, data)
+        outcome = store_checked(key, RATING, data)
     except Exception as error:
         refused = problem_response(error, {})
         if refused is None:
             raise
         return _response(refused.data, refused.status_code, {**refused.headers, "Content-Type": MEDIA_TYPE})
-    return _response(OUT.to_representation(rated.event), success(rated.created))
+    return _response(*answer_to(outcome))
 
 
 def _check(request: HttpRequest) -> tuple[ApiKey, dict[str, Any]] | None:
@@ -77,7 +76,7 @@ def _check(request: HttpRequest) -> tuple[ApiKey, dict[str, Any]] | None:
         if authenticated is None:
             return None
         key = authenticated[1]
-        require(key, RATE, as_view)
+        require(key, RATE, as_view, takes_tokens=True)
         document = parse_json(request.body)
         if kind_of(document) != RATING:
             return None

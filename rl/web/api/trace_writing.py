@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 from rest_framework.exceptions import APIException, NotFound, ValidationError
 
+from rl.base.errors import UsageError
+from rl.collect.feedback.tokens import read
+from rl.collect.feedback.waiting import deliver_by_id
 from rl.collect.lookups import agents_named, versions_named
 from rl.collect.traces.rows import TraceRows, look_again
 from rl.models import Agent, ApiKey, ModelVersion, Trace, prompt_key
@@ -31,7 +35,8 @@ def store(items: Sequence[dict[str, Any]], key: ApiKey) -> list[Stored | APIExce
     """
     prepared = _prepare(items, key)
     traces = [trace for trace in prepared if isinstance(trace, Trace)]
-    stored = iter(look_again(partial(_insert, traces), STORED_BY_OTHERS))
+    reserved = {row.pk for item, row in zip(items, prepared, strict=True) if "token" in item and isinstance(row, Trace)}
+    stored = iter(look_again(partial(_insert, traces, reserved), STORED_BY_OTHERS))
     return [next(stored) if isinstance(item, Trace) else item for item in prepared]
 
 
@@ -50,29 +55,48 @@ def _build_trace(
     item: dict[str, Any], agents: dict[str, Agent], versions: dict[tuple[int, str], ModelVersion]
 ) -> Trace | APIException:
     fields = dict(item)
-    name, version_name = fields.pop("agent"), fields.pop("model_version", None)
+    name, version_name, token = fields.pop("agent"), fields.pop("model_version", None), fields.pop("token", None)
     agent = agents.get(name.lower())
     if agent is None:
         return NotFound(f"no agent is named {name!r}, or this key is not for it; agents are made in the admin")
     version = versions.get((agent.pk, version_name.lower())) if version_name else None
     if version_name and version is None:
         return ValidationError({"model_version": [f"{agent.name} has no version {version_name!r}"]})
+    if token is not None:
+        try:
+            fields["id"] = _reserved_id(token, agent)
+        except UsageError as error:
+            return ValidationError({"token": [str(error)]})
     return Trace(agent=agent, model_version=version, prompt_key=prompt_key(fields["prompt"]), **fields)
 
 
-def _insert(traces: list[Trace]) -> list[Stored]:
+def _reserved_id(token: str, agent: Agent) -> UUID:
+    """Raises UsageError."""
+    subject = read(token)
+    if subject.agent_id != agent.pk:
+        raise UsageError("the token was made for another agent")
+    return subject.trace_id
+
+
+def _insert(traces: list[Trace], reserved: set[UUID]) -> list[Stored]:
+    """``reserved``: ids that were given before there was an answer; ratings may wait for these."""
     rows = TraceRows(
         ((trace.agent_id, trace.external_id) for trace in traces if trace.external_id is not None),
         Trace.objects.select_related("agent", "model_version"),
     )
-    stored = [_decide(trace, rows) for trace in traces]
+    by_id = Trace.objects.select_related("agent", "model_version").in_bulk(reserved) if reserved else {}
+    stored = [_decide(trace, rows, by_id) for trace in traces]
     with transaction.atomic():
         rows.save()
+        deliver_by_id({row.trace.pk: row.trace for row in stored if row.created and row.trace.pk in reserved})
     return stored
 
 
-def _decide(trace: Trace, rows: TraceRows) -> Stored:
+def _decide(trace: Trace, rows: TraceRows, by_id: dict[UUID, Trace]) -> Stored:
+    """``by_id`` gets what is added: two of a list may bring one token."""
     here = None if trace.external_id is None else rows.get(trace.agent_id, trace.external_id)
+    here = here or by_id.get(trace.pk)
     if here is None:
         rows.add(trace)
+        by_id[trace.pk] = trace
     return Stored(here or trace, created=here is None)

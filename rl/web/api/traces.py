@@ -18,7 +18,8 @@ from rl.web.api.base import ApiView, success
 from rl.web.api.filters import TraceFilter
 from rl.web.api.openapi import BAD_BODY, operation
 from rl.web.api.problems import problem
-from rl.web.api.serializers.traces import Batch, TraceIn, TraceOut, TraceWithFeedback
+from rl.web.api.serializers.traces import Batch, TraceIn, TraceOut, TraceStored, TraceWithFeedback
+from rl.web.api.tokens import token_for
 from rl.web.api.trace_writing import Stored, store
 
 MAX_BATCH = 1000
@@ -40,7 +41,7 @@ class TraceList(ApiView):
     @operation(
         "store_traces",
         "Store one trace, or a list",
-        {200: TraceOut, 201: TraceOut, 207: Batch},
+        {200: TraceStored, 201: TraceStored, 207: Batch},
         *BAD_BODY,
         404,
         409,
@@ -55,7 +56,8 @@ class TraceList(ApiView):
         result = store([self.check_body(TraceIn)], self.key)[0]
         if isinstance(result, APIException):
             raise result
-        return Response(TraceOut(result.trace).data, status=success(result.created))
+        document = {**TraceOut(result.trace).data, "token": token_for(result.trace)}
+        return Response(document, status=success(result.created))
 
     def _store_list(self, items: list[Any]) -> Response:
         if not 1 <= len(items) <= MAX_BATCH:
@@ -100,4 +102,6 @@ def _check(item: Any) -> dict[str, Any] | ValidationError:
 def _item(result: Stored | APIException) -> dict[str, Any]:
     if isinstance(result, APIException):
         return {"status": result.status_code, "problem": problem(result)}
-    return {"status": success(result.created), "id": result.trace.pk, "external_id": result.trace.external_id}
+    trace = result.trace
+    about = {"id": trace.pk, "external_id": trace.external_id, "token": token_for(trace)}
+    return {"status": success(result.created), **about}

@@ -7,8 +7,10 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 
 from rl.web.api.base import UnknownAddress
 from rl.web.api.feedback import FeedbackDetail, FeedbackList, FeedbackRetract, OwnRatingRetract
+from rl.web.api.origins import OriginCheck
 from rl.web.api.ratings import RatingBulkSync, RatingList
 from rl.web.api.runs import RunCancel, RunDetail
+from rl.web.api.tokens import TokenList
 from rl.web.api.traces import TraceDetail, TraceList
 from rl.web.api.training import CalculatePending
 from rl.web.api.training_stats import TrainingStats
@@ -18,9 +20,11 @@ DOCS = SpectacularSwaggerSplitView.as_view(url_name="api-schema", template_name=
 
 urlpatterns = [
     path("v1/traces/", TraceList.as_view(), name="api-traces"),
+    path("v1/tokens/", TokenList.as_view(), name="api-tokens"),
     path("v1/traces/<uuid:pk>/", TraceDetail.as_view(), name="api-trace"),
     path("v1/feedback/", FeedbackList.as_view(), name="api-feedback"),
     path("v1/feedback/retract/", OwnRatingRetract.as_view(), name="api-feedback-retract-own"),
+    path("v1/feedback/origin/", OriginCheck.as_view(), name="api-feedback-origin"),
     path("v1/feedback/<int:pk>/", FeedbackDetail.as_view(), name="api-feedback-event"),
     path("v1/feedback/<int:pk>/retract/", FeedbackRetract.as_view(), name="api-feedback-retract"),
     path("v1/ratings/", RatingList.as_view(), name="api-ratings"),

@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
+from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
-from rl.serving.gateway.app import CALLER, CHAT_PATH
+from rl.serving.gateway.app import BLIND_ID, CALLER, CHAT_PATH
 from rl.serving.gateway.chat_request import SESSION_HEADER
 from rl.serving.gateway.routing import KnownKey
 
@@ -28,12 +29,15 @@ class Question:
     """A chat completion, as OpenAI's clients ask for it."""
     session_id: str
     """ASCII."""
+    blind_id: UUID | None = None
+    """The id of an answer whose version nobody may learn from it."""
 
     def scope(self, scope: Any) -> Any:
         """The gateway's request in the place of the site's; nothing that the browser sent is left in it."""
         headers = [(b"content-type", b"application/json"), (SESSION_HEADER.encode(), self.session_id.encode())]
         address = {"path": CHAT_PATH, "raw_path": CHAT_PATH.encode(), "query_string": b""}
-        return {**scope, **address, "headers": headers, CALLER: self.caller}
+        blind = {BLIND_ID: self.blind_id} if self.blind_id else {}
+        return {**scope, **address, "headers": headers, CALLER: self.caller, **blind}
 
 
 class _HandedOver(HttpResponse):

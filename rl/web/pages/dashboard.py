@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
@@ -13,11 +14,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from rl.base.disk_space import shortage
-from rl.models import Trace, version_name
+from rl.models import Evaluation, Trace, TrainingRun, version_name
 from rl.serving import machine
 from rl.serving.advice import deploy_command
 from rl.web import dashboard_counts
-from rl.web.dashboard_counts import AgentFigures
+from rl.web.agent_steps import why_queued
+from rl.web.dashboard_counts import AgentFigures, VersionFigures
 
 
 @require_safe
@@ -31,15 +33,17 @@ def dashboard(request: HttpRequest) -> HttpResponse:
         raise PermissionDenied("You are signed in, but nobody has given you the permission to rate answers.")
     days = dashboard_counts.feedback_per_day()
     agents, versions = dashboard_counts.agents_and_versions()
+    runs = dashboard_counts.recent_runs()
     context = {
         "page": "dashboard",
+        **_needs(runs, versions),
         "shortage": shortage(settings.DATA_DIR, settings.MIN_FREE_BYTES),
         "days": days,
         "total": sum(count for _, count in days),
         "agents": agents,
         "agents_shown": dashboard_counts.AGENTS,
         "versions": versions,
-        "runs": dashboard_counts.recent_runs(),
+        "runs": runs,
         "served": dashboard_counts.served_deployments(),
         "experiments": dashboard_counts.running_experiments(),
         "deploy_command": _deploy_command(agents),
@@ -48,6 +52,18 @@ def dashboard(request: HttpRequest) -> HttpResponse:
         "has_feedback": any(row.current for row in agents),
     }
     return render(request, "rl/dashboard.html", context)
+
+
+def _needs(runs: Sequence[TrainingRun], versions: Sequence[VersionFigures]) -> dict[str, Any]:
+    """What waits for a person: of each agent its newest run, if that failed, and its newest version, if nobody can tell."""
+    newest_runs = {run.agent_id: run for run in reversed(runs)}.values()
+    newest_versions = {row.version.agent_id: row for row in reversed(versions)}.values()
+    undecided = Evaluation.Verdict.UNDECIDED
+    return {
+        "queue_problem": next(filter(None, map(why_queued, runs)), ""),
+        "failed": [run for run in newest_runs if run.state == TrainingRun.State.FAILED],
+        "open_verdicts": [row for row in newest_versions if row.evaluation and row.evaluation.verdict == undecided],
+    }
 
 
 def _deploy_command(agents: Sequence[AgentFigures]) -> str:

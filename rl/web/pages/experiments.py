@@ -14,6 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from rl.base.errors import RatchetError, UsageError
+from rl.base.names import unknown_name
 from rl.models import Experiment
 from rl.serving.experiments import lifecycle
 from rl.serving.experiments.looks import look
@@ -103,4 +104,4 @@ def _act(request: HttpRequest, experiment: Experiment) -> None:
             raise UsageError("the experiment has no such arm")
         lifecycle.conclude(experiment, arm, by)
     else:
-        raise UsageError("there is no such action; open the page again")
+        raise UsageError(unknown_name("action", action, ("start", "stop", "promote")))

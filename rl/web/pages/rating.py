@@ -1,164 +1,188 @@
-"""One screen, one answer, one decision. A plain form; with JavaScript the same address answers in JSON."""
+"""One screen, one item, one decision. A plain form; with JavaScript decisions go to an address that answers in JSON."""
 
 from __future__ import annotations
 
+import json
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.auth.decorators import login_required, permission_required
-from django.contrib.auth.models import User
-from django.db.models import Exists, OuterRef, QuerySet
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied
+from django.db.models import Exists, OuterRef
+from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_safe
-from django.views.decorators.vary import vary_on_headers
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from rl.base.errors import RatchetError, UsageError
-from rl.base.names import unknown_name
-from rl.collect.feedback.write import retract
-from rl.models import Agent, Feedback, Trace
-from rl.web import rating_queue
-from rl.web.drawings import drawing_of, tags_of
-from rl.web.pages.rating_form import posted_trace, rate_as_posted
-from rl.web.rating_filters import Selection
-from rl.web.rating_queue import QueuePosition
+from rl.models import Agent, Claim, RatingQueue, Trace
+from rl.queues.builtin import ANSWERS, open_queues
+from rl.queues.gold import gold_of, make_gold
+from rl.queues.progress import last_decisions, progress
+from rl.queues.votes import Vote
+from rl.web.pages.invitations import refuse
+from rl.web.raters import rater_of
+from rl.web.rating_access import MAY_RATE, Refusal, open_desk
+from rl.web.rating_desk import Desk
+from rl.web.rating_items import shown_sides, tags_for
+from rl.web.trace_page import trace_context
 
-SOURCE = "rating_page"
 AGENTS = 200
+MAY_CHANGE = "rl.change_ratingqueue"
 
 
 @require_safe
 @never_cache
 @login_required
-@permission_required("rl.add_feedback", raise_exception=True)
-def choose_agent(request: HttpRequest) -> HttpResponse:
-    """One agent with answers needs no choice."""
+@permission_required(MAY_RATE, raise_exception=True)
+def choose_queue(request: HttpRequest) -> HttpResponse:
+    """One queue with answers needs no choice."""
     answers = Trace.objects.filter(agent=OuterRef("pk")).exclude(response="")
     agents = list(Agent.objects.filter(Exists(answers.order_by()))[:AGENTS])
-    if len(agents) == 1:
-        return redirect("rate_agent", name=agents[0].name)
-    return render(request, "rl/rate_choose.html", {"page": "rate", "agents": agents})
+    rater = rater_of(request.user.get_username())
+    rows = {agent: [_waiting(queue, rater) for queue in open_queues(agent)] for agent in agents}
+    queues = [row["queue"] for of_agent in rows.values() for row in of_agent if row["total"] or row["is_usual"]]
+    if len(queues) == 1:
+        return redirect(_address(queues[0]))
+    choices = [{"agent": agent, "queues": of_agent} for agent, of_agent in rows.items()]
+    return render(request, "rl/rate_choose.html", {"page": "rate", "choices": choices})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
-@vary_on_headers("Accept")
+def rate_items(request: HttpRequest, name: str, queue: str = ANSWERS) -> HttpResponse:
+    try:
+        desk = open_desk(request, name, queue)
+    except Refusal as refusal:
+        return refuse(request, refusal)
+    if desk is None:
+        return redirect_to_login(request.get_full_path())
+    back = _address(desk.queue) + desk.selection.query
+    if request.method != "POST":
+        return _show(request, desk)
+    try:
+        desk.decide(_posted_vote(desk, request.POST))
+    except RatchetError as error:
+        return render(
+            request, "rl/rate_problem.html", {"page": "rate", "back": back, "problem": str(error)}, status=400
+        )
+    return redirect(back)
+
+
+@require_POST
+@never_cache
+def store_decisions(request: HttpRequest, name: str, queue: str) -> HttpResponse:
+    """What is refused stays in the browser, which sends it again."""
+    try:
+        desk = open_desk(request, name, queue)
+        if desk is None:
+            return JsonResponse({"error": "You are signed out: sign in again, then this is sent."}, status=401)
+        return JsonResponse(desk.answer(_read_body(request)))
+    except Refusal as refusal:
+        return JsonResponse({"error": f"{refusal.title}. {refusal.text}"}, status=403)
+    except RatchetError as error:
+        return JsonResponse({"error": str(error)}, status=400)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
 @login_required
-@permission_required("rl.add_feedback", raise_exception=True)
-def rate_answers(request: HttpRequest, name: str) -> HttpResponse:
-    return Desk(request, get_object_or_404(Agent, name=name)).respond()
-
-
-class Desk:
-    """One rater at work on one agent's queue, for one request."""
-
-    page = "rate"
-    address = "rate_agent"
-    session_key = "rating"
-
-    def __init__(self, request: HttpRequest, agent: Agent) -> None:
-        assert isinstance(request.user, User)  # noqa: S101  login_required saw to it
-        self.request, self.agent, self.user = request, agent, request.user
-        self.rater = rating_queue.rater_of(self.user.get_username())
-        self.key = f"{self.session_key}:{agent.pk}"
-        self.position = QueuePosition.load(request.session.get(self.key))
-        self.selection = Selection.read(request.GET)
-        self.position.choose(self.selection)
-        self.wants_json = request.get_preferred_type(["text/html", "application/json"]) == "application/json"
-
-    def respond(self) -> HttpResponse:
-        if self.request.method != "POST":
-            return self._answer(self._next(self.request.GET.get("showing", "")))
-        actions = {"rate": self._rate, "skip": self._skip, "undo": self._undo}
-        try:
-            undone = actions[self._action()]()
-        except RatchetError as error:
-            return self._refuse(str(error))
-        self.request.session[self.key] = self.position.as_dict()
-        if not self.wants_json:
-            return redirect(self._address())
-        return self._answer(undone or self._next(self.request.POST.get("showing", "")))
-
-    def _action(self) -> str:
-        action = self.request.POST.get("action", "rate")
-        if action not in ("rate", "skip", "undo"):
-            raise UsageError(unknown_name("action", action, ("rate", "skip", "undo")))
-        return action
-
-    def _rate(self) -> None:
-        trace = posted_trace(self.agent, self.request.POST)
-        rated = rate_as_posted(trace, self.request.POST, rater=self.rater, source=SOURCE, user=self.user)
-        self.position.note_rating(trace, rated.event)
-
-    def _skip(self) -> None:
-        self.position.skip(posted_trace(self.agent, self.request.POST))
-
-    def _undo(self) -> Trace:
-        """The answer that is unrated again."""
-        number = self.request.POST.get("event", "")
-        events = [
-            event for event in rating_queue.last_decisions(self.rater, self.position) if number in ("", str(event.pk))
-        ]
-        if not events:
-            raise UsageError("there is nothing to undo")
-        retract(events[0], rater=self.rater, source=SOURCE, user=self.user)
-        self.position.note_undo(events[0].trace, events[0])
-        return events[0].trace
-
-    def _next(self, showing: str) -> Trace | None:
-        try:
-            seen = uuid.UUID(showing) if showing else None
-        except ValueError:
-            seen = None  # an address typed by hand: show the queue's own choice
-        return rating_queue.next_trace(self.queue(), self.position, seen)
-
-    def queue(self) -> QuerySet[Trace]:
-        """What is still to do, oldest first."""
-        return rating_queue.unrated_traces(self.agent, self.rater).filter(self.selection.condition())
-
-    def _answer(self, trace: Trace | None) -> HttpResponse:
-        context: dict[str, Any] = {
-            "item": _item(trace) if trace else None,
-            "progress": rating_queue.progress(self.agent, self.rater, self.position, self.selection),
-            "decisions": self.decisions(),
-        }
-        about = {"page": self.page, "agent": self.agent, "tags": tags_of(trace)}
-        if self.wants_json:
-            return JsonResponse(context)
-        filters = {"filters": self.selection.form(self.agent, trace), "is_filtered": bool(self.selection.values)}
-        return render(self.request, "rl/rate.html", {**context, **about, **filters})
-
-    def _address(self) -> str:
-        return reverse(self.address, args=[self.agent.name]) + self.selection.query
-
-    def decisions(self) -> list[dict[str, Any]]:
-        return [_decision(event) for event in rating_queue.last_decisions(self.rater, self.position)]
-
-    def _refuse(self, problem: str) -> HttpResponse:
-        if self.wants_json:
-            return JsonResponse({"error": problem}, status=400)
-        context = {"back": self._address(), "problem": problem}
-        return render(self.request, "rl/rate_problem.html", context, status=400)
-
-
-def _item(trace: Trace) -> dict[str, Any]:
-    """Nothing in it tells which model gave the answer."""
-    question_at = next((n for n in reversed(range(len(trace.prompt))) if trace.prompt[n]["role"] == "user"), None)
-    return {
-        "trace": str(trace.pk),
-        "question": trace.question,
-        "before": [
-            {"role": message["role"], "content": message["content"]}
-            for n, message in enumerate(trace.prompt)
-            if n != question_at
-        ],
-        "answer": trace.response,
-        "drawing": drawing_of(trace),
-        "tags": tags_of(trace),
+@permission_required([MAY_RATE, "rl.view_trace"], raise_exception=True)
+def what_happened(request: HttpRequest, name: str, queue: str, claim: int) -> HttpResponse:
+    """All that the agent did, and nothing of what others think of it. A POST makes one's own decision the right answer."""
+    desk = open_desk(request, name, queue)
+    if desk is None:
+        return redirect_to_login(request.get_full_path())
+    rows = Claim.objects.select_related("trace__agent", "trace__episode", "other_trace__agent", "other_trace__episode")
+    mine = get_object_or_404(rows, pk=claim, queue=desk.queue, rater=desk.rater.name)
+    mine.queue = desk.queue
+    if request.method == "POST":
+        return _make_gold(request, mine)
+    hidden: dict[str, Any] = {"events": [], "proposal": None}
+    context = {
+        "page": "rate",
+        "agent": desk.queue.agent,
+        "queue": desk.queue,
+        "sides": [{**trace_context(side), **hidden} for side in shown_sides(mine)],
+        "may_make_gold": request.user.has_perm(MAY_CHANGE) and mine.state == Claim.State.DECIDED,
+        "gold": gold_of(mine),
     }
+    return render(request, "rl/rate_happened.html", context)
 
 
-def _decision(event: Feedback) -> dict[str, Any]:
-    return {"event": event.pk, "good": event.value == 1, "question": event.trace.question[:200]}
+def _make_gold(request: HttpRequest, claim: Claim) -> HttpResponse:
+    if not request.user.has_perm(MAY_CHANGE):
+        raise PermissionDenied("Gold items are made by those who may change rating queues.")
+    try:
+        make_gold(claim, claim.rater)
+    except UsageError as error:
+        context = {"page": "rate", "back": request.path, "problem": str(error)}
+        return render(request, "rl/rate_problem.html", context, status=400)
+    return redirect(request.path)
+
+
+def _show(request: HttpRequest, desk: Desk) -> HttpResponse:
+    claims = desk.claim()
+    trace = claims[0].trace if claims else None
+    context: dict[str, Any] = {
+        "page": "rate",
+        "agent": desk.queue.agent,
+        "queue": desk.queue,
+        "rater": desk.rater.name,
+        **desk.state(claims),
+        "is_invited": desk.is_invited,
+        "filters": [] if desk.is_invited else desk.selection.form(desk.queue.agent, trace),
+        "is_filtered": bool(desk.selection.values),
+        "tags": tags_for(desk.queue, trace),
+    }
+    return render(request, "rl/rate.html", context)
+
+
+def _posted_vote(desk: Desk, posted: QueryDict) -> Vote:
+    """``claim`` may be left out of an undo: then it is the last decision. Raises UsageError."""
+    fields: dict[str, Any] = {name: posted[name] for name in ("action", "choice", "text", "notes") if posted.get(name)}
+    claim = str(posted.get("claim", ""))
+    if fields.get("action") == "undo" and not claim:
+        last = last_decisions(desk.queue, desk.rater.name).first()
+        if last is None:
+            raise UsageError("there is nothing to undo")
+        claim = str(last.pk)
+    if not (claim.isascii() and claim.isdecimal()):
+        raise UsageError("claim: the number of an item is wanted")
+    if posted.get("value"):
+        fields["value"] = _number(str(posted["value"]))
+    if "text" in fields:  # browsers send lines with CR LF
+        fields["text"] = fields["text"].replace("\r\n", "\n")
+    return Vote.read({**fields, "id": str(uuid.uuid4()), "claim": int(claim), "tags": posted.getlist("tags")})
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"value: a number from 0 to 1 is wanted, not {text!r:.80}") from None
+
+
+def _read_body(request: HttpRequest) -> Mapping[str, Any]:
+    try:
+        given = json.loads(request.body)
+    except (ValueError, RecursionError):
+        raise UsageError("the request's body must be JSON") from None
+    if not isinstance(given, dict):
+        raise UsageError("the request's body must be an object")
+    return given
+
+
+def _waiting(queue: RatingQueue, rater: str) -> dict[str, Any]:
+    now = progress(queue, rater)
+    left, is_usual = now.total - now.done, queue.name == ANSWERS
+    return {"queue": queue, "address": _address(queue), "left": left, "total": now.total, "is_usual": is_usual}
+
+
+def _address(queue: RatingQueue) -> str:
+    if queue.name == ANSWERS:
+        return reverse("rate_agent", args=[queue.agent.name])
+    return reverse("rate_queue", args=[queue.agent.name, queue.name])

@@ -50,8 +50,12 @@ def posted_trace(agent: Agent, posted: Mapping[str, Any]) -> Trace:
         pk = uuid.UUID(posted.get("trace", ""))
     except ValueError:
         raise UsageError("trace: not an id") from None
-    rows = Trace.objects.filter(pk=pk, agent=agent)
-    trace = rows.first()
+    return find_trace(agent, pk)
+
+
+def find_trace(agent: Agent, pk: uuid.UUID) -> Trace:
+    """An answer that the gateway gave a moment ago too. Raises UsageError."""
+    trace = Trace.objects.filter(pk=pk, agent=agent).first()
     if trace is None:
         pending.deliver_named([str(pk)])
         trace = agent.traces.filter(pk=run_id(pk)).first()

@@ -1,25 +1,80 @@
-"""What the page of a training run asks for every two seconds."""
+"""Training runs: the list, and the page of one, which asks every two seconds what is new."""
 
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, JsonResponse
-from django.shortcuts import get_object_or_404
-from django.utils import timezone
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
-from rl.models import TrainingRun
-from rl.runs import episode_rates
+from rl.base.errors import RatchetError, RunConflict, UsageError
+from rl.base.names import unknown_name
+from rl.models import Agent, TrainingRun
+from rl.runs import choosing, episode_rates, supervisor
+from rl.runs.stage_log import Stages
+from rl.web import run_lists
+from rl.web.run_episodes import run_episodes
+from rl.web.stage_line import stage_line
 
 LOG_BYTES = 8192
 POINTS = 5000
 """Points in one answer; a longer history takes several."""
+AGENTS = 200
+
+
+@require_safe
+@never_cache
+@login_required
+def run_list(request: HttpRequest) -> HttpResponse:
+    """``?agent=NAME&state=STATE&before=NUMBER``; what is wrong in them is said, and left out."""
+    check_permission(request, "view")
+    name, state = request.GET.get("agent", ""), request.GET.get("state", "")
+    agent = Agent.objects.filter(name__iexact=name).first() if name else None
+    state = state if state in TrainingRun.State.values else ""
+    page = run_lists.newest(agent, state, _number(request.GET.get("before", "")))
+    filters: dict[str, Any] = {"agent": agent.name if agent else "", "state": state}
+    context = {
+        "page": "runs",
+        "agents": Agent.objects.only("name")[:AGENTS],
+        "agent": agent,
+        "unknown": "" if agent else name,
+        "states": TrainingRun.State.choices,
+        "state": state,
+        "shown": page,
+        "older": urlencode({**filters, "before": page.older}) if page.older else "",
+        "may_start": request.user.has_perm("rl.add_trainingrun"),
+    }
+    return render(request, "rl/runs.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@login_required
+def one_run(request: HttpRequest, pk: int) -> HttpResponse:
+    check_permission(request, "view")
+    rows = TrainingRun.objects.select_related("agent", "training_set", "version")
+    run = get_object_or_404(rows, pk=pk)
+    if request.method != "POST":
+        return render(request, "rl/run.html", _context(request, run))
+    check_permission(request, "change")
+    wants_page = request.accepts("text/html")
+    try:
+        _act(run, request.POST.get("action", ""))
+    except RatchetError as error:
+        if not wants_page:
+            return JsonResponse({"error": str(error)}, status=400)
+        context = {"page": "runs", "back": reverse("run", args=[pk]), "problem": str(error)}
+        return render(request, "rl/rate_problem.html", context, status=400)
+    return redirect("run", pk=pk) if wants_page else JsonResponse({"run": pk})
 
 
 @require_safe
@@ -27,20 +82,21 @@ POINTS = 5000
 @login_required
 def progress(request: HttpRequest, pk: int) -> JsonResponse:
     """``?after=STEP`` leaves out the points up to that step."""
-    if not (request.user.is_staff and request.user.has_perm("rl.view_trainingrun")):
-        raise PermissionDenied
+    check_permission(request, "view")
     after = request.GET.get("after", "-1")
     if not after.removeprefix("-").isdecimal() or len(after) > 10:
         return JsonResponse({"error": f"after={after[:50]!r} is not a step number"}, status=400)
-    run = get_object_or_404(TrainingRun, pk=pk)
+    run = get_object_or_404(TrainingRun.objects.select_related("version"), pk=pk)
+    stages = Stages.read(run.directory)
     return JsonResponse(
         {
             "state": run.state,
             "stage": run.stage,
+            "line": [step.progress for step in stage_line(run, stages)],
             "step": run.step,
             "total_steps": run.total_steps,
             "attempt": run.attempt,
-            "eta_seconds": eta_seconds(run),
+            "eta_seconds": eta_seconds(run, stages),
             "error": run.error,
             "points": points(run, int(after)),
             "success": episode_rates.series(run),
@@ -49,17 +105,22 @@ def progress(request: HttpRequest, pk: int) -> JsonResponse:
     )
 
 
+def check_permission(request: HttpRequest, what: str) -> None:
+    """``what``: view, add or change."""
+    if not (request.user.is_staff and request.user.has_perm(f"rl.{what}_trainingrun")):
+        raise PermissionDenied("Training runs are for staff with the permission to see, to start or to change them.")
+
+
 def points(run: TrainingRun, after: int) -> list[tuple[int, dict[str, Any]]]:
     return list(run.metric_points.filter(step__gt=after).values_list("step", "values")[:POINTS])
 
 
-def eta_seconds(run: TrainingRun) -> int | None:
-    """None while nothing is known: before the first step, and after a resume, whose steps were partly done before."""
-    known = run.state == run.State.RUNNING and run.started_at and run.attempt == 1 and 0 < run.step <= run.total_steps
-    if not known or run.started_at is None:
+def eta_seconds(run: TrainingRun, stages: Stages) -> int | None:
+    """To the end of the present stage, by the pace of that stage alone; None while that is not known."""
+    if run.state != run.State.RUNNING or stages.pace is None:
         return None
-    elapsed = (timezone.now() - run.started_at).total_seconds()
-    return round(elapsed / run.step * (run.total_steps - run.step))
+    left = stages.pace.seconds_left(time.time())
+    return None if left is None else round(left)
 
 
 def log_tail(path: Path) -> str:
@@ -71,3 +132,51 @@ def log_tail(path: Path) -> str:
         file.seek(start)
         text = file.read(LOG_BYTES).decode(errors="replace")
     return text.partition("\n")[2] if start and "\n" in text else text
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) < 10 else None
+
+
+def _act(run: TrainingRun, action: str) -> None:
+    """Raises UsageError, and RunConflict for a run whose state does not allow it."""
+    if action == "cancel":
+        supervisor.stop(run)
+    elif action == "resume":
+        choosing.require_origins(run)
+        if not supervisor.requeue(run):
+            raise RunConflict(_why_it_stays(run))
+        supervisor.enqueue(run)
+    else:
+        raise UsageError(unknown_name("action", action, ("cancel", "resume")))
+
+
+def _why_it_stays(run: TrainingRun) -> str:
+    if run.state not in run.RESUMABLE:
+        return f"Run {run.pk} is {run.get_state_display()}: only one that failed or was cancelled is resumed."
+    other = run.agent.runs.filter(state__in=run.ACTIVE).first()
+    name = f"run {other.pk}" if other else "another run"  # which may have ended since
+    return f"Run {run.pk} stays as it is: {run.agent.name} has {name} in progress; wait for it, or cancel it."
+
+
+def _context(request: HttpRequest, run: TrainingRun) -> dict[str, Any]:
+    version = run.version
+    return {
+        "page": "runs",
+        "run": run,
+        "line": stage_line(run, Stages.read(run.directory)),
+        "resumable": run.state in run.RESUMABLE,
+        "may_change": request.user.has_perm("rl.change_trainingrun"),
+        "version": version,
+        "episodes": run_episodes(run),
+        "evaluation": version.evaluations.filter(artifact=None).first() if version else None,
+        "tables": [
+            (title, sorted(values.items()))
+            for title, values in (
+                ("Hyper-parameters", run.config),
+                ("Options", run.options),
+                ("Hardware", run.hardware),
+            )
+            if values
+        ],
+    }

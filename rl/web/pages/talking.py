@@ -12,27 +12,28 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from rl.base.errors import RatchetError, UsageError
+from rl.base.errors import UsageError
 from rl.base.names import unknown_name
 from rl.collect.feedback.write import current_rating, retract
-from rl.models import Agent, Deployment, Trace
+from rl.models import Agent, Deployment, Trace, version_name
 from rl.serving.advice import deploy_command
 from rl.web.before_after import newest_answers
 from rl.web.conversations import read_question, why_nothing_answers
+from rl.web.duels import recent_questions
 from rl.web.front.questions import hand_over
+from rl.web.own_questions import last_verdict, questions_before_and_after
+from rl.web.pages.duels import training_of, votes_to_training
 from rl.web.pages.rating_form import posted_trace, rate_as_posted
-from rl.web.rating_queue import rater_of
+from rl.web.pages.talk_calls import for_talkers, talk_call
+from rl.web.raters import rater_of, signed_in
 
 SOURCE = "try_page"
 AGENTS = 200
-MAY_TALK = "rl.add_feedback"
 MAY_COMPARE = "rl.view_evaluation"
 
 
 @require_safe
-@never_cache
-@login_required
-@permission_required(MAY_TALK, raise_exception=True)
+@for_talkers
 def choose_agent(request: HttpRequest) -> HttpResponse:
     """One agent, or one that answers, needs no choice."""
     rows = Deployment.objects.exclude(target=Deployment.Target.NONE).filter(agent=OuterRef("pk"))
@@ -44,11 +45,9 @@ def choose_agent(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
-@never_cache
-@login_required
-@permission_required(MAY_TALK, raise_exception=True)
+@for_talkers
 def talk(request: HttpRequest, name: str) -> HttpResponse:
-    agent, user = get_object_or_404(Agent, name=name), _user(request)
+    agent, user = get_object_or_404(Agent, name=name), signed_in(request)
     problem, version = why_nothing_answers(agent, user.pk, rater_of(user.get_username()))
     context = {
         "page": "try",
@@ -56,33 +55,35 @@ def talk(request: HttpRequest, name: str) -> HttpResponse:
         "problem": problem,
         "command": deploy_command(agent.name, version) if problem else "",
         "has_comparison": user.has_perm(MAY_COMPARE) and newest_answers(agent) is not None,
+        "may_compare": user.has_perm(MAY_COMPARE),
+        "examples": recent_questions(agent),
+        "votes": votes_to_training(agent),
+        **training_of(agent, user),
     }
     return render(request, "rl/try.html", context)
 
 
 @require_POST
-@never_cache
-@login_required
-@permission_required(MAY_TALK, raise_exception=True)
-def answer(request: HttpRequest, name: str) -> HttpResponse:
+@talk_call
+def answer(request: HttpRequest, agent: Agent, user: User) -> HttpResponse:
     """The gateway's stream, as its own clients get it."""
-    agent, user = get_object_or_404(Agent, name=name), _user(request)
-    try:
-        return hand_over(request, read_question(request.body, agent, user.pk, rater_of(user.get_username())))
-    except RatchetError as error:
-        return JsonResponse({"error": str(error)}, status=400)
+    return hand_over(request, read_question(request.body, agent, user.pk, rater_of(user.get_username())))
 
 
 @require_POST
-@never_cache
-@login_required
-@permission_required(MAY_TALK, raise_exception=True)
-def rate_answer(request: HttpRequest, name: str) -> HttpResponse:
-    agent = get_object_or_404(Agent, name=name)
-    try:
-        return JsonResponse({"value": _rate(request, posted_trace(agent, request.POST))})
-    except RatchetError as error:
-        return JsonResponse({"error": str(error)}, status=400)
+@talk_call
+def rate_answer(request: HttpRequest, agent: Agent, user: User) -> HttpResponse:
+    return JsonResponse({"value": _rate(request, posted_trace(agent, request.POST), user)})
+
+
+@require_safe
+@talk_call
+def own_questions(request: HttpRequest, agent: Agent, user: User) -> JsonResponse:
+    """What he asked, before and after; an answer that is not here yet is asked for by the page, as any question."""
+    live = Deployment.champion(agent)
+    questions = questions_before_and_after(agent, user.pk, live)
+    news = {"verdict": last_verdict(agent), "live": version_name(live), "questions": questions}
+    return JsonResponse({**news, **votes_to_training(agent)})
 
 
 @require_safe
@@ -97,9 +98,8 @@ def before_and_after(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "rl/before_and_after.html", context)
 
 
-def _rate(request: HttpRequest, trace: Trace) -> float | None:
+def _rate(request: HttpRequest, trace: Trace, user: User) -> float | None:
     """What his rating is now; None: he took it back. Raises UsageError."""
-    user = _user(request)
     by: dict[str, Any] = {"rater": rater_of(user.get_username()), "source": SOURCE, "user": user}
     action = request.POST.get("action", "rate")
     if action == "rate":
@@ -109,8 +109,3 @@ def _rate(request: HttpRequest, trace: Trace) -> float | None:
     if rating := current_rating(trace, by["rater"]):
         retract(rating, **by)
     return None
-
-
-def _user(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)  # noqa: S101  login_required saw to it
-    return request.user

@@ -6,11 +6,11 @@ import uuid
 from typing import Any
 
 from django.contrib.auth.decorators import login_required, permission_required
-from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
@@ -20,8 +20,9 @@ from rl.models import Agent, Feedback, Trace
 from rl.web import trace_lists
 from rl.web.drawings import tags_of
 from rl.web.pages.rating_form import rate_as_posted
-from rl.web.rating_queue import rater_of
+from rl.web.raters import rater_of, signed_in
 from rl.web.trace_page import trace_context
+from rl.web.trace_search import NEWEST, TraceSearch
 from rl.web.trace_statistics import statistics
 
 SOURCE = "trace_page"
@@ -33,11 +34,17 @@ AGENTS = 200
 @login_required
 @permission_required("rl.view_trace", raise_exception=True)
 def trace_list(request: HttpRequest) -> HttpResponse:
-    search = request.GET.get("find", "").strip()
-    if search and (trace := trace_lists.find_trace(search)):
+    find = request.GET.get("find", "").strip()
+    if find and (trace := trace_lists.find_trace(find)):
         return redirect("trace", pk=trace.pk)
-    agent = _agent(request)
+    agent, problem, search = _agent(request), "", trace_lists.EVERYTHING
+    try:
+        search = TraceSearch.of_form(request.GET)
+    except UsageError as error:
+        problem = f"{error}. These are the traces without that."
     label = request.GET.get("label", "")
+    shown = trace_lists.newest(agent, label, request.GET.get("after", ""), search)
+    ratings = trace_lists.ratings_of(shown.traces)
     context: dict[str, Any] = {
         "page": "traces",
         "agents": Agent.objects.only("name")[:AGENTS],
@@ -45,8 +52,14 @@ def trace_list(request: HttpRequest) -> HttpResponse:
         "unknown": "" if agent else request.GET.get("agent", ""),
         "labels": trace_lists.LABELS if agent else {k: v for k, v in trace_lists.LABELS.items() if k != "unlabelled"},
         "label": label if label in trace_lists.LABELS else "",
-        "find": search,
-        "shown": trace_lists.newest(agent, label, request.GET.get("after", "")),
+        "search": search,
+        "newest": f"{NEWEST:,}",
+        "problem": problem,
+        "query": _query(request, after=""),
+        "older": _query(request, after=shown.older),
+        "shown": shown,
+        "rows": [(trace, ratings.get(trace.pk)) for trace in shown.traces],
+        "may_change": request.user.has_perm("rl.change_trace"),
     }
     return render(request, "rl/traces.html", context)
 
@@ -86,6 +99,12 @@ def one_trace(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     return redirect("trace", pk=pk)
 
 
+def _query(request: HttpRequest, after: str) -> str:
+    """The address of the same list from another place on."""
+    values: dict[str, Any] = {name: text for name, text in request.GET.items() if text and name != "after"}
+    return urlencode({**values, "after": after} if after else values)
+
+
 def _agent(request: HttpRequest) -> Agent | None:
     name = request.GET.get("agent", "")
     return Agent.objects.filter(name__iexact=name).first() if name else None
@@ -93,8 +112,8 @@ def _agent(request: HttpRequest) -> Agent | None:
 
 def _record_opinion(request: HttpRequest, trace: Trace) -> None:
     """A label, an edited answer, or the withdrawal of one's own. Raises UsageError."""
-    assert isinstance(request.user, User)  # noqa: S101  login_required saw to it
-    by: dict[str, Any] = {"rater": rater_of(request.user.get_username()), "source": SOURCE, "user": request.user}
+    user = signed_in(request)
+    by: dict[str, Any] = {"rater": rater_of(user.get_username()), "source": SOURCE, "user": user}
     action = request.POST.get("action", "rate")
     if action == "correct":
         text = _with_newlines(request.POST.get("text", ""))

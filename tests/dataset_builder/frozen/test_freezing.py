@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rl.base.errors import NotEnoughData, TrainingFailed
+from rl.base.errors import Interrupted, NotEnoughData, TrainingFailed
 from rl.collect.feedback import write
 from rl.dataset_builder import DataOptions, freeze, is_held_out
 from rl.dataset_builder.frozen import freezing
@@ -88,14 +88,20 @@ def test_a_prompt_that_was_held_out_once_stays_held_out(agent, data_dir):
     assert not trained_first & held_out_second
 
 
+def digest_without_numbers(rows: list[dict]) -> bytes:
+    """Of the rows with how many ratings are behind each, in the place of the database's numbers."""
+    lines = (json.dumps({**row, "feedback": len(row["feedback"])}, separators=(",", ":")) + "\n" for row in rows)
+    return hashlib.sha256("".join(lines).encode()).digest()
+
+
 def test_the_row_counts_hash_and_manifest_tell_what_is_in_the_files(agent, data_dir):
     rate_prompts(agent, 15)
     rated(agent, "Lonely?", "Yes.", 1)
     frozen = freeze(agent, DataOptions())
-    train, heldout = ((frozen.directory / name).read_bytes() for name in ("train.jsonl", "heldout.jsonl"))
-    both = hashlib.sha256(hashlib.sha256(train).digest() + hashlib.sha256(heldout).digest())
+    sides = [read_rows(frozen, name) for name in ("train", "heldout")]
+    both = hashlib.sha256(b"".join(digest_without_numbers(rows) for rows in sides))
     assert frozen.content_hash == both.hexdigest()
-    assert (train.count(b"\n"), heldout.count(b"\n")) == (frozen.train_rows, frozen.heldout_rows)
+    assert tuple(map(len, sides)) == (frozen.train_rows, frozen.heldout_rows)
     manifest = json.loads((frozen.directory / "manifest.json").read_text())
     assert manifest["content_hash"] == frozen.content_hash
     assert manifest["options"] == DataOptions().as_dict()
@@ -190,6 +196,18 @@ def test_pairs_that_are_all_held_out_are_not_enough(agent, data_dir):
     with pytest.raises(NotEnoughData, match="all 3 pairs of 3 prompts are held out"):
         freeze(agent, DataOptions(min_samples=1))
     assert folders(data_dir) == []
+
+
+def test_a_run_that_is_cancelled_meanwhile_leaves_nothing_behind(agent, data_dir):
+    rate_prompts(agent, 3)
+
+    def cancel(event: str, values: dict) -> None:
+        raise Interrupted("cancelled")
+
+    with pytest.raises(Interrupted):
+        freeze(agent, ONE, report=cancel)
+    assert (TrainingSet.objects.count(), folders(data_dir)) == (0, [])
+    assert not Feedback.objects.filter(training_set__isnull=False).exists()
 
 
 def test_a_disk_that_refuses_leaves_nothing_behind(agent, data_dir, monkeypatch):

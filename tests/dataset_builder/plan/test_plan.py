@@ -135,6 +135,7 @@ def test_a_proposal_for_what_people_rated_is_not_counted_again(agent, data_dir):
 
 
 def test_picks_that_found_both_bad_are_two_bad_answers(agent, data_dir):
+    agent.rater_cap = 1
     for number in range(6):
         one, other = (make_trace(agent, f"Question {number}?", text) for text in ("Yes.", "No."))
         compare(one, other, choice="both_bad", rater="alice", source="test")
@@ -145,6 +146,22 @@ def test_picks_that_found_both_bad_are_two_bad_answers(agent, data_dir):
     assert frozen.train_rows == 13
     assert rows(agent)["dpo"] == 0
     assert training_plan(agent).figures.judged == 14  # one answer was rated as well
+
+
+def test_the_plan_leaves_out_what_is_over_the_cap_of_one_rater(agent, data_dir):
+    agent.rater_cap = 0.5
+    for rater, count in (("alice", 60), ("bob", 20)):
+        for number in range(count):
+            for value in (1, 0):
+                rated(agent, f"{rater} asks {number}?", f"Answer {number} {value}.", value, rater)
+    for method in ("dpo", "kto", "reward_model"):
+        frozen = freeze(agent, DataOptions(), method=method)
+        [plan] = [plan for plan in training_plan(agent).methods if plan.method == method]
+        assert plan.rows == pytest.approx(frozen.train_rows + frozen.heldout_rows, rel=0.1), method
+        assert "over the cap of one rater" in plan.made_of
+    assert rows(agent)["mpo"] == 80
+    agent.rater_cap = 1
+    assert rows(agent)["dpo"] == 80
 
 
 def test_rewards_that_differ_by_rounding_only_are_equal(agent):

@@ -132,7 +132,7 @@ def test_the_number_of_queries_does_not_grow_with_the_ratings(agent):
         rate_prompts(agent, 10, start)
         with CaptureQueriesContext(connection) as queries:
             read(agent)
-        counts.append(len(queries))
+        counts.append(sum(not query["sql"].startswith("SET ") for query in queries))  # a setting reads nothing
     assert counts[0] == counts[1] <= 3
 
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rl.base.measurements import Interval, PairScore
+from rl.base.proportions import wilson
 from rl.evaluation.stats.intervals import (
     PairedCounts,
     difference_interval,
@@ -16,7 +17,6 @@ from rl.evaluation.stats.intervals import (
     paired_difference,
     prompt_accuracy,
     student_t,
-    wilson,
 )
 
 

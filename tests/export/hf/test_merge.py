@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from peft import PeftModel
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from rl.base.errors import ExportFailed, UsageError
+from rl.base.errors import ExportFailed, Interrupted, UsageError
 from rl.base.export_records import ExportJob
 from rl.base.records import silent
 from rl.export.hf.merge import export
@@ -65,6 +66,20 @@ def test_a_model_stored_in_bfloat16_stays_so_and_a_second_export_replaces_the_fi
     assert result.quantization == "bfloat16"
     assert {weight.dtype for weight in load_file(result.path / "model.safetensors").values()} == {torch.bfloat16}
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["merged"]
+
+
+def test_a_merge_that_is_cancelled_half_way_leaves_nothing(tiny_model: Build, tiny_adapter: Build, tmp_path: Path):
+    steps = []
+
+    def cancel(event: str, values: dict[str, Any]) -> None:
+        steps.extend([values["step"]] if event == "step" else [])
+        if len(steps) == 3:
+            raise Interrupted("cancelled")
+
+    with pytest.raises(Interrupted):
+        export(job(tiny_model("llama"), tiny_adapter("llama"), tmp_path), cancel)
+    assert steps == [1, 2, 3]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_chat_template_saved_with_the_adapter_is_the_one_exported(

@@ -3,10 +3,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
-from rl.base.errors import ExportFailed
+from rl.base.errors import ExportFailed, Interrupted
 from rl.export.llama_cpp import tools as llama_cpp_tools
 from rl.export.llama_cpp.tools import checkout, convert_script, quantize_program, run_program, run_script
 from tests.export.llama_cpp_doubles import program
@@ -87,6 +89,21 @@ def test_a_program_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "in.gguf").touch()
     with pytest.raises(ExportFailed, match="llama-quantize was not done within 0 s"):
         run_program(str(path), tmp_path / "in.gguf", tmp_path / "out.gguf", "q4_k_m", 2)
+
+
+def test_a_run_that_is_cancelled_ends_the_program_and_leaves_no_process(tmp_path: Path):
+    code = "import time; open('pid', 'w').write(str(os.getpid())); time.sleep(60)"
+    path = program(tmp_path, "llama-quantize", code)
+    (tmp_path / "in.gguf").touch()
+
+    def cancel(event: str, values: dict[str, Any]) -> None:
+        assert event == "waiting"
+        if (tmp_path / "pid").exists():
+            raise Interrupted("cancelled")
+
+    with pytest.raises(Interrupted):
+        run_program(str(path), tmp_path / "in.gguf", tmp_path / "out.gguf", "q4_k_m", 2, cancel)
+    assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
 
 
 def test_the_script_runs_in_our_python(tmp_path: Path):

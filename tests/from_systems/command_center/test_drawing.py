@@ -78,9 +78,9 @@ def test_the_page_draws_it_as_text_alone_and_takes_its_tags(rater: Client, trace
     assert '<figure class="widget hero">' in page
     assert all(f'value="{tag}"' in page for tag in TAGS)
     assert 'value="off topic"' not in page
-    item = rater.get("/rate/selector/", headers={"accept": "application/json"}).json()["item"]
-    assert (item["drawing"]["title"], item["tags"]) == ("Load (kW)", list(TAGS))
-    form = {"trace": str(trace.pk), "value": "0", "tags": ["ugly", "wrong-chart-type"]}
+    item = rater.get("/rate/selector/").context["items"][0]
+    assert (item["answers"][0]["drawing"]["title"], item["tags"]) == ("Load (kW)", list(TAGS))
+    form = {"claim": item["claim"], "value": "0", "tags": ["ugly", "wrong-chart-type"]}
     assert rater.post("/rate/selector/", form).status_code == 302
     assert Feedback.objects.get().tags == ["ugly", "wrong-chart-type"]
 
@@ -95,7 +95,7 @@ def test_the_page_draws_it_as_text_alone_and_takes_its_tags(rater: Client, trace
     ],
 )
 def test_entries_are_filtered_by_category_scenario_and_choice(rater: Client, trace: Trace, query: str, is_asked: bool):
-    assert bool(rater.get(f"/rate/selector/{query}").context["item"]) == is_asked
+    assert bool(rater.get(f"/rate/selector/{query}").context["items"]) == is_asked
     filters = rater.get("/rate/selector/").context["filters"]
     assert {entry["name"]: list(entry["values"]) for entry in filters} == {
         "category": ["energy"],
@@ -109,4 +109,5 @@ def test_other_answers_stay_text_with_the_usual_tags(rater: Client, trace: Trace
     page = rater.get("/rate/selector/").content.decode()
     assert "<figure" not in page
     assert 'value="off topic"' in page
-    assert rater.post("/rate/selector/", {"trace": str(trace.pk), "value": "0", "tags": ["ugly"]}).status_code == 400
+    claim = trace.claims.get().pk
+    assert rater.post("/rate/selector/", {"claim": claim, "value": "0", "tags": ["ugly"]}).status_code == 400

@@ -64,7 +64,7 @@ def test_a_bulk_counts_what_it_creates_and_updates_and_fills_in_what_is_missing(
     answer = page.post(BULK, {**body, "device_id": DEVICE})
     assert (answer.status_code, answer.json()) == (200, {"created": 1, "updated": 1, "total": 2})
     waiting = WaitingRating.objects.get()
-    assert (waiting.entry_id, waiting.up, waiting.tags, waiting.notes) == ("e00002", True, [], "")
+    assert (waiting.entry_id, waiting.value, waiting.tags, waiting.notes) == ("e00002", 1, [], "")
 
 
 def test_a_bulk_keeps_what_is_right_beside_what_is_wrong(page: Page, entry: Trace):

@@ -95,6 +95,26 @@ def test_a_rater_counts_once_for_a_pair_and_pairs_of_one_arm_not_at_all(experime
     assert means(experiment, "win_rate") == {"v286": (2, 0.75)}
 
 
+def test_a_duel_counts_for_the_versions_whoever_asked(experiment: Experiment):
+    """Answers that the experiment did not give: on the page under /try/ a version is asked for by name."""
+    control, challenger = arms_of(experiment)
+    (one,), (other,) = answers(control, ["anna"]), answers(challenger, ["anna"])
+    for trace, arm in ((one, control), (other, challenger)):
+        Trace.objects.filter(pk=trace.pk).update(
+            arm=None, source="gateway", model_version=arm.version, occurred_at=timezone.now()
+        )
+    for left, right, choice, rater, tags in (
+        (one, other, "right", "user:alice", []),
+        (other, one, "tie", "user:bob", []),
+        (one, other, "left", "user:charlie", ["not blind"]),
+    ):
+        write.compare(left, right, choice=choice, rater=rater, tags=tags, source="test")
+    assert means(experiment, "duel") == {"v286": (2, 0.75)}
+    assert means(experiment, "win_rate") == {}
+    Trace.objects.update(occurred_at=experiment.started_at - timedelta(days=1))
+    assert means(experiment, "duel") == {}
+
+
 def test_failed_requests_are_the_error_rate(experiment: Experiment):
     control, challenger = arms_of(experiment)
     Arm.objects.filter(pk=control.pk).update(requests=200, failures=10)

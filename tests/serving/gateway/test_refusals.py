@@ -49,8 +49,8 @@ def test_a_revoked_key_stops_within_seconds(gateway: Gateway):
     key = "sk_short"
     digest = hashlib.sha256(key.encode()).hexdigest()
     gateway.site.change(
-        "INSERT INTO rl_apikey (name, kind, allowed_origins, scopes, start, digest, created_at)"
-        " VALUES ('short', 'secret', '[]', '[\"ingest\"]', 'sk_short', ?, datetime('now'))",
+        "INSERT INTO rl_apikey (name, kind, allowed_origins, scopes, start, digest, needs_tokens, created_at)"
+        " VALUES ('short', 'secret', '[]', '[\"ingest\"]', 'sk_short', ?, 0, datetime('now'))",
         digest,
     )
     until(lambda: send(gateway, key=key).status_code == 200, seconds=6)

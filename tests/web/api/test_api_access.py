@@ -111,9 +111,37 @@ def test_a_server_names_raters_as_it_likes(server: Caller, trace: Trace):
     assert server.post("/api/v1/feedback/", rating_of(trace, rater="customer 17")).json()["rater"] == "customer 17"
 
 
-@pytest.mark.parametrize("kind", ["comparison", "correction", "outcome"])
-def test_a_publishable_key_may_only_rate(shop: Caller, trace: Trace, kind: str):
-    assert_problem(shop.post("/api/v1/feedback/", {"kind": kind, "trace": str(trace.pk)}), 403, "may only rate")
+def test_a_publishable_key_may_not_report_outcomes(shop: Caller, trace: Trace):
+    assert_problem(shop.post("/api/v1/feedback/", {"kind": "outcome", "trace": str(trace.pk)}), 403, "outcome")
+
+
+def test_of_a_page_the_newest_choice_between_two_answers_counts(shop: Caller, agent: Agent):
+    left, right = (make_trace(agent, "Which?", text) for text in ("This.", "That."))
+    pair = {"kind": "comparison", "trace": str(left.pk), "other_trace": str(right.pk), "rater": "anna"}
+    swapped = {**pair, "trace": str(right.pk), "other_trace": str(left.pk)}
+    for body in ({**pair, "choice": "left"}, {**swapped, "choice": "left"}, {**swapped, "choice": "tie"}):
+        assert shop.post("/api/v1/feedback/", body).status_code == 201
+    shop.post("/api/v1/feedback/", {**pair, "rater": "bob", "choice": "right"})
+    current = Feedback.objects.filter(kind="comparison", is_current=True).order_by("id")
+    assert [(event.rater, event.choice, event.trace) for event in current] == [
+        ("device:anna", "tie", right),
+        ("device:bob", "right", left),
+    ]
+
+
+def test_of_a_page_the_newest_correction_counts(shop: Caller, trace: Trace):
+    for text in ("first", "second"):
+        body = {"kind": "correction", "trace": str(trace.pk), "rater": "anna", "text": text}
+        assert shop.post("/api/v1/feedback/", body).status_code == 201
+    assert Feedback.objects.get(kind="correction", is_current=True).text == "second"
+
+
+def test_a_page_compares_and_corrects_answers_of_its_agent_alone(trace: Trace, other_agent: Agent):
+    caller = Caller(key_for(other_agent, "publishable"), SHOP)
+    about = {"trace": str(trace.pk), "rater": "anna"}
+    choice = {"kind": "comparison", "other_trace": str(trace.pk), "choice": "tie", **about}
+    assert_problem(caller.post("/api/v1/feedback/", choice), 404)
+    assert_problem(caller.post("/api/v1/feedback/", {"kind": "correction", "text": "x", **about}), 404)
 
 
 @pytest.mark.parametrize("kind", ApiKey.Kind.values)

@@ -36,6 +36,7 @@ def test_every_call_is_described(document: dict):
         "list_feedback",
         "send_feedback",
         "get_feedback",
+        "reserve_trace",
         "retract_feedback",
         "retract_rating",
         "rate_entry",

@@ -15,6 +15,7 @@ from django.test import Client
 from django.utils import timezone
 
 from rl.models import Agent, ApiKey, Arm, Assignment, Experiment, Trace
+from rl.web.conversations import STEADY
 from tests.serving.gateway.conftest import until
 from tests.serving.gateway.test_streaming import WORDS
 from tests.serving.gateway.upstream_double import UpstreamDouble, upstream_double
@@ -125,7 +126,8 @@ def test_earlier_turns_go_along_and_nothing_else_that_the_page_sends(served, ali
         {"role": "user", "content": "and now?"},
     ]
     assert upstream.last["model"] == "support-chat-v2"
-    assert set(upstream.last) == {"model", "messages", "stream", "stream_options", "user", "max_tokens"}
+    assert set(upstream.last) == {"model", "messages", "stream", "stream_options", "user", "max_tokens", "temperature"}
+    assert upstream.last["temperature"] == STEADY
     trace = until(lambda: Trace.objects.filter(pk=answer.headers["x-ratchet-trace"]).first())
     assert (trace.unit, trace.session_id) == ("user:alice", f"try-{alice.pk}-abc")
 

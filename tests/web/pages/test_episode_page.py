@@ -89,7 +89,7 @@ def test_the_page_tells_the_whole_story(staff, agent, run):
     page = text_of(staff, stored(agent, trained(step=4, reward=0.0, success=False, reason="1 of 2 tests passed"), run))
     for words in ("Turn 1", "I try it.", "print(3)", "13 ms", "Turn 2", "not solved", "1 of 2 tests passed"):
         assert words in page
-    assert f"/admin/rl/trainingrun/{run.pk}/change/" in page
+    assert f"/runs/{run.pk}/" in page
     assert "with 1 test<" in page
     assert "Conversation" not in page
 
@@ -100,9 +100,10 @@ def test_an_episode_that_its_environment_broke_is_not_called_failed(staff, agent
     assert "not solved" not in page
 
 
-def test_the_queue_of_labels_shows_it_too(staff, agent):
+def test_a_rater_who_may_sees_it_too(staff, agent):
     stored(agent, episode())
-    assert "I try it." in staff.get("/traces/of/support-chat/label/").content.decode()
+    claim = staff.get("/rate/support-chat/labels/").context["items"][0]["claim"]
+    assert "I try it." in staff.get(f"/rate/support-chat/labels/items/{claim}/").content.decode()
 
 
 def test_other_tries_at_the_task_are_one_click_away(staff, agent, run):

@@ -60,7 +60,7 @@ def test_it_shows_what_can_be_trained_and_what_is_in_use(client: Client, bob, ag
     text = page.content.decode()
     assert "80 %" in text
     assert "base 50 %" in text
-    assert f"/admin/rl/trainingrun/{run.pk}/change/" in text
+    assert f"/runs/{run.pk}/" in text
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_the_number_of_queries_does_not_grow_with_the_rows(client: Client, bob, 
         fill(number)
     with django_assert_num_queries(count):
         client.get("/")
-    assert count == 14
+    assert count == 15
 
 
 # --- the figures ------------------------------------------------------------------------------------------------------
@@ -146,9 +146,11 @@ def test_superseded_and_retracted_events_wait_for_no_run(trace: Trace) -> None:
     rate(trace, is_current=False)
     rate(trace, kind="retraction")
     waiting = rate(trace)
-    assert dashboard_counts.counts() == [(trace.agent, 1, 1)]
+    [row] = dashboard_counts.counted_agents()
+    assert (row, row.current, row.waiting) == (trace.agent, 1, 1)
     Feedback.objects.filter(pk=waiting.pk).update(training_set=make_training_set(trace.agent))
-    assert dashboard_counts.counts() == [(trace.agent, 1, 0)]
+    [row] = dashboard_counts.counted_agents()
+    assert (row, row.current, row.waiting) == (trace.agent, 1, 0)
 
 
 def test_a_version_shows_its_newest_evaluation(agent: Agent) -> None:
@@ -166,6 +168,59 @@ def test_a_run_that_failed_says_why(client: Client, bob, agent: Agent) -> None:
     assert "the disk &lt;b&gt;is&lt;/b&gt; full" in client.get("/").content.decode()
 
 
+FRESH = {"kind": "fresh", "share": {"value": 0.71, "low": 0.58, "high": 0.82}}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        ("promote", ["v1 is better", "It wins 71 % of fresh answers against base (58 to 82 %).", "use v1"]),
+        ("undecided", ["v1 is perhaps better", "about 30 more ratings would tell"]),
+        ("reject", ["v1 is worse", "rate answers: 99 more ratings start a training"]),
+    ],
+)
+def test_the_first_line_says_whether_it_got_better_and_what_is_next(
+    client: Client, bob, agent: Agent, verdict: str, words: list[str]
+) -> None:
+    rate(make_trace(agent))
+    evaluation = make_evaluation(make_version(agent, "v1"), make_training_set(agent), verdict=verdict)
+    evaluation.report |= {"decided_by": "fresh", "evidence": [FRESH], "answers": "long " * 1000}
+    evaluation.ratings_needed = 30 if verdict == "undecided" else None
+    evaluation.save()
+    client.force_login(bob)
+    text = " ".join(client.get("/").content.decode().split())
+    assert text.index("Did it get better") < text.index("Ratings a day")
+    assert [word for word in words if word not in text] == []
+
+
+def test_what_is_next_without_a_version_is_said_too(client: Client, bob, agent: Agent) -> None:
+    other = Agent.objects.create(name="other", min_samples_to_retrain=1)
+    rate(make_trace(other))
+    third = make_run(Agent.objects.create(name="third"), "running")
+    make_trace(third.agent)
+    client.force_login(bob)
+    text = " ".join(client.get("/").content.decode().split())
+    for words in (
+        "still the base model",
+        "send it answers",
+        "train it: 1 rating waits",
+        f"run {third.pk}</a> trains it",
+    ):
+        assert words in text
+
+
+def test_it_begins_with_what_needs_somebody(client: Client, bob, agent: Agent) -> None:
+    make_run(agent, "failed")
+    waiting = make_run(Agent.objects.create(name="other"), "queued")
+    TrainingRun.objects.filter(pk=waiting.pk).update(created_at=datetime(2026, 1, 1, tzinfo=UTC))
+    make_evaluation(make_version(agent), make_training_set(agent), verdict="undecided", ratings_needed=30)
+    client.force_login(bob)
+    text = client.get("/").content.decode()
+    assert "is undecided: about 30 more ratings would tell" in text
+    assert f"Run {waiting.pk} is queued, but qcluster is not running" in text
+    assert text.index("What needs somebody") < text.index("Ratings a day")
+
+
 def test_the_newest_runs_come_first(agent: Agent) -> None:
     runs = [make_run(agent, TrainingRun.State.FAILED) for _ in range(dashboard_counts.RECENT + 1)]
     assert [run.pk for run in dashboard_counts.recent_runs()] == [run.pk for run in reversed(runs[1:])]
@@ -178,7 +233,7 @@ def plan_of(queryset) -> str:
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="reads SQLite's query plans")
 def test_waiting_ratings_are_counted_from_their_partial_index(trace: Trace) -> None:
     with CaptureQueriesContext(connection) as queries:
-        dashboard_counts.counts()
+        dashboard_counts.counted_agents()
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN QUERY PLAN {queries[0]['sql']}")
         plan = " ".join(row[3] for row in cursor.fetchall())

@@ -1,25 +1,23 @@
 from __future__ import annotations
 
+import json
 import uuid
+from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
-from django.db import connection
+from django.contrib.auth.models import Permission, User
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 
-from rl.models import Agent, Feedback, Trace
-from rl.web.drawings import TAGS
-from tests.admin.records import make_version
+from rl.collect.feedback.write import rate
+from rl.models import Agent, AnswerPair, Claim, Feedback, GoldItem, Trace
 from tests.conftest import make_trace
 
 ADDRESS = "/rate/support-chat/"
-JSON = {"Accept": "application/json"}
 
 
 @pytest.fixture
 def answers(agent: Agent) -> list[Trace]:
-    return [make_trace(agent, f"question {number}", f"answer {number}") for number in range(4)]
+    return [make_trace(agent, f"question {number}", f"answer {number}") for number in range(6)]
 
 
 @pytest.fixture
@@ -28,211 +26,126 @@ def rater(client: Client, alice: User) -> Client:
     return client
 
 
-def send(client: Client, trace: Trace | None = None, **fields):
-    return client.post(ADDRESS, {**({"trace": trace.pk} if trace else {}), **fields}, headers=JSON)
+def send(client: Client, *decisions: dict[str, Any], queue: str = "answers", **request: Any) -> dict[str, Any]:
+    body = json.dumps({"decisions": decisions, **request})
+    answer = client.post(f"{ADDRESS}{queue}/decisions/", body, content_type="application/json")
+    assert answer.status_code == 200, answer.content
+    return answer.json()
 
 
-# --- who may ----------------------------------------------------------------------------------------------------------
+def decision(item: dict[str, Any], action: str = "rate", **fields: Any) -> dict[str, Any]:
+    return {"id": str(uuid.uuid4()), "claim": item["claim"], "action": action, **fields}
 
 
-@pytest.mark.parametrize("address", ["/rate/", ADDRESS])
-def test_it_takes_a_sign_in_and_the_permission(client: Client, charlie, agent: Agent, address: str) -> None:
-    assert client.get(address)["Location"] == f"/login/?next={address}"
-    client.force_login(charlie)
-    assert client.get(address).status_code == 403
-    assert client.post(ADDRESS, {"action": "undo"}).status_code == 403
-
-
-def test_being_staff_is_no_permission_to_rate(client: Client, agent: Agent) -> None:
-    client.force_login(User.objects.create_user("dora", is_staff=True))
-    assert client.get(ADDRESS).status_code == 403
-
-
-def test_a_form_from_elsewhere_is_refused(alice, answers: list[Trace]) -> None:
-    client = Client(enforce_csrf_checks=True)
-    client.force_login(alice)
-    assert send(client, answers[0], value=1).status_code == 403
-    assert not Feedback.objects.exists()
-
-
-def test_a_trace_of_another_agent_cannot_be_rated_here(rater: Client, answers: list[Trace]) -> None:
-    other = make_trace(Agent.objects.create(name="other"))
-    answer = send(rater, other, value=1)
-    assert answer.status_code == 400
-    assert "has no trace" in answer.json()["error"]
-
-
-def test_a_rating_of_somebody_else_cannot_be_undone(rater: Client, bob, answers: list[Trace]) -> None:
-    event = Feedback.objects.create(
-        agent=answers[0].agent, trace=answers[0], kind="rating", rater="user:bob", scale="thumb", raw_value=1, value=1
-    )
-    assert send(rater, action="undo", event=event.pk).status_code == 400
-    event.refresh_from_db()
-    assert event.is_current
-
-
-# --- choosing an agent -------------------------------------------------------------------------------------------------
-
-
-def test_one_agent_with_answers_needs_no_choice(rater: Client, answers: list[Trace]) -> None:
-    Agent.objects.create(name="without-answers")
-    assert rater.get("/rate/")["Location"] == ADDRESS
-
-
-def test_several_agents_are_a_choice(rater: Client, answers: list[Trace]) -> None:
-    make_trace(Agent.objects.create(name="other"))
-    text = rater.get("/rate/").content.decode()
-    assert '<a href="/rate/other/">' in text
-    assert f'<a href="{ADDRESS}">' in text
-
-
-def test_no_answers_at_all_is_said(rater: Client, agent: Agent) -> None:
-    assert "No answers yet" in rater.get("/rate/").content.decode()
-    assert "No answers yet" in rater.get(ADDRESS).content.decode()
-
-
-# --- without JavaScript ------------------------------------------------------------------------------------------------
-
-
-def test_it_shows_the_oldest_answer_as_escaped_text(rater: Client, agent: Agent) -> None:
-    make_trace(agent, "<b>why</b>", "<script>alert(1)</script>\nsecond line")
-    text = rater.get(ADDRESS).content.decode()
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;\nsecond line" in text
-    assert "&lt;b&gt;why" in text
-    assert "<script>alert" not in text
-
-
-def test_it_does_not_tell_which_model_answered(rater: Client, agent: Agent) -> None:
-    make_trace(agent, model_version=make_version(agent, "v4711"), tokens_out=31337, duration_ms=27182)
-    text = rater.get(ADDRESS).content.decode() + rater.get(ADDRESS, headers=JSON).content.decode()
-    assert not [word for word in ("v4711", "31337", "27182") if word in text]
-
-
-def test_a_posted_form_rates_and_shows_the_next_answer(rater: Client, answers: list[Trace], alice) -> None:
-    fields = {"trace": answers[0].pk, "value": "0", "tags": ["wrong", "too long"], "notes": "No."}
-    assert rater.post(ADDRESS, fields)["Location"] == ADDRESS
+def test_the_page_shows_the_newest_answers_and_takes_decisions(rater: Client, answers: list[Trace]) -> None:
+    items = rater.get(ADDRESS).context["items"]
+    assert [item["question"] for item in items] == ["question 5", "question 4", "question 3"]
+    vote, ahead = decision(items[0], value=1), [item["claim"] for item in items[1:]]
+    answer = send(rater, vote, holding=ahead, want=1)
     event = Feedback.objects.get()
-    assert (event.rater, event.user, event.source) == ("user:alice", alice, "rating_page")
-    assert (event.scale, event.value, event.tags, event.notes) == ("thumb", 0.0, ["wrong", "too long"], "No.")
-    page = rater.get(ADDRESS)
-    assert page.context["item"]["trace"] == str(answers[1].pk)
-    assert page.context["progress"]["text"] == "1 of 4"
+    assert answer["results"] == [{"id": vote["id"], "error": None, "feedback": event.pk, "revealed": None}]
+    assert [item["question"] for item in answer["items"]] == ["question 2"]
+    assert answer["progress"] == {"done": 1, "total": 6, "text": "1 of 6"}
+    assert answer["decisions"] == [{"claim": items[0]["claim"], "label": "Good", "question": "question 5"}]
+    assert send(rater, vote, holding=ahead)["results"] == answer["results"]
+    assert Feedback.objects.count() == 1
+    undone = send(rater, decision(items[0], "undo"), holding=ahead, want=1)
+    assert [item["question"] for item in undone["items"]] == ["question 5"]
+    event.refresh_from_db()
+    assert not event.is_current
 
 
-def test_undo_retracts_and_brings_the_answer_back(rater: Client, answers: list[Trace]) -> None:
-    rater.post(ADDRESS, {"trace": answers[0].pk, "value": "1"})
-    rater.post(ADDRESS, {"action": "undo"})
-    first, second = Feedback.objects.order_by("id")
-    assert (first.is_current, second.kind, second.retracts) == (False, "retraction", first)
-    assert rater.get(ADDRESS).context["item"]["trace"] == str(answers[0].pk)
+def test_a_finished_queue_says_what_happens_with_the_ratings(rater: Client, agent: Agent) -> None:
+    make_trace(agent)
+    answer = send(rater, decision(rater.get(ADDRESS).context["items"][0], value=1))
+    assert answer["progress"]["text"].startswith("1 of 1 · ratings that wait for the next training: 1; ")
+    assert answer["items"] == []
 
 
-def test_what_is_refused_is_told_on_a_page(rater: Client, answers: list[Trace]) -> None:
-    answer = rater.post(ADDRESS, {"trace": "<b>", "value": "1"})
-    assert answer.status_code == 400
-    assert "trace: not an id" in answer.content.decode()
+def test_what_happened_shows_the_work_and_no_opinion(client: Client, bob: User, agent: Agent) -> None:
+    call = {"tool_name": "find_parcel", "arguments": {"id": 4711}, "result": "in transit", "success": True}
+    trace = make_trace(agent, tool_calls=[call], rewards={"taste": {"value": 1, "weight": 1}}, reward=1)
+    rate(trace, rater="x", scale="thumb", value=0, notes="secret note", source="test")
+    client.force_login(bob)
+    claim = client.get(ADDRESS).context["items"][0]["claim"]
+    page = client.get(f"{ADDRESS}answers/items/{claim}/").content.decode()
+    assert "find_parcel" in page
+    assert not [word for word in ("taste", "secret note", "Rewards") if word in page]
+    assert client.get(f"{ADDRESS}answers/items/{claim + 1}/").status_code == 404
 
 
-# --- with JavaScript ---------------------------------------------------------------------------------------------------
+def test_a_decision_becomes_the_right_answer_by_which_others_are_measured(
+    client: Client, bob: User, alice: User, answers: list[Trace]
+) -> None:
+    client.force_login(bob)
+    first, second, _ = client.get(ADDRESS).context["items"]
+    address = f"{ADDRESS}answers/items/{first['claim']}/"
+    assert "decide the item first" in client.post(address).content.decode()
+    send(client, decision(first, value=0))
+    assert "My decision is the right answer" in client.get(address).content.decode()
+    assert client.post(address).status_code == 302
+    gold = GoldItem.objects.get()
+    assert (gold.trace, gold.value, gold.created_by, gold.queue.name) == (answers[5], 0.0, "user:bob", "answers")
+    assert "This is a gold item" in client.get(address).content.decode()
+    settings_page = f"{ADDRESS}answers/settings/"
+    assert "question 5" in client.get(settings_page).content.decode()
+    assert client.post(settings_page, {"action": "remove_gold", "gold": gold.pk}).status_code == 302
+    assert not GoldItem.objects.exists()
+    refused = client.post(settings_page, {"action": "remove_gold", "gold": gold.pk})
+    assert (refused.status_code, "no gold item" in refused.content.decode()) == (400, True)
 
 
-def test_the_answer_in_json_carries_the_next_item_and_the_progress(rater: Client, answers: list[Trace]) -> None:
-    answer = send(rater, answers[0], value=1).json()
-    assert answer["item"] == {
-        "trace": str(answers[1].pk),
-        "question": "question 1",
-        "before": [],
-        "answer": "answer 1",
-        "drawing": None,
-        "tags": list(TAGS),
-    }
-    assert (answer["progress"]["done"], answer["progress"]["total"]) == (1, 4)
-    assert [decision["question"] for decision in answer["decisions"]] == ["question 0"]
+def test_gold_items_are_made_by_those_who_may_change_queues(rater: Client, answers: list[Trace], alice: User) -> None:
+    alice.user_permissions.add(Permission.objects.get(codename="view_trace"))
+    first = rater.get(ADDRESS).context["items"][0]
+    send(rater, decision(first, value=1))
+    address = f"{ADDRESS}answers/items/{first['claim']}/"
+    assert "right answer" not in rater.get(address).content.decode()
+    assert rater.post(address).status_code == 403
 
 
-def test_the_item_on_the_screen_is_not_the_next_one(rater: Client, answers: list[Trace]) -> None:
-    ahead = rater.get(ADDRESS, {"showing": answers[0].pk}, headers=JSON).json()["item"]
-    assert ahead["trace"] == str(answers[1].pk)
-    after = send(rater, answers[0], value=1, showing=answers[1].pk).json()["item"]
-    assert after["trace"] == str(answers[2].pk)
-
-
-def test_earlier_messages_come_along_and_the_question_is_the_last_one(rater: Client, agent: Agent) -> None:
-    prompt = [
-        {"role": "system", "content": "Be kind."},
-        {"role": "user", "content": "Hello"},
-        {"role": "assistant", "content": "Hi"},
-        {"role": "user", "content": "Where?"},
+def test_the_page_for_labels_is_a_queue_of_what_nobody_has_rated(
+    client: Client, bob: User, answers: list[Trace]
+) -> None:
+    rate(answers[5], rater="x", scale="thumb", value=0, source="test")
+    client.force_login(bob)
+    address = client.get("/traces/of/support-chat/label/")["Location"]
+    assert [item["question"] for item in client.get(address).context["items"]] == [
+        "question 4",
+        "question 3",
+        "question 2",
     ]
-    Trace.objects.create(agent=agent, prompt=prompt, response="There.")
-    item = rater.get(ADDRESS, headers=JSON).json()["item"]
-    assert item["question"] == "Where?"
-    assert item["before"] == prompt[:3]
 
 
-def test_undo_answers_with_the_item_that_is_open_again(rater: Client, answers: list[Trace]) -> None:
-    event = send(rater, answers[0], value=1).json()["decisions"][0]["event"]
-    send(rater, answers[1], value=1)
-    answer = send(rater, action="undo", event=event).json()
-    assert answer["item"]["trace"] == str(answers[0].pk)
-    assert [decision["question"] for decision in answer["decisions"]] == ["question 1"]
+def test_others_cannot_rate(client: Client, charlie: User, answers: list[Trace]) -> None:
+    assert client.get(ADDRESS)["Location"] == f"/login/?next={ADDRESS}"
+    assert client.post(f"{ADDRESS}answers/decisions/", "{}", content_type="application/json").status_code == 401
+    client.force_login(charlie)
+    assert client.get(ADDRESS).status_code == 403
+    assert client.get("/rate/").status_code == 403
 
 
-def test_after_the_last_answer_there_is_no_item(rater: Client, answers: list[Trace]) -> None:
-    for trace in answers:
-        answer = send(rater, trace, value=1).json()
-    assert answer["item"] is None
-    assert "All rated" in rater.get(ADDRESS).content.decode()
+def test_a_request_that_is_not_one_is_refused(rater: Client, agent: Agent) -> None:
+    for body, words in (("[", "must be JSON"), ('{"decisions": 5}', "decisions: a list"), ('{"want": -1}', "want:")):
+        answer = rater.post(f"{ADDRESS}answers/decisions/", body, content_type="application/json")
+        assert (answer.status_code, words in answer.json()["error"]) == (400, True)
+    assert send(rater, {"id": "x"})["results"][0]["error"].startswith("id: a UUID")
+    assert rater.get("/rate/support-chat/nothing/").status_code == 404
 
 
-@pytest.mark.parametrize(
-    ("fields", "problem"),
-    [
-        ({}, "value: This field is required."),
-        ({"value": "5"}, "value: Select a valid choice"),
-        ({"value": "1", "tags": ["no such tag"]}, "tags: Select a valid choice"),
-        ({"value": "1", "notes": "x" * 4001}, "notes: Ensure this value has at most 4000"),
-        ({"value": "1", "trace": "1"}, "trace: not an id"),
-        ({"value": "1", "trace": str(uuid.UUID(int=1))}, "has no trace"),
-        ({"action": "delete"}, "unknown action 'delete'; known: rate, skip, undo"),
-        ({"action": "undo"}, "nothing to undo"),
-        ({"action": "undo", "event": "x"}, "nothing to undo"),
-    ],
-)
-def test_what_cannot_be_is_refused_in_words_and_writes_nothing(rater, answers, fields: dict, problem: str) -> None:
-    answer = rater.post(ADDRESS, {"trace": answers[0].pk, **fields}, headers=JSON)
-    assert answer.status_code == 400
-    assert problem in answer.json()["error"]
-    assert not Feedback.objects.exists()
-
-
-def test_other_methods_and_agents_are_refused(rater: Client, agent: Agent) -> None:
-    assert rater.put(ADDRESS).status_code == 405
-    assert rater.get("/rate/nobody/").status_code == 404
-
-
-def test_the_page_and_its_json_are_not_confused_by_a_cache(rater: Client, answers: list[Trace]) -> None:
-    answer = rater.get(ADDRESS)
-    assert "Accept" in answer["Vary"]
-    assert "no-store" in answer["Cache-Control"]
-
-
-def test_the_queries_do_not_grow_with_the_answers(rater: Client, answers, agent, django_assert_num_queries) -> None:
-    send(rater, answers[0], value=1)
-    with CaptureQueriesContext(connection) as get:
-        rater.get(ADDRESS)
-    get_queries = len(get)
-    with CaptureQueriesContext(connection) as post:
-        send(rater, answers[1], value=1)
-    post_queries = len(post)
-    for number in range(40):
-        make_trace(agent, f"more {number}")
-    *oldest, fresh = Trace.objects.filter(agent=agent).order_by("created_at")[:12]
-    for trace in oldest:
-        send(rater, trace, value=1)
-    with django_assert_num_queries(get_queries):
-        rater.get(ADDRESS)
-    with django_assert_num_queries(post_queries):
-        send(rater, fresh, value=1)
-    first_rating = {"postgresql": 16}.get(connection.vendor, 18)  # one statement there, where each is a trip
-    assert (get_queries, post_queries) == (9, first_rating)
+def test_a_pair_is_stored_as_its_sides_were_shown(rater: Client, agent: Agent, bob: User) -> None:
+    for number in range(3):
+        left, right = (make_trace(agent, f"question {number}", side) for side in ("left", "right"))
+        AnswerPair.objects.create(agent=agent, left=left, right=right, origin="second")
+    items = rater.get(f"{ADDRESS}pairs/").context["items"]
+    assert len(items) == 3
+    for item in items:
+        answer = send(rater, decision(item, choice="left"), queue="pairs")
+        assert answer["results"][0]["revealed"] == {"left": "base", "right": "base"}
+        event = Feedback.objects.get(pk=answer["results"][0]["feedback"])
+        better = event.trace if event.choice == "left" else event.other_trace
+        assert better
+        assert better.response == item["answers"][0]["text"]
+    rater.force_login(bob)
+    assert rater.get(f"{ADDRESS}pairs/").context["items"] == []
+    assert not Claim.objects.filter(rater="user:bob").exists()

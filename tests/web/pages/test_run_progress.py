@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from django.utils import timezone
 
 from rl.collect.traces.episodes import store_episodes
 from rl.models import Agent, MetricPoint, TrainingRun
+from rl.runs.stage_log import Stages
 from rl.web.pages.runs import LOG_BYTES, eta_seconds, log_tail
 from tests.admin.records import make_run
 from tests.collect.made_episodes import trained
@@ -89,16 +92,46 @@ def test_the_queries_do_not_grow_with_the_points(client: Client, bob, run, djang
         client.get(f"/runs/{run.pk}/progress.json")
 
 
-def test_the_rest_takes_as_long_as_the_steps_so_far(run: TrainingRun) -> None:
-    run.started_at = timezone.now() - timedelta(seconds=50)
-    assert eta_seconds(run) == pytest.approx(200, abs=2)
+def write_pace(run: TrainingRun, **pace: float) -> None:
+    run.directory.mkdir(parents=True, exist_ok=True)
+    now = time.time()
+    whole = {"first_step": 1, "first_at": now - 50, "step": 11, "total": 31, "at": now, **pace}
+    (run.directory / "stages.json").write_text(json.dumps({"stages": ["training"], "pace": whole}))
 
 
-@pytest.mark.parametrize("changes", [{"step": 0}, {"attempt": 2}, {"state": "failed"}, {"started_at": None}])
-def test_the_end_is_not_guessed_without_a_measure(run: TrainingRun, changes: dict) -> None:
-    for name, value in changes.items():
-        setattr(run, name, value)
-    assert eta_seconds(run) is None
+def test_the_rest_of_a_stage_takes_as_long_as_its_steps_so_far(client: Client, bob, run: TrainingRun) -> None:
+    """The hour before its first step, loading and sampling, does not count."""
+    TrainingRun.objects.update(started_at=timezone.now() - timedelta(hours=1))
+    write_pace(run)
+    client.force_login(bob)
+    assert client.get(f"/runs/{run.pk}/progress.json").json()["eta_seconds"] == pytest.approx(100, abs=3)
+
+
+def test_a_step_that_takes_long_does_not_bring_the_end_nearer_for_ever(run: TrainingRun) -> None:
+    write_pace(run, first_at=time.time() - 650, at=time.time() - 600)
+    assert eta_seconds(run, Stages.read(run.directory)) == pytest.approx(95, abs=1)
+
+
+@pytest.mark.parametrize("pace", [{"step": 1}, {"total": 3}])
+def test_the_end_is_not_guessed_without_a_measure(run: TrainingRun, pace: dict) -> None:
+    assert eta_seconds(run, Stages.read(run.directory)) is None
+    write_pace(run, **pace)
+    assert eta_seconds(run, Stages.read(run.directory)) is None
+
+
+def test_the_end_of_a_run_that_is_over_is_not_guessed(run: TrainingRun) -> None:
+    write_pace(run)
+    run.state = TrainingRun.State.FAILED
+    assert eta_seconds(run, Stages.read(run.directory)) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"stages": 3, "pace": null}', '{"stages": [], "pace": {"x": 1}}']
+)
+def test_a_damaged_file_of_stages_is_none(run: TrainingRun, text: str) -> None:
+    run.directory.mkdir(parents=True)
+    (run.directory / "stages.json").write_text(text)
+    assert Stages.read(run.directory) == Stages((), None)
 
 
 def test_the_log_starts_at_a_whole_line(tmp_path: Path) -> None:

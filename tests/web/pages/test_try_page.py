@@ -54,6 +54,14 @@ def test_what_another_site_sends_is_refused(alice, trace: Trace, address: str) -
 # --- the page ---------------------------------------------------------------------------------------------------------
 
 
+def test_it_offers_five_questions_to_begin_with_and_those_of_people_first(talker: Client, agent: Agent) -> None:
+    make_trace(agent, "asked by somebody", source="gateway")
+    for number in range(6):
+        make_trace(agent, f"imported {number}", source="import")
+    make_trace(agent, "long " * 30, source="import")
+    assert talker.get(PAGE).context["examples"] == ["asked by somebody", *(f"imported {n}" for n in (5, 4, 3, 2))]
+
+
 def test_where_nothing_answers_it_says_why_and_what_to_do(talker: Client, agent: Agent) -> None:
     text = talker.get(PAGE).content.decode()
     assert "No version of support-chat answers yet" in text

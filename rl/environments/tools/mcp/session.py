@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Self
@@ -67,7 +67,7 @@ class Session:
         try:
             self._limit.deadline = anyio.current_time() + self._server.start_timeout
             with self._limit:
-                async with Client(self._open_streams(), cache=None, message_handler=self._notice) as client:
+                async with Client(self._open_streams(), cache=None) as client:
                     self._limit.deadline = math.inf
                     self._ready.set_result(client)
                     await self._over.wait()
@@ -83,9 +83,9 @@ class Session:
     @asynccontextmanager
     async def _open_streams(self) -> AsyncIterator[TransportStreams]:
         async with self._transport.open() as (read, write):
-            yield _Watched(read, self._over), write
+            yield _Watched(read, self._over, self._notice), write
 
-    async def _notice(self, message: object) -> None:
+    def _notice(self, message: object) -> None:
         self._stray = self._stray or isinstance(message, Exception)
 
     async def _reason(self) -> str:
@@ -95,10 +95,15 @@ class Session:
 
 
 class _Watched:
-    """A stream of messages that tells when it is at its end."""
+    """A stream of messages that tells when it is at its end, and of each message before it is dispatched."""
 
-    def __init__(self, stream: ReadStream[SessionMessage | Exception], over: asyncio.Event) -> None:
-        self._stream, self._over = stream, over
+    def __init__(
+        self,
+        stream: ReadStream[SessionMessage | Exception],
+        over: asyncio.Event,
+        notice: Callable[[SessionMessage | Exception], None],
+    ) -> None:
+        self._stream, self._over, self._notice = stream, over, notice
 
     @property
     def last_context(self) -> Any:
@@ -106,10 +111,12 @@ class _Watched:
 
     async def receive(self) -> SessionMessage | Exception:
         try:
-            return await self._stream.receive()
+            message = await self._stream.receive()
         except anyio.EndOfStream:
             self._over.set()
             raise
+        self._notice(message)
+        return message
 
     def __aiter__(self) -> Self:
         return self

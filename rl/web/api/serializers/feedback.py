@@ -33,6 +33,10 @@ def rater_field() -> TextField:
     )
 
 
+def token_field(help_text: str) -> TextField:
+    return TextField(max_length=200, required=False, allow_blank=True, help_text=help_text)
+
+
 class FeedbackIn(StrictSerializer):
     """What all kinds have in common."""
 
@@ -41,6 +45,7 @@ class FeedbackIn(StrictSerializer):
     tags = tags_field()
     notes = notes_field()
     rated_at = serializers.DateTimeField(required=False, help_text="When the rater decided; the latest rating wins.")
+    token = token_field("For the trace.")
 
 
 class RatingIn(FeedbackIn):
@@ -60,6 +65,7 @@ class ComparisonIn(FeedbackIn):
     kind = serializers.ChoiceField(["comparison"])
     other_trace = serializers.UUIDField(help_text="The right-hand answer; trace is the left-hand one.")
     choice = serializers.ChoiceField(Feedback.Choice.choices)
+    other_token = token_field("For the other trace.")
 
 
 class CorrectionIn(FeedbackIn):
@@ -147,6 +153,7 @@ class RetractOwn(StrictSerializer):
 
     trace = serializers.UUIDField()
     rater = rater_field()
+    token = token_field("For the trace.")
 
 
 class RetractById(StrictSerializer):

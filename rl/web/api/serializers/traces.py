@@ -31,6 +31,9 @@ class TraceIn(StrictSerializer):
         allow_blank=True, default="", help_text="May be left out where there is an action or a tool call."
     )
     external_id = TextField(max_length=200, required=False, allow_null=True)
+    token = TextField(
+        max_length=200, required=False, help_text="From POST /api/v1/tokens/: the trace gets the id that it names."
+    )
     model_version = TextField(max_length=64, required=False, allow_null=True, help_text="Name, such as v25.")
     session_id = TextField(max_length=200, required=False, allow_blank=True)
     details = ObjectField(required=False)
@@ -92,6 +95,14 @@ class TraceOut(serializers.ModelSerializer):
         read_only_fields = fields
 
 
+class TraceStored(TraceOut):
+    token = serializers.CharField(read_only=True, help_text="Lets a page rate this trace.")
+
+    class Meta(TraceOut.Meta):
+        fields = [*TraceOut.Meta.fields, "token"]
+        read_only_fields = fields
+
+
 class TraceWithFeedback(TraceOut):
     feedback = FeedbackOut(many=True, help_text="All events, newest first.")
 
@@ -106,6 +117,7 @@ class BatchItem(serializers.Serializer):
     status = serializers.IntegerField(help_text="201 stored, 200 was there already, else the status of the problem.")
     id = serializers.UUIDField(required=False)
     external_id = serializers.CharField(required=False, allow_null=True)
+    token = serializers.CharField(required=False, help_text="Lets a page rate this trace.")
     problem = ObjectField(required=False)
 
 

@@ -184,7 +184,10 @@ def test_all_pages_of_the_list_are_read(make_tools: Make):
         ({"command": ["no-such-program"]}, "cannot be used: No such file or directory: no-such-program"),
         ({"command": ["ls"], "cwd": "/no/such"}, "cannot be used: No such file or directory: /no/such"),
         ({"command": ["sh", "-c", "echo out of tea >&2"]}, "cannot be used: it ended; its last words: out of tea"),
-        ({"command": ["echo", "hello"]}, "it ended; it writes to its standard output what is not an MCP message"),
+        (
+            {"command": ["sh", "-c", "echo hello; read _"]},
+            "it ended; it writes to its standard output what is not an MCP message",
+        ),
         ({"command": ["sleep", "9"], "start_timeout": 0.2}, "it was not ready within 0.2 seconds"),
         ({"command": ["ls"], "env_from": ["NOT_SET"]}, "shop.env_from: the environment variable NOT_SET is not set"),
         ({"command": quick()}, "the MCP server shop has no tools"),

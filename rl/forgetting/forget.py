@@ -1,0 +1,123 @@
+"""Forgets a person, or says what that would do.
+
+The database part is one transaction. The receipt is written before it ends, so that whatever interrupts the rest, the same
+command again finds what was left to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import transaction
+
+from rl.base.errors import RatchetError, RunConflict
+from rl.forgetting import receipts
+from rl.forgetting.examples import remove_examples
+from rl.forgetting.files import delete_waiting, sweep
+from rl.forgetting.person import Person
+from rl.forgetting.receipts import Receipt
+from rl.forgetting.records import Left, delete_rows, find_left
+from rl.forgetting.remaining import find_remaining
+from rl.forgetting.uses import Uses, find_uses
+from rl.models import Agent, TrainingRun
+from rl.online_learner import OnlineLearner
+from rl.operations import audit
+from rl.serving.gateway.pending import deliver_all
+
+
+def preview(person: Person) -> Receipt:
+    """What ``forget`` would do now: its own transaction, rolled back."""
+    before = list(receipts.earlier(person))
+    with transaction.atomic():
+        uses, deleted = _forget_rows(person, before)
+        transaction.set_rollback(True)
+    return {**_receipt(person, uses, deleted), "files": {"deleted": [], "kept": sweep(uses, delete=False).kept}}
+
+
+def forget(person: Person, *, delete_files: bool = False, retrain: bool = True) -> Receipt:
+    """Raises RunConflict while a run of an agent that they rated or asked is at work: it may be learning from them."""
+    deliver_all()
+    before, path = list(receipts.earlier(person)), receipts.new_path(person)
+    with transaction.atomic():
+        uses, deleted = _forget_rows(person, before, refuse=True)
+        receipt = _receipt(person, uses, deleted)
+        receipts.write(path, receipt)
+        audit.record(
+            audit.Action.FORGOT, f"person {person.marks[0]}", agent=person.agent, **_summary(receipt, path.name)
+        )
+    waiting, swept = delete_waiting(person), sweep(uses, delete=delete_files)
+    receipt["files"] = {"deleted": waiting + swept.deleted, "kept": swept.kept}
+    if retrain:
+        known = {} if deleted else receipts.known_runs(before)
+        receipt["retrain"] = [_retrain(agent, known) for agent in _learners(uses)]
+    receipt |= {"state": "done", "finished_at": _now(), "receipt": path.name}
+    receipts.write(path, receipt)
+    return receipt
+
+
+def _forget_rows(person: Person, before: list[Receipt], *, refuse: bool = False) -> tuple[Uses, dict[str, int]]:
+    """In the caller's transaction."""
+    left = find_left(person)
+    if refuse:
+        _require_rest(left)
+    uses = find_uses(left, receipts.known_sets(before))
+    examples = remove_examples(left, uses.training_sets)
+    deleted = delete_rows(person, left)
+    return uses, deleted | ({"examples of Evaluation": examples} if examples else {})
+
+
+def _require_rest(left: Left) -> None:
+    running = TrainingRun.objects.filter(agent__in=left.agent_ids(), state=TrainingRun.State.RUNNING)
+    if run := running.select_related("agent").first():
+        raise RunConflict(
+            f"run {run.pk} of {run.agent.name} is at work and may be learning from them: wait for its end, or cancel it"
+        )
+
+
+def _receipt(person: Person, uses: Uses, deleted: dict[str, int]) -> Receipt:
+    return {
+        "person": person.marks,
+        "agent": person.agent.name if person.agent else None,
+        "state": "begun",
+        "begun_at": _now(),
+        "deleted": deleted,
+        "uses": uses.as_dict(),
+        "files": {"deleted": [], "kept": {}},
+        "retrain": [],
+        "remains": find_remaining(person),
+    }
+
+
+def _summary(receipt: Receipt, name: str) -> dict[str, Any]:
+    uses = receipt["uses"]
+    versions = [f"{row['agent']} {row['version']}" for row in uses["versions"]]
+    sets = [row["id"] for row in uses["training_sets"]]
+    return {"deleted": receipt["deleted"], "training_sets": sets, "versions": versions, "receipt": name}
+
+
+def _learners(uses: Uses) -> Iterable[Agent]:
+    """Agents with a run that had begun to learn from them."""
+    return {run.agent_id: run.agent for run in uses.runs}.values()
+
+
+def _retrain(agent: Agent, known: dict[str, int]) -> dict[str, Any]:
+    """The run that is clean of them, or why there is none."""
+    learner = OnlineLearner(agent)
+    number, reason = known.get(agent.name), "queued before"
+    waiting = agent.runs.filter(state=TrainingRun.State.QUEUED, training_set=None).first()
+    if number is None and waiting:
+        number, reason = waiting.pk, "waits already, and reads the ratings when it starts"
+    elif number is None and not learner.is_trainable():
+        reason = "what is left gives no row to learn from"
+    elif number is None:
+        try:
+            number, reason = learner.trigger_retrain().pk, "queued"
+        except RatchetError as error:
+            reason = f"no run could be queued: {error}"
+    return {"agent": agent.name, "run": number, "reason": reason}
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,170 @@
+"""Make, list, close; invite, revoke."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandParser
+from django.urls import reverse
+from rich.table import Table
+from rich.text import Text
+
+from rl.base.errors import UsageError
+from rl.management.base import RatchetCommand, add_json_option
+from rl.management.keys import parts_of
+from rl.management.options import Action, read_options
+from rl.models import Agent, Invite, RatingQueue
+from rl.queues import invites
+from rl.queues.builtin import queue_of
+from rl.queues.editing import close_queue, save_queue
+
+
+@dataclass(frozen=True, slots=True)
+class CreateOptions:
+    agent: str
+    name: str
+    rubric: str
+    filters: str
+    tags: str
+    raters_per_item: int | None
+    order: str
+    instructions: str
+
+
+@dataclass(frozen=True, slots=True)
+class NamedQueue:
+    agent: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class InviteOptions:
+    agent: str
+    name: str
+    guest: str
+    days: int
+
+
+@dataclass(frozen=True, slots=True)
+class RevokeOptions:
+    id: int
+
+
+class Command(RatchetCommand):
+    help = "Make, list and close queues of the rating page, and invite people to them by link."
+
+    def add_options(self, parser: CommandParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True)
+        create = actions.add_parser("create", help="make a queue")
+        listing = actions.add_parser("list", help="all queues with their invitations")
+        close = actions.add_parser("close", help="hand out nothing more")
+        invite = actions.add_parser("invite", help="print a link with which somebody rates one queue")
+        revoke = actions.add_parser("revoke", help="refuse an invitation from now on")
+        for action in (create, close, invite):
+            action.add_argument("--agent", required=True)
+            action.add_argument("--name", required=True, help="of the queue")
+        create.add_argument("--rubric", choices=RatingQueue.Rubric.values, default=RatingQueue.Rubric.THUMBS)
+        create.add_argument("--filters", default="{}", help='which answers, as JSON: {"rated": false}; all if left out')
+        create.add_argument("--tags", default="", help="offered beside the usual ones, with commas between")
+        create.add_argument("--raters-per-item", type=int, help="everybody rates every item if left out")
+        create.add_argument("--order", choices=RatingQueue.Order.values, default=RatingQueue.Order.NEWEST)
+        create.add_argument("--instructions", default="", help="stand beside each item")
+        invite.add_argument("--for", dest="guest", required=True, help="whom the link is for")
+        invite.add_argument(
+            "--days", type=int, default=invites.DAYS, help=f"how long it opens the queue; {invites.DAYS}"
+        )
+        revoke.add_argument("id", type=int, help="of the invitation, as 'rating_queue list' shows it")
+        add_json_option(create, listing, close, invite, revoke)
+
+    def run(self, **arguments: Any) -> None:
+        match read_options(Action, arguments).action:
+            case "create":
+                self._create(read_options(CreateOptions, arguments))
+            case "list":
+                self._list()
+            case "close":
+                self._close(read_options(NamedQueue, arguments))
+            case "invite":
+                self._invite(read_options(InviteOptions, arguments))
+            case "revoke":
+                self._revoke(read_options(RevokeOptions, arguments))
+
+    def _create(self, options: CreateOptions) -> None:
+        agent = Agent.by_name(options.agent)
+        if queue_of(agent, options.name) is not None:
+            raise UsageError(f"{agent} has a queue {options.name} already")
+        try:
+            filters = json.loads(options.filters)
+        except ValueError as error:
+            raise UsageError(f"--filters is not JSON: {error}") from None
+        queue = RatingQueue(
+            agent=agent,
+            name=options.name,
+            rubric=options.rubric,
+            filters=filters,
+            tags=parts_of(options.tags),
+            raters_per_item=options.raters_per_item,
+            order=options.order,
+            instructions=options.instructions,
+        )
+        save_queue(queue)
+        self.result(_row(queue), lines=(f"Queue {queue.name} of {agent}: {_address(queue)}",))
+
+    def _list(self) -> None:
+        queues = list(RatingQueue.objects.select_related("agent").prefetch_related("invites"))
+        table = Table() if queues else Table("no queues yet: they are made when somebody opens /rate/")
+        for heading in ("queue", "asks", "invitations") if queues else ():
+            table.add_column(heading, overflow="fold")
+        for queue in queues:
+            state = f"{queue.agent.name}/{queue.name}{' (closed)' if queue.closed_at else ''}"
+            guests = "\n".join(_describe(invite) for invite in queue.invites.all())
+            table.add_row(*map(Text, (state, queue.get_rubric_display(), guests)))
+        self.result({"queues": [_row(queue) for queue in queues]}, table)
+
+    def _close(self, options: NamedQueue) -> None:
+        queue = _queue(options.agent, options.name)
+        close_queue(queue)
+        self.result(_row(queue), lines=(f"Queue {queue.name} of {queue.agent} hands out nothing more.",))
+
+    def _invite(self, options: InviteOptions) -> None:
+        invite = invites.invite(_queue(options.agent, options.name), options.guest, options.days)
+        link = settings.SITE_URL + reverse("rate_by_invite", args=[invites.token_of(invite)])
+        note = f"Invitation {invite.pk} for {invite.name}, until {invite.expires_at:%Y-%m-%d}: whoever has it may rate."
+        self.result({**_invite_row(invite), "link": link}, lines=(link, note))
+
+    def _revoke(self, options: RevokeOptions) -> None:
+        invite = Invite.objects.select_related("queue__agent").filter(pk=options.id).first()
+        if invite is None:
+            raise UsageError(f"no invitation {options.id}; see 'rating_queue list'")
+        invites.revoke(invite)
+        invite.refresh_from_db()
+        self.result(_invite_row(invite), lines=(f"Invitation {invite.pk} ({invite.name}) opens nothing from now on.",))
+
+
+def _queue(agent: str, name: str) -> RatingQueue:
+    queue = queue_of(Agent.by_name(agent), name)
+    if queue is None:
+        raise UsageError(f"{agent} has no queue {name}; see 'rating_queue list'")
+    return queue
+
+
+def _address(queue: RatingQueue) -> str:
+    return settings.SITE_URL + reverse("rate_queue", args=[queue.agent.name, queue.name])
+
+
+def _row(queue: RatingQueue) -> dict[str, Any]:
+    shown = ("name", "rubric", "filters", "tags", "raters_per_item", "order", "closed_at")
+    row = {name: getattr(queue, name) for name in shown}
+    guests = [_invite_row(invite) for invite in queue.invites.all()]
+    return {"agent": queue.agent.name, **row, "address": _address(queue), "invites": guests}
+
+
+def _invite_row(invite: Invite) -> dict[str, Any]:
+    return {name: getattr(invite, name) for name in ("id", "name", "rater", "expires_at", "revoked_at", "last_used_at")}
+
+
+def _describe(invite: Invite) -> str:
+    return f"{invite.pk} {invite.name}{' (over)' if invites.why_refused(invite) else ''}"

@@ -1,0 +1,40 @@
+"""Second answers by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from rl.base.errors import RunConflict, UsageError
+from rl.management.base import RatchetCommand, two_columns
+from rl.management.options import read_options
+from rl.models import Agent
+from rl.serving.second_answers.choosing import waiting
+from rl.serving.second_answers.making import make, why_not_now
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    agent: str
+    limit: int | None
+
+
+class Command(RatchetCommand):
+    help = "Asks for another answer to what people asked, to be compared. The queue does it when the machine is idle."
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("--agent", required=True)
+        parser.add_argument("--limit", type=int, help="at most so many; by default as many as may wait")
+
+    def run(self, **arguments: Any) -> None:
+        options = read_options(Options, arguments)
+        agent = Agent.by_name(options.agent)
+        if options.limit is not None and options.limit < 1:
+            raise UsageError("--limit must be at least 1")
+        if reason := why_not_now():
+            raise RunConflict(f"no second answer is made now: {reason}")
+        made = make([agent], limit=options.limit)
+        figures = {"made": made, "waiting": waiting(agent).count(), "at most": agent.second_answers}
+        self.result(figures, two_columns(f"second answers of {agent.name}", figures))

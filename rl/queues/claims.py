@@ -1,0 +1,136 @@
+"""Which items are a rater's own for now. A claim is made, renewed or taken up again in one transaction."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Count, OuterRef, Q, QuerySet
+from django.utils import timezone
+
+from rl.models import AnswerPair, Claim, RatingQueue, Trace
+from rl.queues.controls import control, draw_purpose
+from rl.queues.drawing_lots import draw
+from rl.queues.items import asks_about_pairs, in_order, is_taken, items_left, sides_of
+
+MOST = 20
+"""Claims that one request gets or holds."""
+_Purpose, _State = Claim.Purpose, Claim.State
+_KEY = ("trace_id", "other_trace_id", "purpose")
+_Key = tuple[Any, ...]
+"""What tells the claims of a rater in a queue apart: the values of _KEY."""
+
+
+def next_claims(
+    queue: RatingQueue, rater: str, *, want: int, holding: Collection[int] = (), wanted: Q | None = None
+) -> list[Claim]:
+    """Up to ``want`` that are not in ``holding``: his open ones, then new ones, then those that he skipped, the longest ago
+    first. ``holding``: what the page has already; renewed. ``wanted``: what must hold of an item's first trace.
+
+    Of a closed queue nothing new is handed out.
+    """
+    held, want = list(holding)[:MOST], min(want, MOST)
+    with transaction.atomic():
+        lock_for_claims(queue)
+        of_rater = Claim.objects.filter(queue=queue, rater=rater).order_by()
+        mine = of_rater.filter(~is_lost(queue, rater))
+        if held:
+            mine.filter(pk__in=held, state=_State.CLAIMED).update(**_renewal_of(queue))
+        if queue.closed_at is not None or want <= 0:
+            return []
+        numbers = Counter(dict(of_rater.values("state").annotate(number=Count("pk")).values_list("state", "number")))
+        rows = mine.exclude(pk__in=held).filter(_of_claims(wanted))
+        keys = _renew(queue, rows.filter(state=_State.CLAIMED).order_by("pk")[:want]) if numbers[_State.CLAIMED] else []
+        new = _new_claims(queue, rater, want - len(keys), wanted, numbers)
+        skipped = rows.filter(state=_State.SKIPPED).order_by("decided_at", "pk")[: want - len(keys) - len(new)]
+        last = _renew(queue, skipped) if numbers[_State.SKIPPED] else []
+        return _read(queue, rater, [*keys, *new, *last])
+
+
+def lock_for_claims(queue: RatingQueue) -> None:
+    """Whoever claims in a queue where an item is for some raters only waits until the transaction ends."""
+    if queue.raters_per_item is not None:
+        RatingQueue.objects.select_for_update(no_key=True).values_list("pk").get(pk=queue.pk)
+
+
+def is_lost(queue: RatingQueue, rater: str) -> Q:
+    """Claims of this rater whose item others have taken since their lock ended."""
+    item = "pair" if asks_about_pairs(queue) else "trace"
+    return Q(purpose=_Purpose.ITEM) & is_taken(queue, rater, **{item: OuterRef(item)})
+
+
+def lock_end(queue: RatingQueue) -> datetime:
+    return timezone.now() + timedelta(seconds=queue.lock_seconds)
+
+
+def _of_claims(wanted: Q | None) -> Q:
+    return Q(trace__in=Trace.objects.filter(wanted).order_by()) if wanted else Q()
+
+
+def _renewal_of(queue: RatingQueue) -> dict[str, Any]:
+    return {"state": _State.CLAIMED, "expires_at": lock_end(queue), "decided_at": None}
+
+
+def _renew(queue: RatingQueue, claims: QuerySet[Claim]) -> list[_Key]:
+    renewed = list(claims.values_list("pk", *_KEY))
+    if renewed:
+        Claim.objects.filter(pk__in=[pk for pk, *_ in renewed]).update(**_renewal_of(queue))
+    return [tuple(key) for _, *key in renewed]
+
+
+def _new_claims(queue: RatingQueue, rater: str, want: int, wanted: Q | None, numbers: Counter[str]) -> list[_Key]:
+    items = _take(in_order(queue, items_left(queue, rater, wanted), rater), want)
+    claims: list[Claim] = []
+    waiting: list[Claim] = []
+    while items and len(claims) < want:
+        purpose = draw_purpose(queue, rater, numbers.total() + len(claims), numbers[_State.DECIDED])
+        new = None
+        if purpose != _Purpose.ITEM:  # which one it is depends on those that he has
+            waiting = _save(queue, rater, waiting)
+            new = control(queue, rater, purpose)
+        claims.append(new or _claim_of(queue, rater, items.pop(0)))
+        waiting.append(claims[-1])
+    _save(queue, rater, waiting)
+    return [_key_of(claim) for claim in claims]
+
+
+def _take(parts: Iterable[QuerySet[Any]], want: int) -> list[Any]:
+    items: dict[Any, Any] = {}
+    for rows in parts if want > 0 else ():
+        for item in rows.only("pk", *(("left", "right") if rows.model is AnswerPair else ()))[:want]:
+            if len(items) < want:
+                items.setdefault(item.pk, item)
+        if len(items) == want:
+            break
+    return list(items.values())
+
+
+def _claim_of(queue: RatingQueue, rater: str, item: Trace | AnswerPair) -> Claim:
+    if isinstance(item, Trace):
+        return Claim(trace_id=item.pk)
+    swapped = draw(queue, rater, f"side {item.pk}") < 0.5
+    return Claim(trace_id=item.left_id, other_trace_id=item.right_id, pair_id=item.pk, swapped=swapped)
+
+
+def _save(queue: RatingQueue, rater: str, claims: list[Claim]) -> list[Claim]:
+    """Those that another window of the same rater has saved meanwhile stay as they are. An empty list."""
+    for claim in claims:
+        claim.queue, claim.rater, claim.expires_at = queue, rater, lock_end(queue)
+    Claim.objects.bulk_create(claims, ignore_conflicts=True)
+    return []
+
+
+def _key_of(claim: Claim) -> _Key:
+    return claim.trace_id, claim.other_trace_id, claim.purpose
+
+
+def _read(queue: RatingQueue, rater: str, keys: list[_Key]) -> list[Claim]:
+    """With their answers, in this order."""
+    if not keys:
+        return []
+    rows = Claim.objects.filter(queue=queue, rater=rater, trace__in={key[0] for key in keys}).order_by()
+    claims = {_key_of(claim): claim for claim in rows.select_related(*sides_of(queue))}
+    return [claims[key] for key in keys]

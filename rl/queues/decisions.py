@@ -1,0 +1,193 @@
+"""What becomes of a vote: feedback where the item is a real one, and the claim's new state. One transaction each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, NoReturn
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from rl.base.errors import UsageError
+from rl.collect.feedback.write import Rated, compare, correct, rate, retract
+from rl.models import Claim, Feedback, RatingQueue, Trace
+from rl.queues.claims import is_lost, lock_end, lock_for_claims
+from rl.queues.items import sides_of
+from rl.queues.votes import Vote
+
+SOURCE = "rating_page"
+_MARGIN = timedelta(seconds=5)
+"""A lock that ends so soon may end before the vote is stored."""
+_EARLIER = 20
+"""Ids of decisions that a claim remembers."""
+_State = Claim.State
+TagsOf = Callable[[Trace], Collection[str]]
+_DECIDED = "you have decided this item already; undo that first"
+_TAKEN = "your time for this item was over and somebody else has it now; your decision was not saved"
+
+
+@dataclass(frozen=True, slots=True)
+class Rater:
+    name: str
+    user: AbstractBaseUser | None = None
+
+
+def decide(queue: RatingQueue, rater: Rater, vote: Vote, tags_of: TagsOf) -> Claim:
+    """The claim as it is then; a vote whose id is known already changes nothing.
+
+    ``tags_of``: the tags that are offered for an answer beside the queue's own. Raises UsageError, and nothing is stored,
+    where the claim is not this rater's, others have the item meanwhile, or the vote is not what the queue asks for.
+    """
+    try:
+        return _decide_in_time(queue, rater, vote, tags_of) or _decide_late(queue, rater, vote, tags_of)
+    except IntegrityError as error:
+        if "decision" not in str(error):
+            raise
+        raise UsageError(f"id: the decision {vote.id} is stored already, for another item") from None
+
+
+def _decide_in_time(queue: RatingQueue, rater: Rater, vote: Vote, tags_of: TagsOf) -> Claim | None:
+    """None: others may take the item meanwhile."""
+    with transaction.atomic():
+        claim = _own_claim(queue, rater, vote)
+        is_his = queue.raters_per_item is None or is_safe(claim)
+        return _act(claim, rater, vote, tags_of) if is_his else None
+
+
+def _decide_late(queue: RatingQueue, rater: Rater, vote: Vote, tags_of: TagsOf) -> Claim:
+    """Nobody takes an item meanwhile. A queue is always locked before its claims."""
+    with transaction.atomic():
+        lock_for_claims(queue)
+        return _act(_own_claim(queue, rater, vote), rater, vote, tags_of)
+
+
+def _own_claim(queue: RatingQueue, rater: Rater, vote: Vote) -> Claim:
+    return own_claims(queue, rater.name, [vote.claim]).get(vote.claim) or refuse_claim(vote.claim)
+
+
+def _act(claim: Claim, rater: Rater, vote: Vote, tags_of: TagsOf) -> Claim:
+    if not is_known(vote, claim):
+        _ACTIONS[vote.action](claim, rater, vote, tags_of)
+    return claim
+
+
+def is_safe(claim: Claim) -> bool:
+    """Nobody else can have the item, and none will before a vote is stored."""
+    return claim.state == _State.DECIDED or claim.expires_at > timezone.now() + _MARGIN
+
+
+def own_claims(queue: RatingQueue, rater: str, keys: Collection[int]) -> dict[int, Claim]:
+    """Locked, with their answers."""
+    rows = Claim.objects.filter(queue=queue, rater=rater, pk__in=keys).select_related(*sides_of(queue)).order_by("pk")
+    claims = {claim.pk: claim for claim in rows.select_for_update(of=("self",), no_key=True)}
+    for claim in claims.values():
+        claim.queue = queue
+    return claims
+
+
+def refuse_claim(pk: int) -> NoReturn:
+    raise UsageError(f"claim: {pk} is not an item of yours in this queue; the answer may have been deleted")
+
+
+def is_known(vote: Vote, claim: Claim) -> bool:
+    return str(vote.id) in claim.decision.get("ids", ())
+
+
+def new_opinion(claim: Claim, vote: Vote, tags_of: TagsOf) -> dict[str, Any] | None:
+    """None: he has said just this. Raises UsageError for a vote that the queue does not ask for, and where he has said
+    something else."""
+    opinion = vote.opinion(claim, [*claim.queue.tags, *tags_of(claim.trace)])
+    if claim.state != _State.DECIDED:
+        return opinion
+    if all(claim.decision.get(name) == value for name, value in opinion.items()):
+        return None
+    raise UsageError(_DECIDED)
+
+
+def _rate(claim: Claim, rater: Rater, vote: Vote, tags_of: TagsOf) -> None:
+    opinion = new_opinion(claim, vote, tags_of)
+    if opinion is None:
+        return
+    _require_untaken(claim)
+    claim.feedback = _write(claim, opinion, said_by(rater, vote)).event if claim.purpose == Claim.Purpose.ITEM else None
+    _save(claim, vote, _State.DECIDED, opinion)
+
+
+def _skip(claim: Claim, rater: Rater, vote: Vote, tags_of: TagsOf) -> None:
+    require_undecided(claim)
+    _save(claim, vote, _State.SKIPPED)
+
+
+def _undo(claim: Claim, rater: Rater, vote: Vote, tags_of: TagsOf) -> None:
+    if claim.state == _State.CLAIMED:
+        raise UsageError("there is nothing to undo: you have not decided this item")
+    _require_untaken(claim)
+    if claim.feedback is not None:
+        retract(claim.feedback, rater=rater.name, source=SOURCE, user=rater.user)
+        claim.feedback = None
+    _save(claim, vote, _State.CLAIMED)
+
+
+_ACTIONS = {"rate": _rate, "skip": _skip, "undo": _undo}
+
+
+def require_undecided(claim: Claim) -> None:
+    if claim.state == _State.DECIDED:
+        raise UsageError(_DECIDED)
+
+
+def _require_untaken(claim: Claim) -> None:
+    if claim.state == _State.DECIDED or (claim.state == _State.CLAIMED and claim.expires_at > timezone.now()):
+        return
+    if Claim.objects.filter(is_lost(claim.queue, claim.rater), pk=claim.pk).exists():
+        raise UsageError(_TAKEN)
+
+
+def said_by(rater: Rater, vote: Vote) -> dict[str, Any]:
+    """What all feedback says beside the opinion itself."""
+    by = {"rater": rater.name, "tags": list(vote.tags), "notes": vote.notes, "rated_at": vote.at}
+    return {**by, "source": SOURCE, "user": rater.user}
+
+
+def _write(claim: Claim, opinion: dict[str, Any], by: dict[str, Any]) -> Rated:
+    if "choice" in opinion:
+        if claim.other_trace is None:
+            raise UsageError("this item has one answer only: there is nothing to compare")
+        return compare(claim.trace, claim.other_trace, choice=opinion["choice"], **by)
+    if "text" in opinion:
+        return correct(claim.trace, text=opinion["text"], **by)
+    return rate(claim.trace, **on_scale(claim.queue, opinion["value"]), **by)
+
+
+def on_scale(queue: RatingQueue, value: float) -> dict[str, Any]:
+    """``scale`` and ``value`` as a rating has them."""
+    scale = SCALES[queue.rubric]
+    return {"scale": scale, "value": round(value * 4) + 1 if scale == Feedback.Scale.STARS else value}
+
+
+SCALES: dict[str, Feedback.Scale] = {
+    RatingQueue.Rubric.THUMBS: Feedback.Scale.THUMB,
+    RatingQueue.Rubric.STARS: Feedback.Scale.STARS,
+    RatingQueue.Rubric.SCORE: Feedback.Scale.SCORE,
+}
+
+
+CHANGED = ("state", "decision_id", "decision", "decided_at", "expires_at", "feedback")
+
+
+def note(claim: Claim, vote: Vote, state: Claim.State, opinion: dict[str, Any] | None = None) -> None:
+    """Changes the fields CHANGED and stores nothing. A lost answer makes a browser send the last votes again, so their ids
+    are kept."""
+    ids = [*claim.decision.get("ids", ()), str(vote.id)][-_EARLIER:]
+    claim.state, claim.decision_id, claim.decision = state, vote.id, {**(opinion or {}), "ids": ids}
+    claim.decided_at = None if state == _State.CLAIMED else timezone.now()
+    if state == _State.CLAIMED:
+        claim.expires_at = lock_end(claim.queue)
+
+
+def _save(claim: Claim, vote: Vote, state: Claim.State, opinion: dict[str, Any] | None = None) -> None:
+    note(claim, vote, state, opinion)
+    claim.save(update_fields=CHANGED)

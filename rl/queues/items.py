@@ -1,0 +1,158 @@
+"""What a queue can ask a rater about: answers, or pairs of them, in the queue's order.
+
+The answers of real use come first, then those of a demo, and episodes last: a training makes thousands of these. Within
+each kind the search starts where the last decisions were made, so that it does not walk over all that are done; what it
+misses is looked for once nothing else is left.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Case, Count, Exists, IntegerField, Max, Min, OuterRef, Q, QuerySet, Subquery, Value, When
+from django.db.models.functions import Coalesce
+from django.db.models.lookups import GreaterThanOrEqual
+from django.utils import timezone
+
+from rl.collect.traces.episodes import SOURCE as EPISODE
+from rl.demo.load import SOURCE as DEMO
+from rl.models import AnswerPair, Claim, Feedback, GoldItem, RatingQueue, Trace
+from rl.queues.filters import read_filters
+
+RECENT = 20
+"""The last decisions that say where to go on."""
+_KINDS = (~Q(source__in=(DEMO, EPISODE)), Q(source=DEMO), Q(source=EPISODE))
+_Order, _State = RatingQueue.Order, Claim.State
+Rows = QuerySet[Any]
+"""Traces, or pairs where the queue asks about these."""
+
+
+def asks_about_pairs(queue: RatingQueue) -> bool:
+    return queue.rubric == RatingQueue.Rubric.PAIR
+
+
+def sides_of(queue: RatingQueue) -> tuple[str, ...]:
+    """The answers of its claims; others are read when they are needed."""
+    return ("trace", "other_trace") if asks_about_pairs(queue) else ("trace",)
+
+
+def all_items(queue: RatingQueue, rater: str, wanted: Q | None = None) -> Rows:
+    """All that the queue ever asks this rater. ``wanted``: what else must hold, written for traces."""
+    if asks_about_pairs(queue):
+        return _all_pairs(queue, rater, wanted)
+    rows = (
+        Trace.objects.filter(agent=queue.agent_id).exclude(response="").filter(read_filters(queue.filters).condition())
+    )
+    gold = GoldItem.objects.filter(queue=queue, trace=OuterRef("pk"))
+    return rows.filter(~Exists(gold), wanted or Q()).order_by()
+
+
+def _all_pairs(queue: RatingQueue, rater: str, wanted: Q | None) -> Rows:
+    rows = AnswerPair.objects.filter(agent=queue.agent_id, origin=AnswerPair.Origin.SECOND, drawn_for__in=("", rater))
+    rows = rows.filter(left__response__gt="", right__response__gt="").filter(
+        read_filters(queue.filters).condition("left__")
+    )
+    if wanted:
+        rows = rows.filter(left__in=Trace.objects.filter(wanted, agent=queue.agent_id).order_by())
+    gold = GoldItem.objects.filter(queue=queue, trace=OuterRef("left"), other_trace=OuterRef("right"))
+    return rows.filter(~Exists(gold)).order_by()
+
+
+def items_left(queue: RatingQueue, rater: str, wanted: Q | None = None) -> Rows:
+    """Those that he has not rated, skipped or claimed, and that others have left over. Not ordered."""
+    item = "pair" if asks_about_pairs(queue) else "trace"
+    mine = Claim.objects.filter(queue=queue, rater=rater, purpose=Claim.Purpose.ITEM, **{item: OuterRef("pk")})
+    rows = all_items(queue, rater, wanted).filter(~Exists(mine.order_by()))
+    if queue.rubric in (RatingQueue.Rubric.THUMBS, RatingQueue.Rubric.STARS, RatingQueue.Rubric.SCORE):
+        rated = Feedback.objects.filter(trace=OuterRef("pk"), rater=rater, kind=Feedback.Kind.RATING, is_current=True)
+        rows = rows.filter(~Exists(rated.order_by()))
+    return rows.filter(~is_taken(queue, rater, **{item: OuterRef("pk")}))
+
+
+def is_taken(queue: RatingQueue, rater: str, **item: Any) -> Q:
+    """So many others have it, or had it, that there is nothing left of it for this rater."""
+    if queue.raters_per_item is None:
+        return Q(pk__in=[])
+    held = Q(state=_State.DECIDED) | Q(state=_State.CLAIMED, expires_at__gt=timezone.now())
+    others = Claim.objects.filter(held, queue=queue, purpose=Claim.Purpose.ITEM, **item).exclude(rater=rater).order_by()
+    if queue.raters_per_item == 1:
+        return Q(Exists(others))
+    number = others.values("queue").annotate(number=Count("pk")).values("number")
+    return Q(GreaterThanOrEqual(Coalesce(Subquery(number, IntegerField()), 0), queue.raters_per_item))
+
+
+def in_order(queue: RatingQueue, rows: Rows, rater: str) -> Iterator[Rows]:
+    """The rows in parts, each ordered, that follow each other; a later part may have rows of an earlier one again."""
+    if queue.order == _Order.UNCERTAIN and not asks_about_pairs(queue):
+        yield rows.filter(label_proposal__isnull=False).order_by("label_proposal__confidence", "id")
+    elif queue.order in (_Order.DISPUTED, _Order.UNCERTAIN):
+        yield _disputed_items(queue, rows).order_by("-created_at", "id")
+    for kind in [Q()] if asks_about_pairs(queue) else _KINDS:
+        yield from _from_the_last(queue, rows, rater, kind)
+    yield _all_at_once(queue, rows)
+
+
+def _disputed_items(queue: RatingQueue, rows: Rows) -> Rows:
+    if asks_about_pairs(queue):
+        return rows.filter(is_disputed=True)
+    ratings = Feedback.objects.filter(agent=queue.agent_id, kind=Feedback.Kind.RATING, is_current=True).order_by()
+    spread = ratings.values("trace").annotate(low=Min("value"), high=Max("value"))
+    return rows.filter(pk__in=spread.filter(low__lt=0.5, high__gt=0.5).values("trace"))
+
+
+def _from_the_last(queue: RatingQueue, rows: Rows, rater: str, kind: Q) -> Iterator[Rows]:
+    rows = rows.filter(kind)
+    if queue.order == _Order.RANDOM:
+        start = _last_id(queue, rater, kind) or _start(queue, rater)
+        yield rows.filter(pk__gt=start).order_by("pk")
+        yield rows.filter(pk__lte=start).order_by("pk")
+        return
+    times = _last_times(queue, rater, kind)
+    if queue.order == _Order.OLDEST:
+        yield (
+            rows.filter(created_at__gte=max(times)).order_by("created_at", "-id")
+            if times
+            else rows.order_by("created_at", "-id")
+        )
+    elif times:
+        yield rows.filter(created_at__gt=max(times)).order_by("-created_at", "id")
+        yield rows.filter(created_at__lte=min(times)).order_by("-created_at", "id")
+    else:
+        yield rows.order_by("-created_at", "id")
+
+
+def _all_at_once(queue: RatingQueue, rows: Rows) -> Rows:
+    order = {_Order.RANDOM: ("pk",), _Order.OLDEST: ("created_at", "-id")}.get(
+        _Order(queue.order), ("-created_at", "id")
+    )
+    if asks_about_pairs(queue):
+        return rows.order_by(*order)
+    kinds = [When(kind, then=Value(number)) for number, kind in enumerate(_KINDS)]
+    return rows.order_by(Case(*kinds, output_field=IntegerField()), *order)
+
+
+def _last_claims(queue: RatingQueue, rater: str, kind: Q) -> QuerySet[Claim]:
+    claims = Claim.objects.filter(queue=queue, purpose=Claim.Purpose.ITEM, decided_at__isnull=False)
+    if queue.raters_per_item is None or queue.order == _Order.RANDOM:
+        claims = claims.filter(rater=rater).order_by("-decided_at")
+    else:
+        claims = claims.order_by("-pk")
+    return claims.filter(trace__in=Trace.objects.filter(kind).order_by()) if kind else claims
+
+
+def _last_times(queue: RatingQueue, rater: str, kind: Q) -> list[Any]:
+    item = "pair" if asks_about_pairs(queue) else "trace"
+    return list(_last_claims(queue, rater, kind).values_list(f"{item}__created_at", flat=True)[:RECENT])
+
+
+def _last_id(queue: RatingQueue, rater: str, kind: Q) -> UUID | None:
+    item = "pair" if asks_about_pairs(queue) else "trace"
+    return _last_claims(queue, rater, kind).values_list(item, flat=True).first()
+
+
+def _start(queue: RatingQueue, rater: str) -> UUID:
+    """Ids are random: from a point of his own on, their order is as good as any."""
+    return UUID(bytes=hashlib.sha256(f"{queue.pk}:{rater}".encode()).digest()[:16])

@@ -1,0 +1,141 @@
+"""What a rater sends: checked, and not stored yet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, Self, cast
+from uuid import UUID
+
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+
+from rl.base.errors import UsageError
+from rl.base.names import require_known
+from rl.models import Claim, Feedback, RatingQueue
+
+ACTIONS = ("rate", "skip", "undo")
+_Rubric, _Choice = RatingQueue.Rubric, Feedback.Choice
+_TURNED = {_Choice.LEFT.value: _Choice.RIGHT.value, _Choice.RIGHT.value: _Choice.LEFT.value}
+_LONGEST_TEXT = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    id: UUID
+    """The browser's own; the same again changes nothing."""
+    claim: int
+    action: Literal["rate", "skip", "undo"]
+    value: float | None = None
+    """0 … 1, whatever the rubric's scale."""
+    choice: str = ""
+    """As shown."""
+    text: str = ""
+    tags: tuple[str, ...] = ()
+    notes: str = ""
+    at: datetime | None = None
+
+    @classmethod
+    def read(cls, given: object) -> Self:
+        """From JSON; null is as good as left out. Raises UsageError."""
+        if not isinstance(given, Mapping):
+            raise UsageError('a decision is an object, such as {"id": "…", "claim": 7, "action": "rate", "value": 1}')
+        values = {name: value for name, value in given.items() if value is not None}
+        for name in values:
+            require_known("field", name, _FIELDS, section="decision")
+        action = values.get("action", "rate")
+        require_known("action", action if isinstance(action, str) else repr(action), ACTIONS)
+        return cls(
+            id=_read_id(values.get("id")),
+            claim=_read_number(values.get("claim")),
+            action=cast(Literal["rate", "skip", "undo"], action),
+            value=_read_value(values.get("value")),
+            choice=_read_text(values, "choice", 16),
+            text=_read_text(values, "text", _LONGEST_TEXT),
+            tags=_read_tags(values.get("tags", [])),
+            notes=_read_text(values, "notes", 4000),
+            at=_read_time(values.get("at")),
+        )
+
+    def opinion(self, claim: Claim, tags: Collection[str]) -> dict[str, Any]:
+        """``value``, ``choice`` or ``text``, the choice as if nothing had been swapped. Raises UsageError for what the queue
+        does not ask, and for tags that are not among ``tags``."""
+        for tag in self.tags:
+            require_known("tag", tag, tags)
+        rubric = claim.queue.rubric
+        wanted = {_Rubric.PAIR: "choice", _Rubric.EDIT: "text"}.get(_Rubric(rubric), "value")
+        given = {"value": self.value is not None, "choice": bool(self.choice), "text": bool(self.text)}
+        if not given[wanted]:
+            raise UsageError(f"{wanted}: the queue {claim.queue.name} asks for it, and it is missing")
+        if more := [name for name, is_there in given.items() if is_there and name != wanted]:
+            raise UsageError(f"{more[0]}: the queue {claim.queue.name} asks for {wanted} alone")
+        if wanted == "choice":
+            require_known("choice", self.choice, _Choice.values)
+            return {"choice": turn(self.choice) if claim.swapped else self.choice}
+        return {"text": self.text} if wanted == "text" else {"value": _on_scale(rubric, cast(float, self.value))}
+
+
+def turn(choice: str) -> str:
+    """The choice with left and right changed round."""
+    return _TURNED.get(choice, choice)
+
+
+_FIELDS = ("id", "claim", "action", "value", "choice", "text", "tags", "notes", "at")
+
+
+def _on_scale(rubric: str, value: float) -> float:
+    steps = {_Rubric.THUMBS: 1, _Rubric.STARS: 4}.get(_Rubric(rubric))
+    if steps is None:
+        return value
+    if not math.isclose(value * steps, round(value * steps), abs_tol=1e-6):
+        allowed = ", ".join(f"{step / steps:g}" for step in range(steps + 1))
+        raise UsageError(f"value: one of {allowed} is wanted, not {value:g}")
+    return round(value * steps) / steps
+
+
+def _read_id(given: object) -> UUID:
+    try:
+        return UUID(given) if isinstance(given, str) else UUID("")
+    except ValueError:
+        raise UsageError(f"id: a UUID is wanted, not {given!r:.80}") from None
+
+
+def _read_number(given: object) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 < given < 2**63:
+        raise UsageError(f"claim: the number of a claim is wanted, not {given!r:.80}")
+    return given
+
+
+def _read_value(given: object) -> float | None:
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given <= 1:
+        raise UsageError(f"value: a number from 0 to 1 is wanted, not {given!r:.80}")
+    return float(given)
+
+
+def _read_text(values: Mapping[str, Any], name: str, longest: int) -> str:
+    text = values.get(name, "")
+    if not isinstance(text, str) or len(text) > longest:
+        raise UsageError(f"{name}: a text of at most {longest} characters is wanted")
+    return text
+
+
+def _read_tags(given: object) -> tuple[str, ...]:
+    if not isinstance(given, list) or not all(isinstance(tag, str) for tag in given):
+        raise UsageError("tags: a list of texts is wanted")
+    return tuple(dict.fromkeys(given))
+
+
+def _read_time(given: object) -> datetime | None:
+    if given is None:
+        return None
+    try:
+        at = parse_datetime(given) if isinstance(given, str) else None
+    except ValueError:
+        at = None
+    if at is None:
+        raise UsageError(f"at: a time such as 2026-12-31T12:00:00Z is wanted, not {given!r:.80}")
+    return at if timezone.is_aware(at) else timezone.make_aware(at)

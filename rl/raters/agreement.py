@@ -1,0 +1,89 @@
+"""How far raters agree beyond chance.
+
+Letters, after Krippendorff (2011, Computing Krippendorff's Alpha-Reliability): an item with m >= 2 ratings gives each
+ordered pair of them 1 / (m - 1); o(c, k) are the sums of these over pairs of values, n(c) the sums of o over k, n that of
+all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import accumulate, combinations, permutations
+from typing import Any, Literal
+
+from rl.base.measurements import Interval
+from rl.base.proportions import wilson
+
+Metric = Literal["nominal", "ordinal", "interval"]
+"""How far two values are apart: not at all or fully; by the ratings between them; by their difference."""
+Items = Iterable[Mapping[str, Any]]
+"""For each item, rater to value; who did not rate it is left out."""
+
+
+def percent_agreement(items: Items) -> float | None:
+    """Share of the pairs of ratings of one item that are equal, 0 to 1; None where no item has two."""
+    equal = [a == b for ratings in items for a, b in combinations(ratings.values(), 2)]
+    return sum(equal) / len(equal) if equal else None
+
+
+def cohens_kappa(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
+    """Cohen (1960) for two raters, 1 at best, 0 by chance; ``pairs``: what both said of each item. None where nothing
+    is to be told: no items, or both always say the same one thing."""
+    if not pairs:
+        return None
+    n, first, second = len(pairs), Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
+    chance = sum(first[value] * second[value] for value in first) / n**2
+    return None if chance == 1 else (sum(a == b for a, b in pairs) / n - chance) / (1 - chance)
+
+
+def krippendorffs_alpha(items: Items, metric: Metric = "nominal") -> float | None:
+    """1 at best, 0 by chance, below 0 where raters contradict each other. None without two ratings of an item, and where all
+    values are equal. Values of ``ordinal`` can be sorted, those of ``interval`` are numbers."""
+    units = [list(ratings.values()) for ratings in items if len(ratings) > 1]
+    values = sorted({value for unit in units for value in unit})
+    if len(values) < 2:
+        return None
+    coincidences: defaultdict[tuple[Any, Any], float] = defaultdict(float)
+    for unit in units:
+        for pair, number in Counter(permutations(unit, 2)).items():
+            coincidences[pair] += number / (len(unit) - 1)
+    totals = {value: sum(coincidences[value, other] for other in values) for value in values}  # n(c)
+    distance = _DISTANCES[metric](values, totals)
+    # 1 - D_o / D_e = 1 - (n - 1) sum o d / sum n n d
+    seen = sum(number * distance(*pair) for pair, number in coincidences.items())
+    expected = sum(totals[a] * totals[b] * distance(a, b) for a in values for b in values)
+    return 1 - (sum(totals.values()) - 1) * seen / expected
+
+
+def left_share(sides: Iterable[str]) -> Interval | None:
+    """How often a rater takes the left of two answers whose sides were drawn by lot, with Wilson's 95 % interval; one half
+    without a bias. ``sides``: ``left`` or ``right`` as shown; anything else is not counted. None where he took none."""
+    counts = Counter(sides)
+    decided = counts["left"] + counts["right"]
+    return wilson(counts["left"], decided) if decided else None
+
+
+_Distance = Callable[[Any, Any], float]
+
+
+def _nominal(values: Sequence[Any], totals: Mapping[Any, float]) -> _Distance:
+    return lambda a, b: float(a != b)
+
+
+def _ordinal(values: Sequence[Any], totals: Mapping[Any, float]) -> _Distance:
+    # (sum of n(g) from c to k - (n(c) + n(k)) / 2)^2: the difference of the middles of c and k in one long row
+    ends = accumulate(totals[value] for value in values)
+    middles = {value: end - totals[value] / 2 for value, end in zip(values, ends, strict=True)}
+    return lambda a, b: float((middles[a] - middles[b]) ** 2)
+
+
+def _interval(values: Sequence[Any], totals: Mapping[Any, float]) -> _Distance:
+    return lambda a, b: float((a - b) ** 2)
+
+
+_DISTANCES: dict[Metric, Callable[[Sequence[Any], Mapping[Any, float]], _Distance]] = {
+    "nominal": _nominal,
+    "ordinal": _ordinal,
+    "interval": _interval,
+}

@@ -1,0 +1,108 @@
+"""Makes second answers while the machine has nothing else to do, one at a time."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from django.conf import settings
+from django.db import transaction
+
+from rl.base.errors import Interrupted
+from rl.base.locks import try_lock
+from rl.models import Agent, AnswerPair, Trace, TrainingRun
+from rl.serving import machine
+from rl.serving.activity import seconds_since_request
+from rl.serving.gateway.answer_rows import store
+from rl.serving.gateway.exchange import Exchange
+from rl.serving.gateway.refusals import Refusal
+from rl.serving.gateway.routing import KnownAgent
+from rl.serving.gateway.snapshot import load
+from rl.serving.second_answers.asking import answer
+from rl.serving.second_answers.choosing import SOURCE, Choice, choose, contestants, waiting
+
+QUIET_SECONDS = 60.0
+"""Without a request for so long the gateway is idle."""
+ROUND_SECONDS = 30.0
+"""A round of the queue begins no answer after so long: the worker has other work."""
+logger = logging.getLogger(__name__)
+
+
+def why_not_now() -> str:
+    """Empty while the machine is idle."""
+    if TrainingRun.objects.filter(state__in=TrainingRun.ACTIVE).exists():
+        return "a training is at work or waits for its turn"
+    return "" if _is_quiet() else "the gateway had a request a moment ago"
+
+
+def tick() -> int:
+    """What the queue does once a minute; how many pairs were made."""
+    if why_not_now():
+        return 0
+    return make(Agent.objects.filter(second_answers__gt=0).order_by("pk"), seconds=ROUND_SECONDS)
+
+
+def make(agents: Iterable[Agent], *, limit: int | None = None, seconds: float = float("inf")) -> int:
+    """At most ``limit`` pairs, and of each agent no more than may wait; how many were made. It ends early when somebody asks
+    the gateway or a training comes, and does nothing while another process is at it."""
+    ends, made = time.monotonic() + seconds, 0
+    with _alone() as alone:
+        for agent in agents if alone else ():
+            for _ in range(agent.second_answers - waiting(agent).count()):
+                over = made == limit or time.monotonic() > ends or why_not_now()
+                if over or not _make_one(agent):
+                    break
+                made += 1
+    return made
+
+
+def _make_one(agent: Agent) -> bool:
+    """False where nothing can be made for this agent now."""
+    known = load().agents.get(agent.name.lower())
+    choice = choose(agent, contestants(known), random.SystemRandom()) if known else None
+    if known is None or choice is None:
+        return False
+    first = Trace.objects.get(pk=choice.first)
+    try:
+        exchange = answer(known, first, choice, _is_quiet)
+    except Interrupted:
+        return False
+    except Refusal as refusal:
+        logger.warning("%s gave no second answer: %s", choice.by.version, refusal)
+        return False
+    return _store(agent, known, first, exchange, choice)
+
+
+def _store(agent: Agent, known: KnownAgent, first: Trace, exchange: Exchange, choice: Choice) -> bool:
+    """Neither without the other. The first one may be gone meanwhile; sides are drawn."""
+    document = {**exchange.document(), "source": SOURCE, "prompt": first.prompt}
+    if not document["response"].strip():
+        return False
+    sides = [first.pk, exchange.id]
+    random.SystemRandom().shuffle(sides)
+    with transaction.atomic():
+        if not Trace.objects.select_for_update().filter(pk=first.pk).exists():
+            return False
+        store({exchange.id: document})
+        pair = AnswerPair.Origin.SECOND
+        AnswerPair.objects.create(
+            agent=agent, left_id=sides[0], right_id=sides[1], origin=pair, is_disputed=choice.is_disputed
+        )
+    return True
+
+
+def _is_quiet() -> bool:
+    since = seconds_since_request()
+    return not machine.busy() and (since is None or since >= QUIET_SECONDS)
+
+
+@contextmanager
+def _alone() -> Iterator[bool]:
+    """Whether no other process makes second answers at this moment."""
+    file = settings.DATA_DIR / "locks" / "second_answers.lock"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("w") as handle:
+        yield try_lock(handle.fileno())

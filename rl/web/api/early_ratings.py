@@ -1,0 +1,48 @@
+"""Ratings of answers that are not here yet: with a token they wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils import timezone
+from rest_framework import serializers
+from rest_framework.exceptions import Throttled
+
+from rl.collect.feedback import waiting
+from rl.collect.feedback.waiting import Early, Kept
+from rl.models import ApiKey
+from rl.web.api.tokens import read_token
+
+
+class Waits(serializers.Serializer):
+    """The rating counts from when its answer comes."""
+
+    trace = serializers.UUIDField()
+    waiting = serializers.BooleanField()
+
+
+def wait(key: ApiKey, data: dict[str, Any], common: dict[str, Any]) -> Kept:
+    """``data`` of a rating, checked, and what its event would say. Raises TokenRefused and Throttled.
+
+    A server that is full asks to come again: the widget keeps the rating meanwhile."""
+    subject = read_token(key, data["trace"], data["token"])
+    now = timezone.now()
+    early = Early(
+        entry_id=str(subject.trace_id),
+        rater=common["rater"],
+        scale=data["scale"],
+        value=data["value"],
+        rated_at=min(common.get("rated_at", now), now),
+        tags=common.get("tags", ()),
+        notes=common.get("notes", ""),
+        by_id=True,
+    )
+    if not waiting.may_wait(early, subject.agent_id):
+        raise Throttled(detail="too many ratings wait for answers that are not here")
+    return waiting.keep(early, subject.agent_id, key)
+
+
+def forget(key: ApiKey, data: dict[str, Any], rater: str) -> bool:
+    """Whether a rating waited that is withdrawn now. Raises TokenRefused."""
+    subject = read_token(key, data["trace"], data["token"])
+    return waiting.drop(str(subject.trace_id), subject.agent_id, rater)

@@ -1,0 +1,93 @@
+"""Two answers to one question, drawn blind: which versions, and which of them stands on which side.
+
+The ids of both answers are in the AnswerPair before anything is asked. Which versions give them waits in the session, on
+this side of the connection; afterwards the traces have it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import MutableMapping
+from typing import Any, Final
+from uuid import UUID, uuid4
+
+from rl.base.errors import UsageError
+from rl.base.names import require_known
+from rl.models import Agent, AnswerPair, Trace
+from rl.models.traces import GATEWAY
+from rl.serving.gateway.best_of import TEMPERATURE
+from rl.serving.gateway.routing import KnownAgent, Route, Served
+from rl.web.conversations import Drawn
+
+SIDES: Final = {"a": "left", "b": "right"}
+"""What the page calls them, and the field of the pair."""
+DRAWS: Final = "duels"
+"""The key in the session: pair to the names of its versions, left and right."""
+EXAMPLES: Final = 5
+LOOKED_THROUGH: Final = 50
+"""Answers in which examples are looked for."""
+LONGEST_EXAMPLE: Final = 100
+KEPT: Final = 20
+"""Draws of one person that wait for their questions, in as many open pages."""
+
+
+def draw_pair(route: Route, session: Any, rater: str) -> AnswerPair:
+    """``route``: to what answers such a question now. Raises UsageError where nothing does."""
+    if route.served.upstream is None:
+        raise UsageError(route.served.problem)
+    names = [route.served.version, _other(route.agent, route.served).version]
+    secrets.SystemRandom().shuffle(names)
+    pair = AnswerPair.objects.create(
+        agent_id=route.agent.id, left_id=uuid4(), right_id=uuid4(), origin=AnswerPair.Origin.TALK, drawn_for=rater
+    )
+    waiting = dict(list(_draws(session).items())[-KEPT + 1 :])
+    session[DRAWS] = {**waiting, str(pair.pk): names}
+    return pair
+
+
+def drawn_side(agent: Agent, pair_id: UUID, side: str, session: Any) -> Drawn:
+    """What is to answer. Raises UsageError."""
+    require_known("side", side, SIDES)
+    names = _draws(session).get(str(pair_id))
+    pair = AnswerPair.objects.filter(pk=pair_id, agent=agent).first()
+    if names is None or pair is None:
+        raise UsageError("this pair was not drawn for you, or long ago; ask again")
+    trace_id = pair.left_id if side == "a" else pair.right_id
+    if Trace.objects.filter(pk=trace_id).exists():
+        raise UsageError("this answer was given already; ask again")
+    parameters = {"temperature": TEMPERATURE} if names[0] == names[1] else {}
+    return Drawn(trace_id, names[0] if side == "a" else names[1], parameters)
+
+
+def recent_questions(agent: Agent) -> list[str]:
+    """The newest ones that begin a conversation, short enough for a button: those that people asked through the gateway,
+    then others, such as imported ones."""
+    rows = agent.traces.order_by("-created_at").only("prompt")
+    traces = [*rows.filter(source=GATEWAY)[:LOOKED_THROUGH], *rows.exclude(source=GATEWAY)[:LOOKED_THROUGH]]
+    firsts = (trace.question.strip() for trace in traces if sum(m["role"] == "user" for m in trace.prompt) == 1)
+    short = (question for question in firsts if 0 < len(question) <= LONGEST_EXAMPLE)
+    return list(dict.fromkeys(short))[:EXAMPLES]
+
+
+def own_pair(agent: Agent, name: str, rater: str) -> AnswerPair:
+    """The one whose question he asked. Raises UsageError."""
+    try:
+        pair = AnswerPair.objects.filter(pk=UUID(name), agent=agent).first()
+    except ValueError:
+        raise UsageError("pair: not an id") from None
+    if pair is None or pair.drawn_for != rater:
+        raise UsageError(f"pair {name} was not drawn for you")
+    return pair
+
+
+def _other(agent: KnownAgent, live: Served) -> Served:
+    """The base or the newest of the others, by chance; where nothing else is served, the same once more."""
+    others = [served for served in agent.deployed if served.upstream and served.version_id != live.version_id]
+    base = [served for served in others if served.version_id is None][:1]
+    newest = [served for served in others if served.version_id is not None][:1]
+    return secrets.choice([*base, *newest] or [live])
+
+
+def _draws(session: MutableMapping[str, Any]) -> dict[str, list[str]]:
+    draws: dict[str, list[str]] = session.get(DRAWS, {})
+    return draws

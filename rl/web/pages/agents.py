@@ -1,0 +1,56 @@
+"""Agents: the list, and the loop of one of them as five steps."""
+
+from __future__ import annotations
+
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from rl.models import Agent
+from rl.serving.advice import deploy_command
+from rl.web import dashboard_counts
+from rl.web.agent_steps import look_at, why_queued
+
+VERSIONS = 20
+
+
+@require_safe
+@never_cache
+@login_required
+def agent_list(request: HttpRequest) -> HttpResponse:
+    """An only agent needs no choice."""
+    _check_permission(request)
+    rows, _ = dashboard_counts.agents_and_versions()
+    if len(rows) == 1:
+        return redirect("agent", name=rows[0].agent.name)
+    context = {"page": "agents", "agents": rows, "agents_shown": dashboard_counts.AGENTS}
+    return render(request, "rl/agents.html", context)
+
+
+@require_safe
+@never_cache
+@login_required
+def one_agent(request: HttpRequest, name: str) -> HttpResponse:
+    _check_permission(request)
+    agent = get_object_or_404(Agent, name=name)
+    loop = look_at(agent)
+    context = {
+        "page": "agents",
+        "agent": agent,
+        "loop": loop,
+        "now": loop.bottleneck,
+        "queue_problem": why_queued(loop.active),
+        "versions": agent.versions.all()[:VERSIONS],
+        "rewards": sorted(agent.reward_weights.items()),
+        "keys": agent.api_keys.filter(revoked_at=None)[:VERSIONS],
+        "command": deploy_command(agent.name, loop.newest.name if loop.newest else "base"),
+    }
+    return render(request, "rl/agent.html", context)
+
+
+def _check_permission(request: HttpRequest) -> None:
+    if not (request.user.is_staff and request.user.has_perm("rl.view_agent")):
+        raise PermissionDenied("Agents are for staff with the permission to see them.")

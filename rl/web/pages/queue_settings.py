@@ -1,0 +1,105 @@
+"""Staff makes and changes a queue, and invites people to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_required, permission_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from rl.base.errors import RatchetError, UsageError
+from rl.base.names import require_known
+from rl.models import Agent, Invite, RatingQueue
+from rl.queues import invites
+from rl.queues.builtin import queue_of
+from rl.queues.editing import close_queue, save_queue
+from rl.queues.gold import remove_gold
+from rl.web.queue_form import QueueForm
+from rl.web.raters import rater_of
+
+GOLD = 200
+"""Gold items on the page."""
+NEW = "+"
+"""In the place of a queue's name: one that is not there yet."""
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@login_required
+@permission_required("rl.change_ratingqueue", raise_exception=True)
+def edit_queue(request: HttpRequest, name: str, queue: str) -> HttpResponse:
+    agent = get_object_or_404(Agent, name=name)
+    row = RatingQueue(agent=agent) if queue == NEW else queue_of(agent, queue)
+    if row is None:
+        raise Http404(f"agent {name} has no queue {queue}")
+    posted = request.POST if request.method == "POST" else None
+    form = QueueForm(posted if posted and posted.get("action", "save") == "save" else None, instance=row)
+    problem = ""
+    if posted is not None:
+        try:
+            if _act(request, row, form):
+                return redirect("queue_settings", name=agent.name, queue=row.name)
+        except RatchetError as error:
+            problem = str(error)
+    context: dict[str, Any] = {
+        "page": "rate",
+        "agent": agent,
+        "queue": row if row.pk else None,
+        "form": form,
+        "problem": problem,
+        "days": invites.DAYS,
+        "invites": _invites(request, row) if row.pk else [],
+        "gold": row.gold.select_related("trace", "other_trace").order_by("-pk")[:GOLD] if row.pk else [],
+    }
+    return render(request, "rl/queue_settings.html", context, status=400 if posted is not None else 200)
+
+
+def _act(request: HttpRequest, queue: RatingQueue, form: QueueForm) -> bool:
+    """False where the form says what is wrong. Raises UsageError."""
+    action = request.POST.get("action", "save")
+    require_known("action", action, ("save", "invite", "revoke", "remove_gold"))
+    if action == "invite":
+        days = request.POST.get("days", "")
+        if not (days.isascii() and days.isdecimal() and len(days) < 6):
+            raise UsageError("days: a whole number is wanted")
+        invites.invite(queue, request.POST.get("guest", ""), int(days), rater_of(request.user.get_username()))
+    elif action == "revoke":
+        invites.revoke(_own_invite(queue, request.POST.get("invite", "")))
+    elif action == "remove_gold":
+        remove_gold(queue, request.POST.get("gold", ""))
+    else:
+        return _save(request, queue, form)
+    return True
+
+
+def _save(request: HttpRequest, queue: RatingQueue, form: QueueForm) -> bool:
+    if not form.is_valid():
+        return False
+    queue.created_by = queue.created_by or rater_of(request.user.get_username())
+    save_queue(queue)
+    if form.cleaned_data["closed"] != (queue.closed_at is not None):
+        close_queue(queue, closed=form.cleaned_data["closed"])
+    return True
+
+
+def _own_invite(queue: RatingQueue, number: str) -> Invite:
+    invite = next((row for row in queue.invites.all() if str(row.pk) == number), None)
+    if invite is None:
+        raise UsageError(f"this queue has no invitation {number[:20]!r}; open the page again")
+    invite.queue = queue
+    return invite
+
+
+def _invites(request: HttpRequest, queue: RatingQueue) -> list[dict[str, Any]]:
+    return [
+        {
+            "invite": invite,
+            "over": invites.why_refused(invite),
+            "link": request.build_absolute_uri(reverse("rate_by_invite", args=[invites.token_of(invite)])),
+        }
+        for invite in queue.invites.select_related("queue")
+    ]

@@ -1,0 +1,131 @@
+"""A new run: what to choose, what that would do and cost, and the button that queues it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
+
+from rl import registered
+from rl.base.errors import RatchetError
+from rl.base.names import require_known
+from rl.config import PRESETS, TrainingConfig
+from rl.dataset_builder import DataOptions
+from rl.models import Agent, TrainingRun
+from rl.runs import choosing, supervisor
+from rl.runs import run as runs
+from rl.runs.dry_run import Plan, dry_run
+from rl.web.pages.runs import check_permission
+
+AGENTS = 200
+METHOD_WORDS = {
+    "mpo": "all that waits: pairs, thumbs, stars, corrections",
+    "dpo": "pairs of a better and a worse answer",
+    "kto": "thumbs, up or down",
+    "grpo": "groups of answers with their rewards",
+    "ppo": "rewards of answers that it gives while it learns",
+    "reward_model": "a model that scores answers, for other runs",
+}
+"""What people choose from, in this order; runs on tasks come from a file of the operator's (``train_agent``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    agent: Agent
+    method: str
+    config: TrainingConfig
+    options: runs.RunOptions
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@login_required
+def new_run(request: HttpRequest) -> HttpResponse:
+    check_permission(request, "add")
+    if request.method != "POST":
+        return _show(request, request.GET)
+    try:
+        run = _queue(_read_wish(request.POST))
+    except RatchetError as error:
+        return _show(request, request.POST, f"No run was queued: {error}.")
+    return redirect("run", pk=run.pk)
+
+
+@require_safe
+@never_cache
+@login_required
+def plan(request: HttpRequest) -> JsonResponse:
+    """What the run would do: ``?agent=&method=&base_model=&preset=`` as in the form. Reads the agent's ratings."""
+    check_permission(request, "add")
+    try:
+        wish = _read_wish(request.GET)
+        document = _describe(dry_run(wish.agent, wish.config, wish.options, wish.method))
+    except RatchetError as error:
+        return JsonResponse({"error": str(error)}, status=400)
+    active = _active_run(wish.agent)
+    return JsonResponse({**document, "active": reverse("run", args=[active.pk]) if active else ""})
+
+
+def _read_wish(form: Mapping[str, str]) -> Wish:
+    """As the admin's button makes a run, with what the person chose. Raises UsageError."""
+    agent = Agent.by_name(form.get("agent", ""))
+    method, base_model, preset = (form.get(name, "") for name in ("method", "base_model", "preset"))
+    method = method or next(iter(METHOD_WORDS))
+    require_known("training method", method, METHOD_WORDS)
+    if preset:
+        require_known("preset", preset, PRESETS)
+    chosen = choosing.choose(agent, method, base_model=base_model, preset=preset)
+    options = runs.RunOptions(
+        data=DataOptions(pair_type=agent.pair_type, min_samples=1),
+        export=agent.auto_export,
+        quantization=agent.export_quantization,
+        deploy=agent.deploy_target if agent.auto_deploy else "",
+    )
+    return Wish(agent, method, chosen.config, chosen.apply_to(options))
+
+
+def _queue(wish: Wish) -> TrainingRun:
+    run = runs.create(wish.agent, method_name=wish.method, config=wish.config, options=wish.options)
+    supervisor.enqueue(run)
+    return run
+
+
+def _describe(planned: Plan) -> dict[str, Any]:
+    cost = planned.estimate
+    return {
+        "rows": planned.survey.train_rows,
+        "minutes": round(cost.seconds / 60, 1) if cost else None,
+        "memory_gib": round(cost.peak_memory_bytes / 2**30, 1) if cost else None,
+        "tables": [
+            {"title": title, "rows": [(name.strip(), str(value)) for name, value in rows.items()]}
+            for title, rows in planned.tables.items()
+        ],
+    }
+
+
+def _active_run(agent: Agent) -> TrainingRun | None:
+    return agent.runs.filter(state__in=TrainingRun.ACTIVE).first()
+
+
+def _show(request: HttpRequest, form: Mapping[str, str], problem: str = "") -> HttpResponse:
+    agents = list(Agent.objects.only("name", "base_model", "preset")[:AGENTS])
+    agent = next((row for row in agents if row.name == form.get("agent", "")), agents[0] if agents else None)
+    context = {
+        "page": "runs",
+        "agents": agents,
+        "agent": agent,
+        "methods": METHOD_WORDS,
+        "base_models": list(registered.choices_of("base_model")),
+        "presets": list(PRESETS),
+        "chosen": {name: form.get(name, "") for name in ("method", "base_model", "preset")},
+        "active": _active_run(agent) if agent else None,
+        "problem": problem,
+    }
+    return render(request, "rl/run_new.html", context, status=400 if problem else 200)

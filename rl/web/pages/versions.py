@@ -1,0 +1,140 @@
+"""One version: is it better, what did it change, where does it come from, and putting it into use."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
+
+from rl.base.errors import RatchetError, UsageError
+from rl.base.names import unknown_name
+from rl.models import Deployment, Experiment, ModelVersion, Trace, version_name
+from rl.operations import queue_state
+from rl.serving import deploy_later, overview, promotion
+from rl.serving.advice import deploy_command
+from rl.serving.experiments import lifecycle
+from rl.web import version_figures
+from rl.web.markdown import render as render_markdown
+from rl.web.version_files import find_file, list_files, read_card
+
+ANSWERS: Final = 10
+PROMOTE: Final = "rl.change_deployment"
+ADD_EXPERIMENT: Final = "rl.add_experiment"
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@login_required
+def one_version(request: HttpRequest, agent: str, name: str) -> HttpResponse:
+    """``?answers=changed`` or ``worse`` leaves the others out. POST: ``promote``, ``roll_back``, ``serve``, or
+    ``compare``: a draft of an experiment against the version in use."""
+    _check_permission(request, "rl.view_modelversion")
+    version = _find(agent, name)
+    if request.method == "POST" and request.POST.get("action") == "compare":
+        _check_permission(request, ADD_EXPERIMENT)
+        return redirect("experiment", pk=_draft_experiment(version).pk)
+    if request.method == "POST":
+        _check_permission(request, PROMOTE)
+        _act(request, version)
+        return redirect("version", agent=agent, name=name)
+    return render(request, "rl/version.html", _context(request, version))
+
+
+@require_safe
+@never_cache
+@login_required
+def download(request: HttpRequest, agent: str, name: str, pk: int, file: str) -> FileResponse:
+    """A file of a registered artifact."""
+    _check_permission(request, "rl.view_artifact")
+    artifact = get_object_or_404(_find(agent, name).artifacts, pk=pk)
+    path = find_file(artifact, file)
+    if path is None:
+        raise Http404("the artifact has no such file here")
+    return FileResponse(
+        path.open("rb"), as_attachment=True, filename=path.name, content_type="application/octet-stream"
+    )
+
+
+def _find(agent: str, name: str) -> ModelVersion:
+    rows = ModelVersion.objects.select_related("agent", "parent", "run__training_set")
+    return get_object_or_404(rows, agent__name=agent, name=name)
+
+
+def _check_permission(request: HttpRequest, permission: str) -> None:
+    if not (request.user.is_staff and request.user.has_perm(permission)):
+        raise PermissionDenied("Versions are for staff with the permission to see them, or to change what is in use.")
+
+
+def _context(request: HttpRequest, version: ModelVersion) -> dict[str, Any]:
+    evaluation, which = version_figures.newest_evaluation(version), request.GET.get("answers", "")
+    deployments = list(version.deployments.all())
+    context = {
+        "page": "agents",
+        "version": version,
+        "agent": version.agent,
+        "run": getattr(version, "run", None),
+        "evaluation": evaluation,
+        "deployments": deployments,
+        "in_use": any(row.alias == "champion" for row in deployments),
+        "is_served": overview.is_served(version.agent, version),
+        "may_compare": request.user.has_perm(ADD_EXPERIMENT) and not version.is_reward_model,
+        "may_serve": request.user.has_perm(PROMOTE) and not deploy_later.why_not(version),
+        "children": version.children.all()[:20],
+        "has_traces": Trace.objects.filter(model_version=version).exists(),
+        "files": list_files(version),
+        "card": render_markdown(card) if (card := read_card(version)) else "",
+        "which": which,
+        "command": deploy_command(version.agent.name, version.name),
+        "may_promote": request.user.has_perm(PROMOTE) and not version.is_reward_model,
+    }
+    if evaluation is None:
+        return context
+    answers = version_figures.choose_answers(evaluation, which)
+    figures = {"sentence": version_figures.sentence(evaluation), "bars": version_figures.bars(evaluation)}
+    chosen = {"answers": answers[:ANSWERS], "count": len(answers), "rails": version_figures.rails(evaluation)}
+    return {**context, **figures, **chosen}
+
+
+def _draft_experiment(version: ModelVersion) -> Experiment:
+    """The same again within the same minute."""
+    live = lifecycle.Variant(Deployment.champion(version.agent))
+    name = f"{version_name(live.version)} or {version.name}, {timezone.now():%Y-%m-%d %H.%M}"
+    made = Experiment.objects.filter(agent=version.agent, name=name).first()
+    sides = [(live, 1.0), (lifecycle.Variant(version), 1.0)]
+    return made or lifecycle.create(version.agent, name, sides, control=live)
+
+
+def _act(request: HttpRequest, version: ModelVersion) -> None:
+    """Says what became of it on the next page."""
+    try:
+        text = _put_into_use(request.POST.get("action", ""), version)
+    except RatchetError as error:
+        messages.error(request, f"Nothing was changed: {error}.")
+    else:
+        messages.success(request, text)
+
+
+def _put_into_use(action: str, version: ModelVersion) -> str:
+    """Raises RatchetError."""
+    agent = version.agent
+    if action == "promote":
+        if not overview.is_served(agent, version):
+            raise UsageError(f"nothing serves {version.name} yet; {deploy_command(agent.name, version.name)} does")
+        promotion.promote(agent, version)
+        return f"{agent.name} uses {version.name} now."
+    if action == "roll_back":
+        now = promotion.roll_back(agent, instead_of=version)
+        return f"{agent.name} uses {now.name if now else 'its base model'} now."
+    if action == "serve":
+        deploy_later.enqueue(version)
+        silent = queue_state.is_silent(queue_state.last_work())
+        news = f"{version.name} will be served in a moment; then it can be used."
+        return f"{news} But nothing works at the moment: {queue_state.START}." if silent else news
+    raise UsageError(unknown_name("action", action, ("promote", "roll_back", "serve")))

@@ -1,0 +1,85 @@
+"""Pages of runs, newest first, with what each learned, made and cost. A page costs five queries, however many runs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.db.models import F, Value
+from django.utils import timezone
+
+from rl.models import Agent, Evaluation, MetricPoint, TrainingRun
+from rl.web.dashboard_counts import newest_evaluations
+from rl.web.sparkline import sparkline
+
+PAGE = 25
+POINTS = 40
+"""Points of a sparkline."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFigures:
+    run: TrainingRun
+    evaluation: Evaluation | None
+    """The newest of what it made."""
+    spark: str
+    """The loss, as the points of a polyline; empty without a measurement."""
+
+    @property
+    def minutes(self) -> float | None:
+        return minutes(self.run)
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    runs: list[RunFigures]
+    older: int | None
+    """What ``before`` must be for the next page; None on the last."""
+
+
+def newest(agent: Agent | None = None, state: str = "", before: int | None = None) -> RunPage:
+    """``state``: one of TrainingRun.State, or empty. ``before``: the ``older`` of the page before."""
+    rows = TrainingRun.objects.select_related("agent", "version", "training_set").order_by("-pk")
+    if agent:
+        rows = rows.filter(agent=agent)
+    if state:
+        rows = rows.filter(state=state)
+    if before is not None:
+        rows = rows.filter(pk__lt=before)
+    listed = list(rows[: PAGE + 1])
+    return RunPage(describe(listed[:PAGE]), listed[PAGE - 1].pk if len(listed) > PAGE else None)
+
+
+def describe(runs: Sequence[TrainingRun]) -> list[RunFigures]:
+    """Two queries."""
+    evaluations = newest_evaluations([run.version for run in runs if run.version])
+    sparks = _sparks(runs)
+    return [RunFigures(run, evaluations.get(run.version_id or 0), sparks.get(run.pk, "")) for run in runs]
+
+
+def minutes(run: TrainingRun) -> float | None:
+    """How long it has worked, or did; None before it began."""
+    if run.started_at is None:
+        return None
+    return ((run.finished_at or timezone.now()) - run.started_at).total_seconds() / 60
+
+
+def _sparks(runs: Iterable[TrainingRun]) -> dict[int, str]:
+    """The database leaves out most points of a long run."""
+    width = F("run__total_steps") / Value(POINTS) + Value(1)
+    points = MetricPoint.objects.filter(run__in=[run.pk for run in runs]).alias(rest=F("step") % width)
+    losses: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
+    for run_id, step, values in points.filter(rest=0).order_by("run", "step").values_list("run_id", "step", "values"):
+        if (loss := _loss(values)) is not None:
+            losses[run_id].append((step, loss))
+    return {run_id: _draw(of_run) for run_id, of_run in losses.items()}
+
+
+def _loss(values: dict[str, float | None]) -> float | None:
+    return next((values[name] for name in sorted(values) if "loss" in name), None)
+
+
+def _draw(points: list[tuple[float, float]]) -> str:
+    heights = [loss for _, loss in points]
+    return sparkline(points, points[-1][0], min(heights), max(heights))

@@ -1,0 +1,142 @@
+"""What the page of a version says: its verdict in people's words, the intervals behind it, its rails, its files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rl.models import Evaluation, ModelVersion, version_name
+
+_NAMES: Final = {
+    "picks": "People's picks between answers of both",
+    "fresh": "Fresh answers, compared by a judge",
+    "margins": "Answers that are there, ranked by both",
+}
+_RAILS: Final = {
+    "degenerate_rate": "It says things in words that can be read",
+    "length_ratio": "Its answers are as long as people like them",
+    "empty_rate": "It answers",
+    "refusal_rate": "It refuses no more than before",
+    "parse_error_rate": "It keeps to the format",
+    "reward_loss": "It earns as much as before",
+    "kl_to_base": "It stays near the base model",
+    "base_likelihood": "The base model finds its answers likely",
+    "task_loss": "It solves the task as before",
+}
+_HEADINGS: Final = {"promote": "better", "reject": "worse", "undecided": "perhaps better"}
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One interval of the picture. 0 to 100; 50 is where both versions are as good."""
+
+    name: str
+    text: str
+    value: float
+    low: float
+    high: float
+    decides: bool
+
+    @property
+    def width(self) -> float:
+        return max(0.5, self.high - self.low)
+
+    @property
+    def colour(self) -> str:
+        return "good" if self.low > 50 else "bad" if self.high < 50 else "warn"
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    heading: str
+    text: str
+    ratings_needed: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rail:
+    name: str
+    text: str
+    limit: float | None
+    broken: bool
+
+
+def sentence(evaluation: Evaluation) -> Sentence:
+    """The verdict as a person would say it."""
+    version, shown = evaluation.version.name, bars(evaluation)
+    heading = f"{version} is {_HEADINGS[evaluation.verdict]}"
+    if evaluation.verdict == Evaluation.Verdict.PROMOTE and evaluation.report.get("margin"):
+        heading = f"{version} is good enough"
+    if evaluation.verdict == Evaluation.Verdict.REJECT and any(rail.broken for rail in rails(evaluation)):
+        heading = f"{version} broke a guard rail"
+    decisive = next((bar for bar in shown if bar.decides), None)
+    return Sentence(heading, decisive.text if decisive else "", evaluation.ratings_needed)
+
+
+def bars(evaluation: Evaluation) -> list[Bar]:
+    """The evidence that has an interval, the weightiest first."""
+    report = evaluation.report
+    parts = report.get("evidence") or [{"kind": "margins", **report}]
+    by = report.get("decided_by", "margins")
+    return [bar for part in parts if (bar := _bar(part, evaluation, part.get("kind") == by))]
+
+
+def _bar(part: Mapping[str, Any], evaluation: Evaluation, decides: bool) -> Bar | None:
+    kind, other = part.get("kind", "margins"), version_name(evaluation.against)
+    if interval := part.get("share"):
+        ends = [100 * interval[name] for name in ("value", "low", "high")]
+        what = "is picked in" if kind == "picks" else "wins"
+        things = "of comparisons by people" if kind == "picks" else "of fresh answers"
+        text = f"It {what} {ends[0]:.0f} % {things} against {other} ({ends[1]:.0f} to {ends[2]:.0f} %)."
+    elif interval := part.get("difference"):
+        ends = [min(100.0, max(0.0, 50 + 50 * interval[name])) for name in ("value", "low", "high")]
+        text = f"{_measure(evaluation)} against {other}: {_difference(interval)}."
+    else:
+        return None
+    value, low, high = (round(end, 1) for end in ends)
+    return Bar(_NAMES.get(kind, kind), text, value, low, high, decides)
+
+
+def _measure(evaluation: Evaluation) -> str:
+    measure = evaluation.report.get("measure")
+    if measure in ("reward", "success"):
+        what = "tasks" if measure == "success" else "prompts"
+        return f"On {evaluation.prompts} held-out {what}, the difference in reward"
+    return f"On {evaluation.prompts} held-out prompts, how much better it tells good answers from bad ones"
+
+
+def _difference(interval: Mapping[str, float]) -> str:
+    value, low, high = (f"{interval[name]:+.2f}".replace("-", "−") for name in ("value", "low", "high"))
+    return f"{value} ({low} to {high})"
+
+
+def rails(evaluation: Evaluation) -> list[Rail]:
+    """Broken ones first."""
+    guards = evaluation.report.get("guards") or {}
+    rows = [Rail(_RAILS.get(r["name"], r["name"]), r["text"], r["limit"], r["broken"]) for r in guards.get("rails", ())]
+    return sorted(rows, key=lambda rail: not rail.broken)
+
+
+def choose_answers(evaluation: Evaluation, which: str) -> list[dict[str, str]]:
+    """``which``: ``changed``, ``worse`` (the version made a mistake that the base model did not make), else all."""
+    answers = evaluation.before_and_after
+    if which == "changed":
+        return [row for row in answers if row["before"].strip() != row["after"].strip()]
+    if which == "worse":
+        worse = set(_worse_prompts(evaluation))
+        return [row for row in answers if row["prompt"] in worse]
+    return answers
+
+
+def _worse_prompts(evaluation: Evaluation) -> Iterator[str]:
+    guards = evaluation.report.get("guards") or {}
+    for sample in guards.get("samples", ()):
+        new, base = (sample.get(name) or {} for name in ("new", "base"))
+        if set(new.get("errors", ())) - set(base.get("errors", ())):
+            yield sample["prompt"]
+
+
+def newest_evaluation(version: ModelVersion) -> Evaluation | None:
+    """The newest one of the weights, without those of exported files."""
+    return version.evaluations.filter(artifact=None).select_related("version", "against").first()

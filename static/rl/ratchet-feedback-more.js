@@ -1,0 +1,104 @@
+/* What <ratchet-feedback type="pair"> and type="edit" draw; ratchet-feedback.js loads it where a page has one. */
+const TEXTS = {
+  en: {
+    pair: "Which answer is better?", left: "Left is better", right: "Right is better", tie: "Equally good",
+    both_bad: "Both bad", a: "Left answer", b: "Right answer", edit: "Correct this answer", send: "Send correction",
+    same: "Change the text first.",
+  },
+  de: {
+    pair: "Welche Antwort ist besser?", left: "Links ist besser", right: "Rechts ist besser", tie: "Gleich gut",
+    both_bad: "Beide schlecht", a: "Linke Antwort", b: "Rechte Antwort", edit: "Diese Antwort verbessern",
+    send: "Verbesserung senden", same: "Erst den Text ändern.",
+  },
+};
+const KEYS = { left: ["arrowleft", "a"], tie: ["arrowdown", "e"], both_bad: ["x"], right: ["arrowright", "b"] };
+const SIGNS = { left: "←", tie: "↓", both_bad: "X", right: "→" };
+const style = new CSSStyleSheet();
+style.replaceSync(`
+[part=answers] { align-items: stretch; margin-bottom: .5rem }
+section { flex: 1 1 14rem; box-sizing: border-box; min-width: 0; padding: .75rem; overflow-wrap: anywhere;
+  border: 1px solid var(--ratchet-border, #808080); border-radius: var(--ratchet-radius, .5rem); white-space: pre-wrap }
+[part=edit] { display: flex; flex-direction: column; gap: .375rem; align-items: flex-start }
+[part=text] { width: 100%; min-height: 8rem; flex: none }
+kbd { font: inherit; opacity: .75; margin-inline-end: .35em }`);
+
+function textOf(host, name) {
+  const language = host.closest("[lang]")?.lang.slice(0, 2).toLowerCase();
+  return host.getAttribute(`label-${name}`) ?? (TEXTS[language] ?? TEXTS.en)[name];
+}
+
+const draws = new WeakMap(); // element: the pair that it shows, and whether its sides are swapped
+
+/** Sides are drawn once for a pair, so that a change of language does not move the answers. */
+function isSwapped(host, pair) {
+  if (draws.get(host)?.pair !== pair) {
+    draws.set(host, { pair, swapped: crypto.getRandomValues(new Uint8Array(1))[0] % 2 === 1 });
+  }
+  return draws.get(host).swapped;
+}
+
+function comparison(host, choice, swapped) {
+  const other = host.getAttribute("other-trace"), token = host.getAttribute("token");
+  const otherToken = host.getAttribute("other-token");
+  const sides = swapped ? [other, host.trace, otherToken, token] : [host.trace, other, token, otherToken];
+  const tokens = { ...(sides[2] && { token: sides[2] }), ...(sides[3] && { other_token: sides[3] }) };
+  return { kind: "comparison", trace: sides[0], other_trace: sides[1], choice, ...tokens, rated_at: new Date() };
+}
+
+function pair(host, make, post) {
+  const swapped = isSwapped(host, [host.trace, host.getAttribute("other-trace")].join());
+  const answer = (name) => make("slot", { name }, host.getAttribute(name) ?? "");
+  const names = swapped ? ["other-answer", "answer"] : ["answer", "other-answer"];
+  const boxes = names.map((name, at) => {
+    return make("section", { part: "answer", "aria-label": textOf(host, at ? "b" : "a") }, answer(name));
+  });
+  const buttons = Object.entries(SIGNS).map(([choice, sign]) => {
+    const hint = make("kbd", { "aria-hidden": true }, sign), text = textOf(host, choice);
+    const shown = { part: `choice ${choice.replace("_", "-")}`, "aria-pressed": false };
+    const button = make("button", { type: "button", ...shown }, hint, text);
+    button.onclick = async () => {
+      const before = buttons.map(mark);
+      show(buttons, choice);
+      const body = comparison(host, choice, swapped);
+      if (!(await post(body))) buttons.forEach((one, at) => one.setAttribute("aria-pressed", before[at]));
+    };
+    return button;
+  });
+  const controls = make("div", { part: "controls", role: "group", "aria-label": textOf(host, "pair") }, ...buttons);
+  const whole = make("div", { part: "answers" }, ...boxes);
+  const frame = make("div", { part: "pair" }, whole, controls);
+  frame.onkeydown = (event) => onKey(event, buttons);
+  return [frame];
+}
+
+const mark = (button) => button.getAttribute("aria-pressed");
+
+function show(buttons, choice) {
+  buttons.forEach((button, at) => {
+    const on = Object.keys(SIGNS)[at] === choice;
+    button.setAttribute("aria-pressed", on);
+    button.part.toggle("on", on);
+  });
+}
+
+function onKey(event, buttons) {
+  if (event.altKey || event.ctrlKey || event.metaKey || event.repeat) return;
+  const choice = Object.keys(KEYS).find((name) => KEYS[name].includes(event.key.toLowerCase()));
+  if (!choice) return;
+  buttons[Object.keys(SIGNS).indexOf(choice)].click();
+  event.preventDefault();
+}
+
+function edit(host, make, post, tell) {
+  const slotted = host.querySelector("[slot=answer]")?.textContent.trim();
+  const answer = slotted ?? host.getAttribute("answer") ?? "";
+  const box = make("textarea", { part: "text", "aria-label": textOf(host, "edit") }, answer);
+  const send = () => box.value.trim() && box.value !== answer
+    ? post({ kind: "correction", text: box.value, rated_at: new Date() }) : tell(textOf(host, "same"));
+  const button = make("button", { type: "button", part: "send" }, textOf(host, "send"));
+  button.onclick = send;
+  box.onkeydown = (event) => { if ((event.ctrlKey || event.metaKey) && event.key === "Enter") send(); };
+  return [make("div", { part: "edit" }, box, button)];
+}
+
+export default { pair, edit, style };

@@ -1,0 +1,49 @@
+/* What stands around the item: progress, the last decisions, what is not sent yet, whose answers a pair was. */
+
+import { addressOf } from "./items.js";
+
+const $ = (id) => document.getElementById(id);
+const SHOWN = 10;
+const PATIENCE = 400; // milliseconds; what is sent by then is not worth a word
+
+export function say(text, isProblem = false) {
+  $("status").textContent = text;
+  $("status").classList.toggle("problem", isProblem);
+}
+
+export function showProgress({ done, total, text }) {
+  $("progress").max = total;
+  $("progress").value = done;
+  $("progress-text").textContent = text;
+}
+
+/** lines: [{ claim, label, question }], newest first. */
+export function showDecisions(lines) {
+  $("decisions").hidden = !lines.length;
+  $("decision-list").replaceChildren(...lines.slice(0, SHOWN).map(decisionLine));
+}
+
+function decisionLine({ claim, label, question }) {
+  const line = $("decision-template").content.cloneNode(true), badge = line.querySelector(".badge");
+  badge.classList.toggle("good", label === "Good");
+  badge.classList.toggle("bad", label === "Bad" || label === "Both bad");
+  badge.textContent = label;
+  line.querySelector(".decision-question").textContent = question;
+  line.querySelector("[name=claim]").value = claim;
+  const happened = line.querySelector(".decision-happened"); // for those who may see traces
+  if (happened) happened.href = addressOf(claim);
+  return line;
+}
+
+let timer;
+
+export function showWaiting(number) {
+  const write = () => { $("waiting").textContent = number ? `${number} to send` : ""; };
+  clearTimeout(timer);
+  if (!number || $("waiting").textContent) write();
+  else timer = setTimeout(write, PATIENCE);
+}
+
+export function showNames({ left, right }) {
+  $("revealed").textContent = `In the last pair A was ${left}, B was ${right}.`;
+}

@@ -1,0 +1,70 @@
+/* Beside the form of a new run: what the run would do, asked again whenever something else is chosen. */
+
+const form = document.getElementById("new-run"), card = document.getElementById("plan-card");
+const plan = document.getElementById("plan"), status = document.getElementById("plan-status");
+const WAIT = 150;
+let timer = null, asked = null;
+
+function element(tag, text = "", ...children) {
+  const made = Object.assign(document.createElement(tag), { textContent: text });
+  made.append(...children);
+  return made;
+}
+
+function figure(value, word) {
+  const made = element("div", "", element("b", value));
+  made.append(word);
+  return made;
+}
+
+function table({ title, rows }) {
+  const body = element("tbody", "", ...rows.map(([name, value]) => {
+    const head = element("th", name);
+    head.scope = "row";
+    return element("tr", "", head, element("td", value));
+  }));
+  const whole = element("table", "", body);
+  whole.className = "values";
+  return [element("h3", title), whole];
+}
+
+function show(found) {
+  const figures = element("div", "", figure(found.rows.toLocaleString(), "rows to learn from"));
+  figures.className = "plan-figures";
+  if (found.minutes !== null) figures.append(figure(found.minutes.toLocaleString(), "minutes, about"), figure(found.memory_gib.toLocaleString(), "GiB of memory, about"));
+  plan.replaceChildren(figures, ...found.tables.flatMap(table));
+  status.replaceChildren();
+  if (!found.active) return;
+  const link = element("a", "A run of this agent is at work already");
+  link.href = found.active;
+  status.append(link, "; another one starts when it is over.");
+}
+
+async function ask() {
+  asked?.abort();
+  asked = new AbortController();
+  const { signal } = asked;
+  card.ariaBusy = "true";
+  status.textContent = "Reading the ratings…";
+  try {
+    const wanted = new URLSearchParams(new FormData(form));
+    wanted.delete("csrfmiddlewaretoken");
+    const response = await fetch(`${form.dataset.plan}?${wanted}`, { signal, redirect: "manual" });
+    if (!response.ok && response.status !== 400) throw new Error(response.status ? `the server answered ${response.status}` : "you are signed out");
+    const found = await response.json();
+    if (found.error) plan.replaceChildren();
+    if (found.error) status.textContent = `It could not start: ${found.error}.`;
+    else show(found);
+  } catch (error) {
+    if (signal.aborted) return;
+    plan.replaceChildren();
+    status.textContent = `Not known: ${error.message}.`;
+  }
+  card.ariaBusy = "false";
+}
+
+form?.addEventListener("change", () => {
+  clearTimeout(timer);
+  timer = setTimeout(ask, WAIT);
+});
+if (form) ask();

@@ -1,0 +1,67 @@
+/* How many votes wait for the next training, the button that starts it now, and its curve while it goes on. */
+
+import { post } from "./ask.js";
+import { showOwnQuestions } from "./own_questions.js";
+import { explain } from "./turns.js";
+
+const $ = (id) => document.getElementById(id);
+const ENDS = { succeeded: "The training has ended.", cancelled: "The training was cancelled." };
+const part = $("training");
+
+export function showVotes({ waiting, needed }) {
+  $("votes").max = Math.max(1, needed);
+  $("votes").value = Math.min(waiting, needed);
+  $("votes-text").textContent = waiting < needed
+    ? `${waiting} of ${needed} votes to the next training`
+    : `${waiting} votes wait: enough for a training (${needed})`;
+}
+
+async function showRun(number) {
+  if ($("train")) $("train").disabled = true;
+  const template = $("run-template");
+  if (!template || $("run")) return;
+  const card = template.content.cloneNode(true).firstElementChild;
+  card.dataset.progress = template.dataset.progress.replace("/0/", `/${number}/`);
+  const cancelling = card.querySelector("#run-cancel");
+  cancelling?.addEventListener("click", () => cancel(cancelling, number));
+  part.append(card);
+  card.addEventListener("ended", ({ detail }) => {
+    $("run-ended").hidden = false;
+    cancelling?.remove();
+    if ($("train")) $("train").disabled = false;
+    $("run-ended-text").textContent = ENDS[detail.state] ?? `The training failed. ${detail.error}`;
+    if (detail.state === "succeeded") showOwnQuestions(showVotes);
+  });
+  await import("./run.js");
+}
+
+async function cancel(button, number) {
+  button.disabled = true;
+  try {
+    await post(button.dataset.run.replace("/0/", `/${number}/`), part.dataset.token, [["action", "cancel"]]);
+    $("training-status").textContent = `Training ${number} stops after its current step.`;
+  } catch (error) {
+    button.disabled = false;
+    $("training-status").textContent = explain(error);
+  }
+}
+
+async function train() {
+  $("train").disabled = true;
+  try {
+    const { run } = await post(part.dataset.train, part.dataset.token, []);
+    $("training-status").textContent = `Training ${run} is queued.`;
+    await showRun(run);
+  } catch (error) {
+    $("train").disabled = false;
+    $("training-status").textContent = explain(error);
+  }
+}
+
+export function begin(token) {
+  part.dataset.token = token;
+  showVotes({ waiting: Number(part.dataset.waiting), needed: Number(part.dataset.needed) });
+  $("train")?.addEventListener("click", train);
+  $("own-open").addEventListener("click", () => showOwnQuestions(showVotes));
+  if (part.dataset.run) showRun(part.dataset.run);
+}

@@ -1,0 +1,18 @@
+"""What axe has against a page."""
+
+from __future__ import annotations
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
+
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
+
+
+def findings(page: Page) -> list[str]:
+    """A line for each rule that is broken, with the first node that breaks it."""
+    lines = []
+    for violation in Axe().run(page, options=RULES).response["violations"]:
+        node = violation["nodes"][0]
+        why = " ".join(node["failureSummary"].split()[:30])
+        lines.append(f"{violation['id']} ({len(violation['nodes'])}): {node['html'][:120]} {why}")
+    return lines

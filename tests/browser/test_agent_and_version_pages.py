@@ -1,0 +1,60 @@
+"""The pages of an agent and of a version, as a person sees them, wide and narrow, light and dark."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import User
+from playwright.sync_api import BrowserContext, Page, expect
+
+from rl.models import Agent, Deployment, Evaluation, ModelVersion
+from tests.admin.records import make_loop, make_version
+from tests.browser.conftest import LiveSite
+from tests.browser.test_rating_page import sign_in
+from tests.web.pages.test_version_page import FRESH, sample
+
+ANSWER = "Wrap it in a cloth and keep it in a bread box, away from the fridge."
+LONG = "Keeping bread fresh is a delicate art that requires patience, attention to detail, and a bit of luck. "
+
+
+@pytest.fixture
+def desk(page: Page, context: BrowserContext, live_site: LiveSite, agent: Agent, bob: User) -> Page:
+    """Version v3, about which nobody can be sure yet."""
+    first = make_version(agent, "v1")
+    Deployment.objects.create(agent=agent, version=first, target="openai", url="http://127.0.0.1:9", alias="champion")
+    evaluation = Evaluation.objects.get(version=make_loop(agent, 3).version)
+    ModelVersion.objects.filter(name="v3").update(parent=first)
+    rails = [
+        {"name": "empty_rate", "limit": 0.1, "broken": False, "text": "empty: 0 of 16 answers"},
+        {"name": "kl_to_base", "limit": 2.0, "broken": False, "text": "0.31 nats a token from the base model"},
+    ]
+    evaluation.verdict, evaluation.ratings_needed, evaluation.against = "undecided", 30, first
+    share = {"share": {"value": 0.55, "low": 0.44, "high": 0.66}}
+    margins = {"kind": "margins", "difference": {"value": 0.12, "low": -0.05, "high": 0.27}}
+    samples = [sample("How do I keep bread fresh?", 3 * LONG, ANSWER), sample("And milk?", LONG, "In the fridge.")]
+    report = {"reason": "The difference could be chance.", "decided_by": "fresh", "evidence": [FRESH | share, margins]}
+    evaluation.report |= report | {"guards": {"rails": rails, "samples": samples}}
+    evaluation.save()
+    sign_in(context, live_site, bob)
+    page.goto(f"{live_site.url}/agents/")
+    return page
+
+
+def test_from_the_step_that_holds_the_loop_back_to_the_answers_that_changed(desk: Page, screenshot) -> None:
+    expect(desk.locator('[aria-current="step"] h2')).to_have_text("Judge")
+    screenshot(desk, "agent-page")
+    desk.get_by_role("link", name="v3 is perhaps better").click()
+    expect(desk.locator(".say")).to_have_text("It wins 55 % of fresh answers against v1 (44 to 66 %).")
+    expect(desk.get_by_role("img", name="It wins 55 %")).to_be_visible()
+    screenshot(desk, "version-page")
+    desk.get_by_role("link", name="Changed", exact=True).click()
+    expect(desk.locator(".before-after > li")).to_have_count(2)
+    desk.get_by_role("link", name="v1", exact=True).click()
+    expect(desk.get_by_role("heading", name="Nobody knows yet")).to_be_visible()
+
+
+@pytest.mark.parametrize("address", ["/", "/agents/support-chat/", "/versions/support-chat/v3/"])
+def test_it_fits_a_phone(desk: Page, live_site: LiveSite, address: str) -> None:
+    desk.set_viewport_size({"width": 375, "height": 700})
+    desk.goto(live_site.url + address)
+    expect(desk.get_by_role("heading", level=1)).to_be_visible()
+    assert desk.evaluate("document.documentElement.scrollWidth") <= 375

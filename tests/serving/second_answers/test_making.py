@@ -1,0 +1,154 @@
+"""Alice asked; in idle time somebody answers once more."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from rl import tasks
+from rl.collect.feedback import write
+from rl.models import Agent, AnswerPair, Arm, Deployment, Experiment, ModelVersion, Trace, TrainingRun
+from rl.serving import activity
+from rl.serving.second_answers import making
+from rl.serving.second_answers.choosing import SOURCE, waiting
+from tests.conftest import make_trace
+from tests.serving.gateway.upstream_double import UpstreamDouble, upstream_double
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def upstream() -> Iterator[UpstreamDouble]:
+    with upstream_double() as double:
+        yield double
+
+
+@pytest.fixture
+def live(agent: Agent, upstream: UpstreamDouble, data_dir) -> ModelVersion:
+    """The version in use, which answered three people."""
+    version = deploy(agent, "v1", upstream, alias="champion")
+    for number in range(3):
+        asked(agent, version, f"Number {number}, where is my parcel?")
+    return version
+
+
+def deploy(agent: Agent, name: str, upstream: UpstreamDouble, alias: str = "") -> ModelVersion:
+    version = ModelVersion.objects.create(agent=agent, name=name, base_model="tiny", feedback_count=1)
+    Deployment.objects.create(
+        agent=agent, version=version, target="openai", url=upstream.url, model_name=name, alias=alias
+    )
+    return version
+
+
+def asked(agent: Agent, version: ModelVersion, question: str, **fields) -> Trace:
+    return make_trace(agent, question, "On its way.", model_version=version, source="gateway", **fields)
+
+
+def left_by(upstream: UpstreamDouble) -> int:
+    """Requests that were broken off; the server sees it a moment later."""
+    deadline = time.monotonic() + 5
+    while not upstream.left and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return upstream.left
+
+
+def test_the_version_in_use_answers_again_where_there_is_no_candidate(agent, live, upstream):
+    assert tasks.make_second_answers() == 3
+    pairs = list(AnswerPair.objects.all())
+    made = Trace.objects.filter(source=SOURCE)
+    assert len(pairs) == made.count() == len(set(made.values_list("prompt_key", flat=True))) == 3
+    for pair in pairs:
+        assert pair.left.prompt == pair.right.prompt
+        assert {pair.left.source, pair.right.source} == {"gateway", SOURCE}
+        assert {pair.left.model_version, pair.right.model_version} == {live}
+    assert upstream.last["temperature"] == 0.8
+    assert tasks.make_second_answers() == 0, "each prompt once"
+
+
+def test_a_candidate_and_the_version_in_use_answer_what_the_other_has_answered(agent, live, upstream):
+    candidate = deploy(agent, "v2", upstream)
+    asked(agent, candidate, "And when?", details={"parameters": {"temperature": 0.1, "seed": 3}})
+    assert tasks.make_second_answers() == 4
+    for pair in AnswerPair.objects.all():
+        assert {pair.left.model_version, pair.right.model_version} == {live, candidate}
+    [body] = [body for body in upstream.bodies if body["messages"][-1]["content"] == "And when?"]
+    assert (body["model"], body["temperature"], "seed" in body) == ("v1", 0.1, False)
+
+
+def test_no_more_wait_than_the_agent_says_and_a_comparison_makes_room(agent, live):
+    Agent.objects.update(second_answers=2)
+    assert tasks.make_second_answers() == 2
+    pair = AnswerPair.objects.first()
+    write.compare(pair.right, pair.left, choice="left", rater="user:alice", source="test")
+    assert waiting(agent).count() == 1
+    assert tasks.make_second_answers() == 1
+    Agent.objects.update(second_answers=0)
+    assert tasks.make_second_answers() == 0
+
+
+def test_one_in_five_is_one_that_raters_disagree_on(agent, live):
+    for number in range(4):
+        asked(agent, live, f"More {number}?")
+    disputed = asked(agent, live, "Who is right?")
+    for rater, value in (("user:alice", 1), ("user:bob", 0)):
+        write.rate(disputed, rater=rater, scale="thumb", value=value, source="test")
+    Trace.objects.filter(pk=disputed.pk).update(model_version=None)
+    assert making.make([agent], limit=4) == 4
+    Trace.objects.filter(pk=disputed.pk).update(model_version=live)
+    assert making.make([agent], limit=1) == 1
+    [pair] = AnswerPair.objects.filter(is_disputed=True)
+    assert disputed.pk in (pair.left_id, pair.right_id)
+
+
+def test_nothing_is_made_while_somebody_asks_or_a_training_is_due(agent, live, upstream):
+    activity.note_request()
+    assert tasks.make_second_answers() == 0
+    with pytest.raises(CommandError, match="the gateway had a request a moment ago"):
+        call_command("second_answers", "--agent", agent.name)
+    activity._path().unlink()
+    TrainingRun.objects.create(agent=agent, method="dpo")
+    assert tasks.make_second_answers() == 0
+    assert upstream.bodies == []
+
+
+def test_an_answer_is_broken_off_when_somebody_asks(agent, live, upstream):
+    Trace.objects.all().delete()
+    asked(agent, live, "wait")
+    threading.Timer(0.5, activity.note_request).start()
+    assert tasks.make_second_answers() == 0
+    assert left_by(upstream) == 1
+    assert not AnswerPair.objects.exists()
+    assert Trace.objects.count() == 1
+
+
+def test_what_a_server_refuses_makes_no_pair(agent, live, upstream):
+    Trace.objects.all().delete()
+    asked(agent, live, "status 500")
+    assert tasks.make_second_answers() == 0
+    assert not AnswerPair.objects.exists()
+
+
+def test_an_experiment_and_the_time_of_the_last_request_know_nothing_of_it(agent, live):
+    trial = Experiment.objects.create(agent=agent, name="trial", state="running", started_at=agent.created_at)
+    arm = Arm.objects.create(experiment=trial, version=live, is_control=True)
+    assert tasks.make_second_answers() == 3
+    arm.refresh_from_db()
+    assert (arm.requests, trial.assignments.count(), activity.seconds_since_request()) == (0, 0, None)
+
+
+def test_two_processes_never_do_it_at_once(agent, live):
+    with making._alone() as first, making._alone() as second:
+        assert (first, second) == (True, False)
+        assert making.make([agent]) == 0
+
+
+def test_the_command_says_how_many(agent, live, capsys):
+    call_command("second_answers", "--agent", agent.name, "--limit", "2", "--json")
+    assert '"made": 2' in capsys.readouterr().out
+    with pytest.raises(CommandError, match="at least 1"):
+        call_command("second_answers", "--agent", agent.name, "--limit", "0")

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from rl.base.errors import UsageError
+from rl.collect.feedback.write import rate, retract
+from rl.models import Agent, AuditEvent, Feedback, Quarantine, Trace
+from rl.trust import quarantine
+from tests.conftest import make_trace
+
+pytestmark = pytest.mark.django_db
+ROBOT = "device:robot"
+
+
+def rate_quickly(agent: Agent, number: int = 60, *, source: str = "rating_page", rater: str = ROBOT) -> list[Trace]:
+    """Ten decisions a second, on one answer each."""
+    traces = [make_trace(agent, f"question {at}") for at in range(number)]
+    start = timezone.now() - timedelta(minutes=1)
+    for at, trace in enumerate(traces):
+        when = start + timedelta(milliseconds=100 * at)
+        rate(trace, rater=rater, scale="thumb", value=at % 2, source=source, rated_at=when)
+    return traces
+
+
+def current() -> int:
+    return Feedback.objects.filter(rater=ROBOT, is_current=True).count()
+
+
+def test_a_burst_is_held_back_and_its_answers_are_scored_anew(agent: Agent):
+    traces = rate_quickly(agent)
+    Trace.objects.update(reward_pending=False)
+    rate(traces[0], rater="user:alice", scale="thumb", value=1, source="rating_page")
+    [row] = quarantine.look()
+    assert (row.rater, row.reason) == (ROBOT, "60 decisions within 20 seconds")
+    assert current() == 0
+    assert row.feedback.count() == 60
+    assert Feedback.objects.filter(rater="user:alice", is_current=True).count() == 1
+    assert Trace.objects.filter(reward_pending=True).count() == 60
+    event = AuditEvent.objects.get(action="quarantined")
+    assert (event.agent, event.details["count"]) == (agent.name, 60)
+    assert quarantine.look() == []
+
+
+@pytest.mark.parametrize(("number", "source"), [(59, "rating_page"), (60, "api"), (60, "command_center")])
+def test_what_is_not_by_hand_or_not_so_much_is_not_held(agent: Agent, number: int, source: str):
+    rate_quickly(agent, number, source=source)
+    assert quarantine.look() == []
+
+
+def test_what_a_rater_adds_while_he_is_held_back_is_held_too(agent: Agent):
+    rate_quickly(agent)
+    [row] = quarantine.look()
+    rate(make_trace(agent, "later"), rater=ROBOT, scale="thumb", value=1, source="rating_page")
+    assert current() == 1
+    assert quarantine.look() == []
+    assert (current(), row.feedback.count()) == (0, 61)
+
+
+def test_a_release_brings_back_what_was_not_said_anew_and_is_not_looked_at_again(agent: Agent):
+    traces = rate_quickly(agent)
+    [row] = quarantine.look()
+    anew = rate(traces[0], rater=ROBOT, scale="thumb", value=1, source="rating_page").event
+    assert quarantine.release(row, "bob") == 59
+    assert Feedback.objects.get(trace=traces[0], rater=ROBOT, is_current=True) == anew
+    assert current() == 60
+    assert not Feedback.objects.exclude(quarantine=None).exists()
+    assert AuditEvent.objects.get(action="released").details["count"] == 59
+    assert quarantine.look() == []
+    with pytest.raises(UsageError, match="released before"):
+        quarantine.release(row, "bob")
+    with pytest.raises(UsageError, match="released before"):
+        quarantine.keep(row, "bob")
+
+
+def test_comparisons_come_back_unless_they_were_taken_back(agent: Agent):
+    traces = [make_trace(agent, f"question {at}") for at in range(2)]
+    row = Quarantine.objects.create(agent=agent, rater=ROBOT, reason="why")
+    fields = {"agent": agent, "trace": traces[0], "rater": ROBOT, "is_current": False}
+    kept, lost = (
+        Feedback.objects.create(**fields, kind="comparison", other_trace=traces[1], choice=choice, quarantine=row)
+        for choice in ("left", "right")
+    )
+    Feedback.objects.create(**fields, kind="retraction", retracts=lost)
+    assert quarantine.release(row, "bob") == 1
+    assert list(Feedback.objects.filter(is_current=True)) == [kept]
+
+
+def test_whoever_kept_it_is_named(agent: Agent):
+    rate_quickly(agent)
+    [row] = quarantine.look()
+    assert [(held, by) for _, held, by in quarantine.list_held()] == [(60, "")]
+    quarantine.keep(row, "bob")
+    assert [(held, by) for _, held, by in quarantine.list_held()] == [(60, "bob")]
+
+
+def test_what_a_rater_takes_back_while_it_is_held_does_not_come_back(agent: Agent):
+    rate_quickly(agent)
+    [row] = quarantine.look()
+    event = row.feedback.first()
+    assert event is not None
+    assert retract(event, rater=ROBOT, source="rating_page")
+    assert not retract(event, rater=ROBOT, source="rating_page")
+    assert quarantine.release(row, "bob") == 59
+    assert not Feedback.objects.get(pk=event.pk).is_current

@@ -1,0 +1,85 @@
+"""The page of an agent shows the loop as five steps, and highlights the step that holds it back."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from rl.models import Agent, Deployment, Evaluation, TrainingRun
+from rl.web.agent_steps import look_at, why_queued
+from tests.admin.records import make_evaluation, make_loop, make_run, make_training_set, make_version
+from tests.conftest import make_trace
+
+PAGE = "/agents/support-chat/"
+
+
+def test_only_staff_see_agents_and_their_versions(client: Client, alice, agent: Agent) -> None:
+    assert client.get(PAGE).status_code == 302
+    client.force_login(alice)
+    assert client.get(PAGE).status_code == 403
+    assert client.get("/agents/").status_code == 403
+
+
+def test_an_only_agent_needs_no_choice(client: Client, bob, agent: Agent) -> None:
+    client.force_login(bob)
+    assert client.get("/agents/")["Location"] == PAGE
+    Agent.objects.create(name="other")
+    assert 'href="/agents/other/"' in client.get("/agents/").content.decode()
+
+
+def test_the_step_that_holds_the_loop_back_is_the_only_one_that_is_highlighted(
+    client: Client, bob, agent: Agent
+) -> None:
+    client.force_login(bob)
+    text = client.get(PAGE).content.decode()
+    assert text.count('aria-current="step"') == 1
+    assert look_at(agent).bottleneck == "collect"
+    make_trace(agent)
+    assert look_at(agent).bottleneck == "rate"
+    evaluation = make_evaluation(make_version(agent, "v1"), make_training_set(agent), ratings_needed=30)
+    assert look_at(agent).bottleneck == "serve"
+    Evaluation.objects.filter(pk=evaluation.pk).update(verdict="undecided")
+    assert look_at(agent).bottleneck == "judge"
+    text = client.get(PAGE).content.decode()
+    assert text.count('aria-current="step"') == 1
+    assert "v1 is perhaps better" in text
+    assert "About 30 more ratings" in text
+    run = make_run(agent, TrainingRun.State.QUEUED)
+    assert look_at(agent).bottleneck == "learn"
+    assert f"Run {run.pk}</a> is queued" in client.get(PAGE).content.decode()
+
+
+def test_a_run_that_waits_for_a_queue_that_does_not_run_says_so(agent: Agent) -> None:
+    run = make_run(agent, TrainingRun.State.QUEUED)
+    assert why_queued(run) == ""
+    run.created_at = timezone.now() - timedelta(minutes=2)
+    assert why_queued(run).startswith(f"Run {run.pk} is queued, but qcluster is not running: start the queue")
+
+
+def test_the_number_of_queries_does_not_grow_with_the_rows(
+    client: Client, bob, agent: Agent, django_assert_num_queries
+) -> None:
+    def fill(number: int) -> None:
+        make_loop(agent, number)
+        Deployment.objects.filter(version__name=f"v{number}").update(alias="champion" if number == 1 else "")
+
+    client.force_login(bob)
+    fill(1)
+    with CaptureQueriesContext(connection) as few:
+        client.get(PAGE)
+    for number in range(2, 8):
+        fill(number)
+    with django_assert_num_queries(len(few)):
+        client.get(PAGE)
+
+
+@pytest.mark.parametrize("name", ["<script>alert(1)"])
+def test_names_are_escaped(client: Client, bob, name: str) -> None:
+    Agent.objects.create(name=name)
+    client.force_login(bob)
+    assert "<script>alert" not in client.get("/agents/%3Cscript%3Ealert(1)/").content.decode()

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import json
+import uuid
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from rl.models import Agent, AuditEvent, Feedback, Invite, RatingQueue
+from rl.queues import invites
+from tests.conftest import make_trace
+
+ADDRESS = "/rate/support-chat/experts/"
+
+
+@pytest.fixture
+def invite(agent: Agent) -> Invite:
+    make_trace(agent)
+    queue = RatingQueue.objects.create(agent=agent, name="experts")
+    return invites.invite(queue, "Dr. Dora")
+
+
+def link(invite: Invite) -> str:
+    return f"/rate/by/{invites.token_of(invite)}/"
+
+
+def test_an_invited_expert_rates_one_queue_and_sees_nothing_else(client: Client, invite: Invite) -> None:
+    assert client.get(link(invite))["Location"] == ADDRESS
+    page = client.get(ADDRESS)
+    assert page.context["filters"] == []
+    client.post(ADDRESS, {"claim": page.context["items"][0]["claim"], "value": "1"})
+    event = Feedback.objects.get()
+    assert (event.rater, event.user, event.value) == (f"invite:{invite.pk}", None, 1.0)
+    assert AuditEvent.objects.get().action == AuditEvent.Action.INVITED
+    for address in ("/", "/rate/", "/traces/", "/try/", "/admin/"):
+        assert client.get(address).status_code == 302, address
+    other = client.get("/rate/support-chat/")
+    assert other.status_code == 403
+    assert f'href="{ADDRESS}"' in other.content.decode()
+    assert RatingQueue.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"revoked_at": timezone.now()}, "taken back"),
+        ({"expires_at": timezone.now() - timedelta(days=1)}, "ended on"),
+    ],
+)
+def test_a_link_that_is_over_says_so_wherever_it_is_used(
+    client: Client, invite: Invite, change: dict, words: str
+) -> None:
+    client.get(link(invite))
+    claim = client.get(ADDRESS).context["items"][0]["claim"]
+    Invite.objects.update(**change)
+    for address in (link(invite), ADDRESS):
+        answer = client.get(address)
+        assert (answer.status_code, words in answer.content.decode()) == (403, True)
+    decision = {"id": str(uuid.uuid4()), "claim": claim, "action": "rate", "value": 1}
+    body = json.dumps({"decisions": [decision]})
+    answer = client.post(f"{ADDRESS}decisions/", body, content_type="application/json")
+    assert answer.status_code == 403
+    assert words in answer.json()["error"]
+    assert not Feedback.objects.exists()
+
+
+def test_a_link_that_somebody_made_up_opens_nothing(client: Client, invite: Invite) -> None:
+    answer = client.get(f"/rate/by/{invite.pk}:abc/")
+    assert answer.status_code == 404
+    assert "opens nothing" in answer.content.decode()
+
+
+def test_a_second_browser_takes_over_and_the_first_is_told(client: Client, invite: Invite) -> None:
+    second = Client()
+    client.get(link(invite))
+    item = client.get(ADDRESS).context["items"][0]
+    asked = second.get(link(invite))
+    assert (asked.status_code, "Continue here" in asked.content.decode()) == (409, True)
+    assert client.get(ADDRESS).status_code == 200
+    assert second.post(link(invite))["Location"] == ADDRESS
+    assert second.get(ADDRESS).context["items"][0]["claim"] == item["claim"]
+    refused = client.get(ADDRESS)
+    assert (refused.status_code, "Nothing that you have rated here is lost" in refused.content.decode()) == (403, True)
+
+
+def test_a_rater_of_the_site_rates_as_himself(client: Client, alice, invite: Invite) -> None:
+    client.force_login(alice)
+    client.get(link(invite))
+    client.post(ADDRESS, {"claim": client.get(ADDRESS).context["items"][0]["claim"], "value": "1"})
+    assert Feedback.objects.get().rater == "user:alice"
