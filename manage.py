@@ -14,10 +14,11 @@ def main() -> int:
         return code
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backend.settings")
     from django.core.exceptions import ImproperlyConfigured
-    from django.core.management import execute_from_command_line
+
+    from backend.command_line import CommandLine
 
     try:
-        execute_from_command_line(sys.argv)
+        CommandLine(sys.argv).execute()
     except ImproperlyConfigured as error:
         print(f"wrong setting: {error}", file=sys.stderr)
         return 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 from django.core.wsgi import get_wsgi_application
@@ -12,3 +13,4 @@ _django = get_wsgi_application()
 from rl.web.front.application import Front  # noqa: E402  models need Django's set-up
 
 application = Front(_django)
+gc.freeze()  # what is loaded stays, and is not looked through again and again while a long list comes in

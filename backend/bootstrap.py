@@ -1,9 +1,9 @@
 """Sets the project up on a machine that has only Python. Standard library alone: it runs before anything is installed.
 
-``quickstart`` and ``test`` make ``.venv`` and install the pinned requirements if that is not done yet, then go on
-inside it. Inside an active virtual environment they install there. A stamp file that holds the hash of the requirements
-makes a second run immediate. ``version`` and the overview of all
-commands need nothing. Any other verb on a machine without Django ends with one line that names quickstart.
+``quickstart``, ``test`` and ``python3 -m benchmarks`` make ``.venv`` and install the pinned requirements if that is not done
+yet, then go on inside it. Inside an active virtual environment they install there. A stamp file that holds the hash of the
+requirements makes a second run immediate. ``version`` and the overview of all commands need nothing. Any other verb on a
+machine without Django ends with one line that names quickstart.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def run(arguments: Sequence[str]) -> int | None:
     if verb in REQUIREMENTS:
         return _set_up(verb, arguments)
     if _active_environment() is None and _python(VENV).exists():
-        return _again_in_venv()
+        return _again_in_venv(sys.argv)
     if importlib.util.find_spec("django") is None:
         print("Django is not installed. Start with: python3 manage.py quickstart", file=sys.stderr)
         return 1
@@ -62,21 +62,30 @@ def run(arguments: Sequence[str]) -> int | None:
 
 
 def _set_up(verb: str, arguments: Sequence[str]) -> int | None:
-    if problem := _unsupported_python():
-        print(problem, file=sys.stderr)
-        return 1
     if "-h" in arguments or "--help" in arguments:
         return None if importlib.util.find_spec("django") else _print_usage()
-    environment = _active_environment() or VENV
-    code = _install(environment, REQUIREMENTS[verb], ask=verb == "quickstart" and "--yes" not in arguments)
-    if code != 0:
+    code = enter(verb, sys.argv, ask=verb == "quickstart" and "--yes" not in arguments)
+    if code is not None:
         return code
-    if Path(sys.prefix).resolve() != environment.resolve():
-        return _again_in_venv()
     if verb == "test":
         return subprocess.call([sys.executable, "-m", "pytest", *(arguments[1:] or WHOLE_SUITE)], cwd=ROOT)
     _write_environment()
     return None
+
+
+def enter(verb: str, command: Sequence[str], ask: bool) -> int | None:
+    """Installs what ``verb`` of REQUIREMENTS needs and runs ``command``, without the interpreter, inside the environment.
+
+    None where this process is inside already, an exit code where there is nothing more to do in it. ``ask``: a person at a
+    terminal is asked before anything is installed.
+    """
+    if problem := _unsupported_python():
+        print(problem, file=sys.stderr)
+        return 1
+    environment = _active_environment() or VENV
+    if (code := _install(environment, REQUIREMENTS[verb], ask)) != 0:
+        return code
+    return None if Path(sys.prefix).resolve() == environment.resolve() else _again_in_venv(command)
 
 
 def _print_usage() -> int:
@@ -101,10 +110,10 @@ def _python(environment: Path) -> Path:
     return environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
-def _again_in_venv() -> int:
+def _again_in_venv(arguments: Sequence[str]) -> int:
     """The same command line with the environment's own interpreter, as this same process: a signal meant for a training
     must reach it, not a wrapper that dies and leaves it behind."""
-    command = [str(_python(VENV)), *sys.argv]
+    command = [str(_python(VENV)), *arguments]
     sys.stdout.flush()
     if os.name == "posix":
         os.execv(command[0], command)  # noqa: S606  no shell is wanted
@@ -112,9 +121,7 @@ def _again_in_venv() -> int:
 
 
 def _install(environment: Path, files: Sequence[str], ask: bool) -> int:
-    stamp = environment / f".ratchet-{len(files)}-installed"
-    fingerprint = _fingerprint(files)
-    if stamp.exists() and stamp.read_text() == fingerprint:
+    if any(_is_installed(environment, more) for more in REQUIREMENTS.values() if {*files} <= {*more}):
         return 0
     if ask and not _ask_for_consent(environment):
         return 1
@@ -125,9 +132,18 @@ def _install(environment: Path, files: Sequence[str], ask: bool) -> int:
     _say(f"installing {' and '.join(files)} into {environment.name} (minutes the first time, seconds afterwards)")
     if (code := _pip_install(environment, files)) != 0:
         return code
-    stamp.write_text(fingerprint)
+    _stamp(environment, files).write_text(_fingerprint(files))
     os.environ["RATCHET_SETUP_SECONDS"] = f"{time.monotonic() - started:.1f}"
     return 0
+
+
+def _is_installed(environment: Path, files: Sequence[str]) -> bool:
+    stamp = _stamp(environment, files)
+    return stamp.exists() and stamp.read_text() == _fingerprint(files)
+
+
+def _stamp(environment: Path, files: Sequence[str]) -> Path:
+    return environment / f".ratchet-{len(files)}-installed"
 
 
 def _fingerprint(files: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from django.urls import include, path
 
 from rl.web.pages.password import change_password
 
+admin.autodiscover()
 handler400 = "rl.web.pages.faults.answer_bad_request"
 handler500 = "rl.web.pages.faults.answer_error"
 urlpatterns = [

@@ -1,6 +1,6 @@
 """Does an agent learn from its environment? Held-out tasks solved before and after multi-turn GRPO, by a tiny model.
 
-python benchmarks/agents.py [--kinds code search] [--seeds 1 2 3] [--demonstrations 600] [--steps 25]
+.venv/bin/python benchmarks/agents.py [--kinds code search] [--seeds 1 2 3] [--demonstrations 600] [--steps 25]
 
 The model has two layers and starts from random weights. It imitates demonstrations first: those of somebody who can use the
 tools, and gives up on most tasks of two kinds in three. ``manage.py train_agent`` does the rest. What is compared is the

@@ -1,6 +1,6 @@
 """What the best of several answers costs: seconds and tokens of an answer through the gateway, with llama.cpp and a judge.
 
-    python benchmarks/best_of.py --model smollm2 --questions 12 --counts 1 4
+    .venv/bin/python benchmarks/best_of.py --model smollm2 --questions 12 --counts 1 4
 
 The judge prefers long answers: what it likes does not change what it takes.
 """

@@ -1,6 +1,6 @@
 """Does Ratchet keep what it promised while its processes are killed and its disk is full?
 
-python benchmarks/crash.py --minutes 30 --seed 1 [--postgres]
+.venv/bin/python benchmarks/crash.py --minutes 30 --seed 1 [--postgres]
 
 Starts a site in a folder of its own: the web server with two workers, the queue, a model server, and from two minutes on
 also llama.cpp and trainings; with --postgres a PostgreSQL of its own, else SQLite. Clients send answers and ratings to

@@ -1,4 +1,6 @@
-"""Compares a ledger of promises with what is stored: python benchmarks/crash_checks.py LEDGER, with a site's settings.
+"""Compares a ledger of promises with what is stored. With a site's settings:
+
+.venv/bin/python benchmarks/crash_checks.py LEDGER
 
 Prints one JSON object: ``violations``, a list of sentences, and ``counts``.
 """

@@ -1,6 +1,6 @@
 """How long ``train_dpo --dry-run`` takes, and how much memory its process needs, with many ratings in SQLite.
 
-python benchmarks/dry_run.py [--ratings 100000] [--answers-per-prompt 8]
+.venv/bin/python benchmarks/dry_run.py [--ratings 100000] [--answers-per-prompt 8]
 """
 
 from __future__ import annotations

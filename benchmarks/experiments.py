@@ -1,6 +1,6 @@
 """What looking early costs: false verdicts of the always-valid intervals, and of a t-test that is looked at as often.
 
-python benchmarks/experiments.py [--experiments 200] [--every 5] [--seed 1]
+.venv/bin/python benchmarks/experiments.py [--experiments 200] [--every 5] [--seed 1]
 
 Users come in one by one and thumb up or down; after every few of them somebody looks, and the first verdict ends the
 experiment. The verdicts are those of the site: rl/serving/experiments/verdicts.py.

@@ -1,6 +1,6 @@
 """How much memory and time exports of a model with 1.5 billion weights take, each in a process of its own.
 
-python benchmarks/export_memory.py [--dir /tmp] [--layers 28] [--with-peft]
+.venv/bin/python benchmarks/export_memory.py [--dir /tmp] [--layers 28] [--with-peft]
 
 The model has random weights in the shapes of Qwen2.5-1.5B, in bfloat16 and in shards of 1 GB, and an adapter on every
 linear layer. ``check`` compares the file, which llama.cpp maps into memory, with the model, which is read layer by layer;

@@ -1,6 +1,6 @@
 """What a request costs before and after Django: the front beside a2wsgi, which it replaced.
 
-    python benchmarks/front.py [--seconds 5] [--rounds 3]
+    .venv/bin/python benchmarks/front.py [--seconds 5] [--rounds 3]
 
 CPU of the server per request, and requests a second, for a page, a small POST and a thread's bare round trip (an
 application of one line instead of Django). a2wsgi is measured where it is installed: ``pip install a2wsgi``.

@@ -1,6 +1,6 @@
 """What a gate promises that looks at every retrain of an agent: chains of 200 retrains, simulated with the real gate.
 
-python benchmarks/gate.py [--chains 2000] [--seed 1] [--small]
+.venv/bin/python benchmarks/gate.py [--chains 2000] [--seed 1] [--small]
 
 Prints tables as Markdown, with 95 % intervals of what was simulated: errors and power of the gate and of those it was chosen
 over, of the gate by the number of held-out prompts, and how often "about N more" is right.

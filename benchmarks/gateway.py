@@ -1,6 +1,6 @@
 """What the gateway adds to calling a model server directly: latency one by one, and many streams at once.
 
-python benchmarks/gateway.py [--requests 300] [--streams 60] [--locked-seconds 5]
+.venv/bin/python benchmarks/gateway.py [--requests 300] [--streams 60] [--locked-seconds 5]
 
 Starts a fake model server and ``manage.py serve`` with one worker on a fresh SQLite database, each in a process of its own.
 Calls them side by side with the same client: whole answers that the server has at once, then streams of 30 tokens, 20 ms

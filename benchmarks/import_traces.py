@@ -1,6 +1,6 @@
 """Rows per second and peak memory of ``import_traces`` with a large file of labelled answers (TRL's KTO form).
 
-python benchmarks/import_traces.py [--lines 1000000] [--postgres URL] [--dry-run]
+.venv/bin/python benchmarks/import_traces.py [--lines 1000000] [--postgres URL] [--dry-run]
 
 Writes the file, imports it into a fresh SQLite database, and with ``--postgres`` into a fresh one on that server (dropped
 afterwards), once with a tenth of the lines and once with all: the memory must not grow with the file. Fails when it does,
@@ -49,7 +49,7 @@ def main() -> int:
     options = parser.parse_args()
     passed = True
     with tempfile.TemporaryDirectory(prefix="ratchet-benchmark-") as folder:
-        files = [_write(Path(folder, f"{lines}.jsonl"), lines) for lines in (options.lines // 10, options.lines)]
+        files = [write_answers(Path(folder, f"{lines}.jsonl"), lines) for lines in (options.lines // 10, options.lines)]
         for server in filter(None, ("sqlite", options.postgres)):
             peaks = [_measure(file, server, Path(folder, "data"), options.dry_run) for file in files]
             growth = peaks[1] / peaks[0]
@@ -59,7 +59,7 @@ def main() -> int:
     return 0 if passed else 1
 
 
-def _write(path: Path, lines: int) -> Path:
+def write_answers(path: Path, lines: int) -> Path:
     chance = random.Random(1)
     with path.open("w", encoding="utf-8") as file:
         for number in range(lines):

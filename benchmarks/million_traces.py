@@ -1,6 +1,6 @@
 """How long commands, pages and API calls take beside a million traces and a hundred thousand ratings.
 
-python benchmarks/million_traces.py [--traces 1000000] [--ratings 100000] [--postgres URL] [--page /address/ …]
+.venv/bin/python benchmarks/million_traces.py [--traces 1000000] [--ratings 100000] [--postgres URL] [--page /address/ …]
 
 Fills a fresh SQLite database, and with ``--postgres`` a fresh one on that server (dropped afterwards). Prints what each
 address and command took: the first call, the best of the next three, and the processor time of this process in it (on a

@@ -1,6 +1,6 @@
 """What a rating costs, beside a bare view with one INSERT on the same server, and beside commits of the database alone.
 
-python benchmarks/ratings.py [--connections 1 8 32] [--rounds 5] [--seconds 3] [--postgres URL] [--skip-sqlite]
+.venv/bin/python benchmarks/ratings.py [--connections 1 8 32] [--rounds 5] [--seconds 3] [--postgres URL] [--skip-sqlite]
 
 Starts ``manage.py serve`` twice, once with Ratchet and once with the site in benchmarks/ratings_site (no middleware, one
 view, one INSERT), each on a database of its own, and loads them in turns with the same client in a process of its own: what

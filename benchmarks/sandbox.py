@@ -1,6 +1,6 @@
 """What a run in the sandbox costs beside plain ``python -I -S``, which protects from nothing.
 
-python benchmarks/sandbox.py [--runs 200] [--workers 2] [--program FILE]
+.venv/bin/python benchmarks/sandbox.py [--runs 200] [--workers 2] [--program FILE]
 
 All take turns, so that a busy machine is busy for all of them. Processor time is that of this process and of all below
 it: the caller's side, the box and the program. Fails when the first backend takes more of it than the plain interpreter.

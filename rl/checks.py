@@ -9,7 +9,7 @@ import importlib.util
 import os
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 from django.core import checks
@@ -25,13 +25,14 @@ from rl.operations.webhooks.endpoints import endpoints
 from rl.rewards import REWARDS
 from rl.rewards.custom import load_rewards
 
+TAG: Final = "rl"
 _SANDBOX_HINT = (
     "Nothing is run unprotected: rewards that run code are left out. Install bubblewrap and libseccomp2 (Debian, Ubuntu: "
     "apt install bubblewrap libseccomp2) and see docs/sandbox.md for Ubuntu 24.04 and Docker."
 )
 
 
-@checks.register
+@checks.register(TAG)
 def queue_leases_outlive_tasks(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
     cluster: dict[str, Any] = settings.Q_CLUSTER
     waiting = (cluster["queue_limit"] + cluster["workers"] + 1) * cluster["timeout"]
@@ -46,7 +47,7 @@ def queue_leases_outlive_tasks(app_configs: Any, **kwargs: Any) -> list[checks.C
     ]
 
 
-@checks.register
+@checks.register(TAG)
 def data_directory_is_writable(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
     if os.access(settings.DATA_DIR, os.W_OK | os.X_OK):
         return []
@@ -59,7 +60,7 @@ def data_directory_is_writable(app_configs: Any, **kwargs: Any) -> list[checks.C
     ]
 
 
-@checks.register
+@checks.register(TAG)
 def data_is_for_its_owner_alone(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
     return [
         checks.Warning(
@@ -82,7 +83,7 @@ def _private_paths() -> list[Path]:
     return [path for path in (settings.DATA_DIR, *files) if path.is_dir() or path.is_file()]
 
 
-@checks.register
+@checks.register(TAG)
 def there_is_room_for_data(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
     if not (settings.DATA_DIR.is_dir() and (message := shortage(settings.DATA_DIR, settings.MIN_FREE_BYTES))):
         return []
@@ -90,7 +91,7 @@ def there_is_room_for_data(app_configs: Any, **kwargs: Any) -> list[checks.Check
     return [checks.Warning(f"{message} (MIN_FREE_BYTES).", hint=hint, id="rl.W003")]
 
 
-@checks.register
+@checks.register(TAG)
 def registered_modules_exist(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
     """Looks each dotted path up without importing it: most of them need torch."""
     modules_of_methods = {name: method.module for name, method in METHODS.items()}
@@ -102,7 +103,7 @@ def registered_modules_exist(app_configs: Any, **kwargs: Any) -> list[checks.Che
     ]
 
 
-@checks.register
+@checks.register(TAG)
 def custom_rewards_can_be_loaded(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
     try:
         load_rewards(settings.CUSTOM_REWARDS)
@@ -112,7 +113,7 @@ def custom_rewards_can_be_loaded(app_configs: Any, **kwargs: Any) -> list[checks
     return []
 
 
-@checks.register
+@checks.register(TAG)
 def webhooks_can_be_told(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
     try:
         known = endpoints()
@@ -128,7 +129,7 @@ def webhooks_can_be_told(app_configs: Any, **kwargs: Any) -> list[checks.CheckMe
     return warnings
 
 
-@checks.register
+@checks.register(TAG)
 def judges_can_be_asked(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
     try:
         known = servers()
@@ -145,7 +146,7 @@ def judges_can_be_asked(app_configs: Any, **kwargs: Any) -> list[checks.CheckMes
     return warnings
 
 
-@checks.register
+@checks.register(TAG)
 def clients_are_told_apart(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
     """Limits are counted by address."""
     if not settings.SECURE_PROXY_SSL_HEADER or settings.REST_FRAMEWORK["NUM_PROXIES"]:
@@ -164,7 +165,7 @@ def _module_of(path: str) -> str:
     return module if name[:1].isupper() else path
 
 
-@checks.register
+@checks.register(TAG)
 def untrusted_code_can_be_run(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
     """Without it rewards that run code abstain; everything else works."""
     try:

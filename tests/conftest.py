@@ -10,13 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from django.contrib import admin
 from django.contrib.auth.models import Permission, User
 
 from rl.base.records import silent
+from rl.lm.score_folder import NAME as SCORES
 from rl.models import Agent, ApiKey, Trace
 
 if TYPE_CHECKING:
     from tests.export.ollama_double import OllamaDouble
+
+admin.autodiscover()  # as the addresses of the site do: some tests go through all of its pages
 
 
 def pytest_collection_finish() -> None:
@@ -30,6 +34,14 @@ def _test_root():
     yield
     if "PYTEST_XDIST_WORKER" not in os.environ:
         shutil.rmtree(os.environ["RATCHET_TEST_ROOT"], ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_scored_before() -> None:
+    """What one test has scored is not read by the next."""
+    from django.conf import settings  # not the fixture: some tests have a parameter of that name
+
+    shutil.rmtree(Path(settings.DATA_DIR) / SCORES, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -33,6 +33,7 @@ STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
+WHITENOISE_USE_FINDERS = False  # each client would look at all static files; the sites that browsers open do
 STATIC_ROOT = _root / "static"
 STATIC_ROOT.mkdir(exist_ok=True)
 LOGGING_CONFIG = None

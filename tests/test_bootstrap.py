@@ -30,9 +30,11 @@ def checkout(tmp_path) -> Path:
     return tmp_path
 
 
-def bare(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def bare(
+    checkout: Path, *arguments: str, program: tuple[str, ...] = ("manage.py",)
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [BASE_PYTHON, "-S", "manage.py", *arguments],
+        [BASE_PYTHON, "-S", *program, *arguments],
         cwd=checkout,
         env={"PATH": os.environ["PATH"]},
         stdin=subprocess.DEVNULL,
@@ -40,6 +42,14 @@ def bare(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=60,
     )
+
+
+def make_environment(checkout: Path, script: str) -> None:
+    """With a script for the shell in the place of its Python."""
+    python = checkout / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.chmod(0o755)
 
 
 @pytest.mark.parametrize("arguments", [("help", "migrate"), ("migrate",), ("train_dpo", "--agent", "x")])
@@ -58,6 +68,30 @@ def test_the_overview_of_commands_needs_nothing(checkout, arguments):
     assert "  train_dpo            Train a LoRA adapter by direct preference optimisation (DPO)" in result.stdout
 
 
+BENCHMARKS = ("-m", "benchmarks")
+
+
+@pytest.fixture
+def benchmarks(checkout) -> Path:
+    (checkout / "benchmarks").mkdir()
+    shutil.copy(settings.BASE_DIR / "benchmarks" / "__main__.py", checkout / "benchmarks")
+    return checkout
+
+
+def test_the_help_of_the_benchmarks_installs_nothing(benchmarks):
+    result = bare(benchmarks, "--help", program=BENCHMARKS)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "usage: python3 -m benchmarks" in result.stdout
+    assert not (benchmarks / ".venv").exists()
+
+
+def test_the_benchmarks_install_what_they_need_and_run_inside_the_environment(benchmarks):
+    make_environment(benchmarks, 'case "$*" in *pip*) echo "$*" >pip; exit;; esac\necho "inside: $@"\nexit 7')
+    result = bare(benchmarks, "--only", "kto", program=BENCHMARKS)
+    assert (result.returncode, result.stdout) == (7, "inside: -m benchmarks --only kto\n")
+    assert (benchmarks / "pip").read_text().endswith("requirements-rl.txt\n")
+
+
 @pytest.mark.parametrize("verb", ["quickstart", "test"])
 def test_help_installs_nothing(checkout, verb):
     result = bare(checkout, verb, "--help")
@@ -66,20 +100,14 @@ def test_help_installs_nothing(checkout, verb):
 
 
 def test_an_environment_that_is_there_is_used(checkout):
-    python = checkout / ".venv" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text('#!/bin/sh\necho "inside: $@"\nexit 7\n')
-    python.chmod(0o755)
+    make_environment(checkout, 'echo "inside: $@"\nexit 7')
     result = bare(checkout, "showmigrations", "rl")
     assert (result.returncode, result.stdout) == (7, "inside: manage.py showmigrations rl\n")
 
 
 def test_a_signal_reaches_the_work_inside_the_environment(checkout):
     """A wrapper in between would die alone and leave a training behind that nobody can stop."""
-    python = checkout / ".venv" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text("#!/bin/sh\necho $$\n")
-    python.chmod(0o755)
+    make_environment(checkout, "echo $$")
     process = subprocess.Popen(
         [BASE_PYTHON, "-S", "manage.py", "check"], cwd=checkout, stdout=subprocess.PIPE, text=True
     )
@@ -113,6 +141,15 @@ def test_the_stamp_makes_a_second_install_immediate(checkout, monkeypatch, tmp_p
     (checkout / "requirements.txt").write_text("django==0\n")
     bootstrap._install(environment, ("requirements-rl.txt",), ask=False)
     assert len(installs) == 2
+
+
+def test_what_is_installed_with_more_is_not_installed_again(checkout, monkeypatch, tmp_path):
+    monkeypatch.setattr(bootstrap, "ROOT", checkout)
+    monkeypatch.setattr(bootstrap, "_pip_install", lambda *arguments: 0)
+    assert bootstrap._install(tmp_path, bootstrap.REQUIREMENTS["test"], ask=False) == 0
+    monkeypatch.setattr(bootstrap, "_pip_install", lambda *arguments: 1)
+    assert bootstrap._install(tmp_path, bootstrap.REQUIREMENTS["quickstart"], ask=False) == 0
+    assert bootstrap._install(tmp_path / "other", bootstrap.REQUIREMENTS["quickstart"], ask=False) == 1
 
 
 def test_the_first_settings_are_written_once_and_for_their_owner_only(checkout, monkeypatch):

@@ -8,12 +8,18 @@ from types import ModuleType
 from typing import Any
 
 from rl.base.errors import UsageError
+from rl.base.garbage import not_collected
+
+
+def _load(path: str) -> ModuleType:
+    with not_collected():
+        return import_module(path)
 
 
 def leaf(path: str) -> ModuleType:
     """Raises UsageError on a machine that can run the site and has no machine-learning packages."""
     try:
-        return import_module(path)
+        return _load(path)
     except ModuleNotFoundError as error:
         missing = error.name or str(error)
         if missing.partition(".")[0] == "rl":
@@ -37,7 +43,7 @@ def lazy_name(module: str, name: str, paths: Mapping[str, str]) -> Any:
     return import_name(paths[name])
 
 
-def import_name(path: str, load: Callable[[str], ModuleType] = import_module) -> Any:
+def import_name(path: str, load: Callable[[str], ModuleType] = _load) -> Any:
     """The class or function at a dotted path. Raises what the import raises, and AttributeError."""
     module, _, name = path.rpartition(".")
     return getattr(load(module), name)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from math import isfinite
 
 DEEPEST = 64
@@ -18,14 +17,26 @@ POISON = re.compile("[\x00\ud800-\udfff]")
 
 def unstorable(value: object) -> str:
     """Why a value parsed from JSON cannot be stored; empty when it can. Looks at every key and value, at any depth."""
-    level = [value]
+    if isinstance(value, str):
+        return _problem(value)
+    level: Sequence[object] = [value]
     for _ in range(DEEPEST + 1):
-        if problem := next(filter(None, map(_problem, level)), ""):
-            return problem
-        containers = [element for element in level if isinstance(element, (list, tuple, dict))]
-        if not containers:
+        deeper: list[object] | None = None
+        for element in level:
+            if isinstance(element, str):  # nearly all are plain, and need no search
+                problem = "" if element.isascii() and "\x00" not in element else _problem(element)
+            elif isinstance(element, (dict, list, tuple)):
+                deeper = [] if deeper is None else deeper
+                deeper += element
+                deeper += element.values() if isinstance(element, dict) else ()
+                continue
+            else:
+                problem = "" if element is None else _problem(element)
+            if problem:
+                return problem
+        if deeper is None:
             return ""
-        level = list(chain.from_iterable(map(_contents, containers)))
+        level = deeper
     return f"is nested deeper than {DEEPEST} levels"
 
 
@@ -44,10 +55,6 @@ def pointer_to_unstorable(value: object) -> str:
                     deeper.append((f"{pointer}/{name}", inner))
         level = deeper
     return ""
-
-
-def _contents(value: Sequence[object] | dict[str, object]) -> Sequence[object]:
-    return [*value, *value.values()] if isinstance(value, dict) else value
 
 
 def _children(value: object) -> Iterable[tuple[object, object]]:

@@ -47,6 +47,7 @@ HYPER_PARAMETERS: Mapping[str, Owner] = {
             "precision",
             "quantize_base",
             "activation_checkpointing",
+            "fast",
             "save_steps",
             "seed",
         ),

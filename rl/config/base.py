@@ -119,6 +119,8 @@ class TrainingConfig:
     """none; 4bit: the frozen weights in 4 bits, by bitsandbytes on an NVIDIA GPU; auto: in 4 bits where that works."""
     activation_checkpointing: bool = False
     """Trade time for memory."""
+    fast: bool = True
+    """Compute what rows of a pass have in common once."""
     save_steps: int = 50
     """Optimiser steps between checkpoints."""
     seed: int = 42

@@ -10,8 +10,7 @@ import hashlib
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from rl.base.errors import UsageError
@@ -63,24 +62,21 @@ class Opinion:
     answers: tuple[RatedAnswer, ...]
     """In the order of their ids; at least one."""
 
-    @cached_property
-    def up(self) -> float:
-        return sum(answer.up for answer in self.answers)
+    up: float = field(init=False)
+    down: float = field(init=False)
+    confidence: float = field(init=False)
+    """Share of the raters that agree with the verdict, 0.5 to 1; 0.5 where nobody rated."""
 
-    @cached_property
-    def down(self) -> float:
-        return sum(answer.down for answer in self.answers)
+    def __post_init__(self) -> None:
+        up, down = sum([answer.up for answer in self.answers]), sum([answer.down for answer in self.answers])
+        sums = {"up": up, "down": down, "confidence": max(up, down) / (up + down) if up + down else 0.5}
+        self.__dict__.update(sums)  # frozen, and this is once
 
     @property
     def verdict(self) -> Literal["up", "down", "tie"]:
         return "up" if self.up > self.down else "down" if self.down > self.up else "tie"
 
-    @cached_property
-    def confidence(self) -> float:
-        """Share of the raters that agree with the verdict, 0.5 to 1."""
-        return max(self.up, self.down) / (self.up + self.down)
-
-    @cached_property
+    @property
     def rank(self) -> tuple[float, int]:
         """The surest first; among equals an order that has nothing to do with the order of arrival."""
         return (-self.confidence, stable_hash(self.key))
@@ -127,8 +123,14 @@ def _is_evidence(opinion: Opinion, options: Options, skipped: Counter[str]) -> b
 
 def split(opinions: Iterable[AnOpinion]) -> tuple[list[AnOpinion], list[AnOpinion]]:
     """Liked and disliked, the surest first."""
-    ranked = sorted(opinions, key=lambda opinion: opinion.rank)
-    return [o for o in ranked if o.verdict == "up"], [o for o in ranked if o.verdict == "down"]
+    of_verdict: dict[str, list[AnOpinion]] = {"up": [], "down": [], "tie": []}
+    for opinion in opinions:
+        of_verdict[opinion.verdict].append(opinion)
+    return _surest_first(of_verdict["up"]), _surest_first(of_verdict["down"])
+
+
+def _surest_first(opinions: list[AnOpinion]) -> list[AnOpinion]:
+    return sorted(opinions, key=lambda opinion: opinion.rank) if len(opinions) > 1 else opinions
 
 
 def count_one_sided(liked: Sequence[Opinion], disliked: Sequence[Opinion], skipped: Counter[str]) -> None:

@@ -108,11 +108,13 @@ def _pairs_of_prompt(
     statements = list(_direct_statements(direct, skipped))
     if not statements:
         count_one_sided(liked, disliked, skipped)
-    agreed: list[_Agreed] = []
     rated, left_over = _rated_statements(liked, disliked, statements, options.max_pairs_per_question)
-    for about_two_texts in _by_texts([*statements, *rated]):
-        agreed += _weigh(about_two_texts, options, skipped)
-    agreed.sort(key=lambda statement: statement.rank)
+    if statements:
+        agreed = [sum_up for texts in _by_texts([*statements, *rated]) for sum_up in _weigh(texts, options, skipped)]
+    else:  # no two of them are about the same texts
+        agreed = [_Agreed(statement, 1, statement.confidence, statement.feedback_ids) for statement in rated]
+    if len(agreed) > 1:
+        agreed.sort(key=lambda statement: statement.rank)
     if over := left_over + max(0, len(agreed) - options.max_pairs_per_question):
         skipped[OVER_LIMIT] += over
     return (_pair(key, statement) for statement in agreed[: options.max_pairs_per_question])

@@ -32,6 +32,8 @@ def as_answer_messages(answer: Any) -> Any:
 
 def answer_key(text: str, steps: Steps = ()) -> str:
     """Equal for answers whose agent did and said the same. What tools returned does not count, nor space around texts."""
+    if not steps:  # nearly always
+        return text.strip()
     acts = [_act(message) for message in steps if message["role"] == "assistant"]
     return "\0".join([text.strip(), *acts])
 

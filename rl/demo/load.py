@@ -98,6 +98,7 @@ DEMOS = {
             "training_overrides": {"max_steps": 60},
             "min_samples_to_retrain": 20,
             "deploy_target": "llama_cpp",
+            "auto_deploy": True,
         },
         questions=rated_questions,
     ),

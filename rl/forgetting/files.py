@@ -13,6 +13,7 @@ from django.conf import settings
 from rl.base.files import remove
 from rl.forgetting.person import Person
 from rl.forgetting.uses import Uses, is_in_use
+from rl.lm.score_folder import score_folder
 from rl.models import ModelVersion
 from rl.serving.gateway import spool
 from rl.versions.versions import version_directory
@@ -34,6 +35,14 @@ def delete_waiting(person: Person) -> list[str]:
     for path in here:
         remove(path)
     return [_name(path) for path in here]
+
+
+def delete_scores() -> list[str]:
+    """What models made of answers, as digests and numbers: those of others too, since some were computed beside theirs."""
+    if not score_folder().exists():
+        return []
+    remove(score_folder())
+    return [_name(score_folder())]
 
 
 def sweep(uses: Uses, *, delete: bool) -> Swept:

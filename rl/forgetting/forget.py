@@ -15,7 +15,7 @@ from django.db import transaction
 from rl.base.errors import RatchetError, RunConflict
 from rl.forgetting import receipts
 from rl.forgetting.examples import remove_examples
-from rl.forgetting.files import delete_waiting, sweep
+from rl.forgetting.files import delete_scores, delete_waiting, sweep
 from rl.forgetting.person import Person
 from rl.forgetting.receipts import Receipt
 from rl.forgetting.records import Left, delete_rows, find_left
@@ -47,8 +47,8 @@ def forget(person: Person, *, delete_files: bool = False, retrain: bool = True) 
         audit.record(
             audit.Action.FORGOT, f"person {person.marks[0]}", agent=person.agent, **_summary(receipt, path.name)
         )
-    waiting, swept = delete_waiting(person), sweep(uses, delete=delete_files)
-    receipt["files"] = {"deleted": waiting + swept.deleted, "kept": swept.kept}
+    gone, swept = delete_waiting(person) + delete_scores(), sweep(uses, delete=delete_files)
+    receipt["files"] = {"deleted": gone + swept.deleted, "kept": swept.kept}
     if retrain:
         known = {} if deleted else receipts.known_runs(before)
         receipt["retrain"] = [_retrain(agent, known) for agent in _learners(uses)]

@@ -10,12 +10,12 @@ Shapes: N answers, B of one forward pass, T tokens of the longest of them, H the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import torch
 from jinja2 import TemplateError
-from peft import PeftModel
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rl.base.records import Message, Report
@@ -23,7 +23,9 @@ from rl.judge.labels import Conversation
 from rl.lm import loading
 from rl.lm.divergence import without_adapter
 from rl.lm.encoding import SINGLE, encode
-from rl.lm.log_probs import TOKENS_PER_BATCH, PromptAndAnswer, batches, pad_sequences
+from rl.lm.log_probs import TOKENS_PER_BATCH, PromptAndAnswer, make_passes, pad_sequences
+from rl.lm.token_tree.rows import Rows
+from rl.lm.token_tree.sharing import shared_tokens, shares_tokens, tree_attention
 from rl.lm.trunk import layers_of
 
 Features = np.ndarray
@@ -85,15 +87,15 @@ def features_of(
 ) -> Features:
     """One row for each answer. ``model``: the base model, or one with an adapter, which is left aside. What is longer than
     ``max_length`` tokens loses the beginning of its prompt, then the end of its answer."""
-    base: PreTrainedModel = model.get_base_model() if isinstance(model, PeftModel) else model
+    base = loading.base_within(model)
     rows = [{"prompt": list(prompt), "completion": _as_answer(text)} for prompt, text in conversations]
     report("stage", {"name": "what the judge sees"})
     encoded = encode(tokenizer, rows, len(rows), _no_steps(report), SINGLE)
     sequences = [_fit((row["prompt_ids"], row["completion_ids"]), max_length) for row in encoded]
     features = np.zeros((len(rows), _width(base)), dtype=np.float32)
-    lengths, done = [len(prompt) + len(answer) for prompt, answer in sequences], 0
-    with without_adapter(model):
-        for batch in batches(lengths, TOKENS_PER_BATCH[loading.device().type]):
+    done = 0
+    with without_adapter(model), nullcontext() if shares_tokens(base) else shared_tokens(base, report):
+        for batch in make_passes(base, sequences, range(len(rows)), TOKENS_PER_BATCH[loading.device().type]):
             features[batch] = _features_of_batch(base, [sequences[index] for index in batch])
             done += len(batch)
             report("step", {"step": done, "total_steps": len(rows), "metrics": {}})
@@ -111,18 +113,25 @@ def _features_of_batch(model: PreTrainedModel, sequences: Sequence[PromptAndAnsw
     embedded = model.get_input_embeddings()(inputs["input_ids"]).float()
     counts = answered.sum(1)  # (B, 1)
     mean = (embedded * answered).sum(1) / counts.clamp(min=1)
-    # state at the last token, (B, H)
-    states = _states_in_the_middle(model, inputs["input_ids"], inputs["attention_mask"]).float()
-    last = inputs["attention_mask"].sum(1) - 1
-    end = states[torch.arange(len(sequences)), last]
+    end = _end_states(model, inputs["input_ids"], inputs["attention_mask"]).float()
     return torch.cat([mean, end, counts.clamp(min=1).log()], dim=1).cpu().numpy()
+
+
+def _end_states(model: PreTrainedModel, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """(B, H): at the last token of each row, after half of the layers."""
+    rows = Rows.of(ids, mask) if shares_tokens(model) else None
+    if rows:
+        with tree_attention(model):
+            return _states_in_the_middle(model, **rows.inputs())[0, rows.ends]
+    states = _states_in_the_middle(model, input_ids=ids, attention_mask=mask)
+    return states[torch.arange(len(ids)), mask.sum(1) - 1]
 
 
 class _ReachedError(Exception):
     """The layers above need not run."""
 
 
-def _states_in_the_middle(model: PreTrainedModel, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def _states_in_the_middle(model: PreTrainedModel, **inputs: Any) -> torch.Tensor:
     """(B, T, H), after half of the layers."""
     layers = layers_of(model)
     seen: list[torch.Tensor] = []
@@ -133,7 +142,7 @@ def _states_in_the_middle(model: PreTrainedModel, ids: torch.Tensor, mask: torch
 
     hook = layers[(len(layers) - 1) // 2].register_forward_hook(stop)
     try:
-        model(input_ids=ids, attention_mask=mask, use_cache=False)
+        model(**inputs, use_cache=False)
     except _ReachedError:
         pass
     finally:

@@ -16,6 +16,7 @@ KEPT = 2
 
 WARM_UP = "warm-up"
 """The folder of what a method starts from, where good answers are imitated first."""
+_STATES = "kept-states"
 _NAME = re.compile(r"checkpoint-(\d+)")
 STATE = "trainer_state.json"
 FILES_KEY = "files"
@@ -59,7 +60,18 @@ def remove_old(output_dir: Path, keep: int = KEPT) -> None:
 def remove_all(output_dir: Path) -> None:
     """Removes what only going on with a training would need, once it is over."""
     remove_old(output_dir, keep=0)
+    remove_states(output_dir)
     shutil.rmtree(output_dir / WARM_UP, ignore_errors=True)
+
+
+def states_file(output_dir: Path, rank: int) -> Path:
+    """Where a process keeps what the layers below the lowest adapter gave."""
+    return output_dir / f"{_STATES}-{rank}"
+
+
+def remove_states(output_dir: Path) -> None:
+    for path in output_dir.glob(f"{_STATES}-*"):
+        path.unlink()
 
 
 def _weights(path: Path) -> list[str]:

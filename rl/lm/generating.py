@@ -6,14 +6,21 @@ Shapes: B prompts, P tokens of the longest of them, T tokens of the longest answ
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import DynamicCache, LogitsProcessorList, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-from rl.lm import loading
+from rl.lm.drawing import Draw
+from rl.lm.packed_layers import packed_layers
+from rl.lm.shared_prompts import RoomyLayer, read
 
 Ids = list[int]
+_STRETCH: Final = 16
+"""Tokens after which answers that have ended leave the pass: it is as slow as the number of those that are in it."""
+_BY_ROWS: Final = (DynamicLayer, DynamicSlidingWindowLayer, RoomyLayer)
+"""Caches of which each row can go alone."""
 
 
 @torch.no_grad()
@@ -21,7 +28,7 @@ def likeliest(
     model: PreTrainedModel | torch.nn.Module, tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Ids], most: int
 ) -> list[Ids]:
     """The likeliest answers, at most ``most`` tokens each, with the end token; the model is in evaluation mode."""
-    return _generate(model, tokenizer, prompts, most, do_sample=False, temperature=None, top_p=None, top_k=None)
+    return _generate(model, tokenizer, prompts, most)
 
 
 @torch.no_grad()
@@ -32,9 +39,13 @@ def sample(
     most: int,
     temperature: float,
     top_p: float,
+    top_k: int = 0,
+    **settings: Any,
 ) -> list[Ids]:
-    """The same, drawn by torch's global generator: the caller seeds it."""
-    return _generate(model, tokenizer, prompts, most, do_sample=True, temperature=temperature, top_p=top_p, top_k=0)
+    """The same, drawn by torch's global generator: the caller seeds it. ``settings``: of transformers' generation, in place
+    of the model's own."""
+    drawing = LogitsProcessorList([Draw(temperature, top_p, top_k)])
+    return _generate(model, tokenizer, prompts, most, logits_processor=drawing, **settings)
 
 
 def _generate(
@@ -42,26 +53,48 @@ def _generate(
     tokenizer: PreTrainedTokenizerBase,
     prompts: Sequence[Ids],
     most: int,
-    **how: Any,
+    **settings: Any,
 ) -> list[Ids]:
-    """``how``: in full, so that the sampling settings of the model's own generation config are taken back."""
-    width = max(map(len, prompts))
-    ends = _ends(model, tokenizer)
-    pad = tokenizer.pad_token_id
-    # padded on the left, so that every prompt ends where its answer begins: (B, P)
-    ids = torch.tensor([[pad] * (width - len(prompt)) + prompt for prompt in prompts], device=loading.device())
-    mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=ids.device)
-    # (B, P + T)
-    output = model.generate(  # type: ignore[operator]
-        input_ids=ids,
-        attention_mask=mask,
-        max_new_tokens=most,
-        eos_token_id=ends,
-        pad_token_id=pad,
-        **how,
-    )
-    # without the prompt, and without the padding behind the end
-    return [_up_to_its_end(row, ends) for row in output[:, width:].tolist()]
+    """The sampling settings of the model's own generation config are taken back."""
+    ends, pad = _ends(model, tokenizer), tokenizer.pad_token_id
+    how = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None, **settings}
+    answers: list[Ids] = [[] for _ in prompts]
+    ended = [[end] for end in ends]
+    open_ones, done = list(range(len(prompts))), 0
+    with packed_layers(model):
+        ids, mask, cache = read(model, prompts, pad)
+        while open_ones and done < most:
+            added = min(_STRETCH, most - done)
+            output = model.generate(  # type: ignore[operator]
+                input_ids=ids,
+                attention_mask=mask,
+                past_key_values=cache,
+                max_new_tokens=added,
+                eos_token_id=ends,
+                pad_token_id=pad,
+                return_dict_in_generate=True,
+                **how,
+            )
+            for number, row in zip(open_ones, output.sequences[:, ids.shape[1] :].tolist(), strict=True):
+                if answers[number][-1:] not in ended:
+                    answers[number] += _up_to_its_end(row, ends)  # without the padding behind the end
+            done, cache = done + added, output.past_key_values
+            rows = [row for row, number in enumerate(open_ones) if answers[number][-1:] not in ended]
+            if not _drop_others(cache, rows, len(open_ones)):
+                rows = list(range(len(open_ones)))
+            open_ones = [open_ones[row] for row in rows]
+            ids = output.sequences[rows]  # (B, P + T), of those that go on
+            mask = torch.nn.functional.pad(mask[rows], (0, ids.shape[1] - mask.shape[1]), value=1)
+    return answers
+
+
+def _drop_others(cache: Any, rows: list[int], of: int) -> bool:
+    """Whether keys and values of all rows but these are gone: those of a linear attention, say, cannot go alone."""
+    if len(rows) < of:
+        if not isinstance(cache, DynamicCache) or any(type(layer) not in _BY_ROWS for layer in cache.layers):
+            return not rows
+        cache.batch_select_indices(torch.tensor(rows, dtype=torch.long))
+    return True
 
 
 def stop_at(model: Any, ends: Iterable[int]) -> None:

@@ -28,7 +28,7 @@ from rl.hardware import choose_gpu, cpu_runs_bf16, precision_on, usable_cores
 from rl.lm import minimind, processes, quantizing
 from rl.lm.lengths import UNKNOWN_CONTEXT
 from rl.lm.model_path import ADAPTER_WEIGHTS, check_adapter, check_model_path, check_weights, is_adapter
-from rl.lm.resources import resource_advice
+from rl.lm.resources import release_memory, resource_advice
 
 SHARD = "4GB"
 """Most of one weight file."""
@@ -116,6 +116,7 @@ def load_base(base: str, precision: str = "auto", quantize: str = "none") -> Pre
     Raises UsageError or TrainingFailed.
     """
     dtype = torch.bfloat16 if uses_bf16(precision) else torch.float32
+    release_memory()  # the last model may still be there, and both may not fit
     try:
         with errors_as(TrainingFailed, f"cannot load the model of {describe_base(base)}"), resource_advice():
             if quantizing.is_wanted(quantize, device()):
@@ -160,6 +161,12 @@ def _whole(directory: Path, like: PreTrainedModel) -> Iterator[PreTrainedModel]:
         yield model
     finally:
         model.to("meta")  # which frees the weights, whoever still has a name for the model
+
+
+def base_within(model: PreTrainedModel | PeftModel) -> PreTrainedModel:
+    """The model that an adapter is in, or the model itself."""
+    base: PreTrainedModel = model.get_base_model() if isinstance(model, PeftModel) else model
+    return base
 
 
 # --- shared with the export -------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from hashlib import blake2b
 from itertools import islice
 from typing import Protocol
 
@@ -22,6 +23,8 @@ from torch import Tensor
 from rl.base.records import Report
 from rl.lm import processes
 from rl.lm.own_tokens import split
+from rl.lm.token_tree.plan import count_shared
+from rl.lm.token_tree.sharing import shares_tokens
 
 PromptAndAnswer = tuple[list[int], list[int]]
 """Token ids of a prompt and of an answer to it, in which tokens may be marked as not the model's own (``own_tokens``)."""
@@ -68,6 +71,10 @@ TOKENS_PER_BATCH = {"cpu": 4096, "cuda": 32768, "mps": 8192}
 """Padded. Larger batches need more memory and are not faster."""
 
 
+_BEGINNING = 16
+"""Tokens by which texts are put in order."""
+
+
 def use_compact_head() -> None:
     """Makes TRL run the language-model head at answer positions only, on a CPU too.
 
@@ -94,9 +101,7 @@ def answer_log_probs(
     mine = processes.own_part(len(sequences))
     scores = torch.zeros(len(mine))
     done = 0
-    # passes: sequences of similar length together, so that few of the B x T positions are padding
-    lengths = [len(prompt) + len(answer) for prompt, answer in islice(sequences, mine.start, mine.stop)]
-    for batch in batches(lengths, TOKENS_PER_BATCH[device.type]):
+    for batch in make_passes(model, sequences, mine, TOKENS_PER_BATCH[device.type]):
         inputs = pad_sequences([sequences[mine[index]] for index in batch], device)
         with torch.autocast(device.type, dtype=autocast, enabled=autocast is not None):
             output = model(**inputs, use_cache=False, fused_lm_head=True)
@@ -105,6 +110,42 @@ def answer_log_probs(
         done += len(batch)
         report("step", {"step": done, "total_steps": len(mine), "metrics": {}})
     return processes.gather_items(scores.tolist())
+
+
+def make_passes(model: torch.nn.Module, sequences: Sequences, numbers: range, budget: int) -> Iterator[list[int]]:
+    """The sequences of ``numbers``, counted from their first, in the passes in which ``model`` reads them fastest."""
+    if shares_tokens(model):
+        return group_alike(sequences, numbers, budget)
+    # sequences of similar length together, so that few of the B x T positions are padding
+    own = islice(sequences, numbers.start, numbers.stop)
+    return batches([len(prompt) + len(answer) for prompt, answer in own], budget)
+
+
+def group_alike(sequences: Sequences, numbers: range, budget: int) -> Iterator[list[int]]:
+    """``numbers``, counted from their first: those that begin alike stand together, so that a pass shares much.
+
+    ``budget``: tokens of a pass, what a sequence shares with the one before it left out; a group has one sequence at least.
+    """
+    order = sorted(numbers, key=lambda number: _beginning(*sequences[number]))
+    batch: list[int] = []
+    size, before = 0, np.empty(0, np.int64)
+    for number in order:
+        prompt, answer = sequences[number]
+        ids = np.array(prompt + answer)
+        added = len(ids) - count_shared(before, ids)
+        if batch and size + added > budget:
+            yield batch
+            batch, size, added = [], 0, len(ids)
+        batch.append(number - numbers.start)
+        size, before = size + added, ids
+    if batch:
+        yield batch
+
+
+def _beginning(prompt: Sequence[int], answer: Sequence[int]) -> tuple[bytes, bytes, bytes]:
+    """By which texts are put in order: not the whole of them, of which there may be gigabytes."""
+    ids, begins = np.array(prompt, ">i4").tobytes(), np.array(answer[:_BEGINNING], ">i4").tobytes()
+    return ids[: 4 * _BEGINNING], blake2b(ids, digest_size=8).digest(), begins
 
 
 def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:

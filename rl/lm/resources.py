@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import resource
 import sys
@@ -37,8 +38,10 @@ def resource_advice() -> Iterator[None]:
 
 
 def release_memory() -> None:
-    """Gives back what nothing refers to any more: trainer and model refer to each other, and CUDA's blocks are kept."""
+    """Gives back what nothing refers to any more: trainer and model refer to each other, and allocators keep blocks."""
     gc.collect()
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):  # glibc keeps what is freed in small pieces
+        trim(0)
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     elif torch.backends.mps.is_available():

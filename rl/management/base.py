@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from argparse import SUPPRESS, ArgumentParser
 from collections.abc import Mapping, Sequence
-from typing import IO, Any, cast
+from typing import IO, Any, Final, Literal, cast
 
 from django.conf import settings
+from django.core.checks import Tags
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
@@ -20,12 +21,20 @@ from rich.table import Table
 
 from rl.base.disk_space import tells_of_full_disk
 from rl.base.errors import RatchetError, UsageError
+from rl.checks import TAG
 from rl.management.options import SharedOptions, read_options
 from rl.runs.progress import ProgressLine
+
+CHECKS: Final = tuple(
+    sorted({TAG, *(tag for name, tag in vars(Tags).items() if not name.startswith("_"))} - {Tags.admin, Tags.urls})
+)
+"""All but those of pages, which import each of them: that takes as long as all else that a command does at first."""
 
 
 class RatchetCommand(BaseCommand):
     """Subclasses write ``add_options`` and ``run``; ``run`` ends with ``self.result(...)``."""
+
+    requires_system_checks: list[str] | tuple[str, ...] | Literal["__all__"] = CHECKS
 
     def get_version(self) -> str:
         """Ratchet's, where Django has its own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import BooleanOptionalAction
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -80,6 +81,7 @@ class TrainingGroup:
     save_steps: int | None
     seed: int | None
     quantize_base: str | None
+    fast: bool | None
 
 
 def count_of_layers(text: str) -> int:
@@ -114,6 +116,7 @@ def add_training_options(parser: CommandParser) -> None:
     training.add_argument("--max-length", type=int, help="tokens of prompt and answer")
     training.add_argument("--save-steps", type=int, help="optimiser steps between checkpoints")
     training.add_argument("--seed", type=int)
+    training.add_argument("--fast", action=BooleanOptionalAction, help="share beginnings of rows (the default)")
     frozen = training.add_mutually_exclusive_group()
     frozen.add_argument("--quantize-base", choices=["auto", "4bit"], help="the base model's frozen weights in 4 bits")
     frozen.add_argument(

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
 def prompt_key(prompt: Sequence[Message]) -> str:
     """Same messages, same key: 64 hexadecimal digits of SHA-256 over the canonical JSON of roles and contents."""
-    canonical = json.dumps([[m["role"], m["content"]] for m in prompt], ensure_ascii=False, separators=(",", ":"))
+    canonical = _as_canonical_json([[m["role"], m["content"]] for m in prompt])
     return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+_as_canonical_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 SPLIT, NEVER, HELD_OUT = "split", "never", "heldout"

@@ -1,6 +1,6 @@
 """What an operator does: backups, a look at the installation, retention.
 
-Imports: base, environments, models; Django.
+Imports: base, environments, lm, models; Django.
 """
 
 from __future__ import annotations

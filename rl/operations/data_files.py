@@ -1,4 +1,5 @@
-"""Which files of DATA_DIR belong to a backup. The others are dispensable: locks, logs of servers, what is half written."""
+"""Which files of DATA_DIR belong to a backup. The others are dispensable: locks, logs of servers, kept scores, what is half
+written."""
 
 from __future__ import annotations
 
@@ -8,7 +9,9 @@ from pathlib import Path
 
 from django.conf import settings
 
-_MISSABLE = ("locks", "servers", "judges", "search_cache")
+from rl.lm.score_folder import NAME as SCORES
+
+_MISSABLE = ("locks", "servers", "judges", "search_cache", SCORES)
 _DATABASE = re.compile(r"db\.sqlite3.*")
 _PARTIAL = re.compile(r"\..+\.partial")
 

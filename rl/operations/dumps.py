@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from types import ModuleType
 
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
-from rl.operations import postgresql_dump, sqlite_copy
-
+_MODULES = {"sqlite": "rl.operations.sqlite_copy", "postgresql": "rl.operations.postgresql_dump"}
 ENGINES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 _FURNITURE = ("django_", "axes_", "auth_permission", "sqlite_")
 """Tables, or their beginnings, that a database without any data has rows in, or has them by itself."""
@@ -17,7 +17,7 @@ _FURNITURE = ("django_", "axes_", "auth_permission", "sqlite_")
 
 def engine() -> ModuleType:
     """The module that dumps this database, with FILE, server_version, size, dump, verify and load."""
-    return sqlite_copy if connection.vendor == "sqlite" else postgresql_dump
+    return import_module(_MODULES[connection.vendor])
 
 
 def migrations() -> list[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gc
-
+from rl.base.leaves import leaf
 from rl.base.records import Report
 from rl.evaluation import exported_file
 from rl.export import release
 from rl.models import Evaluation, ModelVersion
+from rl.runs.ladder import RESOURCES
 from rl.runs.run_options import RunOptions
 from rl.serving.deploy import deploy, file_name
 from rl.serving.promotion import promote
@@ -44,7 +44,7 @@ def act_on_verdict(version: ModelVersion, evaluation: Evaluation, options: RunOp
 
 def _export(version: ModelVersion, evaluation: Evaluation, options: RunOptions, report: Report) -> Evaluation:
     """What is known of the file; the verdict on the weights where it cannot be judged."""
-    gc.collect()
+    leaf(RESOURCES).release_memory()
     report("stage", {"name": f"exporting GGUF {options.quantization}"})
     name = file_name(options.model_name)
     artifact = release.export_version(version, "gguf", options.quantization, name=name, report=report)

@@ -153,7 +153,7 @@ def _work(run: TrainingRun, monitor: Monitor) -> Evaluation:
 
 
 def _leave_cores(report: Report) -> None:
-    """Leaves cores to the llama.cpp servers of this machine. Torch reads the variable when it is loaded."""
+    """To the llama.cpp servers of this machine. Torch reads the variable when it is loaded."""
     serving = machine.serving_threads()
     if "OMP_NUM_THREADS" not in os.environ and (threads := machine.training_threads(serving)):
         os.environ["OMP_NUM_THREADS"] = str(threads)

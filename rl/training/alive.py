@@ -6,11 +6,11 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from peft import PeftModel
 from transformers import Trainer
 
 from rl.base.errors import Interrupted
 from rl.base.records import Report
+from rl.lm import loading
 
 SECONDS = 1.0
 """Time between two signs of life."""
@@ -32,7 +32,7 @@ class Alive:
         """Every pass through the model, each token that is generated among them, is a sign."""
         self._trainer = trainer
         model = trainer.accelerator.unwrap_model(trainer.model)
-        base = model.get_base_model() if isinstance(model, PeftModel) else model
+        base = loading.base_within(model)
         base.register_forward_pre_hook(lambda *arguments: self())
 
     def __call__(self, *arguments: Any) -> None:

@@ -45,7 +45,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         trainer = _trainer(start, policy, rows)
         # reference: with several epochs log ref of both answers becomes columns of the rows; else each pass computes
         # its own
-        with fitting.frozen_trunk(start, trainer.model):
+        with fitting.fast_passes(start, trainer.model):
             trainer.use_reference(job.config, report)
             fitting.fit(trainer, job, start.checkpoint, report, watches=watch(start, trainer.model, rows))
         weights = fitting.publish(trainer, start)

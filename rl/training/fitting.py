@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from datasets import Dataset
+from numpy.typing import NDArray
 from peft import LoraConfig, PeftModel
 from torch import Tensor
 from transformers import PreTrainedModel, PrinterCallback, Trainer, TrainerCallback, TrainingArguments
@@ -19,11 +21,15 @@ from rl.base.files import publish_directory, write_json
 from rl.base.records import Report, TrainingResult
 from rl.config import TrainingConfig
 from rl.config.training_job import TrainingJob
-from rl.lm import loading, processes
+from rl.lm import checkpoints, loading, processes
+from rl.lm.fingerprint import fingerprint
+from rl.lm.kept_scores import kept_log_probs
 from rl.lm.lengths import LengthCount
-from rl.lm.log_probs import StoredAnswers, answer_log_probs
+from rl.lm.log_probs import StoredAnswers
+from rl.lm.lora_passes import fused_adapters
 from rl.lm.model_path import ADAPTER, MODEL, ORIGIN
 from rl.lm.own_tokens import split
+from rl.lm.token_tree.sharing import shared_tokens
 from rl.lm.trunk import kept_trunk, layers_of, linear_layers
 from rl.training.callbacks import Progress, PublishedCheckpoints, metrics_of
 from rl.training.preparing import Start
@@ -51,16 +57,23 @@ def frozen_layers(model: PreTrainedModel, config: TrainingConfig) -> int:
 
 
 @contextmanager
-def frozen_trunk(start: Start, model: PreTrainedModel | PeftModel) -> Iterator[None]:
-    """Within the block the layers below the lowest adapter run once a text. Recomputed activations and a model that is cut
-    among processes need them as they are."""
-    base = model.get_base_model() if isinstance(model, PeftModel) else model
-    below = 0 if start.job.config.full else frozen_layers(base, start.job.config)
-    if start.job.config.activation_checkpointing or processes.cuts_models():
-        below = 0
-    if below:
-        start.report("log", {"text": f"the lowest {below} layers stay as they are and run once for each text"})
-    with kept_trunk(base, below, start.path("states")):
+def fast_passes(start: Start, model: PreTrainedModel | PeftModel, rereads: bool = True) -> Iterator[None]:
+    """Within the block no pass computes what it need not: beginnings that its rows share are computed once, and the layers
+    below the lowest adapter run once a text, where texts are read again (``rereads``). Recomputed activations and a model
+    that is cut among processes need the passes as they are."""
+    config, base = start.job.config, loading.base_within(model)
+    whole = not (config.activation_checkpointing or processes.cuts_models())
+    below = frozen_layers(base, config) if whole and rereads and not config.full else 0
+    states = checkpoints.states_file(start.job.output_dir, processes.rank())
+    mark = fingerprint(base, loading.autocast_dtype(config.precision)) if below else ""
+    with kept_trunk(base, below, states, mark), ExitStack() as block:
+        used = [f"the lowest {below} layers stay as they are and run once for each text"] if below else []
+        if whole and config.fast and block.enter_context(shared_tokens(base, start.report)):
+            used.append("beginnings that rows share are computed once a pass")
+        if whole and config.fast and block.enter_context(fused_adapters(model)):
+            used.append("adapters are computed with their layers")
+        if used:
+            start.report("log", {"text": "; ".join(used)})
         yield
 
 
@@ -105,6 +118,8 @@ class OnTokenIds:
     train_dataset: Dataset
     model: Any
     data_collator: Any
+    accelerator: Any
+    get_train_dataloader: Callable[[], Any]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -123,19 +138,31 @@ class OnTokenIds:
         if config.epochs <= 1 and not config.full and not self.ALWAYS_SCORED:
             return
         report("stage", {"name": "scoring under the base model"})
-        rows = self.train_dataset
+        rows, used = self.train_dataset, self._rows_used(config)
         self.model.eval()
         with reference(self.model):
-            # C columns of N rows each: scores (C, N), 0 where a row has no such answer
-            answers = StoredAnswers(rows, *self.REFERENCE)
-            scores = np.zeros(len(self.REFERENCE) * len(rows))
-            scores[answers.places] = answer_log_probs(
+            # C columns of N rows each: scores (C, N), 0 where a row has no such answer, and none of rows that are not used
+            answers = StoredAnswers(rows.select(used), *self.REFERENCE)
+            scores = np.zeros(len(self.REFERENCE) * len(used))
+            scores[answers.places] = kept_log_probs(
                 self.model, answers, loading.autocast_dtype(config.precision), report
             )
-        for name, of_column in zip(self.REFERENCE.values(), scores.reshape(-1, len(rows)), strict=True):
+        of_rows = np.full((len(self.REFERENCE), len(rows)), np.nan)
+        of_rows[:, used] = scores.reshape(-1, len(used))
+        for name, of_column in zip(self.REFERENCE.values(), of_rows, strict=True):
             rows = rows.add_column(name, of_column.tolist())
         self.train_dataset = rows
         self.precompute_ref_logps = True
+
+    def _rows_used(self, config: TrainingConfig) -> NDArray[np.intp]:
+        """Numbers of the rows that a short run comes to, in the order in which they lie; of another all."""
+        most, count = int(config.max_steps) * config.rows_a_step, len(self.train_dataset)
+        if not 0 < most < count:
+            return np.arange(count)
+        of_process = self.get_train_dataloader().batch_sampler
+        self.accelerator._dataloaders.pop()  # it was only asked for its order
+        batches_of_all: Iterable[list[int]] = getattr(of_process, "batch_sampler", of_process)
+        return np.sort(list(islice(chain.from_iterable(batches_of_all), most)))
 
 
 def arguments(kind: type[Arguments], config: TrainingConfig, output_dir: Path, **of_the_method: Any) -> Arguments:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import lcm
 from typing import Any, TypeVar
@@ -41,6 +41,7 @@ from rl.base.records import Report, TrainingResult
 from rl.config import GRPOConfig
 from rl.config.training_job import TrainingJob
 from rl.lm import loading, processes
+from rl.lm.generating import sample
 from rl.training import fitting
 from rl.training.alive import Alive
 from rl.training.fresh_prompts import reward_function, scorer_of, tokenised_prompts
@@ -75,7 +76,8 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
             prompts = rows.select_columns("prompt")
             trainer = trainer_of(start, config, policy, prompts, reward_funcs=stored_rewards, rollout_func=stored)
         alive.watch(trainer)
-        fitting.fit(trainer, job, start.checkpoint, report)
+        with fitting.fast_passes(start, trainer.model, rereads=False):
+            fitting.fit(trainer, job, start.checkpoint, report)
         weights = fitting.publish(trainer, start)
     return fitting.result(trainer, weights, lengths, time.monotonic() - started)
 
@@ -89,13 +91,20 @@ class Trainer(GRPOTrainer):
         sampler = super()._get_train_sampler(dataset)
         return _EpochSampler(self, sampler) if sampler.shuffle else sampler
 
-    def _generate_single_turn(self, *arguments: Any, **options: Any) -> Any:
+    def _generate_single_turn(self, prompt_ids: Sequence[list[int]], *arguments: Any, **options: Any) -> Any:
         """Dropout would make the answers those of another model than the one that is to be."""
         self.model.eval()
         try:
-            return super()._generate_single_turn(*arguments, **options)
+            if self.use_vllm or self.accelerator.device.type != "cpu" or processes.cuts_models():
+                return super()._generate_single_turn(prompt_ids, *arguments, **options)
+            return self._sample(prompt_ids), None
         finally:
             self.model.train()
+
+    def _sample(self, prompt_ids: Sequence[list[int]]) -> list[list[int]]:
+        """As TRL does, whatever the model's own settings of generation are."""
+        how = (self.max_completion_length, self.temperature, self.top_p)
+        return sample(self.model, self.processing_class, prompt_ids, *how, repetition_penalty=1.0)
 
 
 class _EpochSampler(RepeatSampler):

@@ -53,7 +53,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         good = ((row["prompt_ids"], row["completion_ids"]) for row in iter(rows) if row["label"])
         trainer = _trainer(start, warm_up(start, good), rows, of_labels)
         # reference: with several epochs log ref of each answer, and of z's, becomes a column; else each pass computes it
-        with fitting.frozen_trunk(start, trainer.model):
+        with fitting.fast_passes(start, trainer.model):
             trainer.use_reference(job.config, report)
             fitting.fit(trainer, job, start.checkpoint, report, watches=watch(start, trainer.model, rows))
         weights = fitting.publish(trainer, start)

@@ -72,7 +72,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         rows = with_other_answers(rows, start, "other_ids", _answer_of, needs=_needs_others)
         good = ((row["prompt_ids"], row["chosen_ids"]) for row in iter(rows) if row["chosen_ids"])
         trainer = _trainer(start, warm_up(start, good), rows, balance)
-        with fitting.frozen_trunk(start, trainer.model):
+        with fitting.fast_passes(start, trainer.model):
             trainer.use_reference(job.config, report)
             fitting.fit(trainer, job, start.checkpoint, report, watches=watch(start, trainer.model, rows))
         weights = fitting.publish(trainer, start)

@@ -97,6 +97,7 @@ def starting_point(job: TrainingJob) -> Path | None:
             checkpoints.remove_incomplete(job.output_dir)
         else:
             checkpoints.remove_old(job.output_dir, keep=0)
+            checkpoints.remove_states(job.output_dir)
     processes.wait()
     return checkpoints.newest_complete(job.output_dir)
 

@@ -56,7 +56,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     with prepare(job, report) as start:
         rows, lengths = encoded_rows(start, "reward_model")
         trainer = _trainer(start, start.model(load_scoring_base), _whole(rows, start))
-        with fitting.frozen_trunk(start, trainer.model):
+        with fitting.fast_passes(start, trainer.model):
             fitting.fit(trainer, job, start.checkpoint, report)
         # held-out rows: scored by the model that is in memory, as the saved one would
         model = RewardModel(trainer.model, start.tokenizer, start.most_tokens, job.config.precision)

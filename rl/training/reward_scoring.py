@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,13 @@ from rl.base.records import AnswerScore, Message, Report, TraceRecord, silent
 from rl.lm import loading
 from rl.lm.encoding import SINGLE, encode
 from rl.lm.lengths import LengthCount
-from rl.lm.log_probs import TOKENS_PER_BATCH, batches
+from rl.lm.loading import base_within
+from rl.lm.log_probs import TOKENS_PER_BATCH, PromptAndAnswer, make_passes
 from rl.lm.model_path import base_of, check_model_path, check_weights, is_adapter, is_reward_model
 from rl.lm.own_tokens import plain
-from rl.lm.resources import resource_advice
-
-HEAD = "score"
-"""What transformers calls it, in all models for language."""
+from rl.lm.resources import release_memory, resource_advice
+from rl.lm.token_tree.scores import HEAD
+from rl.lm.token_tree.sharing import shared_tokens
 
 
 class RewardModel:
@@ -74,11 +75,14 @@ class RewardModel:
     def _score_sequences(self, sequences: Sequence[list[int]], report: Report) -> list[float]:
         device = next(self._model.parameters()).device
         scores, done = torch.zeros(len(sequences)), 0
-        for batch in batches([len(ids) for ids in sequences], TOKENS_PER_BATCH[device.type]):
-            inputs = self._pad([sequences[index] for index in batch], device)
-            scores[batch] = self.logits(**inputs).cpu()
-            done += len(batch)
-            report("step", {"step": done, "total_steps": len(sequences), "metrics": {}})
+        texts: list[PromptAndAnswer] = [(ids, []) for ids in sequences]
+        # an answer alone shares nothing, and rewards ask for one at a time
+        with shared_tokens(base_within(self._model), report) if len(texts) > 1 else nullcontext():
+            for batch in make_passes(self._model, texts, range(len(texts)), TOKENS_PER_BATCH[device.type]):
+                inputs = self._pad([sequences[index] for index in batch], device)
+                scores[batch] = self.logits(**inputs).cpu()
+                done += len(batch)
+                report("step", {"step": done, "total_steps": len(sequences), "metrics": {}})
         return scores.tolist()
 
     def _pad(self, sequences: Sequence[list[int]], device: torch.device) -> dict[str, Tensor]:
@@ -113,6 +117,7 @@ def load_scoring_base(base: str, precision: str, quantize: str = "none") -> PreT
 def _read(base: str, precision: str) -> PreTrainedModel:
     """The head, in float32, is what the directory has of it."""
     dtype = torch.bfloat16 if loading.uses_bf16(precision) else torch.float32
+    release_memory()
     with (
         loading.errors_as(TrainingFailed, f"cannot load the model of {loading.describe_base(base)}"),
         resource_advice(),

@@ -26,6 +26,7 @@ from rl.data_formatter.degeneration import repeats
 from rl.lm import processes
 from rl.lm.divergence import divergence
 from rl.lm.generating import Ids, likeliest
+from rl.lm.loading import base_within
 from rl.training.preparing import Start
 
 PROMPTS = 4
@@ -109,7 +110,7 @@ class Watch(TrainerCallback):
         try:
             answers = likeliest(self._model, self._tokenizer, self._prompts, TOKENS)
             sequences = list(zip(self._prompts, answers, strict=True))
-            measured = divergence(self._model.get_base_model(), self._model, sequences) if moved else None
+            measured = divergence(base_within(self._model), self._model, sequences) if moved else None
         finally:
             self._model.train(training)
         texts = [self._tokenizer.decode(ids, skip_special_tokens=True) for ids in answers]

@@ -103,6 +103,7 @@ def live_site(transactional_db: None, settings: Any) -> Iterator[LiveSite]:
     """Unlike ``live_server`` it serves static files as in production, through WhiteNoise: pages of other origins may
     load the widget."""
     settings.STATIC_ROOT = settings.STATICFILES_DIRS[0]
+    settings.WHITENOISE_USE_FINDERS = True
     settings.MEDIA_URL = (
         "/media/"  # with an empty one Django's test server answers every path from the working directory
     )

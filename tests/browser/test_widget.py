@@ -420,14 +420,16 @@ def test_the_sides_of_a_pair_are_drawn(page: Page, open_widget: Open) -> None:
     open_widget(f'type="pair" other-trace="{OTHER}"', ANSWERS)
     lefts = page.evaluate("""async () => {
         const widget = document.querySelector("ratchet-feedback"), lefts = [];
+        const left = async () => { // once it is drawn: a change takes the slots away at once
+            let slot;
+            while (!(slot = widget.shadowRoot.querySelector("slot"))) await new Promise((done) => setTimeout(done, 5));
+            return slot.name;
+        };
         for (let n = 0; n < 20; n++) {
             widget.setAttribute("other-trace", `t${n}`);
-            await new Promise((done) => setTimeout(done, 30));
-            const left = () => widget.shadowRoot.querySelector("slot").name;
-            const before = left();
+            const before = await left();
             widget.setAttribute("lang", n % 2 ? "de" : "en"); // the same pair keeps its sides
-            await new Promise((done) => setTimeout(done, 30));
-            lefts.push(before === left() ? before : "moved");
+            lefts.push(before === await left() ? before : "moved");
         }
         return lefts;
     }""")

@@ -18,6 +18,7 @@ from rl.forgetting import forget as forgetting
 from rl.forgetting import receipts
 from rl.forgetting.forget import forget, preview
 from rl.forgetting.person import find_person
+from rl.lm.score_folder import score_folder
 from rl.models import (
     Agent,
     AnswerPair,
@@ -167,6 +168,15 @@ def test_files_that_hold_it_are_named_and_deleted_when_asked(learned, data_dir):
     assert not any((data_dir / path).exists() for path in kept)
     assert not learned.artifacts.exists()
     assert forget(find_person(CHARLIE), delete_files=True, retrain=False)["files"] == {"deleted": [], "kept": {}}
+
+
+def test_what_models_made_of_answers_is_gone_whoever_wrote_them(learned, data_dir):
+    score_folder().mkdir()
+    (score_folder() / "0123").write_bytes(b"digests and numbers")
+    preview(find_person(CHARLIE))
+    assert score_folder().exists()
+    assert forget(find_person(CHARLIE), retrain=False)["files"]["deleted"] == ["answer_scores"]
+    assert not score_folder().exists()
 
 
 def test_a_version_in_use_stays_until_another_is(learned, data_dir):

@@ -10,10 +10,12 @@ import pytest
 import torch
 
 from rl import dataset_builder
+from rl.base.files import remove
 from rl.base.records import silent
 from rl.collect.feedback import write
 from rl.forgetting.forget import forget
 from rl.forgetting.person import find_person
+from rl.lm.score_folder import score_folder
 from rl.models import Agent, Trace, TrainingRun, TrainingSet
 from rl.training import dpo
 from tests.training.conftest import job
@@ -62,12 +64,15 @@ def test_a_run_without_them_has_the_same_bytes_as_if_they_had_never_been_there(
     tiny_base, tmp_path, data_dir, one_thread
 ):
     agent = history(("user:alice", "user:charlie", "user:bob"))
-    before = dataset_builder.freeze(agent, ONE)
+    before = train(agent, tiny_base, tmp_path / "before")
+    assert score_folder().is_dir()
     forget(find_person("user:charlie"), retrain=False)
+    assert not score_folder().exists()
     forgotten = train(agent, tiny_base, tmp_path / "forgotten")
     TrainingRun.objects.all().delete()
     TrainingSet.objects.all().delete()
     agent.delete()
+    remove(score_folder())
     never = train(history(("user:alice", "user:bob")), tiny_base, tmp_path / "never")
-    assert forgotten[0] == never[0] != before.content_hash
+    assert forgotten[0] == never[0] != before[0]
     assert forgotten[1] == never[1]

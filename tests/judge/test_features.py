@@ -53,6 +53,18 @@ def test_answers_are_seen_alike_alone_and_together(loaded):
     np.testing.assert_allclose(together, alone, atol=1e-4)
 
 
+def test_the_prompt_of_several_answers_is_computed_once(loaded):
+    tokens = []
+    hook = layers_of(loaded[1])[0].register_forward_hook(lambda module, inputs, output: tokens.append(output.shape))
+    try:
+        see(loaded, CONVERSATIONS[:1])
+        once = tokens[-1][1]
+        see(loaded, CONVERSATIONS[:1] * 3)
+    finally:
+        hook.remove()
+    assert tokens[-1][:2] == (1, once)
+
+
 def test_an_adapter_is_left_aside(loaded, tiny_base, tmp_path):
     adapter = build_adapter(tmp_path, tiny_base, seed=3)
     with loading.with_weights(loaded[1], adapter) as adapted:

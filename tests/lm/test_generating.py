@@ -45,6 +45,29 @@ def test_it_says_the_likeliest_token_of_each_step_up_to_the_end(answering: tuple
     assert tokenizer.eos_token_id not in answers[0][:-1]
 
 
+@pytest.mark.parametrize("can_drop", [True, False])
+def test_answers_that_have_ended_leave_the_pass(
+    answering: tuple[Any, Any], can_drop: bool, monkeypatch: pytest.MonkeyPatch
+):
+    from rl.lm import generating
+
+    model, tokenizer = answering
+    monkeypatch.setattr(generating, "_STRETCH", 3)
+    if not can_drop:
+        monkeypatch.setattr(generating, "_BY_ROWS", ())
+    prompts = [prompt_ids(tokenizer, 3), prompt_ids(tokenizer, 4, words=5), tokenizer("Question")["input_ids"]]
+    rows: list[int] = []
+    hook = model.base_model.register_forward_pre_hook(
+        lambda module, arguments, named: rows.append(len(named["input_ids"])), with_kwargs=True
+    )
+    answers = generating.likeliest(model, tokenizer, prompts, MOST)
+    hook.remove()
+    assert answers == [step_by_step(model, prompt, tokenizer.eos_token_id) for prompt in prompts]
+    assert len(set(map(len, answers))) > 1
+    assert sum(rows) >= sum(map(len, answers))
+    assert (rows[-1] < 3) == can_drop
+
+
 def test_it_stops_at_the_most_tokens(answering: tuple[Any, Any]):
     from rl.lm.generating import likeliest
 

@@ -1,18 +1,22 @@
 from __future__ import annotations
 
+import gc
 import resource
 import signal
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from rl.base.errors import TrainingFailed
 from rl.base.records import silent
-from rl.lm import checkpoints
+from rl.lm import checkpoints, loading
 from rl.lm.resources import resource_advice
 from rl.training import dpo
+from rl.training.reward_scoring import load_scoring_base
 from tests.training.conftest import job
 
 
@@ -42,6 +46,21 @@ def test_running_out_of_memory_becomes_advice(error: Exception) -> None:
 def test_other_errors_pass() -> None:
     with pytest.raises(RuntimeError, match="shape mismatch"), resource_advice():
         raise RuntimeError("shape mismatch")
+
+
+@pytest.mark.parametrize("load", [loading.load_base, load_scoring_base])
+def test_a_model_that_nothing_uses_is_gone_before_the_next_is_loaded(load: Any, tiny_base: Path) -> None:
+    gc.disable()
+    try:
+        model = load(str(tiny_base), "fp32")
+        model.itself = model  # as its trainer does
+        last = weakref.ref(model)
+        del model
+        assert last() is not None
+        load(str(tiny_base), "fp32")
+        assert last() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.usefixtures("small_files")

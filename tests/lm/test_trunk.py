@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from peft import LoraConfig, get_peft_model
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
-from rl.lm.trunk import kept_trunk
+from rl.lm.trunk import kept_trunk, layers_of
 
 Build = Callable[[str], Path]
 FAMILIES = ("qwen2-tied", "llama", "mistral", "qwen3", "gpt2", "gemma2", "gemma3")
@@ -66,6 +67,42 @@ def test_the_lower_layers_run_once_for_each_text(tiny_model: Build, file: Path, 
     assert rows == [2, 2]  # the third batch begins with a text of the first
 
 
+def interrupt(model: torch.nn.Module, file: Path, mark: str, *texts: dict[str, Tensor]) -> list[Tensor]:
+    """What the texts give, in a block that ends by an exception."""
+    seen: list[Tensor] = []
+    with suppress(KeyboardInterrupt), kept_trunk(model, 1, file, mark):
+        seen += [logits(model, inputs) for inputs in texts]
+        raise KeyboardInterrupt
+    return seen
+
+
+def test_what_was_computed_before_an_interruption_is_read_by_the_next_block_with_the_same_mark(
+    tiny_model: Build, file: Path, monkeypatch: pytest.MonkeyPatch
+):
+    model = load(tiny_model("llama"))
+    [expected] = interrupt(model, file, "this model", batch(5, 6))
+    rows: list[int] = []
+    layer = model.model.layers[0]
+    forward = layer.forward
+    monkeypatch.setattr(layer, "forward", lambda hidden, *a, **k: rows.append(len(hidden)) or forward(hidden, *a, **k))
+    [again] = interrupt(model, file, "this model", batch(5, 6))
+    assert torch.equal(again, expected)
+    assert rows == []
+    interrupt(model, file, "another model", batch(5, 6))
+    assert rows == [2]
+    interrupt(model, file, "this model", batch(5, 6))
+    assert rows == [2, 2]
+    with kept_trunk(model, 1, file, "this model"):
+        logits(model, batch(5, 6))
+    assert rows == [2, 2]
+    assert not file.exists()
+
+
+def test_without_a_mark_nothing_stays(tiny_model: Build, file: Path):
+    interrupt(load(tiny_model("llama")), file, "", batch(5))
+    assert not file.exists()
+
+
 def test_gradients_of_the_upper_layers_are_the_same(tiny_model: Build, file: Path):
     inputs = batch(8, 5)
     labels = inputs["input_ids"].masked_fill(inputs["attention_mask"] == 0, -100)
@@ -97,6 +134,21 @@ def test_generation_and_texts_padded_on_the_left_are_not_touched(tiny_model: Bui
         )
     assert torch.equal(again[0], expected[0])
     torch.testing.assert_close(again[1], expected[1])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_texts_that_end_together_share_the_states_of_those_that_begin_together(
+    family: str, tiny_model: Build, file: Path, monkeypatch: pytest.MonkeyPatch
+):
+    model, inputs = load(tiny_model(family)), batch(6, 3, 5)
+    order = (inputs["attention_mask"] == 0).long().argsort(dim=1, descending=True, stable=True)
+    left = {name: value.gather(1, order) for name, value in inputs.items()}
+    left["position_ids"] = (left["attention_mask"].cumsum(1) - 1).clamp(min=0)
+    expected = logits(model, left)
+    with kept_trunk(model, 1, file):
+        logits(model, inputs)
+        monkeypatch.setattr(layers_of(model)[0].mlp, "forward", lambda *_: pytest.fail("a text is computed again"))
+        torch.testing.assert_close(logits(model, left), expected, atol=1e-5, rtol=1e-5)
 
 
 def test_no_layer_below_leaves_the_model_as_it_is(tiny_model: Build, file: Path):

@@ -6,13 +6,15 @@ import io
 import json
 
 import pytest
+from django.core.checks.registry import registry
 from django.core.exceptions import ValidationError
-from django.core.management.base import CommandError
+from django.core.management import call_command, load_command_class
+from django.core.management.base import CommandError, SystemCheckError
 from django.db import OperationalError
 from rich.table import Table
 
 from rl.base.errors import BadFile, GateRejected, Interrupted, NotEnoughData, RatchetError, UsageError
-from rl.management.base import RatchetCommand
+from rl.management.base import CHECKS, RatchetCommand
 
 
 def command(work) -> tuple[RatchetCommand, io.StringIO]:
@@ -96,3 +98,22 @@ def test_only_a_missing_table_is_answered_with_migrate(message, hint):
     with pytest.raises(CommandError) as caught:
         handle(command(fail)[0])
     assert ("manage.py migrate" in str(caught.value)) is hint
+
+
+def test_a_command_runs_all_checks_but_those_of_pages():
+    left_out = [check for check in registry.get_checks() if set(check.tags).isdisjoint(CHECKS)]
+    of_pages = {name for name in left_out if {"admin", "urls"} & {*name.tags}}
+    untagged = {f"{check.__module__}.{check.__name__}" for check in left_out if check not in of_pages}
+    assert untagged == {"axes.checks.axes_conf_check", "django.contrib.auth.checks.check_middleware"}  # of our own file
+
+
+@pytest.mark.parametrize(("name", "is_told"), [("serve", True), ("runs", False)])
+def test_only_what_serves_pages_checks_them(name, is_told):
+    tags = load_command_class("rl", name).requires_system_checks
+    assert (tags == "__all__") is is_told
+
+
+def test_a_wrong_setting_still_stops_a_command(settings):
+    settings.CUSTOM_REWARDS = {"brief": "no.such.module.Reward"}
+    with pytest.raises(SystemCheckError, match="rl.E004"):
+        call_command("runs", "list", skip_checks=False)

@@ -40,7 +40,7 @@ run.log_path.write_text("step 1\\n")
 pending = settings.DATA_DIR / "gateway/pending"
 pending.mkdir(parents=True)
 (pending / f"{uuid.uuid4()}.json").write_text('{"answer": "not in the database yet"}')
-for name in ("locks", "servers"):
+for name in ("locks", "servers", "answer_scores"):
     (settings.DATA_DIR / name).mkdir()
     (settings.DATA_DIR / name / "x").touch()
 User.objects.create_superuser("bob", password="bob-runs-this-place")

@@ -66,7 +66,7 @@ def test_a_text_that_is_too_long_is_not_looked_at():
 def test_hostile_markdown_is_read_in_moments(text):
     started = time.process_time()
     fenced_blocks((text * LONGEST)[:LONGEST])
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < 30
 
 
 @given(st.text(alphabet="`~ \n\r>-ab{}\u2028\x00", max_size=80))

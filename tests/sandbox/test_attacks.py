@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import signal
@@ -87,10 +88,13 @@ def test_the_attack_is_won_where_there_is_no_box(attack: Attack, monkeypatch):
 
 @contextmanager
 def inheritable_descriptor() -> Iterator[None]:
-    """As a web process may have one open."""
+    """As a web process may have one open, with a high number, because it holds many files."""
     with tempfile.TemporaryFile() as file:
-        os.set_inheritable(file.fileno(), True)
-        yield
+        number = fcntl.fcntl(file.fileno(), fcntl.F_DUPFD, 500)
+        try:
+            yield
+        finally:
+            os.close(number)
 
 
 def without_a_box(code: str, language: str, stdin: str, limits: Limits, backend: str) -> Result:

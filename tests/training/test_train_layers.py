@@ -14,6 +14,8 @@ from rl.base.records import TrainingResult, silent
 from rl.config import TrainingConfig, config_class
 from rl.evaluation.torch import scoring
 from rl.lm import loading
+from rl.lm.kept_states import StateFile
+from rl.lm.log_probs import answer_log_probs
 from rl.lm.trunk import layers_of
 from rl.training import dpo, fitting, kto, mpo, reward_model
 from tests.training import test_mpo
@@ -71,11 +73,14 @@ def test_scores_of_two_versions_share_the_layers_below_the_adapter(
     attention = layers_of(model := loading.load_base(str(tiny_base), "fp32"))[0].self_attn
     attention.register_forward_hook(lambda *_: passes.update(["lowest"]))
     monkeypatch.setattr(scoring.loading, "load_base", lambda *_: model)
+    monkeypatch.setattr(scoring, "kept_log_probs", answer_log_probs)  # nothing is read that was scored before
 
     def score() -> dict[str, list[float]]:
         scores = scoring.score_versions(str(tiny_base), adapters, polite_rows(), max_length=128, report=silent)
         return {name: [score.margin for score in of_name] for name, of_name in scores.items()}
 
+    score()  # which checks first whether beginnings can be shared, once for a model
+    passes.clear()
     shared, once = score(), passes.total()
     monkeypatch.setattr(scoring, "kept_trunk", lambda *arguments: nullcontext())
     plain = score()
@@ -89,8 +94,23 @@ def test_a_resumed_run_ends_with_the_same_adapter(tiny_base: Path, tmp_path: Pat
     whole, _ = train("dpo", tiny_base, tmp_path / "whole")
     with pytest.raises(Interrupted):
         train("dpo", tiny_base, tmp_path / "parts", stop_at=2)
+    assert [*(tmp_path / "parts").rglob("kept-states-*")]
     resumed, _ = train("dpo", tiny_base, tmp_path / "parts", resume=True)
     assert same_weights(resumed, whole)
+    assert not [*(tmp_path / "parts").rglob("kept-states-*")]
+
+
+@pytest.mark.parametrize("resume", [True, False], ids=["resumed", "started anew"])
+def test_a_resumed_run_runs_no_lower_layer_again_for_a_text(
+    resume: bool, tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with pytest.raises(Interrupted):
+        train("dpo", tiny_base, tmp_path, stop_at=2)
+    computed: list[bytes] = []
+    write = StateFile.write
+    monkeypatch.setattr(StateFile, "write", lambda file, text, *a: computed.append(text) or write(file, text, *a))
+    train("dpo", tiny_base, tmp_path, resume=resume)
+    assert bool(computed) != resume
 
 
 def test_more_layers_than_there_are_is_all_of_them(tiny_base: Path, tmp_path: Path):

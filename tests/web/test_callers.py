@@ -7,7 +7,8 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.mark.parametrize("address", ["/healthz", "/login/", "/api/v1/traces/", "/static/rl/ratchet-feedback.js", "/no"])
-def test_every_answer_names_its_request(client: Client, address: str):
+def test_every_answer_names_its_request(client: Client, address: str, settings):
+    settings.WHITENOISE_USE_FINDERS = True
     first, second = client.get(address)["X-Request-ID"], client.get(address)["X-Request-ID"]
     assert len(first) == len(second) == 32
     assert first != second

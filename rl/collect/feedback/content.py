@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 from rl.models import Feedback
@@ -10,8 +11,11 @@ CONTENT = ("other_trace_id", "choice", "text", "metric", "scale", "raw_value", "
 """What an event says, whatever its kind. The rest of its columns is who said it, when, and what became of it."""
 
 
+_read = attrgetter(*CONTENT)
+
+
 def content(event: Feedback) -> tuple[Any, ...]:
-    return tuple(tuple(value) if isinstance(value := getattr(event, name), list) else value for name in CONTENT)
+    return tuple([tuple(value) if isinstance(value, list) else value for value in _read(event)])
 
 
 def statement(event: Feedback) -> tuple[Any, ...]:

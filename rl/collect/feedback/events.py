@@ -16,6 +16,7 @@ from django.utils import timezone
 from rl.base.errors import UsageError
 from rl.base.names import require_known
 from rl.collect.limits import MAX_METRIC_LENGTH, MAX_NOTES_LENGTH, MAX_RATER_LENGTH, MAX_TAG_LENGTH, MAX_TAGS
+from rl.collect.new_rows import RowMaker
 from rl.collect.storable import unstorable
 from rl.models import Feedback, Trace
 
@@ -93,19 +94,28 @@ def new_event(
     **fields: Any,
 ) -> Feedback:
     now = timezone.now()
-    target: dict[str, Any] = {"trace": trace} if isinstance(trace, Trace) else {"trace_id": trace.pk}
-    target["agent_id"] = trace.agent_id
-    return Feedback(
-        **target,
-        kind=kind,
-        rater=_check_rater(rater),
-        source=_check_text(source, "the source", 32),
-        tags=_check_tags(tags),
-        notes=_check_text(notes, "the notes", MAX_NOTES_LENGTH),
-        # A clock that runs ahead would make this rating win over all later ones.
-        rated_at=min(rated_at, now) if rated_at else now,
-        **fields,
+    related = {name: fields.pop(name) for name in _RELATED if name in fields}
+    return _new_feedback(
+        {
+            "trace_id": trace.pk,
+            "agent_id": trace.agent_id,
+            "kind": kind.value,
+            "rater": _check_rater(rater),
+            "source": _check_text(source, "the source", 32),
+            "tags": _check_tags(tags),
+            "notes": _check_text(notes, "the notes", MAX_NOTES_LENGTH),
+            # A clock that runs ahead would make this rating win over all later ones.
+            "rated_at": min(rated_at, now) if rated_at else now,
+            **{f"{name}_id": row and row.pk for name, row in related.items()},
+            **fields,
+        },
+        **related,
+        **({"trace": trace} if isinstance(trace, Trace) else {}),
     )
+
+
+_RELATED = ("other_trace", "api_key", "user", "retracts")
+_new_feedback = RowMaker(Feedback)
 
 
 def _check_rater(rater: str) -> str:

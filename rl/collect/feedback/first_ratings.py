@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import cache
+from itertools import chain
 
 from django.db import connection, models, transaction
 
-from rl.collect.feedback.rating_rows import COLUMNS, fetch, is_stored, placeholders, stored_values, target_of
+from rl.collect.feedback.rating_rows import fetch, placeholders, target_of
+from rl.collect.inserting import mark_stored, numbered_columns, stored_values
 from rl.models import Feedback
 
 _SAME_IN_ALL = {
@@ -27,7 +29,7 @@ _SAME_IN_ALL = {
     "retracts_id": "NULL",
 }
 """What no rating says: fewer values to write out and to read."""
-_GIVEN = [column for column in COLUMNS if column.column not in _SAME_IN_ALL]
+_GIVEN = tuple(column for column in numbered_columns(Feedback) if column.column not in _SAME_IN_ALL)
 
 
 def insert_first(ratings: Sequence[Feedback], *, savepoint: bool = True) -> None:
@@ -39,11 +41,13 @@ def insert_first(ratings: Sequence[Feedback], *, savepoint: bool = True) -> None
         return
     targets = {target_of(event): event for event in reversed(ratings)}
     with transaction.atomic() if savepoint and connection.in_atomic_block else nullcontext():
-        rows = fetch(_statement(len(targets)), stored_values([*targets.values()], _GIVEN))
+        values = chain.from_iterable(stored_values([*targets.values()], _GIVEN))
+        rows = fetch(_statement(len(targets)), [*values])
     for trace, rater, number, agent in rows:
         event = targets[trace, rater]
         event.agent_id = agent
-        is_stored(event, number)
+        event.pk = number
+        mark_stored([event])
 
 
 @cache

@@ -9,14 +9,17 @@ from collections.abc import Sequence
 from datetime import datetime
 from hashlib import blake2b
 
-from rl.collect.feedback.content import content
+from rl.collect.feedback.content import content, say_the_same
 from rl.models import Feedback
 
 
 def agreeing_with_last(ratings: Sequence[Feedback]) -> list[Feedback]:
     """Those that say what the last one of their rater, trace and moment says."""
-    last = {(event.trace_id, event.rater, event.rated_at): content(event) for event in ratings}
-    return [event for event in ratings if content(event) == last[event.trace_id, event.rater, event.rated_at]]
+    moments = [(event.trace_id, event.rater, event.rated_at) for event in ratings]
+    last = dict(zip(moments, ratings, strict=True))
+    if len(last) == len(ratings):
+        return [*ratings]
+    return [event for moment, event in zip(moments, ratings, strict=True) if say_the_same(event, last[moment])]
 
 
 class RatingMemory:
@@ -34,8 +37,10 @@ class RatingMemory:
         """Those that contradict no earlier part. Whatever is said to be of the future is of the moment ``now``."""
         rows = [(_moment(event, now), _hash(*content(event))) for event in ratings]
         self._file.execute("BEGIN")
-        self._file.executemany("INSERT OR IGNORE INTO rating VALUES (?, ?)", rows)
+        new = self._file.executemany("INSERT OR IGNORE INTO rating VALUES (?, ?)", rows).rowcount
         self._file.execute("COMMIT")
+        if new == len(rows):
+            return [*ratings]
         return [event for event, row in zip(ratings, rows, strict=True) if self._content_at(row[0]) == row[1]]
 
     def _content_at(self, moment: bytes) -> bytes:
@@ -44,7 +49,7 @@ class RatingMemory:
 
 
 def _moment(event: Feedback, now: datetime) -> bytes:
-    return _hash(event.trace_id, event.rater, event.rated_at.isoformat() if event.rated_at < now else None)
+    return _hash(event.trace_id.int, event.rater, event.rated_at.isoformat() if event.rated_at < now else None)
 
 
 def _hash(*parts: object) -> bytes:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import DEFAULT_DB_ALIAS, connection, connections, models
+from django.db import connection
 
 from rl.models import Feedback, Trace
+from rl.models.whole_rows import read_rows
 
 Target = tuple[Any, str]
 """Trace and rater."""
@@ -37,58 +38,18 @@ def lock_traces(ids: Collection[UUID]) -> dict[UUID, RatedTrace]:
 def newest_ratings(targets: Collection[Target]) -> dict[Target, Feedback]:
     """The last rating of each, current or retracted. The traces are locked."""
     traces, raters = {trace for trace, _ in targets}, {rater for _, rater in targets}
-    newest = fetch(
-        f"SELECT {_ALL} FROM rl_feedback WHERE id IN ("
-        f"SELECT MAX(id) FROM rl_feedback WHERE trace_id IN ({placeholders(traces)}) AND rater IN ({placeholders(raters)}) "
-        "AND kind = 'rating' GROUP BY trace_id, rater)",
+    newest = read_rows(
+        Feedback,
+        f"id IN (SELECT MAX(id) FROM rl_feedback WHERE trace_id IN ({placeholders(traces)}) "
+        f"AND rater IN ({placeholders(raters)}) AND kind = 'rating' GROUP BY trace_id, rater)",
         [*_as_stored(traces), *raters],
     )
-    return {target_of(event): event for event in _events(newest)} if newest else {}
-
-
-def _events(rows: Sequence[tuple[Any, ...]]) -> Iterator[Feedback]:
-    """Events made of whole rows, as Django's own queries make them."""
-    fields = Feedback._meta.concrete_fields
-    compiler = Feedback.objects.all().query.get_compiler(connection=connection)
-    converters = compiler.get_converters([field.get_col(Feedback._meta.db_table) for field in fields])
-    for row in compiler.apply_converters(rows, converters):
-        yield Feedback.from_db(connection.alias, [field.attname for field in fields], row)
+    return {target_of(event): event for event in newest}
 
 
 def supersede(ids: Collection[int]) -> None:
     if ids:
         _run(f"UPDATE rl_feedback SET is_current = FALSE WHERE id IN ({placeholders(ids)})", [*ids])
-
-
-def insert(events: Sequence[Feedback]) -> None:
-    """The rows get their numbers."""
-    if not events:
-        return
-    at_once = connection.ops.bulk_batch_size(COLUMNS, events)
-    for start in range(0, len(events), at_once):
-        batch = events[start : start + at_once]
-        row = f"({placeholders(COLUMNS)})"
-        numbers = fetch(f"{_INSERT} VALUES {', '.join([row] * len(batch))} RETURNING id", stored_values(batch, COLUMNS))
-        for event, (number,) in zip(batch, numbers, strict=True):
-            is_stored(event, number)
-
-
-def is_stored(event: Feedback, number: int) -> None:
-    event.pk = number
-    event._state.adding = False
-    event._state.db = connection.alias
-
-
-def stored_values(events: Sequence[Feedback], columns: Sequence[models.Field]) -> list[Any]:
-    """One after the other, for each of the columns."""
-    database = connections[DEFAULT_DB_ALIAS]  # itself: each access through ``connection`` looks it up
-    return [
-        getattr(event, column.attname)
-        if column in _AS_THEY_ARE
-        else column.get_db_prep_save(column.pre_save(event, add=True), database)
-        for event in events
-        for column in columns
-    ]
 
 
 def await_reward(ids: Collection[UUID]) -> None:
@@ -98,12 +59,6 @@ def await_reward(ids: Collection[UUID]) -> None:
 
 
 _PK = Trace._meta.pk
-COLUMNS = [field for field in Feedback._meta.concrete_fields if not field.primary_key]
-_AS_THEY_ARE = {
-    column for column in COLUMNS if isinstance(column, (models.CharField, models.TextField, models.FloatField))
-}
-_ALL = ", ".join(str(field.column) for field in Feedback._meta.concrete_fields)
-_INSERT = f"INSERT INTO rl_feedback ({', '.join(str(field.column) for field in COLUMNS)})"
 
 
 def placeholders(values: Collection[Any]) -> str:

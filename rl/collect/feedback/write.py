@@ -26,15 +26,15 @@ from rl.collect.feedback.rating_rows import (
     RatedTrace,
     Target,
     await_reward,
-    insert,
     lock_traces,
     newest_ratings,
     supersede,
     target_of,
 )
+from rl.collect.inserting import insert_numbered
 from rl.models import ApiKey, Feedback, Trace
 
-CHUNK = 200
+CHUNK = 500
 """Ratings per transaction: a long write would keep every other rater waiting."""
 ATTEMPTS = 5
 
@@ -181,7 +181,7 @@ def _supersede(ratings: list[Feedback]) -> list[Rated | Exception]:
     decided = {target_of(event): _decide(event, last.get(target_of(event))) for event in ratable}
     written = [rated for rated in decided.values() if rated.changed]
     supersede([last[target_of(rated.event)].pk for rated in written if not rated.created])
-    insert([rated.event for rated in written])
+    insert_numbered([rated.event for rated in written])
     await_reward({rated.event.trace_id for rated in written if not traces[rated.event.trace_id].reward_pending})
     return [decided.get(target_of(event)) or UnknownTrace(event.trace_id) for event in ratings]
 
@@ -271,7 +271,7 @@ def _append_chunk(events: Sequence[Feedback]) -> list[Rated]:
         earlier = _earlier_events(events)
         recorded = [_decide_event(event, earlier) for event in events]
         new = [rated.event for rated in recorded if rated.changed]
-        Feedback.objects.bulk_create(new)
+        insert_numbered(new)
         await_reward({event.trace_id for event in new if not traces[event.trace_id].reward_pending})
     return recorded
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from rl.base.records import Message, ReasoningStep, ToolCall
 from rl.collect.importers.fields import Refused, content_hash, from_text
@@ -17,6 +17,7 @@ from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
 RATER = "import"
 """The rater of feedback whose file does not name one."""
 _ROLES = {"developer": "system", "function": "tool", **{name: name for name in ("system", "user", "assistant", "tool")}}
+_SAID = frozenset({"role", "content"})
 _DONE = frozenset({"role", "content", "tool_calls", "function_call", "tool_call_id", "name", "reasoning_content"})
 """What the messages after the prompt may say without a loss."""
 
@@ -31,16 +32,17 @@ class Talk:
     """The messages as they were, where they say more than these fields."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Turn:
+class _Turn(NamedTuple):
     role: str
     content: str
     message: Mapping[str, Any]
 
-    def says_only(self, names: Iterable[str]) -> bool:
-        fields = {name for name, value in self.message.items() if value not in (None, [], "")}
-        as_text = not isinstance(self.message.get("content"), list)
-        return as_text and fields <= frozenset(names) and self.message["role"] == self.role
+    def says_only(self, names: frozenset[str]) -> bool:
+        if isinstance(self.message.get("content"), list) or self.message["role"] != self.role:
+            return False
+        return names.issuperset(self.message) or all(
+            name in names or value in (None, [], "") for name, value in self.message.items()
+        )
 
 
 def talk(messages: object, field: str = "messages") -> Talk:
@@ -55,7 +57,7 @@ def talk(messages: object, field: str = "messages") -> Talk:
         raise Refused(f"{field} has nothing before the answer")
     prompt, work = turns[:start], [turn for turn in turns[start:] if turn.role in ("assistant", "tool")]
     lossless = (
-        all(turn.says_only(("role", "content")) for turn in prompt)
+        all(turn.says_only(_SAID) for turn in prompt)
         and all(turn.says_only(_DONE) for turn in work)
         and len(prompt) + len(work) == len(turns)
     )

@@ -121,8 +121,10 @@ def tags(*values: object) -> tuple[str, ...]:
 
 def content_hash(*parts: object) -> str:
     """The same JSON values have the same one, in whatever order their keys are."""
-    canonical = json.dumps(parts, sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str)
-    return "content-" + blake2b(canonical.encode(), digest_size=20).hexdigest()
+    return "content-" + blake2b(_CANONICAL.encode(parts).encode(), digest_size=20).hexdigest()
+
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str)
 
 
 def others(row: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:

@@ -25,8 +25,10 @@ from rl.collect.storable import pointer_to_unstorable, unstorable
 from rl.collect.traces.imported import ImportedRemark, ImportedTrace, Rejected
 
 PACKED = ".gz"
-_PLAIN = (".jsonl", ".ndjson", ".json")
-SUFFIXES = (*_PLAIN, *(suffix + PACKED for suffix in _PLAIN), ".parquet")
+_JSON = (".jsonl", ".ndjson", ".json")
+PLAIN = (*_JSON, ".csv")
+"""Endings of files that take no more room than their size says."""
+SUFFIXES = (*_JSON, *(suffix + PACKED for suffix in _JSON), ".parquet")
 TABLES = (*SUFFIXES, ".csv", ".csv" + PACKED)
 FIRST = 20
 """Records that may all be wrong before the whole file is taken for one of another format."""

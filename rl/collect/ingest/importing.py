@@ -1,7 +1,8 @@
 """Imports files and folders of one format.
 
 Everything is read to its end before anything is written, so a damaged file leaves the database as it was. Then it is read
-again and stored in short transactions: an import that is stopped has stored its first part, and the next one goes on there.
+again, unless it is small, and stored in short transactions: an import that is stopped has stored its first part, and the
+next one goes on there.
 """
 
 from __future__ import annotations
@@ -19,10 +20,14 @@ from rl.base.errors import BadFile, Interrupted, UsageError
 from rl.base.records import Report, silent
 from rl.base.slugs import inside
 from rl.collect.importers import ImportReport, reader
+from rl.collect.importers.rows import PLAIN
 from rl.collect.json_stream import refuse_pipe
 from rl.collect.traces.imported import Rejected
 from rl.collect.traces.write import CHUNK, Record, TraceStore
 from rl.models import Agent
+
+SMALL = 4 * 2**20
+"""Bytes of files; as records in memory they may be twenty times as many."""
 
 
 def import_files(
@@ -39,12 +44,12 @@ def import_files(
         agent.full_clean()
     files = [file for path in paths for file in _files(module, Path(path))]
     report("stage", {"name": f"checking {files[0].name if len(files) == 1 else f'{len(files):,} files'}"})
-    total = _read_through(_records(module, files), agent)
+    total, records = _read_through(module, files, agent)
     report("stage", {"name": "comparing with the database" if dry_run else "writing"})
     store = TraceStore(format_name, agent=agent, dry_run=dry_run)
     done = 0
     try:
-        for chunk in _chunks(_records(module, files)):
+        for chunk in _chunks(records):
             store.take(chunk)
             done += len(chunk)
             reset_queries()  # with DEBUG=1 Django remembers every statement, and each holds hundreds of answers
@@ -55,14 +60,27 @@ def import_files(
     return store.report
 
 
-def _read_through(records: Iterable[Record], agent: Agent | None) -> int:
-    """How many there are. Raises BadFile, and UsageError where nobody says whose answers these are."""
-    total = 0
+def _read_through(module: ModuleType, files: Sequence[Path], agent: Agent | None) -> tuple[int, Iterable[Record]]:
+    """How many there are, and all of them, kept or to be read again. Raises BadFile, and UsageError where nobody says whose
+    answers these are."""
+    owned = _require_owners(_records(module, files), agent)
+    if _are_small(files):
+        kept = [*owned]
+        return len(kept), kept
+    return sum(1 for _ in owned), _records(module, files)
+
+
+def _are_small(files: Iterable[Path]) -> bool:
+    """How much is in a folder or in a packed file shows only when it is read."""
+    sizes = [file.stat().st_size if file.is_file() and file.name.lower().endswith(PLAIN) else SMALL for file in files]
+    return sum(sizes) < SMALL
+
+
+def _require_owners(records: Iterable[Record], agent: Agent | None) -> Iterator[Record]:
     for record in records:
-        total += 1
         if agent is None and not isinstance(record, Rejected) and not record.agent:
             raise UsageError(f"{record.where} names no agent; say with --agent whose answers these are")
-    return total
+        yield record
 
 
 def _records(module: ModuleType, files: Sequence[Path]) -> Iterator[Record]:

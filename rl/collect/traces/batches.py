@@ -6,22 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.utils import timezone
-
 from rl.collect.lookups import versions_named
+from rl.collect.new_rows import RowMaker
 from rl.collect.traces.imported import ImportedTrace
 from rl.collect.traces.records import as_json_items
 from rl.collect.traces.rows import TraceRows, same_words
 from rl.models import Agent, Trace, prompt_key
 
 OTHER_ANSWER = "the id belongs to another answer of this agent"
-_UPDATABLE = (
-    "model_version_id",
-    "session_id",
-    "details",
-    "tool_calls",
-    "reasoning_steps",
-    "tasks",
+_COPIED = (
     "state",
     "action",
     "tokens_in",
@@ -31,9 +24,9 @@ _UPDATABLE = (
     "duration_ms",
     "occurred_at",
 )
-_EMPTY: tuple[object, ...] = (None, "", [], {})
-_SILENT: dict[str, tuple[object, ...]] = {"state": (None,), "action": (None,)}
-"""Values that say nothing: an empty list is a decision too."""
+"""None says nothing; an empty list as an action is a decision."""
+_LISTS = ("tool_calls", "reasoning_steps", "tasks")
+_new_trace = RowMaker(Trace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,30 +67,35 @@ class Batch:
         self._rows.save()
 
     def _trace(self, record: ImportedTrace, agent: Agent, values: dict[str, Any]) -> Trace:
-        prompt = [dict(message) for message in record.prompt]
-        return Trace(
+        return _new_trace(
+            {
+                "agent_id": agent.pk,
+                "external_id": record.external_id,
+                "source": self._source,
+                "prompt": [dict(message) for message in record.prompt],
+                "prompt_key": record.prompt_key or prompt_key(record.prompt),
+                "response": record.response,
+                **values,
+            },
             agent=agent,
-            external_id=record.external_id,
-            source=self._source,
-            prompt=prompt,
-            prompt_key=record.prompt_key or prompt_key(record.prompt),
-            response=record.response,
-            **{"occurred_at": timezone.now(), **values},
         )
 
     def _values(self, record: ImportedTrace, agent: Agent) -> dict[str, Any]:
         """The columns that the record says something about."""
-        version = self._versions.get((agent.pk, record.model_version.lower()))
+        values = {name: value for name in _COPIED if (value := getattr(record, name)) is not None}
+        values |= {name: as_json_items(items) for name in _LISTS if (items := getattr(record, name))}
+        if record.session_id:
+            values["session_id"] = record.session_id
         details = dict(record.details)
-        if record.model_version and version is None:
-            details.setdefault("model_version", record.model_version)
-        values = {
-            **{name: getattr(record, name) for name in _UPDATABLE if hasattr(record, name)},
-            "details": details,
-            "model_version_id": version.pk if version else None,
-            **{name: as_json_items(getattr(record, name)) for name in ("tool_calls", "reasoning_steps", "tasks")},
-        }
-        return {name: value for name, value in values.items() if value not in _SILENT.get(name, _EMPTY)}
+        if record.model_version:
+            version = self._versions.get((agent.pk, record.model_version.lower()))
+            if version is None:
+                details.setdefault("model_version", record.model_version)
+            else:
+                values["model_version_id"] = version.pk
+        if details:
+            values["details"] = details
+        return values
 
 
 def _with(details: Any, news: dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from django.db.models import Q, QuerySet
 
 from rl.base.errors import RunConflict
 from rl.base.records import Message
+from rl.collect.inserting import insert_rows
 from rl.models import Agent, RunPart, Trace
 
 ATTEMPTS = 5
@@ -102,7 +103,10 @@ class TraceRows:
 
     def save(self, *, ignore_conflicts: bool = False) -> None:
         """Raises IntegrityError where somebody else stored one of the new answers meanwhile, unless that is of no matter."""
-        Trace.objects.bulk_create(self._new, ignore_conflicts=ignore_conflicts)
+        if ignore_conflicts:
+            Trace.objects.bulk_create(self._new, ignore_conflicts=True)
+        else:
+            insert_rows(self._new)
         if self._changed:
             columns = [*sorted(self._columns), "reward_pending"]
             Trace.objects.bulk_update(self._changed.values(), columns, batch_size=100)

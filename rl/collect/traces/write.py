@@ -57,10 +57,18 @@ class TraceStore:
         return [outcome.trace if outcome else None for outcome in outcomes]
 
     def _take(self, records: Sequence[Record]) -> list[Taken | JudgedAnswer | None]:
-        answers = [record for record in records if isinstance(record, ImportedTrace) and not problem(record)]
+        reasons = [_refusal(record) for record in records]
+        answers = [
+            record
+            for record, reason in zip(records, reasons, strict=True)
+            if isinstance(record, ImportedTrace) and not reason
+        ]
         written = iter(self._write_with_retries(answers))
         remarks = iter(match_remarks(records, self._agent))
-        outcomes = [self._next_outcome(record, written, remarks) for record in records]
+        outcomes = [
+            self._next_outcome(record, reason, written, remarks)
+            for record, reason in zip(records, reasons, strict=True)
+        ]
         judged = [
             outcome if isinstance(outcome, JudgedAnswer) else JudgedAnswer(outcome.record, outcome.trace)
             for outcome in outcomes
@@ -74,11 +82,10 @@ class TraceStore:
         return RatingMemory()
 
     def _next_outcome(
-        self, record: Record, written: Iterator[Taken], remarks: Iterator[JudgedAnswer]
+        self, record: Record, reason: str, written: Iterator[Taken], remarks: Iterator[JudgedAnswer]
     ) -> Taken | JudgedAnswer | None:
         if isinstance(record, ImportedRemark):
             return next(remarks)
-        reason = record.reason if isinstance(record, Rejected) else problem(record)
         outcome = None if reason else next(written)
         self._count(record.where, outcome.how if outcome else reason)
         return outcome
@@ -185,6 +192,13 @@ class TraceStore:
             taken.append(Taken(record, None, agent) if isinstance(agent, str) else batch.decide(record, agent))
         batch.save()
         return taken
+
+
+def _refusal(record: Record) -> str:
+    """Why it cannot be stored; empty when it can."""
+    if isinstance(record, Rejected):
+        return record.reason
+    return problem(record) if isinstance(record, ImportedTrace) else ""
 
 
 def _mentioned_answers(record: ImportedTrace | ImportedRemark) -> Iterator[tuple[str, str]]:

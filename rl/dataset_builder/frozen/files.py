@@ -12,6 +12,7 @@ from typing import IO, Any
 
 from rl.base.errors import TrainingFailed
 from rl.base.files import scratch_directory
+from rl.dataset_builder.frozen.lines import Lines
 
 TRAIN, HELD_OUT, MANIFEST, FEEDBACK = "train.jsonl", "heldout.jsonl", "manifest.json", "feedback.ids"
 
@@ -24,18 +25,16 @@ class RowWriter:
         self.rows = 0
         self._hash = hashlib.sha256()
         self._file = file
+        self._lines = Lines()
 
     def write(self, row: dict[str, Any]) -> None:
-        self._file.write(_line(row))
-        self._hash.update(_line({**row, "feedback": len(row.get("feedback", ()))}))
+        line, without_numbers = self._lines.encode(row)
+        self._file.write(line)
+        self._hash.update(without_numbers)
         self.rows += 1
 
     def digest(self) -> bytes:
         return self._hash.digest()
-
-
-def _line(row: dict[str, Any]) -> bytes:
-    return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
 @contextmanager
@@ -61,7 +60,8 @@ def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
 
 def write_feedback_ids(folder: Path, ids: array[int]) -> None:
     """One id a line, in the order in which they were read."""
-    (folder / FEEDBACK).write_text("".join(f"{number}\n" for number in ids), encoding="ascii")
+    with (folder / FEEDBACK).open("w", encoding="ascii") as file:
+        file.writelines(f"{number}\n" for number in ids)
 
 
 def read_feedback_ids(folder: Path) -> array[int]:

@@ -24,9 +24,13 @@ class Split:
 
     def __init__(self, agent: Agent, share: float) -> None:
         self._agent, self._share = agent, share
+        self._last: tuple[str | None, bool] = (None, False)
 
     def is_held_out(self, split_key: str) -> bool:
-        return is_held_out(self._agent.name, split_key, self._share) or split_key in self._marked
+        if split_key != self._last[0]:  # rows of one prompt follow each other
+            held_out = is_held_out(self._agent.name, split_key, self._share) or split_key in self._marked
+            self._last = (split_key, held_out)
+        return self._last[1]
 
     @cached_property
     def _marked(self) -> frozenset[str]:

@@ -30,9 +30,10 @@ class Shortage:
 
     def saw(self, group: PromptGroup, pairs: int) -> None:
         with_text = [answer for answer in group.answers if answer.response.strip()]
-        verdicts = Counter(answer.verdict for answer in with_text)
-        liked, disliked = verdicts["up"], verdicts["down"]
-        self._labelled.update(liked=liked, disliked=disliked)
+        verdicts = [answer.verdict for answer in with_text]
+        liked, disliked = verdicts.count("up"), verdicts.count("down")
+        self._labelled["liked"] += liked
+        self._labelled["disliked"] += disliked
         if pairs:
             return
         if liked and disliked:

@@ -28,11 +28,16 @@ class PromptGroup:
     answers: list[RatedAnswer] = field(default_factory=list)
     direct: list[DirectPreference] = field(default_factory=list)
 
+    _split_key: str = ""
+
     @property
     def split_key(self) -> str:
-        """What the split hashes: the words of the prompt, so that one question under two keys stays on one side."""
-        prompts = [answer.prompt for answer in self.answers[:1]] + [direct.prompt for direct in self.direct[:1]]
-        return prompt_key(prompts[0]) if prompts else self.prompt_key
+        """What the split hashes: the words of the prompt, so that one question under two keys stays on one side. Asked for
+        when the answers are in."""
+        if not self._split_key:
+            prompts = [answer.prompt for answer in self.answers[:1]] + [direct.prompt for direct in self.direct[:1]]
+            self._split_key = prompt_key(prompts[0]) if prompts else self.prompt_key
+        return self._split_key
 
 
 @dataclass(slots=True)

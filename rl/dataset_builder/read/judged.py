@@ -5,17 +5,14 @@ As in ``selection``: one statement sees one moment, and the rows come through a 
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
-from uuid import UUID
 
 from django.db.models import (
-    BooleanField,
     Exists,
     F,
     FilteredRelation,
@@ -27,17 +24,17 @@ from django.db.models import (
     TextField,
     Value,
 )
-from django.db.models.functions import Cast
 
 from rl.base.ratings import AnswerRating
-from rl.base.records import JudgedAnswer, Message
+from rl.base.records import JudgedAnswer
 from rl.collect.command_center import widget_choice
+from rl.dataset_builder.read.columns import Prompts, as_text, trace_id
 from rl.dataset_builder.read.groups import Tally
 from rl.dataset_builder.read.pseudonyms import pseudonym
 from rl.dataset_builder.read.ratings import CHUNK, plan_for_all_rows
 from rl.dataset_builder.read.runs import CUT_CALLS, CannotBeRead, parse_details, read_run
 from rl.dataset_builder.read.tools import OfferedTools
-from rl.models import Agent, Feedback, Trace, prompt_key
+from rl.models import Agent, Feedback, Trace
 from rl.models.traces import may_be_used
 from rl.rewards.decision import is_rater_of_decision
 
@@ -58,9 +55,9 @@ class Wanted:
 
 
 class _Row(NamedTuple):
-    """One answer with one event, if it has one. The JSON columns come as text: they are parsed once for each answer."""
+    """One answer with one event, if it has one. Ids and JSON come as text: they are read once for each answer."""
 
-    trace: Any
+    trace: str
     key: str
     prompt: str
     response: str
@@ -82,7 +79,7 @@ def judged_answers(agent: Agent, tally: Tally, wanted: Wanted) -> Iterator[Judge
     plan_for_all_rows()
     both_bad = _other_sides_of_both_bad(agent)
     rows = map(_Row._make, _query(agent, wanted, bool(both_bad)).iterator(chunk_size=CHUNK))
-    prompts, offered = _Prompts(), OfferedTools(agent)
+    prompts, offered = Prompts(), OfferedTools(agent)
     for _, of_one_trace in groupby(rows, key=attrgetter("trace")):
         if answer := _answer(of_one_trace, prompts, both_bad, tally, offered, wanted):
             yield answer
@@ -93,11 +90,11 @@ def _both_bad(agent: Agent) -> QuerySet[Feedback]:
     return picks.filter(is_current=True).order_by()
 
 
-def _other_sides_of_both_bad(agent: Agent) -> dict[UUID | None, list[AnswerRating]]:
+def _other_sides_of_both_bad(agent: Agent) -> dict[str, list[AnswerRating]]:
     """Trace to the picks that it stands at the right of: the query finds an event at its left trace only."""
-    picks: defaultdict[UUID | None, list[AnswerRating]] = defaultdict(list)
+    picks: defaultdict[str, list[AnswerRating]] = defaultdict(list)
     for pk, trace, rater in _both_bad(agent).order_by("pk").values_list("pk", "other_trace_id", "rater"):
-        picks[trace].append(AnswerRating(pk, 0.0, pseudonym(rater)))
+        picks[str(trace)].append(AnswerRating(pk, 0.0, pseudonym(rater)))
     return dict(picks)
 
 
@@ -110,7 +107,7 @@ def _query(agent: Agent, wanted: Wanted, both_bad: bool) -> QuerySet[Trace, tupl
     if wanted.proposals:
         answers = answers.annotate(good=F("label_proposal__good"), sure=F("label_proposal__confidence"))
     else:
-        answers = answers.annotate(good=Value(None, BooleanField()), sure=Value(None, FloatField()))
+        answers = answers.annotate(good=Value(None, FloatField()), sure=Value(None, FloatField()))
     if not wanted.everything:
         judged = Q(event__id__isnull=False) | Q(reward__isnull=False)
         if both_bad:
@@ -118,9 +115,9 @@ def _query(agent: Agent, wanted: Wanted, both_bad: bool) -> QuerySet[Trace, tupl
         answers = answers.filter(judged | Q(sure__isnull=False) if wanted.proposals else judged)
     text = Func("response", Value(_SPACE), function="TRIM", output_field=TextField())
     return answers.order_by("prompt_key", text, "id", "event__id").values_list(
-        "id",
+        as_text("id"),
         "prompt_key",
-        Cast("prompt", TextField()),
+        as_text("prompt"),
         "response",
         "reward",
         "good",
@@ -131,51 +128,36 @@ def _query(agent: Agent, wanted: Wanted, both_bad: bool) -> QuerySet[Trace, tupl
         "event__value",
         "event__choice",
         "event__text",
-        Cast("tool_calls", TextField()),
-        Cast("details", TextField()),
+        as_text("tool_calls"),
+        as_text("details"),
     )
-
-
-class _Prompts:
-    """Answers to one prompt follow each other: its text is parsed and hashed once."""
-
-    def __init__(self) -> None:
-        self._text: str | None = None
-        self._parsed: tuple[tuple[Message, ...], str] = ((), "")
-
-    def read(self, text: str) -> tuple[tuple[Message, ...], str]:
-        """The messages, and the hash of their words."""
-        if text != self._text:
-            messages: tuple[Message, ...] = tuple(json.loads(text))
-            self._text, self._parsed = text, (messages, prompt_key(messages))
-        return self._parsed
 
 
 def _answer(
     rows: Iterator[_Row],
-    prompts: _Prompts,
-    both_bad: Mapping[UUID | None, Sequence[AnswerRating]],
+    prompts: Prompts,
+    both_bad: Mapping[str, Sequence[AnswerRating]],
     tally: Tally,
     offered: OfferedTools,
     wanted: Wanted,
 ) -> JudgedAnswer | None:
     """``rows``: at least one. None: its run cannot be read, which is counted."""
     row = next(rows)
-    prompt, split_key = prompts.read(row.prompt)
+    prompt, split_key = prompts.read(row.prompt), prompts.split_key()
     events = _events(chain((row,), rows), tally)
-    details = parse_details(row.details)
+    details, trace = parse_details(row.details), trace_id(row.trace)
     try:
         run = read_run(prompt, row.response, row.tool_calls, details)
     except CannotBeRead:
         tally.skipped[CUT_CALLS] += 1
         return None
     return JudgedAnswer(
-        trace_ids=(str(row.trace),),
+        trace_ids=(trace,),
         prompt_key=row.key,
         split_key=split_key,
         prompt=run.prompt,
         response=row.response,
-        ratings=(*events.ratings, *both_bad.get(row.trace, ())),
+        ratings=(*events.ratings, *both_bad.get(trace, ())),
         in_reward=tuple(events.in_reward),
         outcomes=tuple(events.outcomes),
         preferences=tuple(events.preferences),

@@ -6,21 +6,19 @@ through a cursor in chunks; only the group at hand is in memory, and eight bytes
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
-from uuid import UUID
 
 from django.db import connection
-from django.db.models import Q, QuerySet, TextField
-from django.db.models.functions import Cast
+from django.db.models import Q, QuerySet
 
 from rl.base.ratings import Vote
 from rl.base.records import DirectPreference, Message, RatedAnswer
 from rl.collect.command_center import widget_choice
+from rl.dataset_builder.read.columns import Prompts, as_text, trace_id
 from rl.dataset_builder.read.groups import (
     BOTH_BAD,
     NEUTRAL,
@@ -46,7 +44,7 @@ CHUNK = 2000
 
 
 class _Row(NamedTuple):
-    """One event with its trace. The JSON columns come as text: a trace's are parsed once, not once for each rater."""
+    """One event with its trace. Ids and JSON come as text: a trace's are read once, not once for each rater."""
 
     id: int
     kind: str
@@ -54,14 +52,14 @@ class _Row(NamedTuple):
     value: float | None
     choice: str
     text: str
-    trace: UUID
+    trace: str
     external_id: str | None
     key: str
     prompt: str
     response: str
     details: str
     tool_calls: str
-    other_trace: UUID | None
+    other_trace: str | None
     other_key: str | None
     other_response: str | None
     other_details: str | None
@@ -87,15 +85,15 @@ class DatabaseSource:
 
     def groups(self, tally: Tally) -> Iterator[PromptGroup]:
         plan_for_all_rows()
-        offered = OfferedTools(self.agent) if self._runs else None
-        reliability = learn_reliability(self.agent) if self._weigh else None
+        reader = _Reader(self.agent, tally, self._runs, self._weigh)
         rows = map(_Row._make, _current_feedback(self.agent).iterator(chunk_size=CHUNK))
         for key, of_one_key in groupby(rows, key=attrgetter("key")):
             groups: dict[str, PromptGroup] = {}  # an importer's own key may stand for prompts in other words
             for _, of_one_trace in groupby(of_one_key, key=attrgetter("trace")):
                 trace = list(of_one_trace)
-                group = groups.setdefault(trace[0].prompt, PromptGroup(key))
-                _add_trace(group, trace, tally, offered, reliability)
+                if trace[0].prompt not in groups:
+                    groups[trace[0].prompt] = PromptGroup(key)
+                reader.add(groups[trace[0].prompt], trace)
             yield from groups.values()
 
 
@@ -113,18 +111,18 @@ def _current_feedback(agent: Agent) -> QuerySet[Feedback, tuple[Any, ...]]:
             "value",
             "choice",
             "text",
-            "trace_id",
+            as_text("trace_id"),
             "trace__external_id",
             "trace__prompt_key",
-            Cast("trace__prompt", TextField()),
+            as_text("trace__prompt"),
             "trace__response",
-            Cast("trace__details", TextField()),
-            Cast("trace__tool_calls", TextField()),
-            "other_trace_id",
+            as_text("trace__details"),
+            as_text("trace__tool_calls"),
+            as_text("other_trace_id"),
             "other_trace__prompt_key",
             "other_trace__response",
-            Cast("other_trace__details", TextField()),
-            Cast("other_trace__tool_calls", TextField()),
+            as_text("other_trace__details"),
+            as_text("other_trace__tool_calls"),
         )
     )
 
@@ -138,32 +136,6 @@ def plan_for_all_rows() -> None:
             cursor.execute("SET cursor_tuple_fraction = 1.0")
 
 
-def _add_trace(
-    group: PromptGroup,
-    rows: list[_Row],
-    tally: Tally,
-    offered: OfferedTools | None,
-    reliability: Reliability | None,
-) -> None:
-    votes: list[tuple[int, Vote]] = []
-    for row in rows:
-        tally.saw(row.id)
-    try:
-        answer = _run_of(rows[0], offered)
-    except CannotBeRead:
-        tally.skipped[CUT_CALLS] += len(rows)
-        return
-    for row in rows:
-        if row.kind == Feedback.Kind.RATING:
-            votes += _vote(row, tally.skipped)
-        elif row.kind == Feedback.Kind.OUTCOME:
-            tally.skipped[OUTCOME] += 1
-        elif preference := _direct_preference(row, answer, tally.skipped):
-            group.direct.append(preference)
-    if votes:
-        group.answers.append(_rated_answer(rows[0], answer, votes, reliability))
-
-
 class _Answer(NamedTuple):
     text: str
     trace_id: str
@@ -173,27 +145,57 @@ class _Answer(NamedTuple):
     details: dict[str, Any]
 
 
-def _run_of(row: _Row, offered: OfferedTools | None) -> _Answer:
-    """Raises CannotBeRead."""
-    prompt, details = tuple(json.loads(row.prompt)), parse_details(row.details)
-    if offered is None:
-        return _Answer(row.response, str(row.trace), prompt, (), (), details)
-    prompt, steps = read_run(prompt, row.response, row.tool_calls, details)
-    return _Answer(row.response, str(row.trace), prompt, steps, offered(details), details)
+class _Reader:
+    """From rows to answers."""
+
+    def __init__(self, agent: Agent, tally: Tally, runs: bool, weigh: bool) -> None:
+        self._tally, self._prompts = tally, Prompts()
+        self._offered = OfferedTools(agent) if runs else None
+        self._reliability = learn_reliability(agent) if weigh else None
+
+    def add(self, group: PromptGroup, rows: list[_Row]) -> None:
+        """``rows``: all of one trace."""
+        skipped = self._tally.skipped
+        for row in rows:
+            self._tally.saw(row.id)
+        try:
+            answer = self._run_of(rows[0])
+        except CannotBeRead:
+            skipped[CUT_CALLS] += len(rows)
+            return
+        votes: list[tuple[int, Vote]] = []
+        for row in rows:
+            if row.kind == Feedback.Kind.RATING:
+                votes += _vote(row, skipped)
+            elif row.kind == Feedback.Kind.OUTCOME:
+                skipped[OUTCOME] += 1
+            elif preference := _direct_preference(row, answer, skipped):
+                group.direct.append(preference)
+        if votes:
+            group.answers.append(_rated_answer(rows[0], answer, votes, self._reliability))
+
+    def _run_of(self, row: _Row) -> _Answer:
+        """Raises CannotBeRead."""
+        prompt, details, trace = self._prompts.read(row.prompt), parse_details(row.details), trace_id(row.trace)
+        if self._offered is None:
+            return _Answer(row.response, trace, prompt, (), (), details)
+        prompt, steps = read_run(prompt, row.response, row.tool_calls, details)
+        return _Answer(row.response, trace, prompt, steps, self._offered(details), details)
 
 
 def _other_run(row: _Row, prompt: tuple[Message, ...]) -> _Answer:
     """The answer at the right of a comparison. Raises CannotBeRead."""
     response, details = row.other_response or "", parse_details(row.other_details)
     steps = read_run(prompt, response, row.other_tool_calls, details).steps
-    return _Answer(response, str(row.other_trace), prompt, steps, (), details)
+    return _Answer(response, trace_id(row.other_trace or ""), prompt, steps, (), details)
 
 
-def _vote(row: _Row, skipped: Counter[str]) -> Iterator[tuple[int, Vote]]:
+def _vote(row: _Row, skipped: Counter[str]) -> list[tuple[int, Vote]]:
+    """None or one."""
     if row.value is None or row.value == 0.5:
         skipped[NEUTRAL] += 1
-    else:
-        yield row.id, Vote(pseudonym(row.rater), row.value > 0.5)
+        return []
+    return [(row.id, Vote(pseudonym(row.rater), row.value > 0.5))]
 
 
 def _rated_answer(
@@ -201,16 +203,16 @@ def _rated_answer(
 ) -> RatedAnswer:
     up, down = weigh_votes(reliability, [(vote.rater, vote.agrees) for _, vote in votes])
     return RatedAnswer(
-        answer_id=row.external_id or str(row.trace),
+        answer_id=row.external_id or answer.trace_id,
         prompt_key=row.key,
         prompt=answer.prompt,
         response=row.response,
         up=up,
         down=down,
-        feedback_ids=tuple(sorted(number for number, _ in votes)),
-        widget=widget_choice(answer.details, answer.prompt),
+        feedback_ids=tuple(sorted([number for number, _ in votes])),
+        widget=widget_choice(answer.details, answer.prompt) if answer.details else None,
         trace_id=answer.trace_id,
-        votes=tuple(vote for _, vote in votes),
+        votes=tuple([vote for _, vote in votes]),
         steps=answer.steps,
         tools=answer.tools,
     )

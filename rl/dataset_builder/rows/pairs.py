@@ -30,12 +30,13 @@ class PairRows:
         for group, pairs in paired_groups(self._source, self._options, self._wording, self._tally):
             self._shortage.saw(group, len(pairs))
             if pairs:
-                held_out = self._split.is_held_out(group.split_key)
-                rows = [{**self._row(pair, group), "split_key": group.split_key} for pair in pairs]
+                split_key = group.split_key
+                held_out, members = self._split.is_held_out(split_key), _Members(group)
+                rows = [{**self._row(pair, group), "split_key": split_key} for pair in pairs]
                 if not self._source.has_ids:
                     rows = [{**row, "feedback": []} for row in rows]
                 for row, pair in zip(rows, pairs, strict=True):
-                    yield PromptRows(held_out, [row], _members(group, [pair]))
+                    yield PromptRows(held_out, [row], members.of(pair))
 
     def _row(self, pair: PreferencePair, group: PromptGroup) -> dict[str, Any]:
         return training_row(pair)
@@ -46,19 +47,24 @@ class PairRows:
         return missing or problem
 
 
-def _members(group: PromptGroup, pairs: list[PreferencePair]) -> set[str]:
-    """Answers that are in a pair, or whose ratings chose the widgets that its text names."""
-    keys = {answer_key(pair.chosen, pair.chosen_steps or ()) for pair in pairs}
-    keys |= {answer_key(pair.rejected, pair.rejected_steps or ()) for pair in pairs}
-    feedback = {number for pair in pairs for number in (pair.metadata or {}).get("feedback", ())}
-    trace_ids = {
-        answer.trace_id
-        for answer in group.answers
-        if answer_key(answer.response, answer.steps) in keys or not feedback.isdisjoint(answer.feedback_ids)
-    }
-    for preference in group.direct:
-        chosen = answer_key(preference.chosen, preference.chosen_steps)
-        rejected = answer_key(preference.rejected, preference.rejected_steps)
-        trace_ids |= {preference.chosen_trace} if chosen in keys else set()
-        trace_ids |= {preference.rejected_trace} if rejected in keys else set()
-    return trace_ids - {""}
+class _Members:
+    """Those of a prompt's answers that are in a pair, or whose ratings chose the widgets that its text names."""
+
+    def __init__(self, group: PromptGroup) -> None:
+        self._rated = [(answer_key(a.response, a.steps), a.feedback_ids, a.trace_id) for a in group.answers]
+        self._direct = [
+            (answer_key(text, steps), trace_id)
+            for direct in group.direct
+            for text, steps, trace_id in (
+                (direct.chosen, direct.chosen_steps, direct.chosen_trace),
+                (direct.rejected, direct.rejected_steps, direct.rejected_trace),
+            )
+        ]
+
+    def of(self, pair: PreferencePair) -> set[str]:
+        """Ids of traces."""
+        keys = (answer_key(pair.chosen, pair.chosen_steps or ()), answer_key(pair.rejected, pair.rejected_steps or ()))
+        feedback = {*(pair.metadata or {}).get("feedback", ())}
+        trace_ids = {trace_id for key, ids, trace_id in self._rated if key in keys or not feedback.isdisjoint(ids)}
+        trace_ids |= {trace_id for key, trace_id in self._direct if key in keys}
+        return trace_ids - {""}

@@ -9,12 +9,12 @@ from rl.base.errors import BadFile, JudgeFailed, UsageError
 from rl.base.leaves import leaf
 from rl.base.records import Report
 from rl.data_formatter.opinions import stable_hash
-from rl.evaluation.judges import asking
 from rl.evaluation.judges.duels import Duel, Judge, Judged
 from rl.evaluation.judges.servers import OWN, JudgeServer, find_server
 from rl.judge.labels import text_of
 
 JUDGING: Final = "rl.evaluation.torch.judging"
+ASKING: Final = "rl.evaluation.judges.asking"
 OWN_JUDGE: Final = "a judge that has learned from its users' ratings"
 MOST_CHECKS: Final = 100
 """How many of people's comparisons a model on a server is checked on: each is two requests."""
@@ -47,7 +47,7 @@ def judge_on_server(server: JudgeServer, report: Report) -> Judge:
         known = [
             Duel(row["prompt"], row["prompt_key"], text_of(row["chosen"]), text_of(row["rejected"])) for row in checked
         ]
-        shares = asking.compare(server, [*known, *duels], report)
+        shares = leaf(ASKING).compare(server, [*known, *duels], report)
         checks = [(duel.prompt_key, [share]) for duel, share in zip(known, shares, strict=False)]
         return Judged(checks, [[share] for share in shares[len(known) :]], opinions=0)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,9 @@ from rl.evaluation.torch.speaking import WhileLoaded
 from rl.lm import loading
 from rl.lm.encoding import answer_text, encode
 from rl.lm.generating import Ids, likeliest
+from rl.lm.log_probs import TOKENS_PER_BATCH, batches
+from rl.lm.packed_layers import packed_layers
 from rl.lm.resources import resource_advice
-
-BATCH = 8
-"""Prompts at once."""
 
 
 def answer_versions(
@@ -54,7 +53,8 @@ def answer_versions(
         answers_of[name] = [None] * len(prompts)
         with resource_advice(), loading.with_weights(model, adapter) as adapted:
             asked = [(rows[number], prompts[number]) for number in fitting]
-            answered = _answers(adapted, tokenizer, asked, max_new_tokens, report)
+            with packed_layers(adapted):
+                answered = _answers(adapted, tokenizer, asked, max_new_tokens, report)
             for number, answer in zip(fitting, answered, strict=True):
                 answers_of[name][number] = answer
             if also:
@@ -68,10 +68,12 @@ def _answers(
     asked: Sequence[tuple[Mapping[str, Any], Ids]],
     most: int,
     report: Report,
-) -> Iterator[GeneratedAnswer]:
-    for start in range(0, len(asked), BATCH):
-        batch = asked[start : start + BATCH]
-        answers = likeliest(model, tokenizer, [prompt for _, prompt in batch], most)
-        for (row, prompt), ids in zip(batch, answers, strict=True):
-            yield GeneratedAnswer(answer_text(tokenizer, row, ids), len(prompt), len(ids))
-        report("step", {"step": start + len(batch), "total_steps": len(asked), "metrics": {}})
+) -> list[GeneratedAnswer]:
+    answers: dict[int, GeneratedAnswer] = {}
+    for batch in batches([len(prompt) + most for _, prompt in asked], TOKENS_PER_BATCH[loading.device().type]):
+        of_batch = [asked[number] for number in batch]
+        generated = likeliest(model, tokenizer, [prompt for _, prompt in of_batch], most)
+        for number, (row, prompt), ids in zip(batch, of_batch, generated, strict=True):
+            answers[number] = GeneratedAnswer(answer_text(tokenizer, row, ids), len(prompt), len(ids))
+        report("step", {"step": len(answers), "total_steps": len(asked), "metrics": {}})
+    return [answers[number] for number in range(len(asked))]

@@ -7,6 +7,7 @@ larger. Lists of answers have 2N places for N pairs: all chosen ones, then all r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,10 +23,12 @@ from rl.base.records import Report
 from rl.evaluation.torch.speaking import WhileLoaded
 from rl.lm import loading
 from rl.lm.encoding import SINGLE, encode
+from rl.lm.kept_scores import kept_log_probs
 from rl.lm.lengths import EncodedRow, LengthCount
-from rl.lm.log_probs import PromptAndAnswer, answer_log_probs, use_compact_head
+from rl.lm.log_probs import PromptAndAnswer, use_compact_head
 from rl.lm.model_path import is_adapter, lowest_trained_layer
 from rl.lm.resources import resource_advice
+from rl.lm.token_tree.sharing import shared_tokens
 from rl.lm.trunk import kept_trunk
 
 
@@ -73,12 +76,16 @@ def score_versions(
     autocast = loading.autocast_dtype(precision)
     # one model after the other in the place of the last: 2N log-probabilities each
     scores: dict[str, list[float | None]] = {}
-    with TemporaryDirectory() as folder, kept_trunk(model, _shared_layers(adapters), Path(folder) / "states"):
+    with ExitStack() as block:
+        folder = Path(block.enter_context(TemporaryDirectory()))
+        block.enter_context(kept_trunk(model, _shared_layers(adapters), folder / "states"))
+        block.enter_context(shared_tokens(model, report))
         for name, adapter in adapters.items():
             report("stage", {"name": f"scoring {name}"})
-            with resource_advice(), loading.with_weights(model, adapter) as adapted:
+            with resource_advice(), loading.with_weights(model, adapter) as adapted, ExitStack() as of_whole:
                 if adapted is not model and isinstance(adapted, PreTrainedModel):
                     add_fused_lm_head(adapted)
+                    of_whole.enter_context(shared_tokens(adapted, report))
                 scores[name] = _log_probs(adapted, answers, autocast, report)
                 if also:
                     also(name, tokenizer, model, adapted)
@@ -131,7 +138,7 @@ def _log_probs(
     model: torch.nn.Module, answers: Sequence[EncodedRow | None], autocast: torch.dtype | None, report: Report
 ) -> list[float | None]:
     fitting = [_sequence(row) for row in answers if row is not None]
-    values = iter(answer_log_probs(model, fitting, autocast, report))
+    values = iter(kept_log_probs(model, fitting, autocast, report))
     return [None if row is None else next(values) for row in answers]
 
 

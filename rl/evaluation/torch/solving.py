@@ -17,6 +17,7 @@ from rl.environments.settings import EnvironmentSettings
 from rl.lm import loading
 from rl.lm.generating import likeliest, stop_at
 from rl.lm.lengths import Limits
+from rl.lm.packed_layers import packed_layers
 from rl.lm.resources import resource_advice
 from rl.training.agent.episodes import Ids, Play, Stage
 from rl.training.agent.train import stage_in
@@ -52,7 +53,8 @@ def solve_versions(
             with resource_advice(), loading.with_weights(model, weights) as adapted:
                 stop_at(adapted, stage.chat.end_ids)
                 policy = _Policy(adapted, tokenizer, room.answer)
-                episodes[name] = list(_episodes(stage, tasks, policy, settings.type, report))
+                with packed_layers(adapted):
+                    episodes[name] = list(_episodes(stage, tasks, policy, settings.type, report))
     return episodes
 
 

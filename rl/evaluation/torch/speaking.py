@@ -16,6 +16,7 @@ from rl.lm.divergence import divergence, likelihood
 from rl.lm.encoding import PAIR, answer_text, encode
 from rl.lm.generating import Ids, likeliest
 from rl.lm.log_probs import TOKENS_PER_BATCH, batches
+from rl.lm.packed_layers import packed_layers
 
 WhileLoaded = Callable[[str, PreTrainedTokenizerBase, PreTrainedModel, torch.nn.Module], None]
 """Gets a model's name, the tokenizer, the base model, and the model itself: with an adapter in place, another whole model,
@@ -51,7 +52,8 @@ class Speaker:
         most = room_for_an_answer(self._most, stored)
         fits = min(self._max_length, loading.context_length(base.config)) - most
         prompts = {number: row["prompt_ids"] for number, row in enumerate(encoded) if len(row["prompt_ids"]) <= fits}
-        answers = self._answer(model, tokenizer, prompts, most)
+        with packed_layers(model):
+            answers = self._answer(model, tokenizer, prompts, most)
         texts = {number: answer_text(tokenizer, self._rows[number], ids) for number, ids in answers.items()}
         self.most[name] = most
         self.answers[name] = [

@@ -15,11 +15,12 @@ import os
 import resource
 import secrets
 import sys
+import traceback
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import xllamacpp
 
@@ -34,6 +35,9 @@ _ANSWER_SECONDS = 600
 _ROOM_BYTES = 16 << 30
 _ROOM_TIMES = 4
 """Address space beyond the file, and as a multiple of it: a file that asks for more than that is refused, not obeyed."""
+
+_servers: list[Any] = []
+"""Never freed: llama.cpp ends a server's loop by a mark that a loop which only begins clears, and then waits for ever."""
 
 
 def main() -> int:
@@ -88,6 +92,7 @@ def _reader(request: dict[str, Any]) -> Reader:
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
     key = secrets.token_hex(16)
     server = xllamacpp.Server(_parameters(request, key))
+    _servers.append(server)
     texts = [_tokens(server, key, text, as_prompt=False) for text in request["texts"]]
     rendered = _render(server, key, request["chat"]) if request["chat"] else None
     chat_tokens = [] if rendered is None else _tokens(server, key, rendered, as_prompt=True)
@@ -170,5 +175,17 @@ def _continue(server: Any, key: str, prompt: str | list[int], new_tokens: int) -
     return line
 
 
+def _run() -> NoReturn:
+    """Ends at once, whatever happened, without freeing ``_servers``."""
+    status = 1
+    try:
+        status = main()
+    except BaseException:  # printed as the interpreter would, which would then free them
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    _run()

@@ -12,7 +12,7 @@ from typing import Any
 
 import uvicorn
 from django.conf import settings
-from django.core.management.base import CommandParser
+from django.core.management.base import ALL_CHECKS, CommandParser
 
 from rl.management.base import RatchetCommand
 from rl.management.options import read_options
@@ -36,6 +36,7 @@ class Options:
 
 class Command(RatchetCommand):
     help = "Serves the site, the API and the gateway in one process, or in several, until it is stopped."
+    requires_system_checks = ALL_CHECKS
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")

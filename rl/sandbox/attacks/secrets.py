@@ -109,7 +109,7 @@ for pid in {*filter(str.isdigit, attempt(os.listdir, "/proc") or []), str(os.get
         """
 import stat
 inherited = []
-for number in range(3, 64):
+for number in range(3, 4096):
     mode = attempt(lambda: os.fstat(number).st_mode)
     if mode is not None:
         inherited.append(number)

@@ -26,6 +26,7 @@ from rl.environments.crew import Opening
 from rl.environments.episode import Episode
 from rl.lm import processes
 from rl.lm.generating import likeliest
+from rl.lm.packed_layers import packed_layers
 from rl.training.agent.episodes import Ids, Play, Stage
 from rl.training.callbacks import COMPONENT
 
@@ -52,7 +53,8 @@ class Rollouts:
     def __call__(self, prompts: Sequence[str], trainer: GRPOTrainer) -> dict[str, Any]:
         # N episodes of this process, which begin at ``first`` among those of all processes
         rows = [self._rows[int(prompt)] for prompt in prompts]
-        plays = self._stage.play([json.loads(row["task"]) for row in rows], partial(_speak, trainer))
+        with packed_layers(trainer.model):  # for all turns
+            plays = self._stage.play([json.loads(row["task"]) for row in rows], partial(_speak, trainer))
         first = trainer.accelerator.process_index * len(prompts)  # a group may lie in several processes
         step = trainer.state.global_step
         self._tell(
@@ -190,7 +192,11 @@ class HeldOutTasks(TrainerCallback):
         trainer = self._trainer
         trainer.model.eval()
         try:
-            with torch.no_grad(), unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model:
+            with (
+                torch.no_grad(),
+                unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model,
+                packed_layers(model),
+            ):
                 yield lambda plays: likeliest(
                     model, trainer.processing_class, [play.context for play in plays], self._most
                 )

@@ -78,7 +78,8 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         if config.eval_interval and job.heldout_rows:
             trainer.add_callback(HeldOutTasks(trainer, stage, _held_out(job, config), config, report))
         alive.watch(trainer)
-        fitting.fit(trainer, job, start.checkpoint, report)
+        with fitting.fast_passes(start, trainer.model, rereads=False):
+            fitting.fit(trainer, job, start.checkpoint, report)
         weights = fitting.publish(trainer, start)
     return fitting.result(trainer, weights, lengths, time.monotonic() - started)
 

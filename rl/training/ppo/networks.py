@@ -16,6 +16,7 @@ features.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -25,11 +26,12 @@ import torch
 from peft import PeftModel, get_peft_model
 from torch import Tensor
 from torch.nn import Linear, Parameter
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from trl.trainer.utils import disable_dropout_in_model
 
 from rl.config import TrainingConfig
 from rl.lm import loading
+from rl.lm.generating import sample
 from rl.training import fitting
 
 POLICY, VALUE = "default", "value"
@@ -119,15 +121,15 @@ class Networks:
         self._use(VALUE)
         with self._cast():
             # (B, P + T, H), without the language-model head
-            hidden = self.shared.get_base_model().base_model(**sequences.inputs()).last_hidden_state
+            hidden = loading.base_within(self.shared).base_model(**sequences.inputs()).last_hidden_state
         # the states that predict the answer's tokens: (B, T, H) to (B, T, 1) to (B, T), 0 at padding
         return self.head(hidden[:, -tokens - 1 : -1].float()).squeeze(-1) * sequences.mask
 
-    @torch.no_grad()
-    def generate(self, **options: Any) -> Tensor:
+    def sample(self, tokenizer: PreTrainedTokenizerBase, prompts: Sequence[list[int]], **how: Any) -> list[list[int]]:
+        """Answers of the policy, as ``rl.lm.generating`` samples them."""
         self._use(POLICY)
         with self._cast():
-            return self.policy.generate(**options)
+            return sample(self.policy, tokenizer, prompts, **how)
 
     def _use(self, adapter: str) -> None:
         """PEFT lets only the active adapter have gradients: a backward pass belongs before the next forward pass."""

@@ -20,6 +20,7 @@ from rl.base.records import AnswerScore, Scorer
 from rl.config.ppo_config import PPOConfig
 from rl.data_formatter.fresh import fresh_trace
 from rl.lm import processes
+from rl.lm.shared_prompts import pad_left
 from rl.training.ppo import math as ppo_math
 from rl.training.ppo.networks import Networks, Sequences, token_log_probs
 
@@ -52,23 +53,22 @@ class Generator:
 
     def __call__(self, prompts: Sequence[list[int]], width: int, beat: Beat) -> Sequences:
         """``width``: tokens that the prompts are padded to."""
-        ids, attention = self._pad(prompts, width)
         self._networks.train(False)
-        # sampling: whole (B, P + T), its answers padded on the right behind their end
-        whole = self._networks.generate(
-            input_ids=ids,
-            attention_mask=attention,
-            max_new_tokens=int(self._config.max_new_tokens),
-            do_sample=True,
+        answers = self._networks.sample(
+            self._tokenizer,
+            prompts,
+            most=int(self._config.max_new_tokens),
             temperature=self._config.temperature,
-            top_k=int(self._config.top_k),
             top_p=self._config.top_p,
-            eos_token_id=self._ends,
-            pad_token_id=self._tokenizer.pad_token_id,
+            top_k=int(self._config.top_k),
             stopping_criteria=StoppingCriteriaList([_BeatAtEachToken(beat)]),
         )
-        mask = self._until_the_end(whole[:, ids.shape[1] :])  # (B, T)
-        return Sequences(whole, torch.cat([attention, mask], dim=1), mask.float())
+        # prompts padded on the left to (B, P), answers on the right behind their end to (B, T)
+        pad, longest = self._tokenizer.pad_token_id, max(map(len, answers))
+        ids, attention = pad_left(prompts, pad, width)
+        padded = ids.new_tensor([answer + [pad] * (longest - len(answer)) for answer in answers])
+        mask = ids.new_tensor([[1] * len(answer) + [0] * (longest - len(answer)) for answer in answers])
+        return Sequences(torch.cat([ids, padded], dim=1), torch.cat([attention, mask], dim=1), mask.float())
 
     def texts(self, sequences: Sequences) -> list[str]:
         answers = zip(sequences.answers, sequences.mask.bool(), strict=True)
@@ -81,19 +81,6 @@ class Generator:
     def of_all_processes(self, own: Sequences) -> Sequences:
         stack, pad = processes.stack_rows, self._tokenizer.pad_token_id
         return Sequences(stack(own.ids, pad), stack(own.attention), stack(own.mask))
-
-    def _pad(self, prompts: Sequence[list[int]], width: int) -> tuple[Tensor, Tensor]:
-        """Ids and attention, (B, P) each, padded on the left."""
-        pad = self._tokenizer.pad_token_id
-        ids = torch.tensor([[pad] * (width - len(prompt)) + prompt for prompt in prompts])
-        attention = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
-        device = self._networks.head.weight.device
-        return ids.to(device), attention.to(device)
-
-    def _until_the_end(self, answers: Tensor) -> Tensor:
-        """(B, T): 1 up to the first end-of-turn token and at it."""
-        ended = self._is_end(answers).long().cumsum(dim=1)  # ends so far, this token's included
-        return (ended - self._is_end(answers).long() == 0).long()
 
     def _is_end(self, answers: Tensor) -> Tensor:
         return torch.isin(answers, torch.tensor(self._ends, device=answers.device))

@@ -15,6 +15,7 @@ from rl.base.errors import UsageError
 from rl.collect.feedback.tokens import read
 from rl.collect.feedback.waiting import deliver_by_id
 from rl.collect.lookups import agents_named, versions_named
+from rl.collect.new_rows import RowMaker
 from rl.collect.traces.rows import TraceRows, look_again
 from rl.models import Agent, ApiKey, ModelVersion, Trace, prompt_key
 
@@ -67,7 +68,13 @@ def _build_trace(
             fields["id"] = _reserved_id(token, agent)
         except UsageError as error:
             return ValidationError({"token": [str(error)]})
-    return Trace(agent=agent, model_version=version, prompt_key=prompt_key(fields["prompt"]), **fields)
+    about = {"agent_id": agent.pk, "model_version_id": version and version.pk}
+    return _new_trace(
+        {**about, "prompt_key": prompt_key(fields["prompt"]), **fields}, agent=agent, model_version=version
+    )
+
+
+_new_trace = RowMaker(Trace)
 
 
 def _reserved_id(token: str, agent: Agent) -> UUID:

@@ -287,7 +287,7 @@ def test_a_hung_server_does_not_hold_the_agent(double: RatchetDouble, sending: S
     started = time.perf_counter()
     for number in range(100):
         run_once(collector, f"q{number}")
-    assert time.perf_counter() - started < 1
+    assert time.perf_counter() - started < 5
     assert not collector.flush(0.3)
     assert collector.counts["written"] == 100  # the files do not wait for the server
     started = time.perf_counter()

@@ -11,6 +11,7 @@ from django.core.exceptions import ValidationError
 
 from rl.base.errors import BadFile, Interrupted, UsageError
 from rl.collect.importers import importer
+from rl.collect.importers import rows as importing_rows
 from rl.collect.ingest.importing import import_files
 from rl.models import Agent, Feedback, Trace
 from tests.collect.importers.reading import lines
@@ -133,3 +134,20 @@ def test_wrong_names_are_refused_before_anything_is_read(tmp_path, db):
         import_files("csv", [Path("x")])
     with pytest.raises(ValidationError):
         import_files("trl", [Path("x")], agent=Agent(name="../up"))
+
+
+def test_a_small_file_is_read_once_and_a_large_one_twice_with_the_same_outcome(agent, tmp_path, monkeypatch):
+    opened: list[str] = []
+    rows_of = importing_rows.rows
+    monkeypatch.setattr(importing_rows, "rows", lambda path, lists=(): opened.append(path.name) or rows_of(path, lists))
+    outcomes = []
+    for number, small in enumerate((10**9, 0)):
+        monkeypatch.setattr("rl.collect.ingest.importing.SMALL", small)
+        owner = Agent.objects.create(name=f"owner-{number}")
+        report = import_files("trl", [lines(tmp_path, *rows(30), "{", name=f"{number}.jsonl")], agent=owner)
+        stored = Trace.objects.filter(agent=owner).order_by("created_at")
+        outcomes.append(
+            (report.as_dict(), [*stored.values_list("external_id", "prompt", "response", "feedback__value")])
+        )
+    assert outcomes[0] == outcomes[1]
+    assert opened == ["0.jsonl", "1.jsonl", "1.jsonl"]

@@ -86,4 +86,4 @@ def test_an_id_takes_sixteen_bytes():
     ids = [uuid.uuid4() for _ in range(5)]
     found.add(map(str, ids))
     assert len(found) == 5
-    assert {one for chunk in found.chunks() for one in chunk} == set(ids)
+    assert {uuid.UUID(one) for chunk in found.chunks() for one in chunk} == set(ids)

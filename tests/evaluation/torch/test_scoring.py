@@ -10,8 +10,15 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rl.base.errors import TrainingFailed
 from rl.base.records import silent
+from rl.evaluation.torch import scoring
 from rl.evaluation.torch.scoring import score_pairs, score_versions
+from rl.lm.log_probs import answer_log_probs
 from tests.evaluation.conftest import PAIRS, TOO_LONG, Row
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scoring, "kept_log_probs", answer_log_probs)
 
 
 def by_hand(model: torch.nn.Module, base: Path, entry: Row, side: str) -> float:

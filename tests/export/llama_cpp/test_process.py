@@ -54,6 +54,12 @@ def test_a_chat_is_rendered_by_the_template_in_the_file(gguf_file: Path):
     assert rendered == "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n"
 
 
+def test_a_process_ends_although_the_servers_loop_has_hardly_begun(gguf_file: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(llama_process, "_BASE_SECONDS", 30.0)
+    for _ in range(8):
+        assert ask(gguf_file).continuations == []
+
+
 @pytest.mark.parametrize("keep", [0, 100, 3000, 40_000])
 def test_a_truncated_file_fails_with_one_line(keep: int, gguf_file: Path, tmp_path: Path):
     broken = tmp_path / "broken.gguf"

@@ -48,9 +48,9 @@ def train(base: Path, folder: Path, code: str, **overrides: Any) -> Listener:
 
 @pytest.mark.slow
 def test_what_programs_reward_becomes_likelier(answering_base: Path, tmp_path: Path):
-    """Measured: 0.9 to 1, of 0.4 at first."""
+    """Measured with several seeds: 0.91 to 0.98, of 0.31 at first."""
     learning = {"epochs": 2.0, "batch_size": 16, "num_generations": 8, "learning_rate": 1e-2, "eval_interval": 12}
-    listener = train(answering_base, tmp_path, PATIENT, seed=1, **learning)
+    listener = train(answering_base, tmp_path, PATIENT, seed=5, temperature=0.7, **learning)
     told = episodes(listener)
     assert fmean(episode["success"] for episode in told[:16]) < 0.7
     assert fmean(episode["success"] for episode in told[-48:]) > 0.8

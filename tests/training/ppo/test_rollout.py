@@ -33,15 +33,8 @@ class Made:
         thanks, end = tokenizer.encode("Thank you"), tokenizer.eos_token_id
         self.answers = [[end], [*thanks, end], [thanks[0]] * TOKENS]
         self.asked: list[TraceRecord] = []
-        networks.generate = self._generate  # type: ignore[method-assign]
-        self.pad = tokenizer.pad_token_id
+        networks.sample = lambda *asked, **how: self.answers  # type: ignore[method-assign]
         self.rollout = Collector(networks, self.generator, self._score, config)([ROW] * 3, 0.0, lambda: None)
-
-    def _generate(self, input_ids: Any, **options: Any) -> Any:
-        import torch
-
-        padded = [[*answer, *[self.pad] * (TOKENS - len(answer))] for answer in self.answers]
-        return torch.cat([input_ids, torch.tensor(padded)], dim=1)
 
     def _score(self, trace: TraceRecord) -> AnswerScore:
         self.asked.append(trace)

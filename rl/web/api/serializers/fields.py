@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
+from rest_framework.fields import empty
+from rest_framework.validators import ProhibitSurrogateCharactersValidator
 
 from rl.base.names import unknown_name
 from rl.base.records import Message
@@ -19,15 +22,42 @@ from rl.collect.limits import (
     MAX_WHOLE_NUMBER,
     ROLES,
 )
+from rl.collect.storable import POISON
 
 
 class StrictSerializer(serializers.Serializer):
-    """Refuses fields it does not know: a misspelt one would be lost in silence."""
+    """Refuses fields it does not know: a misspelt one would be lost in silence. Its fields are keys of a JSON object, with
+    no ``source`` and no method ``validate_…`` of their own: what is not sent and may be missing takes no time then."""
 
     def to_internal_value(self, data: Any) -> Any:
-        if isinstance(data, dict) and (unknown := sorted(set(data) - set(self.fields))):
+        if not isinstance(data, dict):
+            return super().to_internal_value(data)
+        if unknown := sorted(data.keys() - self.fields.keys()):
             raise ValidationError({name: [unknown_name("field", name, self.fields)] for name in unknown[:20]})
-        return super().to_internal_value(data)
+        checked: dict[str, Any] = {}
+        errors: dict[str, Any] = {}
+        for name, field, may_be_missing in self._checks:
+            if name in data or not may_be_missing:
+                try:
+                    checked[name] = field.run_validation(data.get(name, empty))
+                except ValidationError as error:
+                    errors[name] = error.detail
+        if errors:
+            raise ValidationError(errors)
+        return checked
+
+    @cached_property
+    def _checks(self) -> list[tuple[str, serializers.Field, bool]]:
+        """Each field, and whether nothing is to be done where it was not sent."""
+        return [
+            (name, field, not field.required and field.default is empty)
+            for name, field in self.fields.items()
+            if not field.read_only
+        ]
+
+    def run_validators(self, value: Any) -> None:
+        if self.validators:
+            super().run_validators(value)
 
 
 class NumberField(serializers.FloatField):
@@ -63,11 +93,21 @@ class TextField(serializers.CharField):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"trim_whitespace": False, **kwargs})
+        self.validators = [
+            _refuse_halves if isinstance(validator, ProhibitSurrogateCharactersValidator) else validator
+            for validator in self.validators
+        ]
 
     def to_internal_value(self, data: Any) -> str:
         if not isinstance(data, str):
             self.fail("invalid")
         return super().to_internal_value(data)
+
+
+def _refuse_halves(text: str) -> None:
+    """What REST framework's validator says, which looks at each character by itself. Raises ValidationError."""
+    if not text.isascii() and POISON.search(text):
+        ProhibitSurrogateCharactersValidator()(text)
 
 
 @extend_schema_field({"type": "array", "items": {"type": "object", "additionalProperties": {}}})

@@ -1,0 +1,158 @@
+"""The tree that the rows of a forward pass make: each beginning that several rows share stands in it once.
+
+Shapes: R rows of at most L tokens, N tokens of the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Tokens = NDArray[np.int64]
+Piece = tuple[int, int]
+IGNORED: Final = -100
+"""Label of a token that is not scored."""
+
+
+QUERIES: Final = 128
+"""Most queries of a stretch: fewer are slower, more compute weights that are masked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """The tokens that a row adds to the tree. They attend to all of ``path``, which ends with them, causally."""
+
+    start: int
+    stop: int
+    path: tuple[Piece, ...]
+    """Stretches of the tree, in the order of the row's tokens."""
+
+    @property
+    def tokens(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def before(self) -> int:
+        """Tokens of the path that other rows have added."""
+        return sum(stop - start for start, stop in self.path) - self.tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Neighbours of a branch that attend together: C queries to the M keys of ``path``."""
+
+    start: int
+    stop: int
+    path: tuple[Piece, ...]
+    mask: Tensor
+    """(C, at most M): 0 where a query sees one of the last keys, -inf where it does not."""
+
+    @property
+    def queries(self) -> int:
+        return self.stop - self.start
+
+
+class TokenTree:
+    """``branches`` in the order of their tokens; ``rows``: where each row's tokens stand, in the order of the rows.
+
+    Where two rows part, each has its own copy of the last token that they share: so each token is followed by one label
+    only, and a model's head needs no more than one number for each position.
+    """
+
+    def __init__(self, rows: Sequence[Tokens]) -> None:
+        self.keys = [key_of(row) for row in rows]
+        self.branches: list[Branch] = []
+        self.rows: list[Tokens] = [np.empty(0, np.int64)] * len(rows)
+        before, at = np.empty(0, np.int64), np.empty(0, np.int64)
+        size = 0
+        # rows in the order of their tokens: what a row shares with any before it, it shares with the last one
+        for number in sorted(range(len(rows)), key=self.keys.__getitem__):
+            row = rows[number]
+            shared = _count_kept(before, row)
+            added = np.arange(size, size + len(row) - shared)
+            at = np.concatenate([at[:shared], added])
+            if len(added):
+                self.branches.append(Branch(size, size + len(added), _pieces(at)))
+            self.rows[number], before, size = at, row, size + len(added)
+        self.size = size
+        self._stretches: dict[int | None, list[Stretch]] = {}
+
+    @cached_property
+    def positions(self) -> Tensor:
+        """(1, N): how many tokens stand before each in its row."""
+        flat = np.empty(self.size, np.int64)
+        for at in self.rows:
+            flat[at] = np.arange(len(at))
+        return torch.from_numpy(flat)[None]
+
+    def flatten(self, rows: Sequence[Tokens], ignored: int = 0) -> Tensor:
+        """(1, N): a value for each token, from the first row that has another than ``ignored`` for it."""
+        flat = np.full(self.size, ignored, np.int64)
+        for at, values in zip(self.rows, rows, strict=True):
+            there = values != ignored
+            flat[at[there]] = values[there]
+        return torch.from_numpy(flat)[None]
+
+    def stretches(self, window: int | None = None) -> list[Stretch]:
+        """What attends together. ``window``: tokens that a token sees at most, itself included."""
+        if window not in self._stretches:
+            self._stretches[window] = [part for branch in self.branches for part in _cut_branch(branch, window)]
+        return self._stretches[window]
+
+
+def _cut_branch(branch: Branch, window: int | None) -> Iterator[Stretch]:
+    for first in range(0, branch.tokens, QUERIES):
+        last = min(first + QUERIES, branch.tokens)
+        # of the row's tokens: those of the queries, and from the first to the last that any of them sees
+        begin, own, end = 0, branch.before + first, branch.before + last
+        if window:
+            begin = max(0, own + 1 - window)
+        earliest = begin if window and end - begin > window else own
+        queries, keys = torch.arange(own, end)[:, None], torch.arange(earliest, end)[None]
+        hidden = keys > queries
+        if window:
+            hidden |= keys <= queries - window
+        mask = torch.zeros(hidden.shape).masked_fill_(hidden, float("-inf"))  # to be added, which is faster
+        yield Stretch(branch.start + first, branch.start + last, tuple(_cut_path(branch.path, begin, end)), mask)
+
+
+def _cut_path(path: Sequence[Piece], begin: int, end: int) -> Iterator[Piece]:
+    """The pieces of a path from its token ``begin`` to ``end``."""
+    at = 0
+    for start, stop in path:
+        first, last = max(begin - at, 0), min(end - at, stop - start)
+        if first < last:
+            yield start + first, start + last
+        at += stop - start
+
+
+def key_of(row: Tokens) -> bytes:
+    """Sorts as the text does."""
+    return row.astype(">i4").tobytes()
+
+
+def count_shared(first: Tokens, second: Tokens) -> int:
+    """With how many tokens both begin."""
+    both = min(len(first), len(second))
+    different = np.flatnonzero(first[:both] != second[:both])
+    return int(different[0]) if len(different) else both
+
+
+def _count_kept(first: Tokens, second: Tokens) -> int:
+    """How many tokens of ``second`` are those of ``first`` in the tree."""
+    shared = count_shared(first, second)
+    parts = shared < min(len(first), len(second))  # else one is the beginning of the other
+    return max(shared - parts, 0)
+
+
+def _pieces(at: Tokens) -> tuple[Piece, ...]:
+    cuts = np.flatnonzero(np.diff(at) != 1) + 1
+    edges = [0, *cuts.tolist(), len(at)]
+    return tuple((int(at[a]), int(at[b - 1]) + 1) for a, b in zip(edges, edges[1:], strict=False))

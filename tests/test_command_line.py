@@ -1,0 +1,68 @@
+"""What ``manage.py`` brings along before a command begins."""
+
+from __future__ import annotations
+
+import gc
+import json
+import subprocess
+import sys
+
+import pytest
+from django.conf import settings
+from django.contrib.admin import site
+from django.core.checks import run_checks
+
+from backend.admin_config import check_pages
+from backend.command_line import CommandLine
+
+LOOK = """
+import gc, json, os, sys
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backend.settings")
+from backend.command_line import CommandLine
+try:
+    CommandLine(["manage.py", "train_dpo", "--help"]).execute()
+except SystemExit as end:
+    code = end.code
+from django.contrib.admin import site
+from django.core.checks import run_checks
+before = {name for name in ("rl.admin", "rl.web.urls", "psycopg", "httpx", "torch") if name in sys.modules}
+with_pages = run_checks(tags=["admin"])
+known = [code, gc.isenabled(), gc.get_freeze_count() > 0, sorted(before), len(with_pages), len(site._registry)]
+print(json.dumps([os.environ["OMP_WAIT_POLICY"], *known]))
+"""
+
+
+def test_a_commands_help_imports_neither_pages_nor_what_only_some_commands_need():
+    run = subprocess.run(
+        [sys.executable, "-c", LOOK], cwd=settings.BASE_DIR, capture_output=True, text=True, timeout=120, check=True
+    )
+    _, code, collects, frozen, imported, messages, pages = json.loads(run.stdout.splitlines()[-1])
+    assert (code, collects, frozen, imported, messages) == (0, True, True, [], 0)
+    assert pages == len(site._registry)  # those that Django's check of the admin has looked at
+
+
+@pytest.mark.parametrize("chosen", [None, "active"])
+def test_threads_sleep_while_they_wait_unless_somebody_says_otherwise(chosen, monkeypatch):
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    if chosen:
+        monkeypatch.setenv("OMP_WAIT_POLICY", chosen)
+    run = subprocess.run(
+        [sys.executable, "-c", LOOK], cwd=settings.BASE_DIR, capture_output=True, text=True, timeout=120, check=True
+    )
+    assert json.loads(run.stdout.splitlines()[-1])[0] == (chosen or "passive")
+
+
+def test_the_collector_is_on_again_before_a_command_does_anything():
+    gc.disable()
+    try:
+        CommandLine(["manage.py"]).fetch_command("check")
+        assert gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_a_wrong_page_of_the_admin_is_told(monkeypatch):
+    of_a_page = next(iter(site._registry.values()))
+    monkeypatch.setattr(of_a_page, "list_display", ["no_such_field"])
+    assert {message.id for message in check_pages(None)} == {"admin.E108"}
+    assert "admin.E108" in {message.id for message in run_checks()}
