@@ -18,6 +18,7 @@ from rl.serving.gateway.snapshot import load
 REFRESH_SECONDS: Final = 2.0
 """How late a revoked key, a new champion or a change of an experiment may be noticed."""
 FRESH_SECONDS: Final = 0.2
+"""From the beginning of a reading to the next, however many requests ask for what is unknown."""
 PATIENCE_SECONDS: Final = 2.0
 log = logging.getLogger(__name__)
 
@@ -27,9 +28,10 @@ class Table:
 
     def __init__(self) -> None:
         self.snapshot = Snapshot()
-        self._read_at = float("-inf")
+        self._began_at = float("-inf")
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="gateway-table")
         self._reading: asyncio.Task[None] | None = None
+        self._coming: asyncio.Task[None] | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._is_stale = False
 
@@ -38,33 +40,41 @@ class Table:
         self._keeping = asyncio.create_task(self._keep())
 
     async def stop(self) -> None:
-        if self._keeping:
-            self._keeping.cancel()
+        for task in filter(None, (self._keeping, self._coming)):
+            task.cancel()
             with suppress(asyncio.CancelledError):
-                await self._keeping
+                await task
         self._thread.submit(connections.close_all)
         self._thread.shutdown(wait=False)
 
     async def fresh(self) -> Snapshot:
-        """For what the snapshot does not know: it may have been made just now. Waits for two seconds at most."""
-        if time.monotonic() - self._read_at > FRESH_SECONDS:
-            await asyncio.wait({self._start_reading()}, timeout=PATIENCE_SECONDS)
+        """For what the snapshot does not know: it may have been made just now, and after a reading that is under way had
+        begun. Waits for two seconds at most."""
+        await asyncio.wait({self._next_reading()}, timeout=PATIENCE_SECONDS)
         return self.snapshot
 
-    def _start_reading(self) -> asyncio.Task[None]:
-        if self._reading is None or self._reading.done():
-            self._reading = asyncio.create_task(self._read())
-        return self._reading
+    def _next_reading(self) -> asyncio.Task[None]:
+        """It has not begun; all who ask until then share it."""
+        if self._coming is None:
+            self._coming = asyncio.create_task(self._read_after(self._reading))
+        return self._coming
+
+    async def _read_after(self, current: asyncio.Task[None] | None) -> None:
+        if current:
+            await asyncio.wait({current})
+        await asyncio.sleep(self._began_at + FRESH_SECONDS - time.monotonic())
+        self._reading, self._coming = self._coming, None
+        await self._read()
 
     async def _keep(self) -> None:
         while True:
             await asyncio.sleep(REFRESH_SECONDS)
-            await asyncio.wait({self._start_reading()})
+            await asyncio.wait({self._next_reading()})
 
     async def _read(self) -> None:
+        self._began_at = time.monotonic()
         try:
             self.snapshot = await asyncio.get_running_loop().run_in_executor(self._thread, _load)
-            self._read_at = time.monotonic()
         except DatabaseError as error:
             if not self._is_stale:
                 log.error("agents and deployments cannot be read, the last known ones are used: %s", error)

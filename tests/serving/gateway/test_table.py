@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -65,12 +66,42 @@ def test_a_database_that_refuses_leaves_the_last_snapshot_in_use_and_is_told_onc
     assert caplog.text.count("the last known ones are used: database is locked") == 1
 
 
-def test_what_was_read_just_now_is_fresh(database):
-    first = Snapshot()
-    database[:] = [first, OperationalError("nobody asks")]
+def test_what_is_made_while_the_database_is_read_is_seen_by_who_asks_afterwards(monkeypatch):
+    monkeypatch.setattr(table, "FRESH_SECONDS", 0.0)
+    first, second, third = Snapshot(), Snapshot(), Snapshot()
+    database, looked_up, go_on = [first], threading.Event(), threading.Event()
+
+    def load() -> Snapshot:
+        seen = database[-1]
+        looked_up.set()
+        go_on.wait(20)
+        return seen
 
     async def work(one: table.Table) -> None:
-        assert await one.fresh() is first
+        monkeypatch.setattr(table, "_load", load)
+        database.append(second)
+        early = asyncio.create_task(one.fresh())
+        await asyncio.to_thread(looked_up.wait, 20)
+        database.append(third)
+        late = asyncio.create_task(one.fresh())
+        await asyncio.sleep(0.05)
+        go_on.set()
+        assert await early is second
+        assert await late is third
+
+    monkeypatch.setattr(table, "_load", lambda: first)
+    with_table(work)
+
+
+def test_who_asks_for_what_is_unknown_leads_to_few_readings(database, monkeypatch):
+    monkeypatch.setattr(table, "FRESH_SECONDS", 0.3)
+    first, second = Snapshot(), Snapshot()
+    database[:] = [first, second, OperationalError("nobody asks")]
+
+    async def work(one: table.Table) -> None:
+        began = time.monotonic()
+        assert [each is second for each in await asyncio.gather(*(one.fresh() for _ in range(100)))] == [True] * 100
+        assert time.monotonic() - began > 0.2
 
     with_table(work)
     assert len(database) == 1
