@@ -92,6 +92,14 @@ def data_dir(tmp_path: Path, settings) -> Path:
 
 
 @pytest.fixture
+def timed_before(data_dir: Path) -> None:
+    """A model is timed once for all tests that estimate a run of it."""
+    kept = Path(os.environ["RATCHET_TEST_ROOT"]) / "speeds"
+    kept.mkdir(exist_ok=True)
+    (data_dir / "speeds").symlink_to(kept)
+
+
+@pytest.fixture
 def alice(db) -> User:
     user = User.objects.create_user("alice", password="alice-rates-answers")
     user.user_permissions.add(Permission.objects.get(codename="add_feedback"))

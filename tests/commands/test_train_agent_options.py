@@ -15,6 +15,7 @@ from rl.models import Agent, ModelVersion, TrainingRun, TrainingSet
 from tests.commands.agents import EVEN, Write, own_tasks, planned, question, refused, write
 
 __all__ = ["own_tasks", "write"]
+pytestmark = pytest.mark.usefixtures("timed_before")
 State = TrainingRun.State
 GIVEN = {
     "--policy-type": ("policy_type", "plain"),
