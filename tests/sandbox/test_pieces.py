@@ -109,7 +109,7 @@ def follow(limits: Limits, writes: bytes, usage: tree.Usage, files: int) -> Watc
     watch = Watch(limits, kill=kill, look=lambda: (usage, files))
     started = time.monotonic()
     watch.follow(Stream(read, limits.output_bytes), until=Stream(until, 10))
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 8
     os.close(read)
     os.close(until)
     return watch

@@ -216,6 +216,6 @@ def test_an_interrupted_run_ends_its_program(backend: str, tmp_path):
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         box(backend, "import time; time.sleep(60)", wall_seconds=30)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
     interruption.join()
     assert held(tmp_path) == before

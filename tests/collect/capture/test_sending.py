@@ -292,7 +292,7 @@ def test_a_hung_server_does_not_hold_the_agent(double: RatchetDouble, sending: S
     assert collector.counts["written"] == 100  # the files do not wait for the server
     started = time.perf_counter()
     assert not collector.close(0.3)
-    assert time.perf_counter() - started < 2
+    assert time.perf_counter() - started < 5
     assert len(outbox(tmp_path)) == 100
 
 
