@@ -9,7 +9,7 @@ Shapes: T tokens, I and O the widths before and after the layer, R the rank.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Final
@@ -17,6 +17,8 @@ from typing import Any, Final
 import torch
 from peft.tuners.lora import Linear
 from torch import Tensor, nn
+
+from rl.lm.replaced_forwards import replaced_forwards
 
 _STEPS: Final = 2**16
 """In which a share is drawn."""
@@ -29,13 +31,8 @@ def fused_adapters(model: nn.Module) -> Iterator[bool]:
     """Whether layers of the model are fused within the block. Those that are anything but plain LoRA over a plain linear
     layer on a CPU are computed as ever, and so is every layer while its adapter is off or there is more than one."""
     layers = [layer for layer in model.modules() if type(layer) is Linear and _is_plain(layer)]
-    for layer in layers:
-        layer.forward = _fuse(layer)
-    try:
+    with replaced_forwards({layer: _fuse(layer) for layer in layers}):
         yield bool(layers)
-    finally:
-        for layer in layers:
-            del layer.forward  # that of the class comes back
 
 
 def _is_plain(layer: Linear) -> bool:
@@ -48,9 +45,10 @@ def _fuse(layer: Linear) -> Callable[..., Tensor]:
 
     @wraps(plain)
     def forward(x: Tensor, *arguments: Any, **named: Any) -> Tensor:
-        name = _only_adapter(layer)
-        if name is None or arguments or named:
+        names = own_adapters(layer)
+        if arguments or named or not can_be_added(layer, names):
             return plain(x, *arguments, **named)
+        (name,) = names
         base, dropout = layer.get_base_layer(), layer.lora_dropout[name]
         dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
         share = dropout.p if layer.training and isinstance(dropout, nn.Dropout) else 0.0
@@ -64,14 +62,16 @@ def _fuse(layer: Linear) -> Callable[..., Tensor]:
     return forward
 
 
-def _only_adapter(layer: Linear) -> str | None:
-    active = layer.active_adapters
-    if layer.disable_adapters or layer.merged or len(active) != 1:
-        return None
-    name: str = active[0]
-    if name not in layer.lora_A or name in layer.lora_variant or layer.lora_bias[name]:
-        return None
-    return name
+def own_adapters(layer: Linear) -> list[str]:
+    """Names of those that take part in a pass of the layer, beside its weights."""
+    if layer.disable_adapters or layer.merged:
+        return []
+    return [name for name in layer.active_adapters if name in layer.lora_A]
+
+
+def can_be_added(layer: Linear, names: Sequence[str]) -> bool:
+    """Whether they are one, a plain product of two matrices that has no bias."""
+    return len(names) == 1 and names[0] not in layer.lora_variant and not layer.lora_bias[names[0]]
 
 
 class _LoraProduct(torch.autograd.Function):

@@ -17,6 +17,9 @@ import torch
 from peft.tuners.lora import Linear as LoraLinear
 from torch import Tensor, nn
 
+from rl.lm.lora_passes import can_be_added, own_adapters
+from rl.lm.replaced_forwards import replaced_forwards
+
 MOST_BYTES: Final = 2**31
 """Size of the weights that are kept twice: those of larger models are not."""
 _PACKED: Final = "ratchet_packs_layers"
@@ -34,19 +37,12 @@ def packed_layers(model: nn.Module) -> Iterator[bool]:
     if hasattr(model, _PACKED) or not _is_worth_it(layers):
         yield hasattr(model, _PACKED)
         return
-    before = {layer: vars(layer).get("forward") for layer in layers}
-    for layer in layers:
-        layer.forward = _pack(layer)
-    setattr(model, _PACKED, True)
-    try:
-        yield True
-    finally:
-        delattr(model, _PACKED)
-        for layer, forward in before.items():
-            if forward is None:
-                del layer.forward  # that of the class comes back
-            else:
-                layer.forward = forward
+    with replaced_forwards({layer: _pack(layer) for layer in layers}):
+        setattr(model, _PACKED, True)
+        try:
+            yield True
+        finally:
+            delattr(model, _PACKED)
 
 
 def _layers_of(model: nn.Module) -> list[nn.Module]:
@@ -66,14 +62,8 @@ def _is_plain(layer: LoraLinear) -> bool:
     """Whether its adapter is off, or the only one and can be added to the weights."""
     if type(layer) is not LoraLinear or type(layer.get_base_layer()) is not nn.Linear:
         return False
-    names = _active(layer)
-    return not names or (len(names) == 1 and names[0] not in layer.lora_variant and not layer.lora_bias[names[0]])
-
-
-def _active(layer: LoraLinear) -> list[str]:
-    if layer.disable_adapters or layer.merged:
-        return []
-    return [name for name in layer.active_adapters if name in layer.lora_A]
+    names = own_adapters(layer)
+    return not names or can_be_added(layer, names)
 
 
 def _is_worth_it(layers: list[nn.Module]) -> bool:
@@ -107,7 +97,7 @@ def _pack(layer: nn.Module) -> Callable[..., Tensor]:
 def _whole_weight(layer: nn.Module) -> Tensor:
     """(O, I): W, or W + s B A with the adapter's A (R, I) and B (O, R)."""
     weight = _plain_layer(layer).weight.detach()
-    if not isinstance(layer, LoraLinear) or not (names := _active(layer)):
+    if not isinstance(layer, LoraLinear) or not (names := own_adapters(layer)):
         return weight
     first, second = (cast(nn.Linear, part[names[0]]).weight for part in (layer.lora_A, layer.lora_B))
     return torch.addmm(weight, second.to(weight), first.to(weight), alpha=float(layer.scaling[names[0]]))

@@ -9,7 +9,7 @@ Shapes: B rows, T tokens of the longest, H the width of the model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,8 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from rl.lm.kept_states import StateFile
+from rl.lm.replaced_forwards import Forward, replaced_forwards
 from rl.lm.token_tree.plan import Tokens, TokenTree, key_of
-
-Forward = Callable[..., Any]
 
 
 @contextmanager
@@ -39,7 +38,8 @@ def kept_trunk(model: PreTrainedModel, first: int, file: Path, mark: str = "") -
     trunk = _Trunk(model, first, StateFile(file, mark and f"{first} {mark}"))
     keep = bool(mark)
     try:
-        yield
+        with replaced_forwards(trunk.forwards()):
+            yield
         keep = False
     finally:
         trunk.remove(keep=keep)
@@ -73,13 +73,13 @@ class _Trunk:
         self._missing: list[int] = []
         self._below = torch.empty(0)
         self._hook = decoder.register_forward_pre_hook(self._see_texts, with_kwargs=True)
-        for number, layer in enumerate(self._layers):
-            layer.forward = self._forward_of(number)
+
+    def forwards(self) -> dict[torch.nn.Module, Forward]:
+        """Those that stand in the place of the layers' own."""
+        return {layer: self._forward_of(number) for number, layer in enumerate(self._layers)}
 
     def remove(self, *, keep: bool) -> None:
         self._hook.remove()
-        for layer, forward in zip(self._layers, self._forwards, strict=True):
-            layer.forward = forward
         self._states.close(keep=keep)
 
     def _see_texts(self, module: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:

@@ -22,6 +22,7 @@ from transformers.masking_utils import sdpa_mask
 
 from rl.base.records import Report
 from rl.lm.loading import base_within
+from rl.lm.replaced_forwards import replaced_forwards
 from rl.lm.token_tree import answers, scores
 from rl.lm.token_tree.attention import attend
 from rl.lm.token_tree.rows import Rows
@@ -50,14 +51,12 @@ def shared_tokens(model: PreTrainedModel, report: Report) -> Iterator[bool]:
         report("log", {"text": f"beginnings that rows share are computed for each row ({reason})"})
         yield False
         return
-    plain = model.forward
-    model.forward = _sharing(model)
-    setattr(model, _SHARES, True)
-    try:
-        yield True
-    finally:
-        model.forward = plain
-        delattr(model, _SHARES)
+    with replaced_forwards({model: _sharing(model)}):
+        setattr(model, _SHARES, True)
+        try:
+            yield True
+        finally:
+            delattr(model, _SHARES)
 
 
 def shares_tokens(model: torch.nn.Module) -> bool:
