@@ -16,6 +16,8 @@ from uuid import UUID
 from django.db import DEFAULT_DB_ALIAS, connection, models, transaction
 from django.utils import timezone
 
+from rl.models.whole_rows import placeholders
+
 Values = list[Any]
 _AS_IT_IS: Final[dict[type[models.Field], type]] = {
     models.CharField: str,
@@ -122,7 +124,7 @@ def _statement(columns: Columns, count: int = 1) -> str:
 def _pieces(columns: Columns) -> tuple[str, str]:
     """An INSERT up to its rows, and a row. Both databases have the same."""
     table, names = _names(columns)
-    return f"INSERT INTO {table} ({names}) VALUES", f"({', '.join(['%s'] * len(columns))})"
+    return f"INSERT INTO {table} ({names}) VALUES", f"({placeholders(columns)})"
 
 
 def _names(columns: Columns) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from django.db.models.functions import Lower
 
 from rl.models import Agent, ModelVersion
-from rl.models.whole_rows import read_rows
+from rl.models.whole_rows import placeholders, read_rows
 
 
 def agents_named(names: Iterable[str]) -> dict[str, Agent]:
@@ -15,7 +15,7 @@ def agents_named(names: Iterable[str]) -> dict[str, Agent]:
     wanted = {name.lower() for name in names}
     if not wanted:
         return {}
-    agents = read_rows(Agent, f"LOWER(name) IN ({', '.join(['%s'] * len(wanted))})", [*wanted])
+    agents = read_rows(Agent, f"LOWER(name) IN ({placeholders(wanted)})", [*wanted])
     return {agent.name.lower(): agent for agent in agents}
 
 

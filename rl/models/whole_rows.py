@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -32,6 +32,11 @@ def read_rows(model: type[Row], condition: str, values: Sequence[Any]) -> Iterat
             for convert in steps:
                 cells[position] = convert(cells[position], expression, connection)
         yield model.from_db(connection.alias, columns.names, cells)
+
+
+def placeholders(values: Collection[Any]) -> str:
+    """One for each, for a list in a statement."""
+    return ", ".join(["%s"] * len(values))
 
 
 @cache

@@ -14,9 +14,10 @@ from itertools import chain
 
 from django.db import connection, models, transaction
 
-from rl.collect.feedback.rating_rows import fetch, placeholders, target_of
+from rl.collect.feedback.rating_rows import fetch, target_of
 from rl.collect.inserting import mark_stored, numbered_columns, stored_values
 from rl.models import Feedback
+from rl.models.whole_rows import placeholders
 
 _SAME_IN_ALL = {
     "kind": "'rating'",

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import connection
 
 from rl.models import Feedback, Trace
-from rl.models.whole_rows import read_rows
+from rl.models.whole_rows import placeholders, read_rows
 
 Target = tuple[Any, str]
 """Trace and rater."""
@@ -59,10 +59,6 @@ def await_reward(ids: Collection[UUID]) -> None:
 
 
 _PK = Trace._meta.pk
-
-
-def placeholders(values: Collection[Any]) -> str:
-    return ", ".join(["%s"] * len(values))
 
 
 def _as_stored(ids: Iterable[UUID]) -> list[Any]:
