@@ -44,9 +44,10 @@ def test_nothing_is_started_as_root(monkeypatch):
 
     monkeypatch.setattr(bubblewrap.subprocess, "Popen", spy)
     seen: list[str] = []
+    ended = threading.Event()
 
     def look() -> None:
-        while not started:
+        while not started or (not ended.is_set() and len([*bubblewrap.tree.descendants(started[0][0].pid)]) < 3):
             time.sleep(0.005)
         time.sleep(0.3)
         for pid in bubblewrap.tree.descendants(started[0][0].pid):
@@ -54,7 +55,8 @@ def test_nothing_is_started_as_root(monkeypatch):
 
     watcher = threading.Thread(target=look)
     watcher.start()
-    box("import time; time.sleep(0.8)")
+    box("import time; time.sleep(1.5)")
+    ended.set()
     watcher.join()
     assert len(seen) >= 3
     wanted = os.geteuid() or UNPRIVILEGED_ID

@@ -85,7 +85,7 @@ def test_a_program_whose_zygote_is_killed_under_it_is_run_again(own: Zygote):
 
 
 def test_a_zygote_that_hangs_is_replaced(own: Zygote, monkeypatch):
-    monkeypatch.setattr(zygote, "_START_SECONDS", 0.3)
+    monkeypatch.setattr(zygote, "_START_SECONDS", 1.5)
     box(own, "")
     before = pid_of(own)
     os.kill(before, signal.SIGSTOP)

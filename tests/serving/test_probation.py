@@ -265,7 +265,7 @@ def test_a_running_experiment_decides_and_so_does_one_that_ended_with_an_answer(
 def test_an_experiment_that_promoted_it_is_no_answer_to_what_came_after(agent: Agent, worse: ModelVersion):
     old = agent.versions.get(name="v11")
     experiment = create(agent, "first", [(worse, 1.0), (old, 1.0)], old)
-    stopped_at = timezone.now() - timedelta(hours=48, seconds=1)
+    stopped_at = timezone.now() - timedelta(hours=48, minutes=5)
     Experiment.objects.filter(pk=experiment.pk).update(state="stopped", verdict="promote", stopped_at=stopped_at)
     assert [taken.version for taken in probation.tick()] == [worse]
 

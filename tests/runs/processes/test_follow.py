@@ -173,9 +173,9 @@ def test_processes_that_finish_a_long_step_have_the_time_to_save(
 ):
     saved = tmp_path / "run" / "saved"
     event = json.dumps({"event": "step", "values": {}})
-    beats = f"for _ in range(8): print({event!r}, flush=True); time.sleep(0.1)"
+    beats = f"for _ in range(12): print({event!r}, flush=True); time.sleep(0.1)"
     instead(monkeypatch, f"import time\n{beats}\nopen({str(saved)!r}, 'w')")
-    monkeypatch.setattr(launching, "END_SECONDS", 0.4)
+    monkeypatch.setattr(launching, "END_SECONDS", 1.0)
     with pytest.raises(Interrupted, match="stopped by a test"):
         launching.train("dpo", TWO, job(tiny_base, tmp_path), stop_at_the_first_step)
     assert saved.exists()

@@ -100,7 +100,7 @@ def test_no_byte_before_the_vote_tells_the_version(base: Deployment, alice: http
 def test_the_version_that_is_gone_meanwhile_is_not_named(base: Deployment, quickly: None, alice: httpx.Client) -> None:
     pair = draw(alice)
     Deployment.objects.all().delete()
-    time.sleep(0.3)
+    time.sleep(1)
     refused = ask(alice, pair, "a")
     assert (refused.status_code, "this answer did not come" in refused.text) == (404, True)
     assert not [word for word in ("v2", "base") if word in said(refused)]
