@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,8 +24,23 @@ if TYPE_CHECKING:
 admin.autodiscover()  # as the addresses of the site do: some tests go through all of its pages
 
 
+_modules_when_frozen = 0
+
+
 def pytest_collection_finish() -> None:
-    """Trainers collect garbage several times each: what was imported until now need not be looked through every time."""
+    _freeze_what_was_imported()
+
+
+def pytest_runtest_logfinish() -> None:
+    if len(sys.modules) > _modules_when_frozen + 200:
+        _freeze_what_was_imported()
+
+
+def _freeze_what_was_imported() -> None:
+    """Trainers collect garbage several times each: libraries need not be looked through every time."""
+    global _modules_when_frozen
+    _modules_when_frozen = len(sys.modules)
+    gc.unfreeze()
     gc.collect()
     gc.freeze()
 
