@@ -28,19 +28,20 @@ _modules_when_frozen = 0
 
 
 def pytest_collection_finish() -> None:
-    _freeze_what_was_imported()
+    _freeze_what_stays()
 
 
-def pytest_runtest_logfinish() -> None:
-    if len(sys.modules) > _modules_when_frozen + 200:
-        _freeze_what_was_imported()
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    ends_file = nextitem is None or nextitem.path != item.path
+    if ends_file or len(sys.modules) > _modules_when_frozen + 200:
+        _freeze_what_stays()
 
 
-def _freeze_what_was_imported() -> None:
+def _freeze_what_stays() -> None:
     """Trainers collect garbage several times each: libraries need not be looked through every time."""
     global _modules_when_frozen
     _modules_when_frozen = len(sys.modules)
-    gc.unfreeze()
     gc.collect()
     gc.freeze()
 

@@ -171,7 +171,7 @@ def test_a_client_that_goes_away_ends_all_of_its_requests(
             f"{gateway.url}/v1/chat/completions",
             json=body,
             headers={"Authorization": f"Bearer {gateway.keys['all']}"},
-            timeout=2,
+            timeout=1,
         )
     until(lambda: upstream.left == 4)
 

@@ -10,13 +10,15 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from rl.models import Agent, AnswerPair, Deployment, Feedback, Trace
+from rl.models import Agent, AnswerPair, Deployment, Feedback, ModelVersion, Trace
 from tests.serving.gateway.conftest import until
 from tests.serving.gateway.upstream_double import UpstreamDouble, upstream_double
 from tests.web.front.in_thread import front_in_thread, serve_by
 
 PAGE = "/try/support-chat/"
-TELLTALE = ("v2", "base", "x-ratchet", "model", "system_fingerprint", "usage", "created")
+NAME = "second-version"
+"""Long: what is signed may hold a short name by chance."""
+TELLTALE = (NAME, "base", "x-ratchet", "model", "system_fingerprint", "usage", "created")
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +32,7 @@ def agent(transactional_db: None, upstream: UpstreamDouble) -> Agent:
     agent = Agent.objects.create(name="support-chat")
     serve_by(upstream, agent)
     Deployment.objects.filter(agent=agent).update(model_name="one")
+    ModelVersion.objects.filter(agent=agent).update(name=NAME)
     return agent
 
 
@@ -94,7 +97,7 @@ def test_no_byte_before_the_vote_tells_the_version(base: Deployment, alice: http
         answer = ask(alice, drawn.json()["pair"], side, question)
         for word in (*TELLTALE, str(row.left_id), str(row.right_id)):
             assert word not in said(answer).replace("text/event-stream", "")
-    assert "v2" not in said(drawn)
+    assert NAME not in said(drawn)
 
 
 def test_the_version_that_is_gone_meanwhile_is_not_named(base: Deployment, quickly: None, alice: httpx.Client) -> None:
@@ -103,7 +106,7 @@ def test_the_version_that_is_gone_meanwhile_is_not_named(base: Deployment, quick
     time.sleep(1)
     refused = ask(alice, pair, "a")
     assert (refused.status_code, "this answer did not come" in refused.text) == (404, True)
-    assert not [word for word in ("v2", "base") if word in said(refused)]
+    assert not [word for word in (NAME, "base") if word in said(refused)]
 
 
 def test_both_versions_answer_under_the_ids_of_the_pair(base: Deployment, alice: httpx.Client) -> None:
@@ -112,7 +115,7 @@ def test_both_versions_answer_under_the_ids_of_the_pair(base: Deployment, alice:
     row = AnswerPair.objects.get()
     assert (row.drawn_for, row.origin) == ("user:alice", "talk")
     traces = until(lambda: len(found := Trace.objects.in_bulk([row.left_id, row.right_id])) == 2 and found)
-    assert {trace.model_version and trace.model_version.name for trace in traces.values()} == {None, "v2"}
+    assert {trace.model_version and trace.model_version.name for trace in traces.values()} == {None, NAME}
     assert len({trace.session_id for trace in traces.values()}) == 1
 
 
@@ -133,7 +136,7 @@ def test_one_version_alone_gives_two_samples(alice: httpx.Client, upstream: Upst
     for side in ("a", "b"):
         ask(alice, pair, side)
     assert [body["temperature"] for body in upstream.bodies[asked:]] == [0.8, 0.8]
-    assert [side["version"] for side in vote(alice, pair, choice="a").json()["sides"]] == ["v2", "v2"]
+    assert [side["version"] for side in vote(alice, pair, choice="a").json()["sides"]] == [NAME, NAME]
 
 
 def test_a_vote_is_a_comparison_of_the_traces_and_shows_the_names(base: Deployment, alice: httpx.Client) -> None:
@@ -144,7 +147,7 @@ def test_a_vote_is_a_comparison_of_the_traces_and_shows_the_names(base: Deployme
     row, event = AnswerPair.objects.get(), Feedback.objects.get()
     assert (event.trace_id, event.other_trace_id) == (row.left_id, row.right_id)
     assert (event.kind, event.choice, event.rater, event.tags) == ("comparison", "right", "user:alice", [])
-    assert {side["version"]: side["in_use"] for side in answer["sides"]} == {"v2": True, "base": False}
+    assert {side["version"]: side["in_use"] for side in answer["sides"]} == {NAME: True, "base": False}
     assert (answer["waiting"], answer["sides"][0]["words"]) == (1, len(event.trace.response.split()))
 
 
