@@ -44,11 +44,9 @@ def test_nothing_is_started_as_root(monkeypatch):
 
     monkeypatch.setattr(bubblewrap.subprocess, "Popen", spy)
     seen: list[str] = []
-    ended = threading.Event()
 
     def look() -> None:
-        while not started or (not ended.is_set() and len([*bubblewrap.tree.descendants(started[0][0].pid)]) < 3):
-            time.sleep(0.005)
+        wait_for(lambda: started and len([*bubblewrap.tree.descendants(started[0][0].pid)]) >= 3)
         time.sleep(0.3)
         for pid in bubblewrap.tree.descendants(started[0][0].pid):
             seen.extend(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line[:4] == "Uid:")
@@ -56,7 +54,6 @@ def test_nothing_is_started_as_root(monkeypatch):
     watcher = threading.Thread(target=look)
     watcher.start()
     box("import time; time.sleep(1.5)")
-    ended.set()
     watcher.join()
     assert len(seen) >= 3
     wanted = os.geteuid() or UNPRIVILEGED_ID

@@ -73,7 +73,7 @@ def test_a_key_ends_when_it_expires_not_at_the_next_refresh(monkeypatch):
     monkeypatch.setattr("rl.serving.gateway.routing.datetime", SimpleNamespace(now=lambda zone: now))
     key = KnownKey(1, True, None, frozenset({"ingest"}), now + timedelta(seconds=1))
     assert not key.has_expired()
-    assert not KnownKey(2, True, None).has_expired()
+    assert KnownKey(2, True, None).has_expired() is False
     now += timedelta(seconds=1)
     assert key.has_expired()
 

@@ -19,6 +19,15 @@ SHOP = "https://shop.example"
 PROBLEM = "application/problem+json"
 
 
+MIDDLE_OF_A_MINUTE = 1_000_000_010.0
+
+
+@pytest.fixture
+def endless_minute(monkeypatch) -> None:
+    """The one in which requests are counted does not end in the test."""
+    monkeypatch.setattr("rl.web.api.throttles.time.time", lambda: MIDDLE_OF_A_MINUTE)
+
+
 class Caller:
     """Speaks JSON with one key, from one page or none."""
 

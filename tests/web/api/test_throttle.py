@@ -3,16 +3,15 @@ from __future__ import annotations
 import pytest
 from rest_framework.settings import api_settings
 
-from tests.web.api.conftest import SHOP, Caller, assert_problem, key_for
+from tests.web.api.conftest import MIDDLE_OF_A_MINUTE, SHOP, Caller, assert_problem, key_for
 
 URL = "/api/v1/feedback/"
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def _three_a_minute_in_a_minute_that_does_not_end(settings, monkeypatch):
+def _three_a_minute(settings, endless_minute):
     settings.API_REQUESTS_PER_MINUTE = 3
-    monkeypatch.setattr("rl.web.api.throttles.time.time", lambda: 1_000_000_010.0)
 
 
 def statuses(caller: Caller, count: int, **headers: str) -> list[int]:
@@ -28,7 +27,7 @@ def test_the_fourth_request_of_a_minute_waits(server: Caller):
 
 def test_the_next_minute_starts_anew(server: Caller, monkeypatch):
     assert statuses(server, 4)[-1] == 429
-    monkeypatch.setattr("rl.web.api.throttles.time.time", lambda: 1_000_000_070.0)
+    monkeypatch.setattr("rl.web.api.throttles.time.time", lambda: MIDDLE_OF_A_MINUTE + 60)
     assert statuses(server, 1) == [400]
 
 

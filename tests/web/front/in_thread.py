@@ -22,9 +22,9 @@ def front_in_thread(settings: Any) -> Iterator[str]:
         yield url
 
 
-def serve_by(upstream: UpstreamDouble, agent: Agent) -> None:
-    """Version v2, which the upstream knows as ``support-chat-v2``."""
-    version = make_version(agent, "v2")
+def serve_by(upstream: UpstreamDouble, agent: Agent, name: str = "v2") -> None:
+    """The version of that name, which the upstream knows as ``support-chat-NAME``."""
+    version = make_version(agent, name)
     Deployment.objects.create(
-        agent=agent, version=version, target="openai", url=upstream.url, model_name=f"{agent}-v2", alias="champion"
+        agent=agent, version=version, target="openai", url=upstream.url, model_name=f"{agent}-{name}", alias="champion"
     )

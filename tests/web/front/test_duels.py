@@ -10,7 +10,7 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from rl.models import Agent, AnswerPair, Deployment, Feedback, ModelVersion, Trace
+from rl.models import Agent, AnswerPair, Deployment, Feedback, Trace
 from tests.serving.gateway.conftest import until
 from tests.serving.gateway.upstream_double import UpstreamDouble, upstream_double
 from tests.web.front.in_thread import front_in_thread, serve_by
@@ -30,9 +30,8 @@ def upstream() -> Iterator[UpstreamDouble]:
 @pytest.fixture
 def agent(transactional_db: None, upstream: UpstreamDouble) -> Agent:
     agent = Agent.objects.create(name="support-chat")
-    serve_by(upstream, agent)
+    serve_by(upstream, agent, NAME)
     Deployment.objects.filter(agent=agent).update(model_name="one")
-    ModelVersion.objects.filter(agent=agent).update(name=NAME)
     return agent
 
 
