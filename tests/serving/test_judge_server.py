@@ -9,12 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import psutil
 import pytest
 
 from rl.base.errors import UsageError
-from rl.judge import head
 from rl.models import Agent, Deployment, Experiment, LabelModel, TrainingRun
 from rl.serving import judge_server
 from rl.serving.best_of import set_best_of
@@ -82,12 +80,10 @@ def test_a_judge_rates_answers_by_the_newest_label_model(wanting: Agent, tiny_ba
     broken.path.write_bytes(b"no weights")
     with pytest.raises(Unjudged, match="not the weights of a judge"):
         ask(broken, SHORT)
-    of_another = head.Head(np.zeros(5), np.zeros(5), np.zeros((13, 5)), np.zeros(13), "another")
-    head.save(of_another, broken.path.with_name("5.npz"))
+    wanting.base_model = "another"
+    of_another = make_judge(wanting, tiny_base)
     with pytest.raises(Unjudged, match="learned with the base model another: run auto_label again"):
-        asyncio.run(
-            rate(KnownJudge(path_of(wanting.pk, ".sock"), str(broken.path.with_name("5.npz")), 5), PROMPT, [SHORT])
-        )
+        ask(of_another, SHORT)
     assert ask(likes_long, SHORT) == pytest.approx([-value for value in ask(likes_short, SHORT)])
 
 
