@@ -20,6 +20,7 @@ os.environ.setdefault("MODEL_CACHE", str(Path("~/.cache/ratchet").expanduser()))
 os.environ["TRAINING_ENVIRONMENT"] = "RATCHET_TEST_ROOT,PYTEST_XDIST_WORKER"  # where these settings' files are
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # the tests compute on the CPU, which gives the same digits each time
 
 from backend.settings import *  # noqa: E402, F403
 from backend.settings import DATABASES  # noqa: E402

@@ -1,4 +1,5 @@
-"""GPUs: NVIDIA's as nvidia-smi lists them, AMD's as rocm-smi does, Apple's, which every Apple processor has."""
+"""GPUs: NVIDIA's as nvidia-smi lists them, AMD's as rocm-smi does, Apple's, which every Apple processor has. Those that
+CUDA_VISIBLE_DEVICES hides from PyTorch are not among them."""
 
 from __future__ import annotations
 
@@ -8,6 +9,9 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from itertools import takewhile
+
+from rl.hardware.choosing import visible_names
 
 SECONDS = 10
 """The programs hang when a driver is stuck."""
@@ -42,7 +46,17 @@ def detect_gpus(cpu: str, ram_total: int, ram_available: int) -> Detection:
         return (Gpu(cpu, usable, min(usable, ram_available), "Metal", "mps"),), ()
     nvidia, notes = _nvidia()
     amd, more_notes = ((), ()) if nvidia else _amd()
-    return nvidia + amd, notes + more_notes
+    return _visible(nvidia + amd), notes + more_notes
+
+
+def _visible(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    """As CUDA reads the variable: in its order, up to a number that is not there. Where it has UUIDs, which the drivers'
+    programs were not asked for, all."""
+    names = visible_names()
+    if names is None or any(name.startswith(("GPU-", "MIG-")) for name in names):
+        return gpus
+    numbers = (int(name) if name.isdecimal() else -1 for name in names)
+    return tuple(gpus[number] for number in takewhile(lambda number: 0 <= number < len(gpus), numbers))
 
 
 def output(program: str, *arguments: str) -> tuple[str, tuple[str, ...]]:

@@ -32,8 +32,10 @@ def require_device(device: str, gpus: int) -> None:
         raise UsageError(f"there is no device {device} here: {there or 'leave it out, or take cpu'}")
 
 
-@cache
-def _visible_at_first() -> list[str] | None:
-    """None: all."""
+def visible_names() -> list[str] | None:
+    """Numbers or UUIDs, as CUDA_VISIBLE_DEVICES has them now; None: all."""
     value = os.environ.get(_VISIBLE)
     return None if value is None else [name.strip() for name in value.split(",") if name.strip()]
+
+
+_visible_at_first = cache(visible_names)

@@ -11,13 +11,14 @@ from rl.hardware import GIB, accelerators, detect_hardware
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch):
-    """Puts a program of that name, with the given shell script, on the PATH."""
+    """Puts a program of that name, with the given shell script, on the PATH, and no other."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
     def install(name: str, script: str) -> None:
         program = tmp_path / name
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
-        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        monkeypatch.setenv("PATH", str(tmp_path))
 
     return install
 
@@ -42,7 +43,7 @@ def test_gpus_are_read_from_nvidia_smi(nvidia_smi):
         ("echo 'Failed to initialize NVML: Driver/library version mismatch' >&2; exit 18", "Driver/library"),
         ("exit 9", "exit code 9"),
         ("echo 'NVIDIA GB10, [N/A], [N/A], 580.1'", "GB10"),
-        ("exec sleep 20", "did not answer"),
+        ("exec /bin/sleep 20", "did not answer"),
     ],
 )
 def test_a_gpu_that_cannot_be_read_leaves_a_note(nvidia_smi, monkeypatch, script, note):
@@ -51,6 +52,23 @@ def test_a_gpu_that_cannot_be_read_leaves_a_note(nvidia_smi, monkeypatch, script
     found = detect_hardware()
     assert found.gpus == ()
     assert note in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("visible", "left"),
+    [
+        ("", []),
+        ("-1", []),
+        ("1", ["NVIDIA L4"]),
+        ("1, 0", ["NVIDIA L4", "NVIDIA H100"]),
+        ("0,2,1", ["NVIDIA H100"]),
+        ("GPU-5f2c", ["NVIDIA H100", "NVIDIA L4"]),
+    ],
+)
+def test_gpus_that_are_hidden_from_pytorch_are_not_listed(nvidia_smi, monkeypatch, visible: str, left: list[str]):
+    nvidia_smi("echo 'NVIDIA H100, 81559, 80994, 570.124.06'; echo 'NVIDIA L4, 23034, 22000, 570.124.06'")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert [gpu.name for gpu in detect_hardware().gpus] == left
 
 
 def test_a_program_that_cannot_run_leaves_a_note(nvidia_smi, tmp_path: Path):

@@ -33,6 +33,13 @@ def stopped_and_resumed(method: str, folder: Path, made: Callable[..., TrainingJ
     return two_processes.train(method, made(resume=True))
 
 
+def test_processes_that_would_share_a_gpu_are_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "3")
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    with pytest.raises(UsageError, match="3 processes need a GPU each, and there are 2 here: give --num-processes 2"):
+        processes.join(cpu=False)
+
+
 def test_two_processes_that_stop_and_go_on_have_the_losses_of_one(tiny_base: Path, tmp_path: Path):
     options = {"lora_dropout": 0.0, "epochs": 2.0}
     alone = dpo.train(job(tiny_base, tmp_path / "one", **options), silent)
