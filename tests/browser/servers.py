@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -28,8 +27,9 @@ class Api(ThreadingHTTPServer):
         """A status that every request is answered with, or 0."""
         self.may_rate = True
         """Of the page: whether some key names its origin."""
-        self.delay = 0.0
-        """Seconds."""
+        self.answers = threading.Event()
+        """While it is not set, ratings come in and wait for their answer."""
+        self.answers.set()
 
     @property
     def origin(self) -> str:
@@ -86,8 +86,8 @@ class ApiHandler(QuietHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        time.sleep(self.server.delay)
         self.server.requests.append((self.path, body, dict(self.headers)))
+        self.server.answers.wait()
         status, answer = self.server.take(self.path, body)
         self.reply(status, json.dumps(answer).encode(), Content_Type="application/json", **self.allow())
 
