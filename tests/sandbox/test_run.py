@@ -184,9 +184,15 @@ def held(folder: Path) -> tuple[set[str], list[str], int, list[Path]]:
     return children, descriptors, threading.active_count(), list(folder.iterdir())
 
 
+@pytest.fixture
+def _never_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The zygote, whose jobs are counted up: tests before this one have had some."""
+    monkeypatch.setattr("rl.sandbox.zygote.JOBS_PER_ZYGOTE", 0)
+
+
+@pytest.mark.usefixtures("_never_replaced")
 def test_a_run_leaves_nothing_behind(backend: str, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("rl.sandbox.zygote.JOBS_PER_ZYGOTE", 0)  # its jobs are counted up: it is never replaced
     tmp_path.chmod(0o711)
     box(backend, "")  # a backend may keep one process for all runs
     before = held(tmp_path)
@@ -206,7 +212,7 @@ def _interruptible():
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.usefixtures("_interruptible")
+@pytest.mark.usefixtures("_interruptible", "_never_replaced")
 def test_an_interrupted_run_ends_its_program(backend: str, tmp_path):
     """As Ctrl+C does: an exception in the middle of the run."""
     box(backend, "")
