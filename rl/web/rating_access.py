@@ -30,13 +30,14 @@ _SALT: Final = "rl.web.rating_access"
 
 @dataclass(slots=True)
 class Refusal(Exception):
-    """Why an invitation does not open this page; ``invite``: it would, if this browser took it over."""
+    """Why an invitation does not open this page, or not yet; ``invite``: it would, if this browser took it (over)."""
 
     title: str
     text: str
     invite: Invite | None = None
     queue: RatingQueue | None = None
     """The one that the invitation is for, where that is another."""
+    button: str = "Continue here"
 
     @property
     def token(self) -> str:

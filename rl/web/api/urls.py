@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from django.urls import path, re_path
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from rl.web.api.base import UnknownAddress
+from rl.web.api.description import Page, Schema
 from rl.web.api.feedback import FeedbackDetail, FeedbackList, FeedbackRetract, OwnRatingRetract
 from rl.web.api.origins import OriginCheck
 from rl.web.api.ratings import RatingBulkSync, RatingList
@@ -14,9 +14,6 @@ from rl.web.api.tokens import TokenList
 from rl.web.api.traces import TraceDetail, TraceList
 from rl.web.api.training import CalculatePending
 from rl.web.api.training_stats import TrainingStats
-
-# The stock template has an inline style, which the Content-Security-Policy forbids.
-DOCS = SpectacularSwaggerSplitView.as_view(url_name="api-schema", template_name="rl/api_docs.html")
 
 urlpatterns = [
     path("v1/traces/", TraceList.as_view(), name="api-traces"),
@@ -33,7 +30,7 @@ urlpatterns = [
     path("v1/runs/<int:pk>/cancel/", RunCancel.as_view(), name="api-run-cancel"),
     path("training/calculate-pending/", CalculatePending.as_view(), name="api-calculate-pending"),
     path("training/stats/", TrainingStats.as_view(), name="api-training-stats"),
-    path("schema/", SpectacularAPIView.as_view(), name="api-schema"),
-    path("docs/", DOCS, name="api-docs"),
+    path("schema/", Schema.as_view(), name="api-schema"),
+    path("docs/", Page.as_view(), name="api-docs"),
     re_path(r"^[\s\S]+$", UnknownAddress.as_view()),  # <path:…> knows no line breaks
 ]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
+from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from rl.base.disk_space import shortage
-from rl.models import Evaluation, Trace, TrainingRun, version_name
+from rl.models import Agent, Deployment, Evaluation, Experiment, ModelVersion, Trace, TrainingRun, version_name
 from rl.serving import machine
 from rl.serving.advice import deploy_command
 from rl.web import dashboard_counts
@@ -26,14 +28,15 @@ from rl.web.dashboard_counts import AgentFigures, VersionFigures
 @never_cache
 @login_required
 def dashboard(request: HttpRequest) -> HttpResponse:
-    """For staff; people who may only rate go on to what they may do."""
-    if not request.user.is_staff:
-        if request.user.has_perm("rl.add_feedback"):
-            return redirect("rate")
-        raise PermissionDenied("You are signed in, but nobody has given you the permission to rate answers.")
+    """For staff who may see agents, each kind of record with the permission to see it; people who may only rate go on to
+    what they may do."""
+    may_see = partial(_may_see, request.user)
+    if not may_see(Agent):
+        return _go_on(request)
     days = dashboard_counts.feedback_per_day()
     agents, versions = dashboard_counts.agents_and_versions()
-    runs = dashboard_counts.recent_runs()
+    versions = versions if may_see(ModelVersion) else []
+    runs = dashboard_counts.recent_runs() if may_see(TrainingRun) else []
     context = {
         "page": "dashboard",
         **_needs(runs, versions),
@@ -44,14 +47,27 @@ def dashboard(request: HttpRequest) -> HttpResponse:
         "agents_shown": dashboard_counts.AGENTS,
         "versions": versions,
         "runs": runs,
-        "served": dashboard_counts.served_deployments(),
-        "experiments": dashboard_counts.running_experiments(),
+        "served": dashboard_counts.served_deployments() if may_see(Deployment) else [],
+        "experiments": dashboard_counts.running_experiments() if may_see(Experiment) else [],
         "deploy_command": _deploy_command(agents),
-        "decisions": machine.decisions(),
+        "decisions": machine.decisions() if may_see(Deployment) else [],
         "has_traces": Trace.objects.exists(),
         "has_feedback": any(row.current for row in agents),
     }
     return render(request, "rl/dashboard.html", context)
+
+
+def _may_see(user: Any, kind: type[Model]) -> bool:
+    return user.is_staff and user.has_perm(f"rl.view_{kind._meta.model_name}")
+
+
+def _go_on(request: HttpRequest) -> HttpResponse:
+    """Raises PermissionDenied."""
+    if request.user.has_perm("rl.add_feedback"):
+        return redirect("rate")
+    if request.user.is_staff:
+        raise PermissionDenied("You are staff, but nobody has given you the permission to see agents.")
+    raise PermissionDenied("You are signed in, but nobody has given you the permission to rate answers.")
 
 
 def _needs(runs: Sequence[TrainingRun], versions: Sequence[VersionFigures]) -> dict[str, Any]:

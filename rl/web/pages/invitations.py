@@ -14,12 +14,14 @@ _UNKNOWN = "This link is not complete, or was not made here. Copy it whole from 
 _ELSEWHERE = (
     "Your link is in use in another browser, perhaps on another device. It can go on here instead; nothing is lost."
 )
+_UNUSED = "You can rate answers without an account. The link then belongs to this browser."
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 def follow_link(request: HttpRequest, token: str) -> HttpResponse:
-    """A POST takes the invitation over from the browser that has used it until now."""
+    """A GET changes nothing, because mail programs and chats open links to preview them. A POST makes this browser the one
+    that uses the invitation."""
     invite = invites.invite_of(token)
     if invite is None:
         return refuse(request, Refusal("This link opens nothing", _UNKNOWN), status=404)
@@ -28,10 +30,12 @@ def follow_link(request: HttpRequest, token: str) -> HttpResponse:
     response = redirect("rate_queue", invite.queue.agent.name, invite.queue.name)
     if request.user.has_perm(MAY_RATE) or uses(request, invite):  # a rater of the site rates as himself
         return response
-    if invite.device and request.method != "POST":
+    if request.method == "POST":
+        let_in(response, invite)
+        return response
+    if invite.device:
         return refuse(request, Refusal("Go on in this browser?", _ELSEWHERE, invite=invite), status=409)
-    let_in(response, invite)
-    return response
+    return refuse(request, Refusal("You are invited", _UNUSED, invite=invite, button="Begin"), status=200)
 
 
 def refuse(request: HttpRequest, refusal: Refusal, status: int = 403) -> HttpResponse:

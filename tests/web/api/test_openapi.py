@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from io import StringIO
+from urllib.parse import quote
 
 import pytest
 from django.core.management import call_command
@@ -10,9 +11,39 @@ from django.test import Client
 pytestmark = pytest.mark.django_db
 
 
+JSON = {"accept": "application/vnd.oai.openapi+json"}
+
+
 @pytest.fixture
-def document() -> dict:
-    return Client().get("/api/schema/", headers={"accept": "application/vnd.oai.openapi+json"}).json()
+def reader(alice) -> Client:
+    client = Client()
+    client.force_login(alice)
+    return client
+
+
+@pytest.fixture
+def document(reader: Client) -> dict:
+    return reader.get("/api/schema/", headers=JSON).json()
+
+
+def test_only_people_who_are_signed_in_and_secret_keys_read_the_description(
+    reader: Client, settings, secret_key: str
+) -> None:
+    stranger, secret = Client(), {**JSON, "authorization": f"Bearer {secret_key}"}
+    refused = stranger.get("/api/schema/", headers=JSON)
+    assert (refused.status_code, refused["content-type"]) == (401, "application/problem+json")
+    for page in ("/api/docs/", "/api/docs/?script="):
+        assert stranger.get(page)["Location"] == f"/login/?next={quote(page)}"
+    assert stranger.get("/api/schema/", headers=secret).status_code == 200
+    assert reader.get("/api/schema/", headers=JSON).status_code == 200
+    settings.OPEN_API_DOCS = True
+    assert stranger.get("/api/schema/", headers=JSON).status_code == 200
+    assert stranger.get("/api/docs/").status_code == 200
+
+
+def test_a_publishable_key_does_not_read_the_description(publishable_key: str) -> None:
+    headers = {**JSON, "authorization": f"Bearer {publishable_key}", "origin": "https://shop.example"}
+    assert Client().get("/api/schema/", headers=headers).status_code == 403
 
 
 def operations(document: dict) -> dict[str, dict]:
@@ -83,14 +114,14 @@ def test_lists_say_how_to_filter_and_page(document: dict):
     assert names >= {"agent", "source", "session_id", "prompt_key", "rated", "created_after", "limit", "cursor"}
 
 
-def test_the_docs_page_needs_nothing_that_the_security_policy_forbids():
-    page = Client().get("/api/docs/")
+def test_the_docs_page_needs_nothing_that_the_security_policy_forbids(reader: Client):
+    page = reader.get("/api/docs/")
     text = page.content.decode()
     assert page.status_code == 200
     assert "'unsafe" not in page["content-security-policy"]
     assert "<style" not in text
     assert not re.search(r"<script(?![^>]*\bsrc=)", text)
     assert all(address.startswith("/") for address in re.findall(r"(?:src|href)=\"([^\"]+)\"", text))
-    script = Client().get("/api/docs/?script=")
+    script = reader.get("/api/docs/?script=")
     assert script["content-type"].startswith("application/javascript")
     assert "schema/" in script.content.decode()

@@ -3,12 +3,15 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 
 import pytest
+from django.contrib.auth.models import Permission, User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.urls import URLPattern
 
-from rl.models import Agent, Deployment, Evaluation, Feedback, Trace, TrainingRun
+from rl.models import Agent, Deployment, Evaluation, Experiment, Feedback, Trace, TrainingRun
 from rl.web import dashboard_counts
+from rl.web.urls import urlpatterns
 from tests.admin.records import make_evaluation, make_loop, make_run, make_training_set, make_version
 from tests.conftest import make_trace
 
@@ -33,6 +36,44 @@ def test_a_stranger_is_refused_in_words(client: Client, charlie) -> None:
     answer = client.get("/")
     assert answer.status_code == 403
     assert "permission to rate" in answer.content.decode()
+
+
+SEEN = {
+    "view_modelversion": "Recent versions",
+    "view_trainingrun": "Last runs",
+    "view_deployment": "<h2>Served</h2>",
+}
+
+
+@pytest.fixture
+def dora(client: Client, agent: Agent) -> User:
+    """Staff without any permission, signed in, beside a whole loop of the agent."""
+    make_loop(agent)
+    Experiment.objects.create(agent=agent, name="names-first", state="running")
+    user = User.objects.create_user("dora", is_staff=True)
+    client.force_login(user)
+    return user
+
+
+def test_staff_without_permissions_sees_nothing_of_agents(client: Client, dora) -> None:
+    page = client.get("/")
+    assert page.status_code == 403
+    assert "permission to see agents" in page.content.decode()
+    plain = [row for row in urlpatterns if isinstance(row, URLPattern) and not row.pattern.converters]
+    addresses = [f"/{row.pattern}" for row in plain if row.name not in {"rate_by_invite", "logout"}]
+    assert len(addresses) > 10
+    for address in [*addresses, "/admin/"]:
+        assert "support-chat" not in client.get(address).content.decode(), address
+
+
+@pytest.mark.parametrize("permission", SEEN)
+def test_staff_sees_the_kinds_of_records_that_it_may_see(client: Client, dora, permission: str) -> None:
+    dora.user_permissions.set(Permission.objects.filter(codename__in=["view_agent", permission]))
+    page = client.get("/")
+    text = page.content.decode()
+    assert {name for name, words in SEEN.items() if words in text} == {permission}
+    assert "names-first" not in text
+    assert bool(page.context["runs"]) == (permission == "view_trainingrun")
 
 
 def test_an_empty_site_says_what_to_do_first(client: Client, bob) -> None:

@@ -27,7 +27,7 @@ def link(invite: Invite) -> str:
 
 
 def test_an_invited_expert_rates_one_queue_and_sees_nothing_else(client: Client, invite: Invite) -> None:
-    assert client.get(link(invite))["Location"] == ADDRESS
+    assert client.post(link(invite))["Location"] == ADDRESS
     page = client.get(ADDRESS)
     assert page.context["filters"] == []
     client.post(ADDRESS, {"claim": page.context["items"][0]["claim"], "value": "1"})
@@ -52,7 +52,7 @@ def test_an_invited_expert_rates_one_queue_and_sees_nothing_else(client: Client,
 def test_a_link_that_is_over_says_so_wherever_it_is_used(
     client: Client, invite: Invite, change: dict, words: str
 ) -> None:
-    client.get(link(invite))
+    client.post(link(invite))
     claim = client.get(ADDRESS).context["items"][0]["claim"]
     Invite.objects.update(**change)
     for address in (link(invite), ADDRESS):
@@ -72,9 +72,23 @@ def test_a_link_that_somebody_made_up_opens_nothing(client: Client, invite: Invi
     assert "opens nothing" in answer.content.decode()
 
 
+def test_a_preview_of_the_link_does_not_use_it_up(client: Client, invite: Invite) -> None:
+    preview = Client(headers={"user-agent": "SkypeUriPreview"})
+    for method in (preview.head, preview.get):
+        seen = method(link(invite))
+        assert (seen.status_code, seen.cookies.keys()) == (200, {"csrftoken"} & seen.cookies.keys())
+        invite.refresh_from_db()
+        assert (invite.device, invite.last_used_at) == ("", None)
+    assert ">Begin</button>" in client.get(link(invite)).content.decode()
+    assert client.get(ADDRESS).status_code == 302
+    assert client.post(link(invite))["Location"] == ADDRESS
+    assert client.get(ADDRESS).status_code == 200
+    assert client.get(link(invite))["Location"] == ADDRESS
+
+
 def test_a_second_browser_takes_over_and_the_first_is_told(client: Client, invite: Invite) -> None:
     second = Client()
-    client.get(link(invite))
+    client.post(link(invite))
     item = client.get(ADDRESS).context["items"][0]
     asked = second.get(link(invite))
     assert (asked.status_code, "Continue here" in asked.content.decode()) == (409, True)
