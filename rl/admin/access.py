@@ -1,9 +1,10 @@
-"""API keys."""
+"""API keys, and failed sign-ins."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from axes.models import AccessAttempt
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.forms import ModelForm
@@ -11,6 +12,7 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 
 from rl.admin.fields import LinesField, ScopesField
+from rl.admin.readonly import ReadOnlyAdmin
 from rl.models import ApiKey, usual_scopes
 from rl.operations.keys import revoke
 
@@ -72,3 +74,12 @@ class ApiKeyAdmin(admin.ModelAdmin):
             revoke(key)
             self.log_change(request, key, "Revoked.")
         messages.success(request, f"{len(keys)} keys revoked.")
+
+
+@admin.register(AccessAttempt)
+class AccessAttemptAdmin(ReadOnlyAdmin):
+    """Wrong passwords of the last quarter of an hour. ``manage.py axes_reset_username NAME`` ends a lock."""
+
+    list_display = ["username", "ip_address", "failures_since_start", "attempt_time", "path_info"]
+    search_fields = ["=username", "=ip_address"]
+    fields = ["username", "ip_address", "failures_since_start", "attempt_time", "path_info", "user_agent"]
