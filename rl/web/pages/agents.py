@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.contrib.auth.decorators import login_required
+from django.contrib.auth.decorators import login_required, permission_required
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -10,6 +10,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from rl.models import Agent
+from rl.queues.builtin import LABELS
 from rl.serving.advice import deploy_command
 from rl.web import dashboard_counts
 from rl.web.agent_steps import look_at, why_queued
@@ -54,3 +55,11 @@ def one_agent(request: HttpRequest, name: str) -> HttpResponse:
 def _check_permission(request: HttpRequest) -> None:
     if not (request.user.is_staff and request.user.has_perm("rl.view_agent")):
         raise PermissionDenied("Agents are for staff with the permission to see them.")
+
+
+@require_safe
+@login_required
+@permission_required(["rl.view_trace", "rl.add_feedback"], raise_exception=True)
+def label_traces(request: HttpRequest, name: str) -> HttpResponse:
+    """Where people have labelled traces one after the other: a queue of the rating page now."""
+    return redirect("rate_queue", get_object_or_404(Agent, name=name).name, LABELS)

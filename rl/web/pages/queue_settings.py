@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django import forms
 from django.contrib.auth.decorators import login_required, permission_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -18,7 +19,6 @@ from rl.queues import invites
 from rl.queues.builtin import queue_of
 from rl.queues.editing import close_queue, save_queue
 from rl.queues.gold import remove_gold
-from rl.web.queue_form import QueueForm
 from rl.web.raters import rater_of
 
 GOLD = 200
@@ -103,3 +103,36 @@ def _invites(request: HttpRequest, queue: RatingQueue) -> list[dict[str, Any]]:
         }
         for invite in queue.invites.select_related("queue")
     ]
+
+
+class QueueForm(forms.ModelForm):
+    tags = forms.CharField(required=False, help_text="Of its own, with commas between.")
+    closed = forms.BooleanField(required=False, help_text="Hands out nothing more.")
+
+    class Meta:
+        model = RatingQueue
+        fields = [
+            "name",
+            "instructions",
+            "rubric",
+            "order",
+            "raters_per_item",
+            "filters",
+            "tags",
+            "lock_seconds",
+            "gold_share",
+            "repeat_share",
+        ]
+        widgets = {"instructions": forms.Textarea({"rows": 3}), "filters": forms.Textarea({"rows": 4})}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial["tags"] = ", ".join(self.instance.tags)
+        self.initial["closed"] = self.instance.closed_at is not None
+        self.fields["filters"].required = False
+
+    def clean_tags(self) -> list[str]:
+        return list(dict.fromkeys(tag.strip() for tag in self.cleaned_data["tags"].split(",") if tag.strip()))
+
+    def clean_filters(self) -> Any:
+        return self.cleaned_data["filters"] or {}

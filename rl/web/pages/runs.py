@@ -20,9 +20,10 @@ from rl.base.errors import RatchetError, RunConflict, UsageError
 from rl.base.names import unknown_name
 from rl.models import Agent, TrainingRun
 from rl.runs import choosing, episode_rates, supervisor
+from rl.runs.episode_rates import TaskRate, number_of_tasks, success_rates, task_rates
 from rl.runs.stage_log import Stages
 from rl.web import run_lists
-from rl.web.run_episodes import run_episodes
+from rl.web.sparkline import sparkline
 from rl.web.stage_line import stage_line
 
 LOG_BYTES = 8192
@@ -180,3 +181,23 @@ def _context(request: HttpRequest, run: TrainingRun) -> dict[str, Any]:
             if values
         ],
     }
+
+
+def run_episodes(run: TrainingRun) -> dict[str, Any] | None:
+    """What the page of a run shows about its episodes; None where it has none. Eight queries, one where there is none."""
+    rates = success_rates(run)
+    if not rates:
+        return None
+    steps = sorted({rate.step for of_split in rates.values() for rate in of_split}, reverse=True)
+    at = {split: {rate.step: rate for rate in of_split} for split, of_split in rates.items()}
+    tasks = task_rates(run)
+    return {
+        "numbers": [(step, at.get("train", {}).get(step), at.get("eval", {}).get(step)) for step in steps],
+        "tasks": [{"rate": task, "spark": _draw(task, max(steps[0], 1))} for task in tasks],
+        "number_of_tasks": number_of_tasks(run),
+        "step": steps[0],
+    }
+
+
+def _draw(task: TaskRate, last_step: int) -> str:
+    return sparkline([(rate.step, rate.value) for rate in task.over_time], last_step, 0, 1)
