@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ from django.core.management.base import CommandParser
 from rich.table import Table
 
 from rl.base.errors import GateRejected, NotEnoughData, UsageError
+from rl.base.files import write_text
 from rl.evaluation import evaluate as evaluation
 from rl.evaluation import exported_file
 from rl.evaluation.held_out import latest_training_set
@@ -22,7 +26,6 @@ from rl.evaluation.subject import EvaluationOptions
 from rl.management.agents import RATINGS, choose_agent
 from rl.management.base import RatchetCommand
 from rl.management.options import read_options
-from rl.management.output import require_writable, write_document
 from rl.management.tables import LABELS, evaluation_document, evaluation_table, models_table, report_tables
 from rl.models import Agent, Deployment, Evaluation, ModelVersion
 from rl.versions.versions import find_version
@@ -136,3 +139,26 @@ def _check(options: Options) -> None:
     if options.artifact and not_of_files:
         what = f"--{not_of_files[0].replace('_', '-')}"
         raise UsageError(f"--artifact compares a version's file with its weights, and {what} does not go with it")
+
+
+def require_writable(output: str | None) -> None:
+    """What the document is about may take hours: what is wrong with the path is said before. Raises UsageError."""
+    if output is None:
+        return
+    path = Path(output).expanduser()
+    if path.is_dir():
+        raise UsageError(f"--output {output} is a directory; name a file")
+    if not path.parent.is_dir():
+        raise UsageError(f"--output {output} cannot be written: there is no directory {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise UsageError(f"--output {output} cannot be written: {path.parent} is not writable")
+
+
+def write_document(output: str | None, document: Mapping[str, Any]) -> None:
+    """Raises UsageError."""
+    if output is None:
+        return
+    try:
+        write_text(Path(output).expanduser(), json.dumps(document, indent=2, default=str, ensure_ascii=False))
+    except OSError as error:
+        raise UsageError(f"--output {output} cannot be written: {error.strerror}") from error

@@ -6,17 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import CommandParser
 
-from rl.base.errors import UsageError
+from rl.base.errors import ExportFailed, UsageError
 from rl.config.levels import LEVELS
 from rl.export import EXPORTERS, release
 from rl.management.agents import VERSIONS, choose_agent
 from rl.management.base import RatchetCommand, two_columns
-from rl.management.exported_models import describe_path, gguf_files, ollama_models
 from rl.management.options import read_options
-from rl.models import Agent, Deployment
+from rl.models import Agent, Artifact, Deployment
 from rl.runs import exporter
+from rl.serving import on_ollama
 from rl.serving.deploy import deploy, file_name, require_target
 from rl.versions.versions import find_version
 
@@ -124,3 +125,36 @@ def _describe(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+PATIENCE_SECONDS = 3.0
+"""For an Ollama server, which need not be there."""
+_MEGABYTE = 1_000_000
+
+
+def gguf_files() -> list[dict[str, Any]]:
+    """``path`` and ``megabytes`` of each, in the order of their paths: below DATA_DIR/models, and what was exported to
+    elsewhere and is still there."""
+    exported = Artifact.objects.filter(kind=Artifact.Kind.GGUF).values_list("path", flat=True)
+    paths = {settings.DATA_DIR / path for path in exported} | set((settings.DATA_DIR / "models").rglob("*.gguf"))
+    files = sorted(path for path in paths if path.is_file())
+    return [{"path": str(path), "megabytes": _megabytes(path.stat().st_size)} for path in files]
+
+
+def ollama_models() -> tuple[list[dict[str, Any]], str]:
+    """``name`` and ``megabytes`` of each, the newest first; or nothing, and why."""
+    try:
+        models = on_ollama.server(PATIENCE_SECONDS).list()
+    except ExportFailed as error:
+        return [], str(error)
+    return [{"name": model.name, "megabytes": _megabytes(model.size_bytes)} for model in models], ""
+
+
+def describe_path(path: str) -> str:
+    """Below DATA_DIR without it."""
+    file = Path(path)
+    return str(file.relative_to(settings.DATA_DIR)) if file.is_relative_to(settings.DATA_DIR) else path
+
+
+def _megabytes(size: int) -> float:
+    return round(size / _MEGABYTE, 1)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.core.management.base import CommandParser
+from rich.table import Table
 
 from rl.base.errors import UsageError
 from rl.collect.importers import BY_ITSELF, IMPORTERS, ImportReport, importer, reader
 from rl.collect.ingest.importing import import_files
 from rl.management.base import RatchetCommand
-from rl.management.import_tables import import_table, skipped_lines
 from rl.management.options import read_options
 from rl.models import Agent
 
@@ -72,3 +72,22 @@ def _agent(name: str | None) -> Agent | None:
     if name is None:
         return None
     return Agent.objects.filter(name__iexact=name).first() or Agent.new(name)
+
+
+def import_table(title: str, report: ImportReport) -> Table:
+    columns = ("read", "imported", "updated", "unchanged", "skipped")
+    table = Table("", *columns, title=title, title_justify="left")
+    for name, count in (("answers", report.traces), ("feedback", report.feedback)):
+        figures = (count.read, count.imported, count.updated, count.unchanged, count.skipped.total())
+        table.add_row(name, *(f"{figure:,}" for figure in figures))
+    return table
+
+
+def skipped_lines(report: ImportReport) -> list[str]:
+    lines = []
+    for count in (report.traces, report.feedback):
+        for reason, number in count.skipped.most_common():
+            examples = count.examples[reason]
+            more = ", …" if number > len(examples) else ""
+            lines.append(f"skipped {number:,}: {reason} ({', '.join(examples)}{more})")
+    return lines
