@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from django.core.management.base import CommandParser
 
@@ -18,12 +18,26 @@ from rl.management.agents import ANSWERS, NOTHING, RATINGS, Need, choose_agent
 from rl.management.base import RatchetCommand, two_columns
 from rl.management.options import read_options
 from rl.management.tables import evaluation_document, evaluation_tables, verdict_line
-from rl.management.training_options import TrainOptions, run_options, training_config
+from rl.management.training_options import TrainOptions, add_training_options, run_options, training_config
 from rl.models import Agent, Evaluation, TrainingRun
 from rl.operations import audit
 from rl.runs import choosing, supervisor
 from rl.runs import run as runs
 from rl.runs.dry_run import dry_run
+
+
+class TrainCommand(RatchetCommand):
+    """Trains by one method, and measures."""
+
+    method: ClassVar[str]
+    title: ClassVar[str] = ""
+    """Above the method's own options."""
+
+    def add_options(self, parser: CommandParser) -> None:
+        add_training_options(parser, self.options, self.title)
+
+    def run(self, options: TrainOptions) -> None:
+        train_command(self, self.method, options)
 
 
 def train_command(

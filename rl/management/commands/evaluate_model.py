@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import CommandParser
 from rich.table import Table
 
 from rl.base.errors import GateRejected, NotEnoughData, UsageError
@@ -25,7 +24,7 @@ from rl.evaluation.own_pairs import read_pairs
 from rl.evaluation.subject import EvaluationOptions
 from rl.management.agents import RATINGS, choose_agent
 from rl.management.base import RatchetCommand
-from rl.management.options import read_options
+from rl.management.options import argument
 from rl.management.tables import LABELS, evaluation_document, evaluation_table, models_table, report_tables
 from rl.models import Agent, Deployment, Evaluation, ModelVersion
 from rl.versions.versions import find_version
@@ -33,48 +32,39 @@ from rl.versions.versions import find_version
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    agent: str | None
-    version_name: str | None
-    checkpoint: str | None
-    test_data: str | None
-    artifact: bool
-    quantization: str | None
-    compare_base: bool
-    lm_eval: str | None
-    judge: str | None
-    output: str | None
+    agent: str | None = argument("--agent", "--agent-type", help="default: the only one with ratings")
+    version_name: str | None = argument("--version", one_of="what", metavar="NAME", help="default: the newest")
+    checkpoint: str | None = argument(
+        "--checkpoint", one_of="what", help="an adapter's or a whole model's directory instead of a version"
+    )
+    test_data: str | None = argument(
+        "--test-data",
+        "--test-file",
+        one_of="rows",
+        metavar="FILE",
+        help="JSON lines of your own: pairs, or answers that are right",
+    )
+    artifact: bool = argument(
+        "--artifact", one_of="rows", action="store_true", help="measure the exported GGUF file, not the weights"
+    )
+    quantization: str | None = argument("--quantization", help="level of that file; default: the agent's")
+    compare_base: bool = argument(
+        "--compare-base", action="store_true", help="judge against the base, not the version in use"
+    )
+    lm_eval: str | None = argument(
+        "--lm-eval", metavar="TASK.yaml", help="a task of lm-eval that both versions are measured on"
+    )
+    judge: str | None = argument(
+        "--judge", metavar="NAME", help="of fresh answers: a name of JUDGES_FILE, or own; default: the agent's"
+    )
+    output: str | None = argument("--output", help="write the whole report here as JSON")
 
 
 class Command(RatchetCommand):
     help = "Measure a version or a checkpoint on held-out rows, beside the base model and the version in use."
+    options = Options
 
-    def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--agent", "--agent-type", help="default: the only one with ratings")
-        what = parser.add_mutually_exclusive_group()
-        what.add_argument("--version", dest="version_name", metavar="NAME", help="default: the newest")
-        what.add_argument("--checkpoint", help="an adapter's or a whole model's directory instead of a version")
-        rows = parser.add_mutually_exclusive_group()
-        rows.add_argument(
-            "--test-data",
-            "--test-file",
-            metavar="FILE",
-            help="JSON lines of your own: pairs, or answers that are right",
-        )
-        rows.add_argument("--artifact", action="store_true", help="measure the exported GGUF file, not the weights")
-        parser.add_argument("--quantization", help="level of that file; default: the agent's")
-        parser.add_argument(
-            "--compare-base", action="store_true", help="judge against the base, not the version in use"
-        )
-        parser.add_argument(
-            "--lm-eval", metavar="TASK.yaml", help="a task of lm-eval that both versions are measured on"
-        )
-        parser.add_argument(
-            "--judge", metavar="NAME", help="of fresh answers: a name of JUDGES_FILE, or own; default: the agent's"
-        )
-        parser.add_argument("--output", help="write the whole report here as JSON")
-
-    def run(self, **arguments: Any) -> None:
-        options = read_options(Options, arguments)
+    def run(self, options: Options) -> None:
         _check(options)
         agent = choose_agent(options.agent, RATINGS, self.report)
         if path := options.checkpoint or options.test_data:
