@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import BooleanOptionalAction
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -218,47 +218,17 @@ def training_config(
 def run_options(agent: Agent, options: TrainOptions) -> runs.RunOptions:
     """Raises UsageError for what could not take effect, or would be refused after hours of training."""
     _check_run(options)
-    chosen = runs.RunOptions(
-        data=_data_options(agent, options),
-        base_model=options.base_model,
-        output_dir=options.output_dir,
-        export=options.export or bool(options.deploy),
-        quantization=options.quantization,
-        model_name=options.model_name,
-        deploy=options.deploy,
-        report_to=options.report_to,
-        num_processes=options.num_processes,
-        accelerate_config=options.accelerate_config,
-    )
-    if isinstance(options, PairGroup):
-        source, data_file, ratings_file = options.source, options.data_file, options.ratings_file
-        chosen = replace(chosen, source=source, data_file=data_file, ratings_file=ratings_file)
-    if isinstance(options, SweepGroup):
-        chosen = replace(chosen, sweep=options.sweep)
-    if isinstance(options, RolloutGroup):
-        chosen = replace(chosen, rewards=options.rewards, reward_model=options.reward_model)
-    if isinstance(options, TaskGroup):
-        chosen = replace(chosen, dataset_dir=options.dataset_dir, train_split=options.train_split)
-        chosen = chosen if options.eval_split is None else replace(chosen, eval_split=options.eval_split)
-    return chosen
+    given = {name: value for name, value in vars(options).items() if name in _OF_RUN and value is not None}
+    given["export"] = options.export or bool(options.deploy)
+    return runs.RunOptions(data=_data_options(agent, options), **given)
 
 
 def _data_options(agent: Agent, options: TrainOptions) -> dataset_builder.DataOptions:
-    data = dataset_builder.DataOptions(pair_type=agent.pair_type)
-    if isinstance(options, DataGroup):
-        data = replace(
-            data,
-            min_samples=options.min_samples,
-            val_split=options.val_split,
-            min_confidence=options.min_confidence,
-        )
-    if isinstance(options, PairGroup):
-        data = replace(
-            data,
-            pair_type=options.pair_type or agent.pair_type,
-            max_pairs_per_question=options.max_pairs_per_question,
-        )
-    return data
+    given = {name: value for name, value in vars(options).items() if name in _OF_DATA and value is not None}
+    return dataset_builder.DataOptions(**{"pair_type": agent.pair_type, **given})
+
+
+_OF_RUN, _OF_DATA = ({field.name for field in fields(kind)} for kind in (runs.RunOptions, dataset_builder.DataOptions))
 
 
 def _check_run(options: TrainOptions) -> None:

@@ -61,9 +61,7 @@ class CodeTask:
     """python, or empty, which says the same."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
-    @staticmethod
-    def problems(row: Any) -> Iterator[Problem]:
-        return code_problems(row)
+    problems = staticmethod(code_problems)
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
@@ -90,9 +88,7 @@ class SearchTask:
     """What there is to search; none where the tool has documents of its own."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
-    @staticmethod
-    def problems(row: Any) -> Iterator[Problem]:
-        return search_problems(row)
+    problems = staticmethod(search_problems)
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
@@ -126,9 +122,7 @@ class ReplayTask:
     """Turns that lead to success: lists of calls, and last the answer, a text."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
-    @staticmethod
-    def problems(row: Any) -> Iterator[Problem]:
-        return replay_problems(row)
+    problems = staticmethod(replay_problems)
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
@@ -150,9 +144,7 @@ class AnyTask:
     task_id: str
     row: Mapping[str, Any]
 
-    @staticmethod
-    def problems(row: Any) -> Iterator[Problem]:
-        return any_problems(row)
+    problems = staticmethod(any_problems)
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
@@ -166,9 +158,7 @@ class AnyTask:
 class PromptTask(AnyTask):
     """A task with a ``prompt``. A program reads the other fields, and nothing is said of them either."""
 
-    @staticmethod
-    def problems(row: Any) -> Iterator[Problem]:
-        return prompt_problems(row)
+    problems = staticmethod(prompt_problems)
 
 
 def _drop_nulls(row: Mapping[str, Any]) -> dict[str, Any]:
