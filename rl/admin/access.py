@@ -12,6 +12,7 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 
 from rl.admin.fields import LinesField, ScopesField
+from rl.admin.markup import column
 from rl.admin.readonly import ReadOnlyAdmin
 from rl.models import ApiKey, usual_scopes
 from rl.operations.keys import revoke
@@ -51,9 +52,7 @@ class ApiKeyAdmin(admin.ModelAdmin):
         shown = ["kind", "agent", "scopes", "expires_at", "start", "created_at", "last_used_at", "revoked_at"]
         return shown if obj else []
 
-    @admin.display(description="may")
-    def may(self, key: ApiKey) -> str:
-        return ", ".join(key.scopes) or "rate"
+    may = column("may", lambda key: ", ".join(key.scopes) or "rate")
 
     def save_model(self, request: HttpRequest, obj: ApiKey, form: ModelForm[Any], change: bool) -> None:
         if change:

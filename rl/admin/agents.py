@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
 
 from rl.admin.fields import ObjectField
-from rl.admin.markup import NOTHING, badge, change_link, join_links, list_link
+from rl.admin.markup import NOTHING, badge, change_link, column, join_links, list_link
 from rl.admin.weights import AgentForm, decision_defaults, reward_defaults
 from rl.base.errors import RatchetError
 from rl.config.authority import AGENT, Owner, owner
@@ -101,13 +101,8 @@ class AgentAdmin(admin.ModelAdmin):
         }
         return join_links(list_link(model, text, agent__id__exact=agent.pk) for text, model in models.items())
 
-    @admin.display(description="default reward weights")
-    def default_reward_weights(self, agent: Agent) -> SafeString | str:
-        return reward_defaults()
-
-    @admin.display(description="default decision weights")
-    def default_decision_weights(self, agent: Agent) -> SafeString | str:
-        return decision_defaults(agent)
+    default_reward_weights = column("default reward weights", lambda agent: reward_defaults())
+    default_decision_weights = column("default decision weights", lambda agent: decision_defaults(agent))
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """An agent with answers is history; and the page that asks would load all of it."""
