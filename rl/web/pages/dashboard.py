@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
 
 from rl.base.disk_space import shortage
 from rl.models import Evaluation, Trace, TrainingRun, version_name
@@ -20,11 +17,10 @@ from rl.serving.advice import deploy_command
 from rl.web import dashboard_counts
 from rl.web.agent_steps import why_queued
 from rl.web.dashboard_counts import AgentFigures, VersionFigures
+from rl.web.pages.guards import for_users
 
 
-@require_safe
-@never_cache
-@login_required
+@for_users
 def dashboard(request: HttpRequest) -> HttpResponse:
     """For staff; people who may only rate go on to what they may do."""
     if not request.user.is_staff:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.contrib.auth.decorators import login_required, permission_required
+from django.contrib.auth.decorators import permission_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods
 
 from rl.base.errors import RatchetError, UsageError
 from rl.base.names import require_known
@@ -19,6 +17,7 @@ from rl.queues import invites
 from rl.queues.builtin import queue_of
 from rl.queues.editing import close_queue, save_queue
 from rl.queues.gold import remove_gold
+from rl.web.pages.guards import for_users_who_post
 from rl.web.raters import rater_of
 
 GOLD = 200
@@ -27,9 +26,7 @@ NEW = "+"
 """In the place of a queue's name: one that is not there yet."""
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@never_cache
-@login_required
+@for_users_who_post
 @permission_required("rl.change_ratingqueue", raise_exception=True)
 def edit_queue(request: HttpRequest, name: str, queue: str) -> HttpResponse:
     agent = get_object_or_404(Agent, name=name)

@@ -7,14 +7,12 @@ from collections import Counter, defaultdict
 from statistics import fmean
 from typing import Any
 
-from django.contrib.auth.decorators import login_required, permission_required
+from django.contrib.auth.decorators import permission_required
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_safe
 
 from rl.base.errors import RatchetError, UsageError
 from rl.collect.feedback.write import correct, current_rating, retract
@@ -23,6 +21,7 @@ from rl.dataset_builder import get_training_stats
 from rl.models import Agent, Feedback, Trace
 from rl.web import trace_lists
 from rl.web.drawings import tags_of
+from rl.web.pages.guards import for_users, for_users_who_post
 from rl.web.pages.rating_form import rate_as_posted
 from rl.web.raters import rater_of, signed_in
 from rl.web.trace_page import trace_context
@@ -32,9 +31,7 @@ SOURCE = "trace_page"
 AGENTS = 200
 
 
-@require_safe
-@never_cache
-@login_required
+@for_users
 @permission_required("rl.view_trace", raise_exception=True)
 def trace_list(request: HttpRequest) -> HttpResponse:
     find = request.GET.get("find", "").strip()
@@ -67,18 +64,14 @@ def trace_list(request: HttpRequest) -> HttpResponse:
     return render(request, "rl/traces.html", context)
 
 
-@require_safe
-@never_cache
-@login_required
+@for_users
 @permission_required("rl.view_trace", raise_exception=True)
 def trace_statistics(request: HttpRequest, name: str) -> HttpResponse:
     agent = get_object_or_404(Agent, name=name)
     return render(request, "rl/trace_statistics.html", {"page": "traces", "agent": agent, **statistics(agent)})
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@never_cache
-@login_required
+@for_users_who_post
 @permission_required("rl.view_trace", raise_exception=True)
 def one_trace(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     rows = Trace.objects.select_related("agent", "model_version", "label_proposal", "episode")
