@@ -12,8 +12,7 @@ from rl.web.api.ratings import RatingBulkSync, RatingList
 from rl.web.api.runs import RunCancel, RunDetail
 from rl.web.api.tokens import TokenList
 from rl.web.api.traces import TraceDetail, TraceList
-from rl.web.api.training import CalculatePending
-from rl.web.api.training_stats import TrainingStats
+from rl.web.api.training import CalculatePending, TrainingStats
 
 # The stock template has an inline style, which the Content-Security-Policy forbids.
 DOCS = SpectacularSwaggerSplitView.as_view(url_name="api-schema", template_name="rl/api_docs.html")
