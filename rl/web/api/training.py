@@ -22,6 +22,11 @@ from rl.web.api.openapi import BAD_BODY, operation
 from rl.web.api.serializers.fields import StrictSerializer
 
 
+NEWEST = 1000
+"""Traces that are read for what no index knows."""
+_COLUMNS = ("prompt", "response", "tool_calls", "reasoning_steps", "tokens_in", "tokens_out", "cost")
+
+
 class Nothing(StrictSerializer):
     """An empty body."""
 
@@ -51,11 +56,6 @@ class CalculatePending(ApiView):
         if pending:
             rewarding.enqueue()
         return Response({"pending": pending}, status=status.HTTP_202_ACCEPTED)
-
-
-NEWEST = 1000
-"""Traces that are read for what no index knows."""
-_COLUMNS = ("prompt", "response", "tool_calls", "reasoning_steps", "tokens_in", "tokens_out", "cost")
 
 
 class TrainingStats(ApiView):
