@@ -21,7 +21,6 @@ from rl.web.api.base import ApiView
 from rl.web.api.openapi import BAD_BODY, operation
 from rl.web.api.serializers.fields import StrictSerializer
 
-
 NEWEST = 1000
 """Traces that are read for what no index knows."""
 _COLUMNS = ("prompt", "response", "tool_calls", "reasoning_steps", "tokens_in", "tokens_out", "cost")
