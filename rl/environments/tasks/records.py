@@ -61,7 +61,9 @@ class CodeTask:
     """python, or empty, which says the same."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
-    problems = staticmethod(code_problems)
+    @staticmethod
+    def problems(row: Any) -> Iterator[Problem]:
+        return code_problems(row)
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
@@ -88,7 +90,9 @@ class SearchTask:
     """What there is to search; none where the tool has documents of its own."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
-    problems = staticmethod(search_problems)
+    @staticmethod
+    def problems(row: Any) -> Iterator[Problem]:
+        return search_problems(row)
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
@@ -122,7 +126,9 @@ class ReplayTask:
     """Turns that lead to success: lists of calls, and last the answer, a text."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
-    problems = staticmethod(replay_problems)
+    @staticmethod
+    def problems(row: Any) -> Iterator[Problem]:
+        return replay_problems(row)
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
@@ -144,7 +150,9 @@ class AnyTask:
     task_id: str
     row: Mapping[str, Any]
 
-    problems = staticmethod(any_problems)
+    @staticmethod
+    def problems(row: Any) -> Iterator[Problem]:
+        return any_problems(row)
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
@@ -158,7 +166,9 @@ class AnyTask:
 class PromptTask(AnyTask):
     """A task with a ``prompt``. A program reads the other fields, and nothing is said of them either."""
 
-    problems = staticmethod(prompt_problems)
+    @staticmethod
+    def problems(row: Any) -> Iterator[Problem]:
+        return prompt_problems(row)
 
 
 def _drop_nulls(row: Mapping[str, Any]) -> dict[str, Any]:

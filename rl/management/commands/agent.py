@@ -22,9 +22,8 @@ from rl.models import Agent
 @dataclass(frozen=True, slots=True)
 class CreateOptions:
     name: str = argument(help="letters, digits, '.', '_' and '-'")
-    model: str = argument(
+    model: str | None = argument(
         "--model",
-        default=settings.DEFAULT_BASE_MODEL,
         help=f"{', '.join(EMBEDDED_MODELS)}, a name of BASE_MODELS, a hub id (with @revision: that one), a folder, or a "
         f"GGUF file ({settings.DEFAULT_BASE_MODEL})",
     )
@@ -45,7 +44,7 @@ class Command(ActionsCommand):
         """The model first: an agent whose model cannot be had is not made."""
         agent = Agent.new(
             options.name,
-            base_model=_find_model(options.model),
+            base_model=_find_model(options.model or settings.DEFAULT_BASE_MODEL),
             description=options.description,
             system_prompt=options.system_prompt,
         )
