@@ -159,7 +159,7 @@ AXES_CLIENT_IP_CALLABLE = "rl.web.client_address.client_network"
 AXES_USERNAME_CALLABLE = "rl.web.sign_in_limits.name_tried"
 AXES_LOCKOUT_CALLABLE = "rl.web.pages.lockout.locked_out"
 AXES_DISABLE_ACCESS_LOG = True  # who signed in when, and from where, is nobody's business
-AXES_ENABLE_ADMIN = False  # rl.admin.signin shows the failures, without the forms that were sent
+AXES_ENABLE_ADMIN = False  # rl.admin.access shows the failures, without the forms that were sent
 AXES_VERBOSE = False
 AXES_SENSITIVE_PARAMETERS = ["username", "csrfmiddlewaretoken"]  # a password is easily typed into the wrong field
 

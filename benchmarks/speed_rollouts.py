@@ -33,7 +33,7 @@ from rl.training import fitting, grpo
 from rl.training.fresh_prompts import tokenised_prompts
 from rl.training.ppo import train as ppo
 from rl.training.ppo.networks import POLICY
-from rl.training.ppo.prompts import Prompts
+from rl.training.ppo.train import Prompts
 from rl.training.preparing import Start
 
 PPO_ANSWERS: Final = 4

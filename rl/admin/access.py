@@ -1,9 +1,10 @@
-"""API keys."""
+"""API keys, and failed sign-ins."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from axes.models import AccessAttempt
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.forms import ModelForm
@@ -11,6 +12,8 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 
 from rl.admin.fields import LinesField, ScopesField
+from rl.admin.markup import column
+from rl.admin.readonly import ReadOnlyAdmin
 from rl.models import ApiKey, usual_scopes
 from rl.operations.keys import revoke
 
@@ -49,9 +52,7 @@ class ApiKeyAdmin(admin.ModelAdmin):
         shown = ["kind", "agent", "scopes", "expires_at", "start", "created_at", "last_used_at", "revoked_at"]
         return shown if obj else []
 
-    @admin.display(description="may")
-    def may(self, key: ApiKey) -> str:
-        return ", ".join(key.scopes) or "rate"
+    may = column("may", lambda key: ", ".join(key.scopes) or "rate")
 
     def save_model(self, request: HttpRequest, obj: ApiKey, form: ModelForm[Any], change: bool) -> None:
         if change:
@@ -72,3 +73,12 @@ class ApiKeyAdmin(admin.ModelAdmin):
             revoke(key)
             self.log_change(request, key, "Revoked.")
         messages.success(request, f"{len(keys)} keys revoked.")
+
+
+@admin.register(AccessAttempt)
+class AccessAttemptAdmin(ReadOnlyAdmin):
+    """Wrong passwords of the last quarter of an hour. ``manage.py axes_reset_username NAME`` ends a lock."""
+
+    list_display = ["username", "ip_address", "failures_since_start", "attempt_time", "path_info"]
+    search_fields = ["=username", "=ip_address"]
+    fields = ["username", "ip_address", "failures_since_start", "attempt_time", "path_info", "user_agent"]

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin, messages
+from django.contrib.auth.decorators import permission_required
 from django.db.models import JSONField
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
-from django.urls import URLPattern
+from django.urls import URLPattern, path
 from django.utils.safestring import SafeString
+from django.views.decorators.http import require_POST
 
-from rl.admin.actions import button
 from rl.admin.fields import ObjectField
-from rl.admin.learner import learner_context
-from rl.admin.markup import join_links, list_link
+from rl.admin.markup import NOTHING, badge, change_link, column, join_links, list_link
 from rl.admin.weights import AgentForm, decision_defaults, reward_defaults
 from rl.base.errors import RatchetError
 from rl.config.authority import AGENT, Owner, owner
 from rl.models import Agent, Deployment, Feedback, ModelVersion, Trace, TrainingRun, TrainingSet
-from rl.online_learner import OnlineLearner
+from rl.online_learner import LearnerStatus, OnlineLearner, how_to_enable
 from rl.serving.promotion import roll_back
 
 RETRAIN = "rl.add_trainingrun"
@@ -100,13 +101,8 @@ class AgentAdmin(admin.ModelAdmin):
         }
         return join_links(list_link(model, text, agent__id__exact=agent.pk) for text, model in models.items())
 
-    @admin.display(description="default reward weights")
-    def default_reward_weights(self, agent: Agent) -> SafeString | str:
-        return reward_defaults()
-
-    @admin.display(description="default decision weights")
-    def default_decision_weights(self, agent: Agent) -> SafeString | str:
-        return decision_defaults(agent)
+    default_reward_weights = column("default reward weights", lambda agent: reward_defaults())
+    default_decision_weights = column("default decision weights", lambda agent: decision_defaults(agent))
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """An agent with answers is history; and the page that asks would load all of it."""
@@ -152,3 +148,34 @@ class AgentAdmin(admin.ModelAdmin):
             self.log_change(request, agent, text)
             messages.success(request, text)
         return redirect("admin:rl_agent_change", pk)
+
+
+def button(
+    model_admin: admin.ModelAdmin, name: str, permission: str, view: Callable[[HttpRequest, int], HttpResponse]
+) -> URLPattern:
+    """``<pk>/<name>/``: takes a POST with a token, from staff with the permission."""
+    guarded = require_POST(permission_required(permission, raise_exception=True)(view))
+    address = f"rl_{model_admin.opts.model_name}_{name}"
+    return path(f"<int:pk>/{name}/", model_admin.admin_site.admin_view(guarded), name=address)
+
+
+def learner_context(agent: Agent) -> dict[str, Any]:
+    """Does not look for pairs: that reads all ratings of the agent, and a page must not wait for it."""
+    status = OnlineLearner(agent).get_status(survey=False)
+    return {"learner": status, "learner_rows": _rows(status, how_to_enable(agent))}
+
+
+def _rows(status: LearnerStatus, missing: str) -> list[tuple[str, object]]:
+    last = NOTHING
+    if status.last_run is not None and status.last_run_state is not None:
+        link = change_link(TrainingRun, status.last_run, f"run {status.last_run}")
+        last = join_links([link, badge(status.last_run_state, TrainingRun.State(status.last_run_state).label)])
+    interval = status.next_by_interval
+    return [
+        ("Retrains by itself", f"no: {missing}" if missing else "yes"),
+        ("New ratings", f"{status.buffer_size} of the {status.min_samples} that start a run"),
+        ("A run is at work", "yes" if status.is_training else "no"),
+        ("Run due", f"yes: {status.reason}" if status.should_retrain else f"no: {status.reason}"),
+        ("Last run", last),
+        ("Next by the interval", f"{interval:%Y-%m-%d %H:%M} UTC" if interval else NOTHING),
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib import admin
 from django.utils.safestring import SafeString
 
-from rl.admin.markup import badge, change_link
+from rl.admin.markup import badge, change_link, column
 from rl.admin.readonly import ReadOnlyAdmin
 from rl.models import Episode, Trace, TrainingRun
 
@@ -44,16 +44,10 @@ class EpisodeAdmin(ReadOnlyAdmin):
         "reason",
         "created_at",
     ]
-    readonly_fields = ["of", "of_run"]
 
     @admin.display(description="ended", ordering="success")
     def outcome(self, episode: Episode) -> SafeString:
         return badge("succeeded" if episode.success else "failed", "solved" if episode.success else "not solved")
 
-    @admin.display(description="trace")
-    def of(self, episode: Episode) -> SafeString | str:
-        return change_link(Trace, episode.trace_id, episode.trace_id)
-
-    @admin.display(description="run")
-    def of_run(self, episode: Episode) -> SafeString | str:
-        return change_link(TrainingRun, episode.run_id, f"run {episode.run_id}")
+    of = column("trace", lambda episode: change_link(Trace, episode.trace_id, episode.trace_id))
+    of_run = column("run", lambda episode: change_link(TrainingRun, episode.run_id, f"run {episode.run_id}"))

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils.safestring import SafeString
 
-from rl.admin.markup import NOTHING, change_link, list_link
+from rl.admin.markup import NOTHING, change_link, column, list_link
 from rl.admin.readonly import ReadOnlyAdmin
 from rl.base.errors import RatchetError
 from rl.forgetting.forget import forget, preview
@@ -38,7 +38,6 @@ class FeedbackAdmin(ReadOnlyAdmin):
         ("By whom, and when", {"fields": ["rater", "user", "source", "api_key", "rated_at", "created_at"]}),
         ("History", {"fields": ["withdrew", "withdrawn_by", "quarantine"]}),
     ]
-    readonly_fields = ["answer", "other", "learned_in", "withdrew", "withdrawn_by"]
     actions = ["forget_rater"]
 
     def has_forget_permission(self, request: HttpRequest) -> bool:
@@ -80,13 +79,8 @@ class FeedbackAdmin(ReadOnlyAdmin):
             return NOTHING
         return f"{event.raw_value:g} {event.scale or event.metric}"
 
-    @admin.display(description="trace")
-    def answer(self, event: Feedback) -> SafeString | str:
-        return change_link(Trace, event.trace_id, str(event.trace_id)[:8])
-
-    @admin.display(description="other trace")
-    def other(self, event: Feedback) -> SafeString | str:
-        return change_link(Trace, event.other_trace_id, str(event.other_trace_id)[:8])
+    answer = column("trace", lambda event: change_link(Trace, event.trace_id, str(event.trace_id)[:8]))
+    other = column("other trace", lambda event: change_link(Trace, event.other_trace_id, str(event.other_trace_id)[:8]))
 
     @admin.display(description="training set")
     def learned_in(self, event: Feedback) -> SafeString | str:
@@ -94,9 +88,7 @@ class FeedbackAdmin(ReadOnlyAdmin):
             return "waits" if event.is_current else NOTHING
         return change_link(TrainingSet, event.training_set_id, str(event.training_set_id)[:8])
 
-    @admin.display(description="withdraws")
-    def withdrew(self, event: Feedback) -> SafeString | str:
-        return change_link(Feedback, event.retracts_id, f"event {event.retracts_id}")
+    withdrew = column("withdraws", lambda event: change_link(Feedback, event.retracts_id, f"event {event.retracts_id}"))
 
     @admin.display(description="withdrawn by")
     def withdrawn_by(self, event: Feedback) -> SafeString | str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib import admin
 from django.utils.safestring import SafeString
 
-from rl.admin.markup import change_link, list_link, percent
+from rl.admin.markup import change_link, column, list_link, percent
 from rl.admin.readonly import ReadOnlyAdmin
 from rl.models import LabelModel, LabelProposal, Trace
 
@@ -17,15 +17,9 @@ class LabelModelAdmin(ReadOnlyAdmin):
     list_select_related = ["agent"]
     search_fields = ["=id", "agent__name"]
     fields = ["agent", "labels", "heldout_labels", "accuracy", "majority", "calibration", "proposal_link", "created_at"]
-    readonly_fields = ["accuracy", "majority", "proposal_link"]
 
-    @admin.display(description="held-out accuracy")
-    def accuracy(self, model: LabelModel) -> str:
-        return percent(model.heldout_accuracy)
-
-    @admin.display(description="always the commoner label")
-    def majority(self, model: LabelModel) -> str:
-        return percent(model.majority_share)
+    accuracy = column("held-out accuracy", lambda model: percent(model.heldout_accuracy))
+    majority = column("always the commoner label", lambda model: percent(model.majority_share))
 
     @admin.display(description="proposals")
     def proposal_link(self, model: LabelModel) -> SafeString:
@@ -41,12 +35,6 @@ class LabelProposalAdmin(ReadOnlyAdmin):
     list_select_related = ["label_model"]
     search_fields = ["trace__id__startswith"]
     fields = ["of", "good", "confidence", "label_model", "created_at"]
-    readonly_fields = ["of"]
 
-    @admin.display(description="trace")
-    def short_id(self, proposal: LabelProposal) -> str:
-        return str(proposal.trace_id)[:8]
-
-    @admin.display(description="trace")
-    def of(self, proposal: LabelProposal) -> SafeString | str:
-        return change_link(Trace, proposal.trace_id, proposal.trace_id)
+    short_id = column("trace", lambda proposal: str(proposal.trace_id)[:8])
+    of = column("trace", lambda proposal: change_link(Trace, proposal.trace_id, proposal.trace_id))

@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
-from rl.admin.markup import change_link, list_link, text_block, value_table
+from rl.admin.markup import change_link, column, list_link, text_block, value_table
 from rl.admin.readonly import ReadOnlyAdmin
 from rl.models import Feedback, ModelVersion, Trace, WaitingRating
 
@@ -28,19 +28,10 @@ class TraceAdmin(ReadOnlyAdmin):
         ("Rewards", {"fields": ["reward", "components", "rewarded_at", "reward_pending"]}),
         ("What it cost", {"fields": ["tokens_in", "tokens_out", "llm_calls", "cost", "duration_ms"]}),
     ]
-    readonly_fields = ["version", "feedback_link", "conversation", "answer", "extras", "components"]
 
-    @admin.display(description="id")
-    def short_id(self, trace: Trace) -> str:
-        return str(trace.pk)[:8]
-
-    @admin.display(description="question")
-    def question_start(self, trace: Trace) -> str:
-        return trace.question[:80]
-
-    @admin.display(description="answer")
-    def answer_start(self, trace: Trace) -> str:
-        return trace.response[:80]
+    short_id = column("id", lambda trace: str(trace.pk)[:8])
+    question_start = column("question", lambda trace: trace.question[:80])
+    answer_start = column("answer", lambda trace: trace.response[:80])
 
     @admin.display(description="model version")
     def version(self, trace: Trace) -> SafeString | str:
@@ -55,17 +46,9 @@ class TraceAdmin(ReadOnlyAdmin):
         lines = ((message["role"], text_block(message["content"])) for message in trace.prompt)
         return format_html_join("", '<div class="message"><b>{}</b>{}</div>', lines)
 
-    @admin.display(description="response")
-    def answer(self, trace: Trace) -> SafeString:
-        return text_block(trace.response)
-
-    @admin.display(description="details")
-    def extras(self, trace: Trace) -> SafeString | str:
-        return value_table(trace.details)
-
-    @admin.display(description="by component")
-    def components(self, trace: Trace) -> SafeString | str:
-        return value_table(trace.rewards)
+    answer = column("response", lambda trace: text_block(trace.response))
+    extras = column("details", lambda trace: value_table(trace.details))
+    components = column("by component", lambda trace: value_table(trace.rewards))
 
 
 @admin.register(WaitingRating)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib import admin
 from django.utils.safestring import SafeString
 
-from rl.admin.markup import badge, change_link, join_links, list_link, value_table
+from rl.admin.markup import badge, change_link, column, join_links, list_link, value_table
 from rl.admin.readonly import ReadOnlyAdmin
 from rl.models import (
     Evaluation,
@@ -50,15 +50,9 @@ class TrainingSetAdmin(ReadOnlyAdmin):
         "records",
         "created_at",
     ]
-    readonly_fields = ["directory", "counts", "records"]
 
-    @admin.display(description="id")
-    def short_id(self, training_set: TrainingSet) -> str:
-        return str(training_set.pk)[:8]
-
-    @admin.display(description="counts, and what was left out")
-    def counts(self, training_set: TrainingSet) -> SafeString | str:
-        return value_table(training_set.stats)
+    short_id = column("id", lambda training_set: str(training_set.pk)[:8])
+    counts = column("counts, and what was left out", lambda training_set: value_table(training_set.stats))
 
     @admin.display(description="records")
     def records(self, training_set: TrainingSet) -> SafeString:
@@ -78,15 +72,9 @@ class TrainingSetTraceAdmin(ReadOnlyAdmin):
     list_select_related = ["training_set"]
     search_fields = ["training_set__id__startswith", "trace__id__startswith"]
     fields = ["training_set", "of"]
-    readonly_fields = ["of"]
 
-    @admin.display(description="trace")
-    def short_trace(self, member: TrainingSetTrace) -> str:
-        return str(member.trace_id)[:8]
-
-    @admin.display(description="trace")
-    def of(self, member: TrainingSetTrace) -> SafeString | str:
-        return change_link(Trace, member.trace_id, member.trace_id)
+    short_trace = column("trace", lambda member: str(member.trace_id)[:8])
+    of = column("trace", lambda member: change_link(Trace, member.trace_id, member.trace_id))
 
 
 @admin.register(TrainingRun)
@@ -98,17 +86,9 @@ class TrainingRunAdmin(ReadOnlyAdmin):
     list_select_related = ["agent", "version", "training_set"]
     search_fields = ["=id", "agent__name", "method", "error"]
 
-    @admin.display(description="state", ordering="state")
-    def colour(self, run: TrainingRun) -> SafeString:
-        return badge(run.state, run.get_state_display())
-
-    @admin.display(description="steps")
-    def steps(self, run: TrainingRun) -> str:
-        return f"{run.step} of {run.total_steps}" if run.total_steps else run.stage
-
-    @admin.display(description="started", ordering="trigger")
-    def starter(self, run: TrainingRun) -> str:
-        return run.starter
+    colour = column("state", lambda run: badge(run.state, run.get_state_display()), ordering="state")
+    steps = column("steps", lambda run: f"{run.step} of {run.total_steps}" if run.total_steps else run.stage)
+    starter = column("started", lambda run: run.starter, ordering="trigger")
 
     @admin.display(description="version")
     def version_link(self, run: TrainingRun) -> SafeString | str:
@@ -122,12 +102,6 @@ class MetricPointAdmin(ReadOnlyAdmin):
     search_help_text = "The number of a run."
     ordering = ["-id"]
     fields = ["of_run", "step", "numbers"]
-    readonly_fields = ["of_run", "numbers"]
 
-    @admin.display(description="run")
-    def of_run(self, point: MetricPoint) -> SafeString | str:
-        return change_link(TrainingRun, point.run_id, f"run {point.run_id}")
-
-    @admin.display(description="values")
-    def numbers(self, point: MetricPoint) -> SafeString | str:
-        return value_table(point.values)
+    of_run = column("run", lambda point: change_link(TrainingRun, point.run_id, f"run {point.run_id}"))
+    numbers = column("values", lambda point: value_table(point.values))

@@ -9,7 +9,7 @@ from django.template.defaultfilters import filesizeformat
 from django.utils.safestring import SafeString
 
 from rl.admin.answers import answer_table
-from rl.admin.markup import NOTHING, badge, change_link, join_links, list_link, percent, value_table
+from rl.admin.markup import NOTHING, badge, change_link, column, join_links, list_link, percent, value_table
 from rl.admin.readonly import ReadOnlyAdmin, ReadOnlyInline
 from rl.models import Artifact, Deployment, Evaluation, ModelVersion, Trace, TrainingRun, TrainingSet
 
@@ -25,9 +25,7 @@ class ArtifactInline(ReadOnlyInline):
     model = Artifact
     fields = ["kind", "quantization", "path", "file_size", "sha256", "created_at"]
 
-    @admin.display(description="size")
-    def file_size(self, artifact: Artifact) -> str:
-        return filesizeformat(artifact.size_bytes)
+    file_size = column("size", lambda artifact: filesizeformat(artifact.size_bytes))
 
 
 class EvaluationInline(ReadOnlyInline):
@@ -48,9 +46,7 @@ class EvaluationInline(ReadOnlyInline):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Evaluation]:
         return super().get_queryset(request).defer("report").select_related("artifact")
 
-    @admin.display(description="measured")
-    def measured_model(self, evaluation: Evaluation) -> SafeString | str:
-        return _link_measured_model(evaluation)
+    measured_model = column("measured", lambda evaluation: _link_measured_model(evaluation))
 
 
 class DeploymentInline(ReadOnlyInline):
@@ -76,7 +72,6 @@ class ModelVersionAdmin(ReadOnlyAdmin):
         "records",
         "created_at",
     ]
-    readonly_fields = ["is_it_better", "made_by", "came_after", "records"]
     inlines = [EvaluationInline, ArtifactInline, DeploymentInline]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ModelVersion]:
@@ -119,19 +114,10 @@ class ArtifactAdmin(ReadOnlyAdmin):
     list_select_related = ["version__agent"]
     search_fields = ["path", "=sha256", "version__name", "version__agent__name"]
     fields = ["of_version", "kind", "quantization", "path", "file_size", "sha256", "more", "created_at"]
-    readonly_fields = ["of_version", "file_size", "more"]
 
-    @admin.display(description="version")
-    def of_version(self, artifact: Artifact) -> SafeString | str:
-        return change_link(ModelVersion, artifact.version_id, artifact.version)
-
-    @admin.display(description="size")
-    def file_size(self, artifact: Artifact) -> str:
-        return filesizeformat(artifact.size_bytes)
-
-    @admin.display(description="details")
-    def more(self, artifact: Artifact) -> SafeString | str:
-        return value_table(artifact.details)
+    of_version = column("version", lambda artifact: change_link(ModelVersion, artifact.version_id, artifact.version))
+    file_size = column("size", lambda artifact: filesizeformat(artifact.size_bytes))
+    more = column("details", lambda artifact: value_table(artifact.details))
 
 
 @admin.register(Evaluation)
@@ -159,21 +145,6 @@ class EvaluationAdmin(ReadOnlyAdmin):
         "figures",
         "created_at",
     ]
-    readonly_fields = [
-        "of_version",
-        "measured_model",
-        "compared_with",
-        "rows",
-        "colour",
-        "reason",
-        "evidence",
-        "accurate",
-        "base",
-        "in_use",
-        "guard_rails",
-        "answers",
-        "figures",
-    ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Evaluation]:
         rows = super().get_queryset(request)
@@ -183,21 +154,10 @@ class EvaluationAdmin(ReadOnlyAdmin):
     def of_version(self, evaluation: Evaluation) -> SafeString | str:
         return change_link(ModelVersion, evaluation.version_id, evaluation.version)
 
-    @admin.display(description="verdict")
-    def colour(self, evaluation: Evaluation) -> SafeString:
-        return badge(evaluation.verdict, evaluation.get_verdict_display())
-
-    @admin.display(description="accuracy")
-    def accurate(self, evaluation: Evaluation) -> str:
-        return percent(evaluation.accuracy)
-
-    @admin.display(description="base model")
-    def base(self, evaluation: Evaluation) -> str:
-        return percent(evaluation.base_accuracy)
-
-    @admin.display(description="version in use")
-    def in_use(self, evaluation: Evaluation) -> str:
-        return percent(evaluation.against_accuracy)
+    colour = column("verdict", lambda evaluation: badge(evaluation.verdict, evaluation.get_verdict_display()))
+    accurate = column("accuracy", lambda evaluation: percent(evaluation.accuracy))
+    base = column("base model", lambda evaluation: percent(evaluation.base_accuracy))
+    in_use = column("version in use", lambda evaluation: percent(evaluation.against_accuracy))
 
     @admin.display(description="compared with")
     def compared_with(self, evaluation: Evaluation) -> SafeString | str:
@@ -207,13 +167,8 @@ class EvaluationAdmin(ReadOnlyAdmin):
     def rows(self, evaluation: Evaluation) -> SafeString | str:
         return change_link(TrainingSet, evaluation.training_set_id, str(evaluation.training_set_id)[:8])
 
-    @admin.display(description="measured")
-    def measured_model(self, evaluation: Evaluation) -> SafeString | str:
-        return _link_measured_model(evaluation)
-
-    @admin.display(description="reason")
-    def reason(self, evaluation: Evaluation) -> str:
-        return evaluation.report.get("reason", NOTHING)
+    measured_model = column("measured", lambda evaluation: _link_measured_model(evaluation))
+    reason = column("reason", lambda evaluation: evaluation.report.get("reason", NOTHING))
 
     @admin.display(description="evidence, the weightiest first")
     def evidence(self, evaluation: Evaluation) -> SafeString | str:
@@ -229,9 +184,7 @@ class EvaluationAdmin(ReadOnlyAdmin):
         }
         return value_table(rails or {name: text for name, text in guards.items() if name == "skipped"})
 
-    @admin.display(description="answers")
-    def answers(self, evaluation: Evaluation) -> SafeString | str:
-        return answer_table(evaluation.report.get("guards", {}).get("samples", ()))
+    answers = column("answers", lambda evaluation: answer_table(evaluation.report.get("guards", {}).get("samples", ())))
 
     @admin.display(description="report")
     def figures(self, evaluation: Evaluation) -> SafeString | str:

@@ -6,8 +6,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import CommandParser
-
 from rl.base.errors import UsageError
 from rl.base.slugs import check_slug
 from rl.config import AgentConfig
@@ -17,13 +15,8 @@ from rl.from_systems.miniagent.config_file import translate
 from rl.from_systems.miniagent.tasks import are_miniagents
 from rl.hardware import detect_hardware, require_device
 from rl.lm import base_models
-from rl.management.training_options import (
-    TaskGroup,
-    TrainOptions,
-    add_run_options,
-    add_task_options,
-    add_training_options,
-)
+from rl.management.options import argument
+from rl.management.training_options import TaskGroup, TrainOptions, VllmGroup
 from rl.models import Agent
 from rl.models.agents import default_base_model
 from rl.registered import environment_file, environment_of
@@ -32,48 +25,40 @@ NONE_HELD_OUT = ("eval_split", "")
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentOptions(TrainOptions, TaskGroup):
-    environment_name: str
-    model_path: str
-    hf_model_name: str
-    policy_type: str | None
-    num_generations: int | None
-    async_rollout_workers: int | None
-    temperature: float | None
-    max_new_tokens: int | None
-    beta: float | None
-    device: str | None
-    vllm: bool | None
-    vllm_server: str | None
+class EpisodeGroup:
+    policy_type: str | None = argument(
+        "--policy-type",
+        choices=(*AgentConfig.CHOICES["policy_type"], command_line.HUGGINGFACE),
+        help="how tools are written",
+    )
+    num_generations: int | None = argument(
+        "--num-generations", type=int, help="episodes of a task, compared with each other"
+    )
+    async_rollout_workers: int | None = argument(
+        "--async-rollout-workers", type=int, help="processes in which environments run"
+    )
+    temperature: float | None = argument("--temperature", type=float, help="of sampling; 1 is the model's own")
+    max_new_tokens: int | None = argument("--max-new-tokens", type=int, help="most tokens of one turn")
+    beta: float | None = argument("--beta", type=float, help="weight of the divergence from the base model")
+    device: str | None = argument("--device", help="to train on: auto, cpu, cuda, cuda:0, mps (auto)")
 
 
-def add_agent_options(parser: CommandParser) -> None:
-    parser.add_argument(
+@dataclass(frozen=True, kw_only=True)
+class AgentOptions(TrainOptions, TaskGroup, EpisodeGroup, VllmGroup):
+    agent: str | None = argument(
         "--agent", "--agent-type", help="whose model it is, made if there is none; default: the file's name"
     )
-    add_training_options(parser)
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--config", metavar="FILE", help="YAML: model, policy, env, rollout, train, eval, tools")
-    where.add_argument(
-        "--environment", dest="environment_name", default="", metavar="NAME", help="of a file in ENVIRONMENTS_DIR"
+    config: str | None = argument(
+        "--config", one_of="where", metavar="FILE", help="YAML: model, policy, env, rollout, train, eval, tools"
     )
-    parser.add_argument("--base-model", "--model", default="", help="hub id or directory; default: the file's")
-    parser.add_argument("--model-path", default="", metavar="FOLDER", help="folder of the model, as --model")
-    parser.add_argument("--hf-model-name", default="", help="hub id, as --model; for --policy-type huggingface")
-    add_task_options(parser)
-    episodes = parser.add_argument_group("episodes")
-    policy_types = (*AgentConfig.CHOICES["policy_type"], command_line.HUGGINGFACE)
-    episodes.add_argument("--policy-type", choices=policy_types, help="how tools are written")
-    episodes.add_argument("--num-generations", type=int, help="episodes of a task, compared with each other")
-    episodes.add_argument("--async-rollout-workers", type=int, help="processes in which environments run")
-    episodes.add_argument("--temperature", type=float, help="of sampling; 1 is the model's own")
-    episodes.add_argument("--max-new-tokens", type=int, help="most tokens of one turn")
-    episodes.add_argument("--beta", type=float, help="weight of the divergence from the base model")
-    episodes.add_argument("--device", help="to train on: auto, cpu, cuda, cuda:0, mps (auto)")
-    vllm = parser.add_mutually_exclusive_group()
-    vllm.add_argument("--vllm", action="store_const", const=True, help="generate with vLLM on the GPU that trains")
-    vllm.add_argument("--vllm-server", metavar="URL", help="generate on a vLLM server")
-    add_run_options(parser)
+    environment_name: str = argument(
+        "--environment", one_of="where", default="", metavar="NAME", help="of a file in ENVIRONMENTS_DIR"
+    )
+    base_model: str = argument("--base-model", "--model", default="", help="hub id or directory; default: the file's")
+    model_path: str = argument("--model-path", default="", metavar="FOLDER", help="folder of the model, as --model")
+    hf_model_name: str = argument(
+        "--hf-model-name", default="", help="hub id, as --model; for --policy-type huggingface"
+    )
 
 
 def with_environment(options: AgentOptions) -> AgentOptions:

@@ -1,15 +1,15 @@
 """What all commands share: ``--json``, exit codes, results on stdout and progress on stderr.
 
-A command declares its options as a frozen dataclass, and ``run`` begins with ``read_options`` of rl/management/options.py.
+A command declares its options as a frozen dataclass of rl/management/options.py, and ``run`` gets them.
 Exit codes: 0 done, 1 failed, 2 usage, 3 not enough data, 4 gate rejected, 130 interrupted.
 """
 
 from __future__ import annotations
 
 import json
-from argparse import SUPPRESS, ArgumentParser
+from argparse import SUPPRESS
 from collections.abc import Mapping, Sequence
-from typing import IO, Any, Final, Literal, cast
+from typing import IO, Any, ClassVar, Final, Literal, cast
 
 from django.conf import settings
 from django.core.checks import Tags
@@ -22,7 +22,7 @@ from rich.table import Table
 from rl.base.disk_space import tells_of_full_disk
 from rl.base.errors import RatchetError, UsageError
 from rl.checks import TAG
-from rl.management.options import SharedOptions, read_options
+from rl.management.options import Action, NoOptions, SharedOptions, add_arguments, read_options
 from rl.runs.progress import ProgressLine
 
 CHECKS: Final = tuple(
@@ -32,8 +32,9 @@ CHECKS: Final = tuple(
 
 
 class RatchetCommand(BaseCommand):
-    """Subclasses write ``add_options`` and ``run``; ``run`` ends with ``self.result(...)``."""
+    """Subclasses write ``options`` and ``run``, which ends with ``self.result(...)``."""
 
+    options: ClassVar[type[Any]] = NoOptions
     requires_system_checks: list[str] | tuple[str, ...] | Literal["__all__"] = CHECKS
 
     def get_version(self) -> str:
@@ -49,11 +50,16 @@ class RatchetCommand(BaseCommand):
         self.add_options(parser)
 
     def add_options(self, parser: CommandParser) -> None:
-        """Arguments of one command."""
+        """The arguments of ``options``."""
+        add_arguments(parser, self.options)
 
-    def run(self, **arguments: Any) -> None:
-        """``arguments``: as argparse has read them."""
+    def run(self, options: Any) -> None:
+        """``options``: of the command's kind."""
         raise TypeError(f"{type(self).__name__} does not say what it does")
+
+    def act(self, arguments: Mapping[str, Any]) -> None:
+        """``arguments``: as argparse has read them."""
+        self.run(read_options(self.options, arguments))
 
     def handle(self, *args: Any, **arguments: Any) -> None:
         shared = read_options(SharedOptions, arguments)
@@ -61,7 +67,7 @@ class RatchetCommand(BaseCommand):
         console = Console(stderr=True, no_color=shared.no_color or None, quiet=shared.verbosity == 0)
         self.report = ProgressLine(console)
         try:
-            self.run(**arguments)
+            self.act(arguments)
         except RatchetError as error:
             raise CommandError(str(error), returncode=error.exit_code) from error
         except ValidationError as error:
@@ -93,10 +99,23 @@ class RatchetCommand(BaseCommand):
             console.print(line, markup=False, highlight=False)
 
 
-def add_json_option(*subcommands: ArgumentParser) -> None:
-    """``--json`` behind a subcommand, where people write options."""
-    for subcommand in subcommands:
-        subcommand.add_argument("--json", action="store_true", default=SUPPRESS)
+class ActionsCommand(RatchetCommand):
+    """Each of its subcommands is a method with the same name behind ``_``, which gets the options of its kind."""
+
+    actions: ClassVar[Mapping[str, tuple[str, type[Any] | None]]]
+    """Subcommand to what it does, in words, and the kind of its options; None: it has none."""
+
+    def add_options(self, parser: CommandParser) -> None:
+        subcommands = parser.add_subparsers(dest="action", required=True)
+        for name, (text, kind) in self.actions.items():
+            subcommand = subcommands.add_parser(name, help=text)
+            add_arguments(subcommand, kind or NoOptions)
+            subcommand.add_argument("--json", action="store_true", default=SUPPRESS)  # where people write options
+
+    def act(self, arguments: Mapping[str, Any]) -> None:
+        name = read_options(Action, arguments).action
+        kind = self.actions[name][1]
+        getattr(self, f"_{name}")(*([read_options(kind, arguments)] if kind else []))
 
 
 def _describe(error: ValidationError) -> str:

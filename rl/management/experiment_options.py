@@ -6,10 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from django.core.management.base import CommandParser
-
 from rl.base.errors import UsageError
 from rl.base.names import unknown_name
+from rl.management.options import argument
 from rl.models import BASE, Agent, Experiment
 from rl.serving.best_of import check_best_of
 from rl.serving.experiments.lifecycle import Side, Variant, find_running
@@ -17,58 +16,45 @@ from rl.serving.experiments.lifecycle import Side, Variant, find_running
 
 @dataclass(frozen=True, slots=True)
 class StartOptions:
-    """Those of add_start_options, and the agent."""
-
-    agent: str
-    name: str
-    arms: str
-    control: str
-    metric: str | None
-    minimum_effect: float | None
-    confidence: float | None
-    min_samples: int | None
-    max_samples: int | None
-    guard_metric: str | None
-    guard_margin: float | None
-    ramp: str | None
-    no_automatic: bool
-
-    def settings(self) -> dict[str, Any]:
-        """Fields of the experiment, but for those that no option sets: the model knows their defaults."""
-        fields = {
-            "metric": self.metric,
-            "minimum_effect": self.minimum_effect,
-            "confidence": self.confidence,
-            "min_samples": self.min_samples,
-            "max_samples": self.max_samples,
-            "guard_metric": self.guard_metric,
-            "guard_margin": self.guard_margin,
-        }
-        set_fields = {name: value for name, value in fields.items() if value is not None}
-        return {**set_fields, "ramp": parse_ramp(self.ramp or ""), "automatic": not self.no_automatic}
-
-
-def add_start_options(parser: CommandParser) -> None:
-    parser.add_argument("--name", required=True, help="for people; each experiment of an agent has its own")
-    parser.add_argument(
+    name: str = argument("--name", required=True, help="for people; each experiment of an agent has its own")
+    arms: str = argument(
         "--arms",
         required=True,
         help="versions, or base, and their weights: v2=50,base=50; v2@4 is the best of four answers",
     )
-    parser.add_argument("--control", required=True, help="the arm that the others are compared with")
-    parser.add_argument("--metric", help="rating, thumbs_up, win_rate, duel, error_rate or outcome:NAME")
-    parser.add_argument(
+    control: str = argument("--control", required=True, help="the arm that the others are compared with")
+    metric: str | None = argument("--metric", help="rating, thumbs_up, win_rate, duel, error_rate or outcome:NAME")
+    minimum_effect: float | None = argument(
         "--minimum-effect", type=float, help="the smallest difference that matters, in units of the metric"
     )
-    parser.add_argument("--confidence", type=float, help="0.5 to 0.999")
-    parser.add_argument("--min-samples", type=int, help="rated users an arm before anything is concluded")
-    parser.add_argument("--max-samples", type=int, help="rated users an arm at which it ends; else twice the predicted")
-    parser.add_argument("--guard-metric", help="an arm that is worse by this one is stopped at once")
-    parser.add_argument("--guard-margin", type=float, help="how much worse is still bearable")
-    parser.add_argument("--ramp", help="hours and the share of the challengers from then on: 0:0.1,24:0.5")
-    parser.add_argument(
+    confidence: float | None = argument("--confidence", type=float, help="0.5 to 0.999")
+    min_samples: int | None = argument(
+        "--min-samples", type=int, help="rated users an arm before anything is concluded"
+    )
+    max_samples: int | None = argument(
+        "--max-samples", type=int, help="rated users an arm at which it ends; else twice the predicted"
+    )
+    guard_metric: str | None = argument("--guard-metric", help="an arm that is worse by this one is stopped at once")
+    guard_margin: float | None = argument("--guard-margin", type=float, help="how much worse is still bearable")
+    ramp: str | None = argument("--ramp", help="hours and the share of the challengers from then on: 0:0.1,24:0.5")
+    no_automatic: bool = argument(
         "--no-automatic", action="store_true", help="say what the answer is, and leave the rest to a person"
     )
+    agent: str = argument("--agent", required=True)
+
+    def settings(self) -> dict[str, Any]:
+        """Fields of the experiment, but for those that no option sets: the model knows their defaults."""
+        names = (
+            "metric",
+            "minimum_effect",
+            "confidence",
+            "min_samples",
+            "max_samples",
+            "guard_metric",
+            "guard_margin",
+        )
+        set_fields = {name: value for name in names if (value := getattr(self, name)) is not None}
+        return {**set_fields, "ramp": parse_ramp(self.ramp or ""), "automatic": not self.no_automatic}
 
 
 def parse_arms(agent: Agent, text: str) -> list[Side]:

@@ -1,10 +1,13 @@
-"""A command's options as a frozen dataclass: argparse's dictionary is read once, at the door."""
+"""A command's options as a frozen dataclass: each field is declared once, with the argument that fills it, and argparse's
+dictionary is read once, at the door."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from django.core.management.base import CommandParser
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -26,6 +29,39 @@ class Action:
     """The subcommand that was called, for commands that have several; each has options of its own."""
 
     action: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoOptions:
+    """Those of a command that has none of its own."""
+
+
+def argument(
+    *flags: str, one_of: str = "", also: Mapping[str, Mapping[str, Any]] | None = None, **settings: Any
+) -> Any:
+    """A field that is filled by an argument.
+
+    ``flags``: as argparse takes them, as it takes the ``settings``; none: a positional argument with the field's name.
+    ``one_of``: a word that those have in common of which at most one may be given. ``also``: further flags for the same
+    field, with settings of their own; only one of all may be given.
+    """
+    return field(metadata={"flags": flags, "one_of": one_of, "also": also or {}, "settings": settings})
+
+
+def add_arguments(parser: CommandParser, kind: type[DataclassInstance], title: str = "", *, own: bool = False) -> None:
+    """In the order of the fields. ``title``: they stand in a group of their own. ``own``: without inherited ones."""
+    container: Any = parser.add_argument_group(title) if title else parser
+    exclusive: dict[str, Any] = {}
+    entries = {entry.name: entry for entry in fields(kind) if entry.metadata}
+    for entry in [entries[name] for name in kind.__annotations__ if name in entries] if own else entries.values():
+        flags, also = entry.metadata["flags"], entry.metadata["also"]
+        within = container
+        if group := entry.metadata["one_of"] or (also and entry.name):
+            within = exclusive[group] = exclusive.get(group) or container.add_mutually_exclusive_group()
+        dest = {"dest": entry.name} if flags else {}
+        within.add_argument(*(flags or [entry.name]), **dest, **entry.metadata["settings"])
+        for flag, settings in also.items():
+            within.add_argument(flag, dest=entry.name, **settings)
 
 
 def read_options(kind: type[Options], arguments: Mapping[str, Any]) -> Options:

@@ -3,24 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from django.core.management.base import CommandParser
 
 from rl.base.errors import GateRejected, Interrupted, RunConflict, UsageError
 from rl.collect.importers import BY_ITSELF
 from rl.collect.importers.newcomers import settle_in
-from rl.config import find_method
+from rl.config import TrainingConfig, find_method
 from rl.config.authority import Owner
 from rl.hardware import detect_hardware, in_4bit
 from rl.management.agents import ANSWERS, NOTHING, RATINGS, Need, choose_agent
 from rl.management.base import RatchetCommand, two_columns
-from rl.management.resuming import find_resumable, resume
+from rl.management.options import read_options
 from rl.management.tables import evaluation_document, evaluation_tables, verdict_line
-from rl.management.training_options import TrainOptions, run_options, training_config
-from rl.models import Evaluation, TrainingRun
+from rl.management.training_options import TrainOptions, add_training_options, run_options, training_config
+from rl.models import Agent, Evaluation, TrainingRun
 from rl.operations import audit
+from rl.runs import choosing, supervisor
 from rl.runs import run as runs
-from rl.runs import supervisor
 from rl.runs.dry_run import dry_run
+
+
+class TrainCommand(RatchetCommand):
+    """Trains by one method, and measures."""
+
+    method: ClassVar[str]
+    title: ClassVar[str] = ""
+    """Above the method's own options."""
+
+    def add_options(self, parser: CommandParser) -> None:
+        add_training_options(parser, self.options, self.title)
+
+    def run(self, options: TrainOptions) -> None:
+        train_command(self, self.method, options)
 
 
 def train_command(
@@ -85,3 +102,61 @@ def show_run(command: RatchetCommand, run: TrainingRun, evaluation: Evaluation) 
     )
     if evaluation.verdict == Evaluation.Verdict.REJECT:
         raise GateRejected(f"{run.version} is worse than the version in use; it was not exported and is not used")
+
+
+_OWN = ("agent", "method", "resume", "config")
+
+
+def find_resumable(agent: Agent, method: str, run_id: int = 0) -> TrainingRun:
+    """The agent's last failed, cancelled or abandoned run of the method (or the named one). Raises UsageError when there
+    is none."""
+    candidates = agent.runs.select_related("training_set", "version").exclude(state=TrainingRun.State.SUCCEEDED)
+    run = candidates.filter(pk=run_id).first() if run_id else candidates.filter(method=method).first()
+    if run is None:
+        raise UsageError(f"{agent.name} has no stopped run{f' {run_id}' if run_id else ''} to resume")
+    if run.method != method:
+        command = find_method(run.method).command
+        raise UsageError(f"run {run.pk} trains with {run.method}: 'manage.py {command} --resume' goes on with it")
+    return run
+
+
+def resume(
+    command: RatchetCommand,
+    run: TrainingRun,
+    options: TrainOptions,
+    config: TrainingConfig,
+    file: Mapping[str, Any] | None = None,
+) -> TrainingRun:
+    """Claims the run for the caller. ``config``: what ``--config`` and the other options come to. ``file``: what a
+    configuration file settles, where there is one.
+
+    Raises UsageError that names the options which the run was not started with.
+    """
+    stored = {**run.config, **run.options, **run.options.get("data", {})}
+    changed = _changed_options(command, options)
+    other = [name for name, value in changed.items() if stored.get(name) != value]
+    if file is not None:
+        other = ["config" if name in file else name for name in other]
+    if (options.config or file is not None) and not _agree(config, run):
+        other.append("config")
+    if other:
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in dict.fromkeys(other))
+        raise UsageError(f"--resume goes on with the settings that run {run.pk} was started with; leave out {named}")
+    choosing.vouch(run, {*changed, *(() if file is None else {*run.config, *file})})
+    choosing.require_origins(run)
+    return supervisor.claim_stopped(run)
+
+
+def _agree(asked: TrainingConfig, run: TrainingRun) -> bool:
+    """Whether the run has these settings. What is left to choose may have become anything."""
+    started = type(asked)(**run.config)
+    chosen = {name: getattr(started, name) for name in (*asked.automatic, "automatic")}
+    return replace(asked, **chosen) == started
+
+
+def _changed_options(command: RatchetCommand, options: TrainOptions) -> dict[str, Any]:
+    """The command's own options that are not left at their defaults."""
+    parser = CommandParser(add_help=False, conflict_handler="resolve")
+    command.add_options(parser)
+    defaults = vars(read_options(type(options), vars(parser.parse_args([]))))
+    return {name: value for name, value in vars(options).items() if name not in _OWN and value != defaults[name]}

@@ -2,7 +2,7 @@
 
 agents <- traces <- versions <- training <- feedback, serving, experiments, episodes;  traces <- labels, pairs;
 feedback, pairs <- queues;  agents <- quarantine <- feedback;  agents, access <- waiting;
-agents <- spans;  access, audit and webhooks stand alone.
+access, audit and webhooks stand alone.
 
 Imports: base, config; Django.
 """
@@ -20,11 +20,10 @@ from rl.models.pairs import AnswerPair
 from rl.models.quarantine import Quarantine
 from rl.models.queues import Claim, GoldItem, Invite, RatingQueue
 from rl.models.serving import Deployment
-from rl.models.spans import PendingSpan
 from rl.models.traces import RunPart, Trace, prompt_key
 from rl.models.training import MetricPoint, TrainingRun, TrainingSet, TrainingSetTrace
 from rl.models.versions import BASE, Artifact, Evaluation, ModelVersion, version_name
-from rl.models.waiting import WaitingRating
+from rl.models.waiting import PendingSpan, WaitingRating
 from rl.models.webhooks import WebhookDelivery
 
 __all__ = [

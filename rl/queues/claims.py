@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from rl.models import AnswerPair, Claim, RatingQueue, Trace
-from rl.queues.controls import control, draw_purpose
-from rl.queues.drawing_lots import draw
+from rl.models import AnswerPair, Claim, GoldItem, RatingQueue, Trace
 from rl.queues.items import asks_about_pairs, in_order, is_taken, items_left, sides_of
 
 MOST = 20
@@ -134,3 +133,55 @@ def _read(queue: RatingQueue, rater: str, keys: list[_Key]) -> list[Claim]:
     rows = Claim.objects.filter(queue=queue, rater=rater, trace__in={key[0] for key in keys}).order_by()
     claims = {_key_of(claim): claim for claim in rows.select_related(*sides_of(queue))}
     return [claims[key] for key in keys]
+
+
+NEVER_BEFORE = 5
+"""Decisions of his own in the queue, until which a rater gets neither."""
+
+
+def draw(queue: RatingQueue, rater: str, what: object) -> float:
+    """From 0 to 1, 1 excluded: the same queue, rater and number always draw the same."""
+    digest = hashlib.sha256(f"{queue.pk}:{rater}:{what}".encode()).digest()
+    return int.from_bytes(digest[:8]) / 2**64
+
+
+def draw_purpose(queue: RatingQueue, rater: str, number: int, decided: int) -> Claim.Purpose:
+    """What his claim of this ``number`` is for: counted from 0 in the queue, after so many decisions."""
+    chance = draw(queue, rater, number)
+    if decided < NEVER_BEFORE or chance >= queue.gold_share + queue.repeat_share:
+        return _Purpose.ITEM
+    return _Purpose.GOLD if chance < queue.gold_share else _Purpose.REPEAT
+
+
+def control(queue: RatingQueue, rater: str, purpose: Claim.Purpose) -> Claim | None:
+    """An item that measures the rater: a gold one, whose right answer is known, or a repeat of what he has decided before.
+    Not saved yet; None where there is none that he has not had."""
+    return _gold(queue, rater) if purpose == _Purpose.GOLD else _repeat(queue, rater)
+
+
+def _gold(queue: RatingQueue, rater: str) -> Claim | None:
+    had = Claim.objects.filter(queue=queue, rater=rater, trace=OuterRef("trace"), purpose=_Purpose.GOLD)
+    rows = GoldItem.objects.filter(~Exists(had), queue=queue, other_trace__isnull=not asks_about_pairs(queue))
+    known = list(rows.exclude(created_by=rater).order_by("pk")[:200])
+    if not known:
+        return None
+    item = min(known, key=lambda gold: draw(queue, rater, f"gold {gold.pk}"))
+    swapped = item.other_trace_id is not None and draw(queue, rater, f"side {item.pk}") < 0.5
+    return Claim(trace_id=item.trace_id, other_trace_id=item.other_trace_id, purpose=_Purpose.GOLD, swapped=swapped)
+
+
+def _repeat(queue: RatingQueue, rater: str) -> Claim | None:
+    """What he decided longest ago; a pair the other way round."""
+    mine = Claim.objects.filter(queue=queue, rater=rater)
+    had = mine.filter(trace=OuterRef("trace"), purpose=_Purpose.REPEAT)
+    decided = mine.filter(~Exists(had), purpose=_Purpose.ITEM, state=Claim.State.DECIDED).order_by("decided_at")
+    first = decided.first()
+    if first is None:
+        return None
+    return Claim(
+        trace_id=first.trace_id,
+        other_trace_id=first.other_trace_id,
+        pair_id=first.pair_id,
+        purpose=_Purpose.REPEAT,
+        swapped=first.other_trace_id is not None and not first.swapped,
+    )

@@ -6,11 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
+from django.core.exceptions import EmptyResultSet
+from django.db import connection
 from django.db.models import Q, QuerySet
 
 from rl.models import Claim, Feedback, RatingQueue, Trace
-from rl.queues.counting import count_each
 from rl.queues.items import all_items, items_left
 from rl.queues.votes import turn
 
@@ -92,3 +94,21 @@ def _text(done: int, total: int, speed: int | None) -> str:
         if total < COUNTED:
             parts.append(f"about {math.ceil((total - done) / speed)} min left")
     return " · ".join(parts)
+
+
+def count_each(*rows: QuerySet[Any]) -> list[int]:
+    """How many rows each has, in one statement: each alone costs more to compose and to send than to count. A slice counts
+    up to its length."""
+    counts: list[str] = []
+    values: list[Any] = []
+    for part in rows:
+        try:
+            statement, of_part = part.values("pk").query.sql_with_params()
+        except EmptyResultSet:
+            counts.append("0")
+        else:
+            counts.append(f"(SELECT count(*) FROM ({statement}) AS rows_{len(counts)})")  # noqa: S608 (Django composed it)
+            values += of_part
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {', '.join(counts)}", values)
+        return list(cursor.fetchone())

@@ -20,7 +20,7 @@ from rl.management.base import CHECKS, RatchetCommand
 def command(work) -> tuple[RatchetCommand, io.StringIO]:
     """A command that does ``work(command)``, and its standard output."""
     output = io.StringIO()
-    made = type("Command", (RatchetCommand,), {"run": lambda self, **options: work(self)})(stdout=output)
+    made = type("Command", (RatchetCommand,), {"run": lambda self, options: work(self)})(stdout=output)
     return made, output
 
 

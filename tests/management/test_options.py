@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from rl.management.base import RatchetCommand
-from rl.management.options import read_options
+from rl.management.options import add_arguments, argument, read_options
 
 RL = Path(settings.BASE_DIR) / "rl"
 FILES = sorted({*RL.glob("management/**/*.py")} - {RL / "management/options.py"})
@@ -38,6 +38,43 @@ def test_a_field_that_the_parser_lacks_is_a_mistake_in_the_command():
         read_options(Options, {"agent": "a"})
 
 
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    number: int = argument(type=int)
+    loud: bool = argument("--loud", one_of="voice", action="store_true")
+    quiet: bool = argument("--quiet", one_of="voice", action="store_true")
+    form: str = argument("--form", default="a", also={"--b": {"action": "store_const", "const": "b"}})
+
+
+@dataclass(frozen=True, kw_only=True)
+class More(Given):
+    extra: str = argument("--extra", default="")
+
+
+def parse(kind: type[Given], *words: str, **how: bool) -> Given:
+    parser = CommandParser(called_from_command_line=False)
+    add_arguments(parser, kind, **how)
+    return read_options(kind, vars(parser.parse_args(list(words))))
+
+
+def test_a_field_declares_the_argument_that_fills_it():
+    assert parse(Given, "3") == Given(number=3, loud=False, quiet=False, form="a")
+    assert parse(More, "3", "--quiet", "--b", "--extra", "x") == More(
+        number=3, loud=False, quiet=True, form="b", extra="x"
+    )
+
+
+@pytest.mark.parametrize("words", [("--loud", "--quiet"), ("--form", "c", "--b")])
+def test_arguments_that_exclude_each_other_are_refused_together(words: tuple[str, str]):
+    with pytest.raises(CommandError, match="not allowed with"):
+        parse(Given, "3", *words)
+
+
+def test_inherited_arguments_can_be_left_to_others():
+    with pytest.raises(TypeError, match="no argument of the command is called 'number'"):
+        parse(More, "--extra", "x", own=True)
+
+
 def destinations(command: RatchetCommand) -> set[str]:
     """Names under which argparse gives what a command is given, without those that every Django command has."""
     parser = command.create_parser("manage.py", "x")
@@ -55,7 +92,7 @@ def test_every_argument_of_a_command_is_a_field_of_its_options(name: str):
     if not issubclass(module.Command, RatchetCommand):
         pytest.skip("it is Django's or the queue's")
     kinds = [kind for kind in vars(module).values() if isinstance(kind, type) and is_dataclass(kind)]
-    known = {field.name for kind in kinds for field in fields(kind)}
+    known = {field.name for kind in kinds for field in fields(kind)} | {"action"}
     assert sorted(destinations(module.Command()) - known) == []
 
 

@@ -14,9 +14,8 @@ from rl.base.errors import UsageError
 from rl.models import Agent, Claim, Feedback, RatingQueue, Trace
 from rl.queues.batches import decide_all
 from rl.queues.claims import next_claims
-from rl.queues.counting import count_each
 from rl.queues.decisions import Rater
-from rl.queues.progress import progress
+from rl.queues.progress import count_each, progress
 from rl.queues.votes import Vote
 from tests.conftest import make_trace
 from tests.queues.test_claims import ALICE, BOB, make_queue

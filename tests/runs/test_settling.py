@@ -11,7 +11,7 @@ from rl.base.errors import RunConflict, UsageError
 from rl.base.records import silent
 from rl.config import DPOConfig, preset
 from rl.dataset_builder import DataOptions, freeze
-from rl.management.resuming import _agree
+from rl.management.training import _agree
 from rl.models import Agent, TrainingRun
 from rl.runs.dry_run import dry_run
 from rl.runs.run_options import RunOptions

@@ -13,6 +13,10 @@ from rl.dataset_builder.rows.judged import GroupRows, JudgedRows, LabelledRows, 
 from rl.dataset_builder.rows.pairs import PairRows
 
 
+def _columns(**own: Column) -> dict[str, Column]:
+    return {"prompt": "messages", **own, "tools": "json"}
+
+
 class _MethodRows(RowFormat):
     def rows(self) -> Iterator[ExportedRow]:
         for prompt_rows in self._prompts():
@@ -24,12 +28,7 @@ class _MethodRows(RowFormat):
 
 
 class DPO(_MethodRows):
-    columns: ClassVar[dict[str, Column]] = {
-        "prompt": "messages",
-        "chosen": "messages",
-        "rejected": "messages",
-        "tools": "json",
-    }
+    columns = _columns(chosen="messages", rejected="messages")
 
     def _prompts(self) -> Iterator[PromptRows]:
         if self._filters.min_reward is not None:
@@ -47,29 +46,14 @@ class _Judged(_MethodRows):
 
 class KTO(_Judged):
     builder = LabelledRows
-    columns: ClassVar[dict[str, Column]] = {
-        "prompt": "messages",
-        "completion": "messages",
-        "label": "true or false",
-        "tools": "json",
-    }
+    columns = _columns(completion="messages", label="true or false")
 
 
 class GRPO(_Judged):
     builder = GroupRows
-    columns: ClassVar[dict[str, Column]] = {
-        "prompt": "messages",
-        "completions": "lists of messages",
-        "rewards": "numbers",
-        "tools": "json",
-    }
+    columns = _columns(completions="lists of messages", rewards="numbers")
 
 
 class Reward(_Judged):
     builder = RewardRows
-    columns: ClassVar[dict[str, Column]] = {
-        "prompt": "messages",
-        "completion": "messages",
-        "reward": "number",
-        "tools": "json",
-    }
+    columns = _columns(completion="messages", reward="number")

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
 from rl.base.errors import UsageError
-from rl.base.records import JudgedAnswer
+from rl.base.records import JudgedAnswer, Message
 from rl.data_formatter.grouped import EQUAL_REWARDS, ONE_ANSWER, RewardGroup
 from rl.data_formatter.labelled import LabelRule, labelled_row
 from rl.data_formatter.merging import merge_same_texts
 from rl.data_formatter.opinions import EMPTY_ANSWER
 from rl.data_formatter.scored import NO_REWARD, scored_row
+from rl.data_formatter.wording.contract import Ask, Wording
 from rl.dataset_builder.frozen.splitting import Split
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.plan.shortage import format_reasons, no_answers, plural
 from rl.dataset_builder.read.groups import DIRECT, PromptRows, Source, Tally
 from rl.dataset_builder.read.judged import Wanted, judged_answers
-from rl.dataset_builder.rows.asked import AsAsked
+from rl.dataset_builder.wording import wording_of
 from rl.models import Agent
 
 Keep = Callable[[JudgedAnswer], bool]
@@ -206,3 +208,26 @@ class GroupRows(JudgedRows):
             equal = f"{plural(number, 'prompt')} whose answers have equal rewards, which teach nothing"
             yield f"{equal}: let the agent answer again"
         yield from self._say_how_to_reward()
+
+
+class AsAsked:
+    """A stored answer that chose a widget, as the agent is asked for it: which variant, among those there are. An agent that
+    learns from whole answers gets every answer as it is."""
+
+    def __init__(self, agent: Agent, source: Source) -> None:
+        self.changes = agent.pair_type != Agent.PairType.PREFERENCE
+        """Whether it needs to know what an answer chose."""
+        self._wording: Wording | None = wording_of(agent) if self.changes else None
+        self._fixtures: Mapping[str, tuple[str, ...]] = source.fixtures() if self.changes else {}
+
+    def __call__(self, answer: JudgedAnswer) -> JudgedAnswer:
+        """The key of the question stays: what is said of one question is not independent."""
+        widget = answer.widget
+        if self._wording is None or widget is None:
+            return answer
+        names = {*self._fixtures.get(widget.scenario, ()), widget.fixture}
+        ask = Ask(widget, fixtures=dict.fromkeys(names, ""), data=[widget.data])
+        prompt = self._wording.prompts.ask_for_fixture(ask)
+        messages = [Message(role="user", content=prompt)] if isinstance(prompt, str) else prompt
+        text = self._wording.answers.write_fixture(widget.fixture, ask)
+        return replace(answer, prompt=tuple(messages), response=text)

@@ -16,7 +16,6 @@ from rest_framework.response import Response
 
 from rl.base.errors import NotEnoughData
 from rl.collect.feedback.write import rate
-from rl.collect.lookups import agents_named
 from rl.collect.storable import unstorable
 from rl.collect.traces.checks import problem
 from rl.collect.traces.write import TOO_MANY_AGENTS, TraceStore
@@ -30,7 +29,7 @@ from rl.from_systems.n3.serializers import (
     TrainPolicyDryRun,
     TrainPolicyIn,
 )
-from rl.models import Agent, ApiKey, ModelVersion, TrainingRun
+from rl.models import ModelVersion, TrainingRun
 from rl.web.api.auth import INGEST, READ, TRAIN
 from rl.web.api.base import ApiView
 from rl.web.api.openapi import BAD_BODY, operation
@@ -74,7 +73,7 @@ class PolicyFeedback(ApiView):
     def post(self, request: Request, agent: str) -> Response:
         data = self.check_body(PolicyFeedbackIn)
         answer = scored_answer(data["prompt"], data["response"], data.get("runId") or "", timezone.now())
-        record = replace(answer, agent=_agent_name(self.key, agent))
+        record = replace(answer, agent=self._agent_name(agent))
         if reason := problem(record):
             raise BadRequest(reason)
         (trace,) = TraceStore(SOURCE, agent=self.key.agent).take([record])
@@ -100,6 +99,10 @@ class PolicyFeedback(ApiView):
             }
         )
 
+    def _agent_name(self, name: str) -> str:
+        """An agent that is not there yet may be named by a key that is for all. Raises NotFound."""
+        return name if self.key.agent is None and not unstorable(name) else self.find_agent(name).name
+
 
 class TrainPolicy(ApiView):
     scopes = {"POST": TRAIN}
@@ -121,7 +124,7 @@ class TrainPolicy(ApiView):
     )
     def post(self, request: Request, agent: str) -> Response:
         self.refuse_unknown_parameters("wait")
-        trained_agent = _agent(self.key, agent)
+        trained_agent = self.find_agent(agent)
         waits = _is_true(request.query_params.get("wait", "true"))
         options = _training_options(request)
         try:
@@ -149,7 +152,7 @@ class PolicyRun(ApiView):
     )
     def get(self, request: Request, agent: str, pk: int) -> Response:
         self.refuse_unknown_parameters("wait")
-        run = _agent(self.key, agent).runs.select_related("agent", "version__agent").filter(pk=pk).first()
+        run = self.find_agent(agent).runs.select_related("agent", "version__agent").filter(pk=pk).first()
         if run is None:
             raise NotFound(f"{agent} has no run {pk}")
         return RunResponse(run, waits=_is_true(request.query_params.get("wait", "false")))
@@ -171,21 +174,8 @@ class PolicyList(ApiView):
     )
     def get(self, request: Request, agent: str) -> Response:
         self.refuse_unknown_parameters("limit")
-        rows = _agent(self.key, agent).versions.select_related("agent")
+        rows = self.find_agent(agent).versions.select_related("agent")
         return Response(policies.as_policies(list(rows[: row_limit(request, 100, MOST_POLICIES)])))
-
-
-def _agent(key: ApiKey, name: str) -> Agent:
-    """Raises NotFound, also for an agent that the key is not for."""
-    agent = None if unstorable(name) else agents_named([name]).get(name.lower())
-    if agent is None or key.agent_id not in (None, agent.pk):
-        raise NotFound(f"there is no agent {name[:100]!r}, or this key is not for it")
-    return agent
-
-
-def _agent_name(key: ApiKey, name: str) -> str:
-    """As ``_agent``, but an agent that is not there yet may be named by a key that is for all."""
-    return name if key.agent is None and not unstorable(name) else _agent(key, name).name
 
 
 def _training_options(request: Request) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class DatasetConfig:
 
 
 @dataclass
-class RewardModelConfig:
+class _LoraConfig:
     base_model: str = "gpt2"
     use_lora: bool = True
     lora_r: int = 8
@@ -60,6 +60,10 @@ class RewardModelConfig:
     lora_dropout: float = 0.1
     learning_rate: float = 1e-5
     batch_size: int = 8
+
+
+@dataclass
+class RewardModelConfig(_LoraConfig):
     num_epochs: int = 3
     warmup_steps: int = 100
     """At most; and at most a tenth of the steps."""
@@ -76,14 +80,7 @@ class RewardModelConfig:
 
 
 @dataclass
-class TrainingConfig:
-    base_model: str = "gpt2"
-    use_lora: bool = True
-    lora_r: int = 8
-    lora_alpha: int = 32
-    lora_dropout: float = 0.1
-    learning_rate: float = 1e-5
-    batch_size: int = 8
+class TrainingConfig(_LoraConfig):
     mini_batch_size: int = 4
     """At most a batch."""
     gradient_accumulation_steps: int = 1

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from rl.from_systems.toolbox import example_files
+from rl.from_systems.toolbox.example_files import Examples
 from rl.from_systems.toolbox.prompts import prompt_text
 from rl.from_systems.toolbox.records import ExecutionTrace
 from rl.from_systems.toolbox.reward_engine import RewardEngine
@@ -32,7 +31,9 @@ class GRPOExample:
         return asdict(self)
 
 
-class GRPODatasetBuilder:
+class GRPODatasetBuilder(Examples[GRPOExample]):
+    kind = GRPOExample
+
     def __init__(
         self, reward_engine: RewardEngine | None = None, num_completions: int = 4, system_prompt: str = ""
     ) -> None:
@@ -58,15 +59,6 @@ class GRPODatasetBuilder:
         """``include_singles`` changes nothing: an answer alone is better than none, and worse than none."""
         groups = (group for group in self.group_traces(traces).values() if len(group) >= max(2, min_group_size))
         return [self._example(group[: self.num_completions]) for group in groups][:max_examples]
-
-    def save_dataset(self, examples: Sequence[GRPOExample], output_path: Path | str, format: str = "jsonl") -> None:
-        example_files.save(examples, output_path, format)
-
-    def load_dataset(self, input_path: Path | str, format: str = "jsonl") -> list[GRPOExample]:
-        return example_files.load(input_path, format, GRPOExample)
-
-    def to_hf_dataset(self, examples: Sequence[GRPOExample]) -> Any:
-        return example_files.to_hugging_face(examples)
 
     def get_statistics(self, examples: Sequence[GRPOExample]) -> dict[str, Any]:
         sizes = [len(example.completions) for example in examples]

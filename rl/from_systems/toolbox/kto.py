@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from rl.from_systems.toolbox import example_files
+from rl.from_systems.toolbox.example_files import Examples
 from rl.from_systems.toolbox.prompts import prompt_text
 from rl.from_systems.toolbox.records import ExecutionTrace
 from rl.from_systems.toolbox.reward_engine import RewardEngine
@@ -26,8 +25,10 @@ class KTOExample:
         return asdict(self)
 
 
-class KTODatasetBuilder:
+class KTODatasetBuilder(Examples[KTOExample]):
     """The label is a person's, else whether the combined reward reaches the threshold."""
+
+    kind = KTOExample
 
     def __init__(
         self, reward_engine: RewardEngine | None = None, reward_threshold: float = 0.6, system_prompt: str = ""
@@ -54,15 +55,6 @@ class KTODatasetBuilder:
         if balance:
             examples = _balance(examples)
         return examples[:max_examples]
-
-    def save_dataset(self, examples: Sequence[KTOExample], output_path: Path | str, format: str = "jsonl") -> None:
-        example_files.save(examples, output_path, format)
-
-    def load_dataset(self, input_path: Path | str, format: str = "jsonl") -> list[KTOExample]:
-        return example_files.load(input_path, format, KTOExample)
-
-    def to_hf_dataset(self, examples: Sequence[KTOExample]) -> Any:
-        return example_files.to_hugging_face(examples)
 
     def get_statistics(self, examples: Sequence[KTOExample]) -> dict[str, Any]:
         good = sum(example.label for example in examples)

@@ -45,7 +45,13 @@ class BaseReward(ABC):
 class _BuiltIn(BaseReward):
     """One of Ratchet's."""
 
-    def __init__(self, reward: core.BaseReward) -> None:
+    own_name = ""
+    """Ratchet's name for it."""
+
+    def __init__(self) -> None:
+        self._take(reward_class(self.own_name)())
+
+    def _take(self, reward: core.BaseReward) -> None:
         self.reward, self.name, self.weight = reward, reward.name, reward.weight
 
     def compute(self, trace: ExecutionTrace) -> RewardResult:
@@ -61,30 +67,24 @@ class _BuiltIn(BaseReward):
 class CodeExecutionReward(_BuiltIn):
     """In the sandbox."""
 
-    def __init__(self) -> None:
-        super().__init__(reward_class("code_execution")())
+    own_name = "code_execution"
 
 
 class SyntaxValidationReward(_BuiltIn):
-    def __init__(self) -> None:
-        super().__init__(reward_class("syntax_validation")())
+    own_name = "syntax_validation"
 
 
 class ToolSuccessReward(_BuiltIn):
-    def __init__(self) -> None:
-        super().__init__(reward_class("tool_success")())
+    own_name = "tool_success"
 
 
 class TaskCompletionReward(_BuiltIn):
-    def __init__(self) -> None:
-        super().__init__(reward_class("task_completion")())
+    own_name = "task_completion"
 
 
 class EfficiencyReward(_BuiltIn):
     is_binary = False
-
-    def __init__(self) -> None:
-        super().__init__(reward_class("efficiency")())
+    own_name = "efficiency"
 
 
 class FormatComplianceReward(_BuiltIn):
@@ -95,16 +95,14 @@ class FormatComplianceReward(_BuiltIn):
             raise UsageError(
                 "forbidden_patterns is not taken: write a reward of your own for other patterns than markup"
             )
-        super().__init__(format_compliance.FormatComplianceReward("plain"))
+        self._take(format_compliance.FormatComplianceReward("plain"))
 
 
 class LearnedReward(_BuiltIn):
     """Abstains: what Ratchet learns from labels it learns for an agent, by ``manage.py auto_label``."""
 
     is_binary = False
-
-    def __init__(self) -> None:
-        super().__init__(reward_class("learned_reward")())
+    own_name = "learned_reward"
 
 
 class OfToolBox(core.BaseReward):

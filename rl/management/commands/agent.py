@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import CommandParser
 from django.db.models import Count
 from rich.table import Table
 
@@ -15,53 +14,37 @@ from rl import registered
 from rl.base.names import require_known
 from rl.config.embedded_models import EMBEDDED_MODELS
 from rl.lm import base_models
-from rl.management.base import RatchetCommand, add_json_option
-from rl.management.options import Action, read_options
+from rl.management.base import ActionsCommand
+from rl.management.options import argument
 from rl.models import Agent
 
 
 @dataclass(frozen=True, slots=True)
 class CreateOptions:
-    name: str
-    model: str
-    description: str
-    system_prompt: str
-    response_length: int | None
-    later: bool
+    name: str = argument(help="letters, digits, '.', '_' and '-'")
+    model: str | None = argument(
+        "--model",
+        help=f"{', '.join(EMBEDDED_MODELS)}, a name of BASE_MODELS, a hub id (with @revision: that one), a folder, or a "
+        f"GGUF file ({settings.DEFAULT_BASE_MODEL})",
+    )
+    description: str = argument("--description", default="", help="what it is for")
+    system_prompt: str = argument("--system-prompt", default="", help="what stands before every conversation")
+    response_length: int | None = argument("--response-length", type=int, help="most tokens of one answer")
+    later: bool = argument("--later", action="store_true", help="fetch the base model when it is needed first")
 
 
-class Command(RatchetCommand):
+class Command(ActionsCommand):
     help = "Make an agent with its base model, and list the agents."
-
-    def add_options(self, parser: CommandParser) -> None:
-        actions = parser.add_subparsers(dest="action", required=True)
-        create = actions.add_parser("create", help="make an agent, and fetch its base model where that is not here")
-        create.add_argument("name", help="letters, digits, '.', '_' and '-'")
-        create.add_argument(
-            "--model",
-            default=settings.DEFAULT_BASE_MODEL,
-            help=f"{', '.join(EMBEDDED_MODELS)}, a name of BASE_MODELS, a hub id (with @revision: that one), a folder, or a "
-            f"GGUF file ({settings.DEFAULT_BASE_MODEL})",
-        )
-        create.add_argument("--description", default="", help="what it is for")
-        create.add_argument("--system-prompt", default="", help="what stands before every conversation")
-        create.add_argument("--response-length", type=int, help="most tokens of one answer")
-        create.add_argument("--later", action="store_true", help="fetch the base model when it is needed first")
-        listing = actions.add_parser("list", help="all agents by name")
-        add_json_option(create, listing)
-
-    def run(self, **arguments: Any) -> None:
-        match read_options(Action, arguments).action:
-            case "create":
-                self._create(read_options(CreateOptions, arguments))
-            case "list":
-                self._list()
+    actions = {
+        "create": ("make an agent, and fetch its base model where that is not here", CreateOptions),
+        "list": ("all agents by name", None),
+    }
 
     def _create(self, options: CreateOptions) -> None:
         """The model first: an agent whose model cannot be had is not made."""
         agent = Agent.new(
             options.name,
-            base_model=_find_model(options.model),
+            base_model=_find_model(options.model or settings.DEFAULT_BASE_MODEL),
             description=options.description,
             system_prompt=options.system_prompt,
         )

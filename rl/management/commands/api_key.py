@@ -3,71 +3,49 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from django.core.management.base import CommandParser
 from django.db import transaction
 
 from rl.base.errors import UsageError
-from rl.management.base import RatchetCommand, add_json_option
+from rl.management.base import ActionsCommand
 from rl.management.keys import parts_of, read_expiry, row_of, table_of
-from rl.management.options import Action, read_options
+from rl.management.options import argument
 from rl.models import Agent, ApiKey, usual_scopes
 from rl.operations.keys import revoke
 
 
 @dataclass(frozen=True, slots=True)
 class CreateOptions:
-    name: str
-    kind: str
-    agent: str | None
-    make_agent: bool
-    allowed_origins: str
-    scopes: str | None
-    expires: str
-    needs_tokens: bool
+    name: str = argument("--name", required=True, help="who uses it, for people")
+    kind: str = argument("--kind", choices=ApiKey.Kind.values, default=ApiKey.Kind.SECRET)
+    agent: str | None = argument("--agent", help="the only agent that it is for; every agent if left out")
+    make_agent: bool = argument(
+        "--make-agent", action="store_true", help="make the agent too if there is none of this name"
+    )
+    allowed_origins: str = argument(
+        "--allowed-origins", default="", help="for publishable keys: https://a.example,https://b.example"
+    )
+    scopes: str | None = argument(
+        "--scopes", help=f"what a secret key may do, of {','.join(ApiKey.Scope.values)}; ingest,read if left out"
+    )
+    expires: str = argument("--expires", default="", help="when it is refused: 90d, or 2027-01-31; never if left out")
+    needs_tokens: bool = argument(
+        "--needs-tokens", action="store_true", help="a publishable key rates only with the answers' signed tokens"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class RevokeOptions:
-    id: int
+    id: int = argument(type=int)
 
 
-class Command(RatchetCommand):
+class Command(ActionsCommand):
     help = "Make, list and revoke the keys of the API."
-
-    def add_options(self, parser: CommandParser) -> None:
-        actions = parser.add_subparsers(dest="action", required=True)
-        create = actions.add_parser("create", help="make a key; it is printed this once")
-        create.add_argument("--name", required=True, help="who uses it, for people")
-        create.add_argument("--kind", choices=ApiKey.Kind.values, default=ApiKey.Kind.SECRET)
-        create.add_argument("--agent", help="the only agent that it is for; every agent if left out")
-        create.add_argument(
-            "--make-agent", action="store_true", help="make the agent too if there is none of this name"
-        )
-        create.add_argument(
-            "--allowed-origins", default="", help="for publishable keys: https://a.example,https://b.example"
-        )
-        create.add_argument(
-            "--scopes", help=f"what a secret key may do, of {','.join(ApiKey.Scope.values)}; ingest,read if left out"
-        )
-        create.add_argument("--expires", default="", help="when it is refused: 90d, or 2027-01-31; never if left out")
-        create.add_argument(
-            "--needs-tokens", action="store_true", help="a publishable key rates only with the answers' signed tokens"
-        )
-        listing = actions.add_parser("list", help="all keys, newest first")
-        revoke = actions.add_parser("revoke", help="refuse a key from now on")
-        revoke.add_argument("id", type=int)
-        add_json_option(create, listing, revoke)
-
-    def run(self, **arguments: Any) -> None:
-        match read_options(Action, arguments).action:
-            case "create":
-                self._create(read_options(CreateOptions, arguments))
-            case "list":
-                self._list()
-            case "revoke":
-                self._revoke(read_options(RevokeOptions, arguments))
+    actions = {
+        "create": ("make a key; it is printed this once", CreateOptions),
+        "list": ("all keys, newest first", None),
+        "revoke": ("refuse a key from now on", RevokeOptions),
+    }
 
     def _create(self, options: CreateOptions) -> None:
         origins = parts_of(options.allowed_origins)

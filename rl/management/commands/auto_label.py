@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django.core.management.base import CommandParser
 from rich.table import Table
 
 from rl import auto_labels
@@ -13,7 +12,7 @@ from rl.auto_labels.learning import Preferences
 from rl.base.errors import UsageError
 from rl.management.agents import RATINGS, choose_agent
 from rl.management.base import RatchetCommand, two_columns
-from rl.management.options import read_options
+from rl.management.options import argument
 from rl.models import Agent, LabelModel
 
 GOES_ON = "Nobody said anything since this was learned, so it goes on where it stopped."
@@ -21,27 +20,20 @@ GOES_ON = "Nobody said anything since this was learned, so it goes on where it s
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    agent: str | None
-    learn_only: bool
-    limit: int | None
-    threshold: float | None
-    dry_run: bool
+    agent: str | None = argument("--agent", help="whose traces; default: the only one with ratings")
+    learn_only: bool = argument("--learn-only", action="store_true", help="learn and measure, propose nothing")
+    limit: int | None = argument("--limit", type=int, help="propose for this many traces, the newest first")
+    threshold: float | None = argument(
+        "--threshold", type=float, help="train on proposals from this confidence on, 0.5 to 1; kept for the agent"
+    )
+    dry_run: bool = argument("--dry-run", action="store_true", help="learn, measure and judge, and keep nothing of it")
 
 
 class Command(RatchetCommand):
     help = "Learn from people's labels, measure it, and propose labels for the traces that nobody has labelled."
+    options = Options
 
-    def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--agent", help="whose traces; default: the only one with ratings")
-        parser.add_argument("--learn-only", action="store_true", help="learn and measure, propose nothing")
-        parser.add_argument("--limit", type=int, help="propose for this many traces, the newest first")
-        parser.add_argument(
-            "--threshold", type=float, help="train on proposals from this confidence on, 0.5 to 1; kept for the agent"
-        )
-        parser.add_argument("--dry-run", action="store_true", help="learn, measure and judge, and keep nothing of it")
-
-    def run(self, **arguments: Any) -> None:
-        options = read_options(Options, arguments)
+    def run(self, options: Options) -> None:
         agent = choose_agent(options.agent, RATINGS, self.report)
         if options.limit is not None and options.limit < 1:
             raise UsageError("--limit must be 1 or more")

@@ -7,29 +7,24 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import CommandParser
 
 from rl.base.errors import UsageError
 from rl.management.base import RatchetCommand
-from rl.management.options import read_options
+from rl.management.options import argument
 from rl.operations.backup import Backup, back_up
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    folder: Path | None
-    keep: int | None
+    folder: Path | None = argument("--folder", type=Path, help="where to (BACKUP_DIR)")
+    keep: int | None = argument("--keep", type=int, metavar="N", help="remove all backups there but the newest N")
 
 
 class Command(RatchetCommand):
     help = "Copies the database and DATA_DIR into one file, while the site and the queue go on."
+    options = Options
 
-    def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--folder", type=Path, help="where to (BACKUP_DIR)")
-        parser.add_argument("--keep", type=int, metavar="N", help="remove all backups there but the newest N")
-
-    def run(self, **arguments: Any) -> None:
-        options = read_options(Options, arguments)
+    def run(self, options: Options) -> None:
         if options.keep is not None and options.keep < 1:
             raise UsageError(f"--keep {options.keep}: at least the new backup is kept; write 1 or more")
         folder = (options.folder or settings.BACKUP_DIR).expanduser().resolve()

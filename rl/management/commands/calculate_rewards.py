@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from django.core.management.base import CommandParser
 from rich.table import Table
 
 from rl.base.errors import RatchetError, UsageError
 from rl.management.base import RatchetCommand, two_columns
-from rl.management.options import read_options
+from rl.management.options import argument
 from rl.models import Agent
 from rl.rewards.report import RewardReport
 from rl.rewards.summary import Figures, RewardSummary
@@ -22,28 +20,22 @@ NOTHING_WAITS = "No trace waits for its reward. --all computes those that have o
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    agent: str | None
-    pending: bool
-    all: bool
-    limit: int | None
-    dry_run: bool
+    agent: str | None = argument("--agent", "--agent-type", help="only this agent's traces")
+    pending: bool = argument(
+        "--pending", one_of="which", action="store_true", help="traces that are new or were judged since (the default)"
+    )
+    all: bool = argument(
+        "--all", one_of="which", action="store_true", help="every trace, also those that have their reward"
+    )
+    limit: int | None = argument("--limit", type=int, metavar="N", help="at most N traces, the oldest first")
+    dry_run: bool = argument("--dry-run", action="store_true", help="compute, and write nothing")
 
 
 class Command(RatchetCommand):
     help = "Compute the rewards of traces and store every component."
+    options = Options
 
-    def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--agent", "--agent-type", help="only this agent's traces")
-        which = parser.add_mutually_exclusive_group()
-        which.add_argument(
-            "--pending", action="store_true", help="traces that are new or were judged since (the default)"
-        )
-        which.add_argument("--all", action="store_true", help="every trace, also those that have their reward")
-        parser.add_argument("--limit", type=int, metavar="N", help="at most N traces, the oldest first")
-        parser.add_argument("--dry-run", action="store_true", help="compute, and write nothing")
-
-    def run(self, **arguments: Any) -> None:
-        options = read_options(Options, arguments)
+    def run(self, options: Options) -> None:
         if options.limit is not None and options.limit < 1:
             raise UsageError(f"--limit must be at least 1, not {options.limit}")
         agent = Agent.by_name(options.agent) if options.agent else None

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.core.management.base import CommandParser
+from rich.table import Table
 
 from rl.config.levels import LEVELS
 from rl.management.agents import NOTHING, choose_agent
-from rl.management.base import RatchetCommand
-from rl.management.deployments import deployments_table, plan_tables
-from rl.management.options import read_options
+from rl.management.base import RatchetCommand, two_columns
+from rl.management.options import argument
 from rl.models import Agent, ModelVersion, version_name
 from rl.serving import judge_server, overview, promotion, withdrawal
 from rl.serving.best_of import set_best_of
@@ -21,22 +21,37 @@ from rl.serving.hosting import PROFILES
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    agent: str | None
-    version_name: str
-    target: str | None
-    quantization: str
-    model_name: str
-    profile: str
-    url: str
-    api_key_env: str
-    best_of: int | None
-    promote: bool
-    rollback: bool
-    stop: bool
-    list: bool
-    print_env: bool
-    dry_run: bool
-    env_name: str
+    agent: str | None = argument("--agent", help="default: the only one there is")
+    version_name: str = argument(
+        "--version",
+        default="",
+        metavar="NAME",
+        help="or base, the agent's base model; default: the newest that was promoted or exported",
+    )
+    target: str | None = argument("--target", choices=TARGETS, help="default: the agent's")
+    quantization: str = argument("--quantization", default="", help=f"default: the agent's; {', '.join(LEVELS)}")
+    model_name: str = argument("--model-name", default="", help="default: agent:version")
+    profile: str = argument("--profile", choices=list(PROFILES), default="auto", help="of hosting (auto)")
+    url: str = argument("--url", default="", help="of another server with OpenAI's API")
+    api_key_env: str = argument(
+        "--api-key-env", default="", help="the environment variable that holds that server's key"
+    )
+    best_of: int | None = argument(
+        "--best-of", type=int, metavar="N", help="ask for 1 to 8 answers; the agent's judge picks the one that is given"
+    )
+    promote: bool = argument("--promote", action="store_true", help="make it the version in use")
+    rollback: bool = argument(
+        "--rollback", one_of="deed", action="store_true", help="go back to the version before, in one step"
+    )
+    stop: bool = argument("--stop", one_of="deed", action="store_true", help="serve the version no more")
+    list: bool = argument("--list", one_of="deed", action="store_true", help="say what is served")
+    print_env: bool = argument(
+        "--print-env", one_of="deed", action="store_true", help="print the environment that leads to the version in use"
+    )
+    dry_run: bool = argument(
+        "--dry-run", one_of="deed", action="store_true", help="say what would be done, and do nothing"
+    )
+    env_name: str = argument("--env-name", default="", help="with --print-env: the first variable's name")
 
     @property
     def changes_what_is_served(self) -> bool:
@@ -47,41 +62,9 @@ class Options:
 
 class Command(RatchetCommand):
     help = "Serve a version by Ollama, llama.cpp or another server, make it the version in use, or go back."
+    options = Options
 
-    def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--agent", help="default: the only one there is")
-        parser.add_argument(
-            "--version",
-            dest="version_name",
-            default="",
-            metavar="NAME",
-            help="or base, the agent's base model; default: the newest that was promoted or exported",
-        )
-        parser.add_argument("--target", choices=TARGETS, help="default: the agent's")
-        parser.add_argument("--quantization", default="", help=f"default: the agent's; {', '.join(LEVELS)}")
-        parser.add_argument("--model-name", default="", help="default: agent:version")
-        parser.add_argument("--profile", choices=list(PROFILES), default="auto", help="of hosting (auto)")
-        parser.add_argument("--url", default="", help="of another server with OpenAI's API")
-        parser.add_argument("--api-key-env", default="", help="the environment variable that holds that server's key")
-        parser.add_argument(
-            "--best-of",
-            type=int,
-            metavar="N",
-            help="ask for 1 to 8 answers; the agent's judge picks the one that is given",
-        )
-        parser.add_argument("--promote", action="store_true", help="make it the version in use")
-        deed = parser.add_mutually_exclusive_group()
-        deed.add_argument("--rollback", action="store_true", help="go back to the version before, in one step")
-        deed.add_argument("--stop", action="store_true", help="serve the version no more")
-        deed.add_argument("--list", action="store_true", help="say what is served")
-        deed.add_argument(
-            "--print-env", action="store_true", help="print the environment that leads to the version in use"
-        )
-        deed.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
-        parser.add_argument("--env-name", default="", help="with --print-env: the first variable's name")
-
-    def run(self, **arguments: Any) -> None:
-        options = read_options(Options, arguments)
+    def run(self, options: Options) -> None:
         agent = choose_agent(options.agent, NOTHING, self.report)
         if options.list:
             entries = overview.list_deployments(agent)
@@ -157,3 +140,41 @@ class Command(RatchetCommand):
     def _say_in_use(self, agent: Agent, version: ModelVersion | None) -> None:
         name = version_name(version)
         self.result({"agent": agent.name, "in_use": name}, lines=[f"{agent.name} uses {name} now"])
+
+
+IN_USE = {"champion": "yes", "previous": "before"}
+"""Alias to what the table shows of it as use."""
+
+
+def deployments_table(entries: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table("version", title="Served", title_justify="left")
+    table.add_column("in use", no_wrap=True)
+    table.add_column("target", no_wrap=True)
+    table.add_column("name", no_wrap=True)
+    table.add_column("address", overflow="fold")
+    table.add_column("alive", no_wrap=True)
+    shows_best = any(entry["best_of"] > 1 for entry in entries)
+    if shows_best:
+        table.add_column("best of", no_wrap=True)
+    for entry in entries:
+        alive = {True: "yes", False: "no", None: "–"}[entry["alive"]]
+        if entry["memory_bytes"] is not None:
+            alive = f"{alive}, {entry['memory_bytes'] / 1e6:,.0f} MB"
+        address = entry["url"] or entry["problem"]
+        best = [str(entry["best_of"])] if shows_best else []
+        alias = IN_USE.get(entry["alias"], "")
+        table.add_row(entry["version"], alias, entry["target"], entry["model_name"], address, alive, *best)
+    return table
+
+
+def plan_tables(title: str, document: Mapping[str, Any]) -> list[Table]:
+    """The hosting profile has a table of its own, with the reason of each number."""
+    plain = {name: value for name, value in document.items() if name not in ("profile", "reasons")}
+    tables = [two_columns(title, {**plain, "retired": ", ".join(document.get("retired", ())) or "none"})]
+    if profile := document.get("profile"):
+        table = Table("", "value", "reason", title=f"Hosting profile {profile['name']}", title_justify="left")
+        for name, value in profile.items():
+            if name != "name":
+                table.add_row(name, str(value), document["reasons"].get(name, ""))
+        tables.append(table)
+    return tables

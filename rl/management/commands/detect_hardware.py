@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from django.conf import settings
-from django.core.management.base import CommandParser
 from rich.table import Table
 
 from rl.hardware import GIB, PROFILES, HardwareConfig, Recommendation, detect_hardware, recommend
 from rl.management.base import RatchetCommand, two_columns
-from rl.management.options import read_options
+from rl.management.options import argument
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    profile: str
+    profile: str = argument("--profile", choices=list(PROFILES), default="AUTO_DETECT", help="what to derive them for")
 
 
 class Command(RatchetCommand):
     help = "What this machine is, and which sizes and hyper-parameters suit it, each with its reason."
+    options = Options
 
-    def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--profile", choices=list(PROFILES), default="AUTO_DETECT", help="what to derive them for")
-
-    def run(self, **arguments: Any) -> None:
-        options = read_options(Options, arguments)
+    def run(self, options: Options) -> None:
         hardware = detect_hardware(settings.DATA_DIR)
         advice = recommend(hardware, options.profile)
         document = {

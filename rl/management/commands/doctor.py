@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.core.management.base import CommandError
 from rich.table import Table
 from rich.text import Text
@@ -11,6 +9,7 @@ from rich.text import Text
 from rl.doctor.doctor import Examined, examine, is_healthy
 from rl.doctor.symptom import Severity
 from rl.management.base import RatchetCommand
+from rl.management.options import NoOptions
 
 COLOURS = {Severity.FINE: "green", Severity.WARNING: "yellow", Severity.PROBLEM: "red"}
 
@@ -20,7 +19,7 @@ class Command(RatchetCommand):
 
     requires_system_checks = ()  # they are among what it looks at
 
-    def run(self, **options: Any) -> None:
+    def run(self, options: NoOptions) -> None:
         examined = examine()
         severities = [check.symptom.severity for check in examined]
         healthy = is_healthy(examined)

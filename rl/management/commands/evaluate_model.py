@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import CommandParser
 from rich.table import Table
 
 from rl.base.errors import GateRejected, NotEnoughData, UsageError
+from rl.base.files import write_text
 from rl.evaluation import evaluate as evaluation
 from rl.evaluation import exported_file
 from rl.evaluation.held_out import latest_training_set
@@ -21,8 +24,7 @@ from rl.evaluation.own_pairs import read_pairs
 from rl.evaluation.subject import EvaluationOptions
 from rl.management.agents import RATINGS, choose_agent
 from rl.management.base import RatchetCommand
-from rl.management.options import read_options
-from rl.management.output import require_writable, write_document
+from rl.management.options import argument
 from rl.management.tables import LABELS, evaluation_document, evaluation_table, models_table, report_tables
 from rl.models import Agent, Deployment, Evaluation, ModelVersion
 from rl.versions.versions import find_version
@@ -30,48 +32,39 @@ from rl.versions.versions import find_version
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    agent: str | None
-    version_name: str | None
-    checkpoint: str | None
-    test_data: str | None
-    artifact: bool
-    quantization: str | None
-    compare_base: bool
-    lm_eval: str | None
-    judge: str | None
-    output: str | None
+    agent: str | None = argument("--agent", "--agent-type", help="default: the only one with ratings")
+    version_name: str | None = argument("--version", one_of="what", metavar="NAME", help="default: the newest")
+    checkpoint: str | None = argument(
+        "--checkpoint", one_of="what", help="an adapter's or a whole model's directory instead of a version"
+    )
+    test_data: str | None = argument(
+        "--test-data",
+        "--test-file",
+        one_of="rows",
+        metavar="FILE",
+        help="JSON lines of your own: pairs, or answers that are right",
+    )
+    artifact: bool = argument(
+        "--artifact", one_of="rows", action="store_true", help="measure the exported GGUF file, not the weights"
+    )
+    quantization: str | None = argument("--quantization", help="level of that file; default: the agent's")
+    compare_base: bool = argument(
+        "--compare-base", action="store_true", help="judge against the base, not the version in use"
+    )
+    lm_eval: str | None = argument(
+        "--lm-eval", metavar="TASK.yaml", help="a task of lm-eval that both versions are measured on"
+    )
+    judge: str | None = argument(
+        "--judge", metavar="NAME", help="of fresh answers: a name of JUDGES_FILE, or own; default: the agent's"
+    )
+    output: str | None = argument("--output", help="write the whole report here as JSON")
 
 
 class Command(RatchetCommand):
     help = "Measure a version or a checkpoint on held-out rows, beside the base model and the version in use."
+    options = Options
 
-    def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--agent", "--agent-type", help="default: the only one with ratings")
-        what = parser.add_mutually_exclusive_group()
-        what.add_argument("--version", dest="version_name", metavar="NAME", help="default: the newest")
-        what.add_argument("--checkpoint", help="an adapter's or a whole model's directory instead of a version")
-        rows = parser.add_mutually_exclusive_group()
-        rows.add_argument(
-            "--test-data",
-            "--test-file",
-            metavar="FILE",
-            help="JSON lines of your own: pairs, or answers that are right",
-        )
-        rows.add_argument("--artifact", action="store_true", help="measure the exported GGUF file, not the weights")
-        parser.add_argument("--quantization", help="level of that file; default: the agent's")
-        parser.add_argument(
-            "--compare-base", action="store_true", help="judge against the base, not the version in use"
-        )
-        parser.add_argument(
-            "--lm-eval", metavar="TASK.yaml", help="a task of lm-eval that both versions are measured on"
-        )
-        parser.add_argument(
-            "--judge", metavar="NAME", help="of fresh answers: a name of JUDGES_FILE, or own; default: the agent's"
-        )
-        parser.add_argument("--output", help="write the whole report here as JSON")
-
-    def run(self, **arguments: Any) -> None:
-        options = read_options(Options, arguments)
+    def run(self, options: Options) -> None:
         _check(options)
         agent = choose_agent(options.agent, RATINGS, self.report)
         if path := options.checkpoint or options.test_data:
@@ -136,3 +129,26 @@ def _check(options: Options) -> None:
     if options.artifact and not_of_files:
         what = f"--{not_of_files[0].replace('_', '-')}"
         raise UsageError(f"--artifact compares a version's file with its weights, and {what} does not go with it")
+
+
+def require_writable(output: str | None) -> None:
+    """What the document is about may take hours: what is wrong with the path is said before. Raises UsageError."""
+    if output is None:
+        return
+    path = Path(output).expanduser()
+    if path.is_dir():
+        raise UsageError(f"--output {output} is a directory; name a file")
+    if not path.parent.is_dir():
+        raise UsageError(f"--output {output} cannot be written: there is no directory {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise UsageError(f"--output {output} cannot be written: {path.parent} is not writable")
+
+
+def write_document(output: str | None, document: Mapping[str, Any]) -> None:
+    """Raises UsageError."""
+    if output is None:
+        return
+    try:
+        write_text(Path(output).expanduser(), json.dumps(document, indent=2, default=str, ensure_ascii=False))
+    except OSError as error:
+        raise UsageError(f"--output {output} cannot be written: {error.strerror}") from error

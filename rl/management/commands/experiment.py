@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import getpass
 from dataclasses import dataclass
-from typing import Any
 
-from django.core.management.base import CommandParser
 from django.db import transaction
 from rich.table import Table
 
 from rl.base.errors import UsageError
-from rl.management.base import RatchetCommand, add_json_option
+from rl.management.base import ActionsCommand
 from rl.management.experiment_options import (
     StartOptions,
-    add_start_options,
     find_experiment,
     find_variant,
     parse_arms,
 )
-from rl.management.options import Action, read_options
+from rl.management.options import argument
 from rl.models import Agent, Experiment
 from rl.serving import judge_server
 from rl.serving.experiments import lifecycle
@@ -31,15 +28,15 @@ FIGURES = ("share", "users", "samples", "mean", "difference", "p", "requests", "
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    agent: str | None
+    agent: str | None = argument("--agent")
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenOptions:
     """Those that choose an experiment, of ``status`` and ``stop``."""
 
-    agent: str
-    name: str | None
+    name: str | None = argument("--name", help="which experiment; the running one, else the newest")
+    agent: str = argument("--agent", required=True)
 
     @property
     def experiment(self) -> Experiment:
@@ -49,39 +46,18 @@ class ChosenOptions:
 
 @dataclass(frozen=True, slots=True)
 class PromoteOptions(ChosenOptions):
-    arm: str
+    arm: str = argument("--arm", required=True, help="a version, or base; v2@4 as in --arms")
 
 
-class Command(RatchetCommand):
+class Command(ActionsCommand):
     help = "Let two or more versions answer an agent's users side by side, and see which is better."
-
-    def add_options(self, parser: CommandParser) -> None:
-        actions = parser.add_subparsers(dest="action", required=True)
-        start = actions.add_parser("start", help="make an experiment and start it")
-        status = actions.add_parser("status", help="arms, intervals and verdict")
-        stop = actions.add_parser("stop", help="end it without an answer")
-        promote = actions.add_parser("promote", help="put one of its arms in use, and end it")
-        listing = actions.add_parser("list", help="all experiments, newest first")
-        add_start_options(start)
-        promote.add_argument("--arm", required=True, help="a version, or base; v2@4 as in --arms")
-        for subcommand in (status, stop, promote):
-            subcommand.add_argument("--name", help="which experiment; the running one, else the newest")
-        for subcommand in (start, status, stop, promote, listing):
-            subcommand.add_argument("--agent", required=subcommand is not listing)
-        add_json_option(start, status, stop, promote, listing)
-
-    def run(self, **arguments: Any) -> None:
-        match read_options(Action, arguments).action:
-            case "start":
-                self._start(read_options(StartOptions, arguments))
-            case "status":
-                self._show(read_options(ChosenOptions, arguments).experiment)
-            case "stop":
-                self._stop(read_options(ChosenOptions, arguments).experiment)
-            case "promote":
-                self._promote(read_options(PromoteOptions, arguments))
-            case "list":
-                self._list(read_options(ListOptions, arguments).agent)
+    actions = {
+        "start": ("make an experiment and start it", StartOptions),
+        "status": ("arms, intervals and verdict", ChosenOptions),
+        "stop": ("end it without an answer", ChosenOptions),
+        "promote": ("put one of its arms in use, and end it", PromoteOptions),
+        "list": ("all experiments, newest first", ListOptions),
+    }
 
     def _start(self, options: StartOptions) -> None:
         agent = Agent.by_name(options.agent)
@@ -95,7 +71,11 @@ class Command(RatchetCommand):
         unjudged = lifecycle.find_unjudged(experiment)
         self._show(experiment, *missing, *([f"the first answer is given: {unjudged}"] if unjudged else []))
 
-    def _stop(self, experiment: Experiment) -> None:
+    def _status(self, options: ChosenOptions) -> None:
+        self._show(options.experiment)
+
+    def _stop(self, options: ChosenOptions) -> None:
+        experiment = options.experiment
         lifecycle.stop(experiment, getpass.getuser())
         self._show(experiment)
 
@@ -107,9 +87,9 @@ class Command(RatchetCommand):
         lifecycle.conclude(experiment, arms[options.arm.lower()], getpass.getuser(), report=self.report)
         self._show(experiment)
 
-    def _list(self, agent: str | None) -> None:
+    def _list(self, options: ListOptions) -> None:
         rows = Experiment.objects.select_related("agent")
-        rows = rows.filter(agent=Agent.by_name(agent)) if agent else rows
+        rows = rows.filter(agent=Agent.by_name(options.agent)) if options.agent else rows
         table = Table("experiment", "agent", "state", "answer")
         for row in rows:
             table.add_row(row.name, row.agent.name, row.state, answer(row))

@@ -6,59 +6,51 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import CommandParser
+from django.conf import settings
 
-from rl.base.errors import UsageError
+from rl.base.errors import ExportFailed, UsageError
 from rl.config.levels import LEVELS
 from rl.export import EXPORTERS, release
 from rl.management.agents import VERSIONS, choose_agent
 from rl.management.base import RatchetCommand, two_columns
-from rl.management.exported_models import describe_path, gguf_files, ollama_models
-from rl.management.options import read_options
-from rl.models import Agent, Deployment
+from rl.management.options import argument
+from rl.models import Agent, Artifact, Deployment
 from rl.runs import exporter
+from rl.serving import on_ollama
 from rl.serving.deploy import deploy, file_name, require_target
 from rl.versions.versions import find_version
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    agent: str | None
-    version_name: str | None
-    checkpoint: str | None
-    format: str
-    quantization: str
-    model_name: str
-    output: str
-    base_model: str
-    register: bool
-    list_models: bool
+    agent: str | None = argument("--agent", help="whose version; default: the only agent with versions")
+    version_name: str | None = argument("--version", one_of="what", metavar="NAME", help="default: the agent's newest")
+    checkpoint: str | None = argument(
+        "--checkpoint", one_of="what", help="an adapter's or a whole model's directory instead of a version"
+    )
+    list_models: bool = argument(
+        "--list-models", one_of="what", action="store_true", help="GGUF files here, and Ollama's models; export nothing"
+    )
+    format: str = argument(
+        "--format",
+        choices=list(EXPORTERS),
+        default="gguf",
+        also={"--merge": {"action": "store_const", "const": "merged", "help": "--format merged"}},
+    )
+    quantization: str = argument("--quantization", default="f16", help=f"of a GGUF file: {', '.join(LEVELS)}")
+    model_name: str = argument("--model-name", default="", help="default: agent and version")
+    output: str = argument(
+        "--output", default="", help="directory; default: the version's own, or beside the checkpoint"
+    )
+    base_model: str = argument("--base-model", default="", help="of a checkpoint; default: what its configuration says")
+    register: bool = argument("--register", action="store_true", help="with the Ollama server at OLLAMA_URL afterwards")
 
 
 class Command(RatchetCommand):
     help = "Export a version or a checkpoint: merged, as a LoRA adapter, as GGUF or as ONNX; and hand it to Ollama."
+    options = Options
 
-    def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--agent", help="whose version; default: the only agent with versions")
-        what = parser.add_mutually_exclusive_group()
-        what.add_argument("--version", dest="version_name", metavar="NAME", help="default: the agent's newest")
-        what.add_argument("--checkpoint", help="an adapter's or a whole model's directory instead of a version")
-        what.add_argument(
-            "--list-models", action="store_true", help="GGUF files here, and Ollama's models; export nothing"
-        )
-        form = parser.add_mutually_exclusive_group()
-        form.add_argument("--format", choices=list(EXPORTERS), default="gguf")
-        form.add_argument("--merge", dest="format", action="store_const", const="merged", help="--format merged")
-        parser.add_argument("--quantization", default="f16", help=f"of a GGUF file: {', '.join(LEVELS)}")
-        parser.add_argument("--model-name", default="", help="default: agent and version")
-        parser.add_argument(
-            "--output", default="", help="directory; default: the version's own, or beside the checkpoint"
-        )
-        parser.add_argument("--base-model", default="", help="of a checkpoint; default: what its configuration says")
-        parser.add_argument("--register", action="store_true", help="with the Ollama server at OLLAMA_URL afterwards")
-
-    def run(self, **arguments: Any) -> None:
-        options = read_options(Options, arguments)
+    def run(self, options: Options) -> None:
         if options.list_models:
             self._list_models()
             return
@@ -124,3 +116,36 @@ def _describe(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+PATIENCE_SECONDS = 3.0
+"""For an Ollama server, which need not be there."""
+_MEGABYTE = 1_000_000
+
+
+def gguf_files() -> list[dict[str, Any]]:
+    """``path`` and ``megabytes`` of each, in the order of their paths: below DATA_DIR/models, and what was exported to
+    elsewhere and is still there."""
+    exported = Artifact.objects.filter(kind=Artifact.Kind.GGUF).values_list("path", flat=True)
+    paths = {settings.DATA_DIR / path for path in exported} | set((settings.DATA_DIR / "models").rglob("*.gguf"))
+    files = sorted(path for path in paths if path.is_file())
+    return [{"path": str(path), "megabytes": _megabytes(path.stat().st_size)} for path in files]
+
+
+def ollama_models() -> tuple[list[dict[str, Any]], str]:
+    """``name`` and ``megabytes`` of each, the newest first; or nothing, and why."""
+    try:
+        models = on_ollama.server(PATIENCE_SECONDS).list()
+    except ExportFailed as error:
+        return [], str(error)
+    return [{"name": model.name, "megabytes": _megabytes(model.size_bytes)} for model in models], ""
+
+
+def describe_path(path: str) -> str:
+    """Below DATA_DIR without it."""
+    file = Path(path)
+    return str(file.relative_to(settings.DATA_DIR)) if file.is_relative_to(settings.DATA_DIR) else path
+
+
+def _megabytes(size: int) -> float:
+    return round(size / _MEGABYTE, 1)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from django.core.management.base import CommandParser
 from rich.table import Table
 
 from rl.base.errors import NotEnoughData, UsageError
@@ -17,49 +15,35 @@ from rl.dataset_builder.exporting.export import SPLITS, ExportReport, ExportRequ
 from rl.dataset_builder.exporting.writers import FILE_FORMATS, file_format
 from rl.management.agents import ANSWERS, choose_agent
 from rl.management.base import RatchetCommand, two_columns
-from rl.management.options import read_options
+from rl.management.options import argument
 from rl.models import Agent
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    agent: str | None
-    format: str
-    output: str
-    file_format: str | None
-    limit: int | None
-    min_reward: float | None
-    require_feedback: bool
-    split: str
-    val_split: float
-    dry_run: bool
+    agent: str | None = argument("--agent-type", "--agent", help="whose answers; default: the only one with any")
+    format: str = argument("--format", choices=list(FORMATS), required=True)
+    output: str = argument("--output", default="", help="the file; one that is there is replaced")
+    file_format: str | None = argument("--file-format", choices=FILE_FORMATS, help="default: by the suffix of the file")
+    limit: int | None = argument("--limit", type=int, help="most rows to write")
+    min_reward: float | None = argument(
+        "--min-reward", type=float, help="leave out answers with a smaller reward, or none (0 to 1; decisions: -5 to 5)"
+    )
+    require_feedback: bool = argument(
+        "--require-feedback", action="store_true", help="only answers that somebody judged"
+    )
+    split: str = argument(
+        "--split", choices=SPLITS, default="train", help="the prompts to train on, those held out, or all"
+    )
+    val_split: float = argument("--val-split", type=float, default=0.2, help="share of the prompts held out (0.2)")
+    dry_run: bool = argument("--dry-run", action="store_true", help="count the rows, and write nothing")
 
 
 class Command(RatchetCommand):
     help = "Write an agent's answers, labels and rewards as a file that other training tools read."
+    options = Options
 
-    def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument(
-            "--agent-type", "--agent", dest="agent", help="whose answers; default: the only one with any"
-        )
-        parser.add_argument("--format", choices=list(FORMATS), required=True)
-        parser.add_argument("--output", default="", help="the file; one that is there is replaced")
-        parser.add_argument("--file-format", choices=FILE_FORMATS, help="default: by the suffix of the file")
-        parser.add_argument("--limit", type=int, help="most rows to write")
-        parser.add_argument(
-            "--min-reward",
-            type=float,
-            help="leave out answers with a smaller reward, or none (0 to 1; decisions: -5 to 5)",
-        )
-        parser.add_argument("--require-feedback", action="store_true", help="only answers that somebody judged")
-        parser.add_argument(
-            "--split", choices=SPLITS, default="train", help="the prompts to train on, those held out, or all"
-        )
-        parser.add_argument("--val-split", type=float, default=0.2, help="share of the prompts held out (0.2)")
-        parser.add_argument("--dry-run", action="store_true", help="count the rows, and write nothing")
-
-    def run(self, **arguments: Any) -> None:
-        options = read_options(Options, arguments)
+    def run(self, options: Options) -> None:
         agent, path = choose_agent(options.agent, ANSWERS, self.report), _path(options)
         filters = Filters(
             data=DataOptions(pair_type=agent.pair_type, val_split=options.val_split),

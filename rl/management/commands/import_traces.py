@@ -4,42 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from django.core.management.base import CommandParser
+from rich.table import Table
 
 from rl.base.errors import UsageError
 from rl.collect.importers import BY_ITSELF, IMPORTERS, ImportReport, importer, reader
 from rl.collect.ingest.importing import import_files
 from rl.management.base import RatchetCommand
-from rl.management.import_tables import import_table, skipped_lines
-from rl.management.options import read_options
+from rl.management.options import argument
 from rl.models import Agent
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    paths: Sequence[str]
-    format: str
-    agent: str | None
-    data_file: str | None
-    ratings_file: str | None
-    dry_run: bool
+    paths: Sequence[str] = argument(nargs="*", metavar="PATH", help="files or folders of the format")
+    format: str = argument("--format", default=BY_ITSELF, help=f"of the files: {', '.join(IMPORTERS)}")
+    agent: str | None = argument(
+        "--agent", help="whose answers these are, where they do not say it; made if there is none"
+    )
+    data_file: str | None = argument("--data-file", help=f"the answers of {BY_ITSELF}: exhaustive_data.json")
+    ratings_file: str | None = argument("--ratings-file", help=f"the ratings of {BY_ITSELF}: ratings.json")
+    dry_run: bool = argument("--dry-run", action="store_true", help="say what would be imported, and write nothing")
 
 
 class Command(RatchetCommand):
     help = "Bring answers and feedback of another system into the database. A second run changes nothing."
+    options = Options
 
-    def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("paths", nargs="*", metavar="PATH", help="files or folders of the format")
-        parser.add_argument("--format", default=BY_ITSELF, help=f"of the files: {', '.join(IMPORTERS)}")
-        parser.add_argument("--agent", help="whose answers these are, where they do not say it; made if there is none")
-        parser.add_argument("--data-file", help=f"the answers of {BY_ITSELF}: exhaustive_data.json")
-        parser.add_argument("--ratings-file", help=f"the ratings of {BY_ITSELF}: ratings.json")
-        parser.add_argument("--dry-run", action="store_true", help="say what would be imported, and write nothing")
-
-    def run(self, **arguments: Any) -> None:
-        options = read_options(Options, arguments)
+    def run(self, options: Options) -> None:
         dry_run, by_itself = options.dry_run, options.format == BY_ITSELF
         agent = _agent(options.agent)
         report = (self._import_command_center if by_itself else self._import_files)(agent, options)
@@ -72,3 +64,22 @@ def _agent(name: str | None) -> Agent | None:
     if name is None:
         return None
     return Agent.objects.filter(name__iexact=name).first() or Agent.new(name)
+
+
+def import_table(title: str, report: ImportReport) -> Table:
+    columns = ("read", "imported", "updated", "unchanged", "skipped")
+    table = Table("", *columns, title=title, title_justify="left")
+    for name, count in (("answers", report.traces), ("feedback", report.feedback)):
+        figures = (count.read, count.imported, count.updated, count.unchanged, count.skipped.total())
+        table.add_row(name, *(f"{figure:,}" for figure in figures))
+    return table
+
+
+def skipped_lines(report: ImportReport) -> list[str]:
+    lines = []
+    for count in (report.traces, report.feedback):
+        for reason, number in count.skipped.most_common():
+            examples = count.examples[reason]
+            more = ", …" if number > len(examples) else ""
+            lines.append(f"skipped {number:,}: {reason} ({', '.join(examples)}{more})")
+    return lines

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-from django.core.management.base import CommandParser
 
 from rl.management.base import RatchetCommand
 from rl.management.captions import captions
-from rl.management.options import read_options
+from rl.management.options import argument
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    folder: str
+    folder: str = argument(nargs="?", default="rl", help="such as rl/collect; default: rl")
 
 
 class Command(RatchetCommand):
     help = "The files of a folder as a tree, each with the first sentence of its docstring."
 
     requires_system_checks = ()  # it reads source files and nothing else
+    options = Options
 
-    def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("folder", nargs="?", default="rl", help="such as rl/collect; default: rl")
-
-    def run(self, **arguments: Any) -> None:
-        options = read_options(Options, arguments)
+    def run(self, options: Options) -> None:
         modules = captions(options.folder)
         document = {"modules": [{"path": path, "caption": caption} for path, caption in modules.items()]}
         self.result(document, lines=[_line(path, caption) for path, caption in modules.items()])

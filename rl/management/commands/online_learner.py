@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from django.core.management.base import CommandParser
 from rich.table import Table
 
 from rl import online_learner
 from rl.base.errors import UsageError
 from rl.management.base import RatchetCommand
-from rl.management.options import read_options
+from rl.management.options import argument
 from rl.models import Agent
 
 YES_NO = {True: "yes", False: "no"}
@@ -19,19 +17,15 @@ YES_NO = {True: "yes", False: "no"}
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    action: str
-    agent: str | None
+    action: str = argument(choices=["status", "run-now", "tick"])
+    agent: str | None = argument("--agent", help="of status and run-now; status shows all agents without it")
 
 
 class Command(RatchetCommand):
     help = "Automatic retraining: what waits, start a run now, or ask once whether one is due."
+    options = Options
 
-    def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("action", choices=["status", "run-now", "tick"])
-        parser.add_argument("--agent", help="of status and run-now; status shows all agents without it")
-
-    def run(self, **arguments: Any) -> None:
-        options = read_options(Options, arguments)
+    def run(self, options: Options) -> None:
         actions = {"status": self._status, "run-now": self._run_now, "tick": self._tick}
         actions[options.action](options.agent)
 

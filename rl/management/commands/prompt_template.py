@@ -5,52 +5,38 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django.core.management.base import CommandParser
 from rich.table import Table
 
 from rl.dataset_builder import taking
 from rl.dataset_builder.wording import template_files, template_names
 from rl.management.agents import NOTHING, choose_agent
-from rl.management.base import RatchetCommand, add_json_option
-from rl.management.options import Action, read_options
+from rl.management.base import ActionsCommand
+from rl.management.options import argument
 from rl.models import Agent
 
 
 @dataclass(frozen=True, slots=True)
 class TakeOptions:
-    agent: str | None
-    name: str
-    part: str
-    trace: str
-    question: str
-    use: bool
+    agent: str | None = argument("--agent", help="whose prompts; default: the only agent")
+    name: str = argument("--name", required=True, help="of the template and its file")
+    part: str = argument(
+        "--part", choices=taking.PARTS, default=taking.WIDGETS, help="what the prompt asks for (widgets)"
+    )
+    trace: str = argument(
+        "--trace", default="", metavar="ID", help="which prompt; default: the newest with a known question"
+    )
+    question: str = argument(
+        "--question", default="", metavar="WORDS", help="which words of the prompt are the question"
+    )
+    use: bool = argument("--use", action="store_true", help="and make it the agent's prompt template")
 
 
-class Command(RatchetCommand):
+class Command(ActionsCommand):
     help = "Templates of prompts and answers: list them, and take one from a prompt that the gateway recorded."
-
-    def add_options(self, parser: CommandParser) -> None:
-        actions = parser.add_subparsers(dest="action", required=True)
-        listing = actions.add_parser("list", help="all templates, and the agents that have them")
-        take = actions.add_parser("take", help="write a template's file from a recorded prompt")
-        take.add_argument("--agent", help="whose prompts; default: the only agent")
-        take.add_argument("--name", required=True, help="of the template and its file")
-        take.add_argument(
-            "--part", choices=taking.PARTS, default=taking.WIDGETS, help="what the prompt asks for (widgets)"
-        )
-        take.add_argument(
-            "--trace", default="", metavar="ID", help="which prompt; default: the newest with a known question"
-        )
-        take.add_argument("--question", default="", metavar="WORDS", help="which words of the prompt are the question")
-        take.add_argument("--use", action="store_true", help="and make it the agent's prompt template")
-        add_json_option(listing, take)
-
-    def run(self, **arguments: Any) -> None:
-        match read_options(Action, arguments).action:
-            case "list":
-                self._list()
-            case "take":
-                self._take(read_options(TakeOptions, arguments))
+    actions = {
+        "list": ("all templates, and the agents that have them", None),
+        "take": ("write a template's file from a recorded prompt", TakeOptions),
+    }
 
     def _list(self) -> None:
         rows: list[dict[str, Any]] = []

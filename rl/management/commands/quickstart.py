@@ -7,17 +7,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from django.conf import settings
-from django.core.management.base import CommandParser
 from rich.table import Table
 from rich.text import Text
 
 from rl import quickstart
 from rl.config.embedded_models import EMBEDDED_MODELS
 from rl.management.base import RatchetCommand
-from rl.management.options import read_options
+from rl.management.options import argument
 from rl.management.ports import port_number, require_free
 from rl.management.tables import evaluation_document, evaluation_tables, verdict_line
 from rl.models import Agent
@@ -50,31 +49,24 @@ def _questions(pairs: list[dict[str, str]]) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    model: str
-    seed: int
-    no_serve: bool
-    yes: bool
-    port: int
+    model: str = argument(
+        "--model",
+        choices=list(EMBEDDED_MODELS),
+        default=settings.DEFAULT_BASE_MODEL,
+        help="; ".join(f"{name}: {what}" for name, what in EMBEDDED_MODELS.items()),
+    )
+    seed: int = argument("--seed", type=int, default=42, help="of the simulated raters and of the training (42)")
+    no_serve: bool = argument("--no-serve", action="store_true", help="start no site")
+    yes: bool = argument("--yes", action="store_true", help="install packages without asking")
+    port: int = argument("--port", type=port_number, default=8000, help="of the site (8000)")
 
 
 class Command(RatchetCommand):
     help = "From nothing to a trained, measured and served model, and a running site: the whole loop on demo data."
     requires_system_checks: list[str] = []  # the database is not there yet
+    options = Options
 
-    def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument(
-            "--model",
-            choices=list(EMBEDDED_MODELS),
-            default=settings.DEFAULT_BASE_MODEL,
-            help="; ".join(f"{name}: {what}" for name, what in EMBEDDED_MODELS.items()),
-        )
-        parser.add_argument("--seed", type=int, default=42, help="of the simulated raters and of the training (42)")
-        parser.add_argument("--no-serve", action="store_true", help="start no site")
-        parser.add_argument("--yes", action="store_true", help="install packages without asking")
-        parser.add_argument("--port", type=port_number, default=8000, help="of the site (8000)")
-
-    def run(self, **arguments: Any) -> None:
-        options = read_options(Options, arguments)
+    def run(self, options: Options) -> None:
         self.number = 0
         if not options.no_serve:
             require_free(options.port)

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import CommandParser
 from django.urls import reverse
 from rich.table import Table
 from rich.text import Text
 
 from rl.base.errors import UsageError
-from rl.management.base import RatchetCommand, add_json_option
+from rl.management.base import ActionsCommand
 from rl.management.keys import parts_of
-from rl.management.options import Action, read_options
+from rl.management.options import argument
 from rl.models import Agent, Invite, RatingQueue
 from rl.queues import invites
 from rl.queues.builtin import queue_of
@@ -23,74 +22,41 @@ from rl.queues.editing import close_queue, save_queue
 
 
 @dataclass(frozen=True, slots=True)
-class CreateOptions:
-    agent: str
-    name: str
-    rubric: str
-    filters: str
-    tags: str
-    raters_per_item: int | None
-    order: str
-    instructions: str
-
-
-@dataclass(frozen=True, slots=True)
 class NamedQueue:
-    agent: str
-    name: str
+    agent: str = argument("--agent", required=True)
+    name: str = argument("--name", required=True, help="of the queue")
 
 
 @dataclass(frozen=True, slots=True)
-class InviteOptions:
-    agent: str
-    name: str
-    guest: str
-    days: int
+class CreateOptions(NamedQueue):
+    rubric: str = argument("--rubric", choices=RatingQueue.Rubric.values, default=RatingQueue.Rubric.THUMBS)
+    filters: str = argument("--filters", default="{}", help='which answers, as JSON: {"rated": false}; all if left out')
+    tags: str = argument("--tags", default="", help="offered beside the usual ones, with commas between")
+    raters_per_item: int | None = argument("--raters-per-item", type=int, help="everybody rates every item if left out")
+    order: str = argument("--order", choices=RatingQueue.Order.values, default=RatingQueue.Order.NEWEST)
+    instructions: str = argument("--instructions", default="", help="stand beside each item")
+
+
+@dataclass(frozen=True, slots=True)
+class InviteOptions(NamedQueue):
+    guest: str = argument("--for", required=True, help="whom the link is for")
+    days: int = argument("--days", type=int, default=invites.DAYS, help=f"how long it opens the queue; {invites.DAYS}")
 
 
 @dataclass(frozen=True, slots=True)
 class RevokeOptions:
-    id: int
+    id: int = argument(type=int, help="of the invitation, as 'rating_queue list' shows it")
 
 
-class Command(RatchetCommand):
+class Command(ActionsCommand):
     help = "Make, list and close queues of the rating page, and invite people to them by link."
-
-    def add_options(self, parser: CommandParser) -> None:
-        actions = parser.add_subparsers(dest="action", required=True)
-        create = actions.add_parser("create", help="make a queue")
-        listing = actions.add_parser("list", help="all queues with their invitations")
-        close = actions.add_parser("close", help="hand out nothing more")
-        invite = actions.add_parser("invite", help="print a link with which somebody rates one queue")
-        revoke = actions.add_parser("revoke", help="refuse an invitation from now on")
-        for action in (create, close, invite):
-            action.add_argument("--agent", required=True)
-            action.add_argument("--name", required=True, help="of the queue")
-        create.add_argument("--rubric", choices=RatingQueue.Rubric.values, default=RatingQueue.Rubric.THUMBS)
-        create.add_argument("--filters", default="{}", help='which answers, as JSON: {"rated": false}; all if left out')
-        create.add_argument("--tags", default="", help="offered beside the usual ones, with commas between")
-        create.add_argument("--raters-per-item", type=int, help="everybody rates every item if left out")
-        create.add_argument("--order", choices=RatingQueue.Order.values, default=RatingQueue.Order.NEWEST)
-        create.add_argument("--instructions", default="", help="stand beside each item")
-        invite.add_argument("--for", dest="guest", required=True, help="whom the link is for")
-        invite.add_argument(
-            "--days", type=int, default=invites.DAYS, help=f"how long it opens the queue; {invites.DAYS}"
-        )
-        revoke.add_argument("id", type=int, help="of the invitation, as 'rating_queue list' shows it")
-        add_json_option(create, listing, close, invite, revoke)
-
-    def run(self, **arguments: Any) -> None:
-        match read_options(Action, arguments).action:
-            case "create":
-                self._create(read_options(CreateOptions, arguments))
-            case "list":
-                self._list()
-            case "close":
-                self._close(read_options(NamedQueue, arguments))
-            case "invite":
-                self._invite(read_options(InviteOptions, arguments))
-            case "revoke":
-                self._revoke(read_options(RevokeOptions, arguments))
+    actions = {
+        "create": ("make a queue", CreateOptions),
+        "list": ("all queues with their invitations", None),
+        "close": ("hand out nothing more", NamedQueue),
+        "invite": ("print a link with which somebody rates one queue", InviteOptions),
+        "revoke": ("refuse an invitation from now on", RevokeOptions),
+    }
 
     def _create(self, options: CreateOptions) -> None:
         agent = Agent.by_name(options.agent)

@@ -4,32 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from django.core.management.base import CommandParser
 
 from rl.management.base import RatchetCommand
-from rl.management.options import read_options
+from rl.management.options import argument
 from rl.operations.restore import restore
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    backup: Path
-    replace: bool
+    backup: Path = argument(type=Path, help="the file that 'manage.py backup' made")
+    replace: bool = argument(
+        "--replace", action="store_true", help="throw away what is in the database and in DATA_DIR"
+    )
 
 
 class Command(RatchetCommand):
     help = "Puts a backup back into this installation. Stop the site and the queue first."
 
     requires_system_checks = ()  # of what is about to be replaced
+    options = Options
 
-    def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("backup", type=Path, help="the file that 'manage.py backup' made")
-        parser.add_argument("--replace", action="store_true", help="throw away what is in the database and in DATA_DIR")
-
-    def run(self, **arguments: Any) -> None:
-        options = read_options(Options, arguments)
+    def run(self, options: Options) -> None:
         restored = restore(options.backup.expanduser(), replace=options.replace, report=self.report)
         manifest = restored.manifest
         lines = [f"The backup of {manifest.made_at} is back: the database and {len(manifest.files) - 1} files."]

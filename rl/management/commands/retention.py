@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
-from django.core.management.base import CommandParser
 from rich.table import Table
 
 from rl.management.base import RatchetCommand
-from rl.management.options import read_options
+from rl.management.options import argument
 from rl.operations.retention import KINDS, Expired, count_expired, delete_expired
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    dry_run: bool
+    dry_run: bool = argument("--dry-run", action="store_true", help="say what would be deleted, and delete nothing")
 
 
 class Command(RatchetCommand):
     help = "Deletes what is older than the KEEP_…_DAYS of .env say. The queue does it once a day."
+    options = Options
 
-    def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--dry-run", action="store_true", help="say what would be deleted, and delete nothing")
-
-    def run(self, **arguments: Any) -> None:
-        options = read_options(Options, arguments)
+    def run(self, options: Options) -> None:
         rows = count_expired() if options.dry_run else delete_expired(report=self.report)[0]
         document = {"dry_run": options.dry_run, "kinds": [asdict(row) for row in rows]}
         self.result(document, _table(rows, "would be deleted" if options.dry_run else "deleted"))

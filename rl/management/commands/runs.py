@@ -5,45 +5,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django.core.management.base import CommandParser
 from rich.table import Table
 
 from rl.base.errors import UsageError
-from rl.management.base import RatchetCommand, add_json_option
-from rl.management.options import Action, read_options
+from rl.management.base import ActionsCommand
+from rl.management.options import argument
 from rl.models import Agent, TrainingRun
 from rl.runs import supervisor
 
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    agent: str | None
-    limit: int
+    agent: str | None = argument("--agent", help="only this agent's")
+    limit: int = argument("--limit", type=int, default=20, help="most runs (20)")
 
 
 @dataclass(frozen=True, slots=True)
 class CancelOptions:
-    number: int
+    number: int = argument(type=int, help="of the run")
 
 
-class Command(RatchetCommand):
+class Command(ActionsCommand):
     help = "Training runs, the newest first; cancel one that waits or is at work."
-
-    def add_options(self, parser: CommandParser) -> None:
-        actions = parser.add_subparsers(dest="action", required=True)
-        listing = actions.add_parser("list", help="the newest runs")
-        listing.add_argument("--agent", help="only this agent's")
-        listing.add_argument("--limit", type=int, default=20, help="most runs (20)")
-        cancel = actions.add_parser("cancel", help="stop a run; --resume of its training command goes on with it")
-        cancel.add_argument("number", type=int, help="of the run")
-        add_json_option(listing, cancel)
-
-    def run(self, **arguments: Any) -> None:
-        match read_options(Action, arguments).action:
-            case "list":
-                self._list(read_options(ListOptions, arguments))
-            case "cancel":
-                self._cancel(read_options(CancelOptions, arguments).number)
+    actions = {
+        "list": ("the newest runs", ListOptions),
+        "cancel": ("stop a run; --resume of its training command goes on with it", CancelOptions),
+    }
 
     def _list(self, options: ListOptions) -> None:
         if options.limit < 1:
@@ -56,7 +43,8 @@ class Command(RatchetCommand):
             table.add_row(*("-" if value in (None, "") else str(value) for value in row.values()))
         self.result({"runs": rows}, table)
 
-    def _cancel(self, number: int) -> None:
+    def _cancel(self, options: CancelOptions) -> None:
+        number = options.number
         run = TrainingRun.objects.select_related("agent").filter(pk=number).first()
         if run is None:
             raise UsageError(f"there is no run {number}; 'manage.py runs list' shows them")

@@ -5,56 +5,43 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandError
 from rich.table import Table
 
 from rl import sandbox
 from rl.base.errors import BadFile, SandboxUnavailable
-from rl.management.base import RatchetCommand, add_json_option
-from rl.management.options import Action, read_options
+from rl.management.base import ActionsCommand
+from rl.management.options import argument
 from rl.sandbox.attacks import ATTACKS, AttackResult
 from rl.sandbox.attacks.checking import try_all
 
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    backend: str | None
+    backend: str | None = argument("--backend", choices=list(sandbox.BACKENDS), help="only this one")
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramOptions:
-    file: Path
-    language: str | None
-    stdin: Path | None
-    backend: str | None
+    file: Path = argument(type=Path, help="the program")
+    language: str | None = argument(
+        "--language", choices=list(sandbox.LANGUAGES), help="shell for a file .sh, else python"
+    )
+    stdin: Path | None = argument("--stdin", type=Path, help="a file that the program reads; nothing if left out")
+    backend: str | None = argument("--backend", choices=list(sandbox.BACKENDS), help="only this one")
 
 
-class Command(RatchetCommand):
+class Command(ActionsCommand):
     help = "Try the sandbox on this machine, or run a program in it."
+    actions = {
+        "check": ("try every attack with every backend that works here", CheckOptions),
+        "run": ("run a program and end as it did", ProgramOptions),
+    }
 
-    def add_options(self, parser: CommandParser) -> None:
-        actions = parser.add_subparsers(dest="action", required=True)
-        check = actions.add_parser("check", help="try every attack with every backend that works here")
-        check.add_argument("--backend", choices=list(sandbox.BACKENDS), help="only this one")
-        run = actions.add_parser("run", help="run a program and end as it did")
-        run.add_argument("file", type=Path, help="the program")
-        run.add_argument("--language", choices=list(sandbox.LANGUAGES), help="shell for a file .sh, else python")
-        run.add_argument("--stdin", type=Path, help="a file that the program reads; nothing if left out")
-        run.add_argument("--backend", choices=list(sandbox.BACKENDS), help="only this one")
-        add_json_option(check, run)
-
-    def run(self, **arguments: Any) -> None:
-        match read_options(Action, arguments).action:
-            case "check":
-                self._check(read_options(CheckOptions, arguments).backend)
-            case "run":
-                self._run(read_options(ProgramOptions, arguments))
-
-    def _check(self, backend: str | None) -> None:
+    def _check(self, options: CheckOptions) -> None:
         complaints = sandbox.available()
-        backends = {backend: complaints[backend]} if backend else complaints
+        backends = {options.backend: complaints[options.backend]} if options.backend else complaints
         usable = [name for name, complaint in backends.items() if not complaint]
         unusable = [f"{name} cannot be used here: {complaint}" for name, complaint in backends.items() if complaint]
         if not usable:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-from django.core.management.base import CommandParser
 
 from rl.base.errors import RunConflict, UsageError
 from rl.management.base import RatchetCommand, two_columns
-from rl.management.options import read_options
+from rl.management.options import argument
 from rl.models import Agent
 from rl.serving.second_answers.choosing import waiting
 from rl.serving.second_answers.making import make, why_not_now
@@ -17,19 +14,15 @@ from rl.serving.second_answers.making import make, why_not_now
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    agent: str
-    limit: int | None
+    agent: str = argument("--agent", required=True)
+    limit: int | None = argument("--limit", type=int, help="at most so many; by default as many as may wait")
 
 
 class Command(RatchetCommand):
     help = "Asks for another answer to what people asked, to be compared. The queue does it when the machine is idle."
+    options = Options
 
-    def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--agent", required=True)
-        parser.add_argument("--limit", type=int, help="at most so many; by default as many as may wait")
-
-    def run(self, **arguments: Any) -> None:
-        options = read_options(Options, arguments)
+    def run(self, options: Options) -> None:
         agent = Agent.by_name(options.agent)
         if options.limit is not None and options.limit < 1:
             raise UsageError("--limit must be at least 1")

@@ -8,14 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import uvicorn
 from django.conf import settings
-from django.core.management.base import ALL_CHECKS, CommandParser
+from django.core.management.base import ALL_CHECKS
 
 from rl.management.base import RatchetCommand
-from rl.management.options import read_options
+from rl.management.options import argument
 from rl.management.ports import port_number, require_free
 from rl.operations.metrics import FOLDER_VARIABLE
 
@@ -29,24 +28,19 @@ KEEP_ALIVE_SECONDS = 65
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    host: str
-    port: int
-    workers: int
+    host: str = argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
+    port: int = argument("--port", type=port_number, default=8000, help="(8000)")
+    workers: int = argument(
+        "--workers", type=int, default=1, choices=range(1, 65), metavar="1-64", help="processes (1)"
+    )
 
 
 class Command(RatchetCommand):
     help = "Serves the site, the API and the gateway in one process, or in several, until it is stopped."
     requires_system_checks = ALL_CHECKS
+    options = Options
 
-    def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
-        parser.add_argument("--port", type=port_number, default=8000, help="(8000)")
-        parser.add_argument(
-            "--workers", type=int, default=1, choices=range(1, 65), metavar="1-64", help="processes (1)"
-        )
-
-    def run(self, **arguments: Any) -> None:
-        options = read_options(Options, arguments)
+    def run(self, options: Options) -> None:
         host, port = options.host, options.port
         require_free(port, host)
         address = f"http://{f'[{host}]' if ':' in host else host}:{port}"

@@ -15,7 +15,7 @@ from rl.config import TrainingConfig
 from rl.from_systems.miniagent.command_line import policy_type_of
 from rl.management.agent_options import (
     AgentOptions,
-    add_agent_options,
+    EpisodeGroup,
     agent_for,
     require_file,
     require_possible,
@@ -24,22 +24,24 @@ from rl.management.agent_options import (
     with_model,
 )
 from rl.management.base import RatchetCommand
-from rl.management.options import read_options
+from rl.management.options import add_arguments
 from rl.management.tables import task_table
 from rl.management.training import train_command
-from rl.management.training_options import run_options, training_config
+from rl.management.training_options import add_training_options, run_options, training_config
 from rl.models import Agent
 from rl.runs.run import RunOptions, tasks_of
 
 
 class Command(RatchetCommand):
     help = "Train an agent that calls tools, by GRPO of whole episodes in an environment."
+    options = AgentOptions
 
     def add_options(self, parser: CommandParser) -> None:
-        add_agent_options(parser)
+        add_training_options(parser, AgentOptions)
+        add_arguments(parser, EpisodeGroup, "episodes")
 
-    def run(self, **arguments: Any) -> None:
-        options, file = read_options(AgentOptions, arguments), None
+    def run(self, options: AgentOptions) -> None:
+        file = None
         self._shown: dict[str, Any] = {}
         if options.run is not None:
             train_command(self, "agent", options)

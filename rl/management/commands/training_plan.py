@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from django.core.management.base import CommandParser
 from rich.table import Table
 
 from rl.base.errors import UsageError
 from rl.dataset_builder.plan.plan import TrainingPlan, training_plan
 from rl.management.base import RatchetCommand
-from rl.management.options import read_options
+from rl.management.options import argument
 from rl.models import Agent
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    agent: str | None
+    agent: str | None = argument("--agent", help="default: every agent")
 
 
 class Command(RatchetCommand):
     help = "How many rows each training method could use today, what is missing for the next, and which one to take."
+    options = Options
 
-    def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--agent", help="default: every agent")
-
-    def run(self, **arguments: Any) -> None:
-        options = read_options(Options, arguments)
+    def run(self, options: Options) -> None:
         agents = [Agent.by_name(options.agent)] if options.agent else list(Agent.objects.all())
         if not agents:
             raise UsageError("there are no agents yet; import_traces or the admin makes one")

@@ -6,27 +6,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.core.management.base import CommandParser
-
 from rl.dataset_builder import get_training_stats
 from rl.management.agents import NOTHING, choose_agent
 from rl.management.base import RatchetCommand, two_columns
-from rl.management.options import read_options
+from rl.management.options import argument
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    agent: str | None
+    agent: str | None = argument("--agent", help="default: the only one there is")
 
 
 class Command(RatchetCommand):
     help = "What an agent can learn from, and what it has learned."
+    options = Options
 
-    def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--agent", help="default: the only one there is")
-
-    def run(self, **arguments: Any) -> None:
-        options = read_options(Options, arguments)
+    def run(self, options: Options) -> None:
         stats = get_training_stats(choose_agent(options.agent, NOTHING, self.report).name)
         shown = {name.replace("_", " "): _readable(value) for name, value in stats.items()}
         self.result(stats, two_columns(stats["agent"], shown))

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from typing import Any
 
-from django.core.management.base import CommandParser
 from django.db.models import Count
 from rich.table import Table
 
 from rl.base.errors import RatchetError, UsageError
-from rl.management.base import RatchetCommand, add_json_option
-from rl.management.options import Action, read_options
+from rl.management.base import ActionsCommand
+from rl.management.options import argument
 from rl.models import WebhookDelivery
 from rl.operations.webhooks import delivering, events
 from rl.operations.webhooks.endpoints import endpoints
@@ -21,39 +19,22 @@ from rl.operations.webhooks.signing import new_secret
 
 @dataclass(frozen=True, slots=True)
 class TestOptions:
-    name: str
+    name: str = argument(help="of the endpoint")
 
 
 @dataclass(frozen=True, slots=True)
 class ResendOptions:
-    message: str
+    message: str = argument(help="its id, as in the webhook-id header or in the admin")
 
 
-class Command(RatchetCommand):
+class Command(ActionsCommand):
     help = "Show the webhooks of WEBHOOKS_FILE, try one, send a message again, or make a secret."
-
-    def add_options(self, parser: CommandParser) -> None:
-        actions = parser.add_subparsers(dest="action", required=True)
-        listing = actions.add_parser(
-            "list", help="the endpoints, and how many messages wait, arrived, or were given up"
-        )
-        test = actions.add_parser("test", help="send one message of the type webhook.test now")
-        test.add_argument("name", help="of the endpoint")
-        again = actions.add_parser("resend", help="send a message again with the queue's next round")
-        again.add_argument("message", help="its id, as in the webhook-id header or in the admin")
-        secret = actions.add_parser("secret", help="print a new secret")
-        add_json_option(listing, test, again, secret)
-
-    def run(self, **arguments: Any) -> None:
-        match read_options(Action, arguments).action:
-            case "list":
-                self._list()
-            case "test":
-                self._test(read_options(TestOptions, arguments).name)
-            case "resend":
-                self._resend(read_options(ResendOptions, arguments).message)
-            case "secret":
-                self._print_secret()
+    actions = {
+        "list": ("the endpoints, and how many messages wait, arrived, or were given up", None),
+        "test": ("send one message of the type webhook.test now", TestOptions),
+        "resend": ("send a message again with the queue's next round", ResendOptions),
+        "secret": ("print a new secret", None),
+    }
 
     def _list(self) -> None:
         counts = WebhookDelivery.objects.order_by().values_list("endpoint", "state").annotate(n=Count("pk"))
@@ -67,7 +48,8 @@ class Command(RatchetCommand):
             entries.append({"name": name, "url": endpoint.url, **dict(zip(states, numbers, strict=True))})
         self.result({"webhooks": entries}, table)
 
-    def _test(self, name: str) -> None:
+    def _test(self, options: TestOptions) -> None:
+        name = options.name
         endpoints_by_name = endpoints()
         if name not in endpoints_by_name:
             named = ", ".join(endpoints_by_name) or "none yet"
@@ -78,7 +60,8 @@ class Command(RatchetCommand):
             raise RatchetError(f"{name} did not take it: {answer.error}")
         self.result({"status": answer.status}, lines=[f"{name} took it: status {answer.status}"])
 
-    def _resend(self, message: str) -> None:
+    def _resend(self, options: ResendOptions) -> None:
+        message = options.message
         try:
             number = uuid.UUID(message.removeprefix("msg_"))
             delivery = WebhookDelivery.objects.get(message_id=number)
@@ -87,6 +70,6 @@ class Command(RatchetCommand):
         delivering.send_again(delivery)
         self.result({"message": str(number)}, lines=[f"the queue sends it to {delivery.endpoint} again"])
 
-    def _print_secret(self) -> None:
+    def _secret(self) -> None:
         secret = new_secret()
         self.result({"secret": secret}, lines=[secret])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
 
+import httpx
 from django.conf import settings
 from django.db import transaction
 
@@ -17,11 +20,13 @@ from rl.models import Agent, AnswerPair, Trace, TrainingRun
 from rl.serving import machine
 from rl.serving.activity import seconds_since_request
 from rl.serving.gateway.answer_rows import store
+from rl.serving.gateway.best_of import TEMPERATURE
+from rl.serving.gateway.chat_request import ChatRequest
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.refusals import Refusal
-from rl.serving.gateway.routing import KnownAgent
+from rl.serving.gateway.routing import KnownAgent, KnownKey, Route
 from rl.serving.gateway.snapshot import load
-from rl.serving.second_answers.asking import answer
+from rl.serving.gateway.upstream import ask, completion, new_client
 from rl.serving.second_answers.choosing import SOURCE, Choice, choose, contestants, waiting
 
 QUIET_SECONDS = 60.0
@@ -106,3 +111,43 @@ def _alone() -> Iterator[bool]:
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("w") as handle:
         yield try_lock(handle.fileno())
+
+
+_LOOK_SECONDS: Final = 0.2
+_SAME: Final = ("temperature", "top_p", "max_tokens", "max_completion_tokens")
+"""Parameters of the first answer that the second is asked with too."""
+
+
+def answer(known: KnownAgent, first: Trace, choice: Choice, may_go_on: Callable[[], bool]) -> Exchange:
+    """One more, straight from the version's server: nobody's traffic. Raises Refusal, and Interrupted as soon as it may not
+    go on: the server is told to stop by the broken connection."""
+    exchange = Exchange(KnownKey(None, True, known.id), _request(known, first, choice.repeats), Route(known, choice.by))
+    asyncio.run(_watch(exchange, may_go_on))
+    return exchange
+
+
+def _request(known: KnownAgent, first: Trace, repeats: bool) -> ChatRequest:
+    given = first.details.get("parameters")
+    parameters = {name: given[name] for name in _SAME if name in given} if isinstance(given, dict) else {}
+    if repeats and not parameters.get("temperature"):
+        parameters["temperature"] = TEMPERATURE  # else the same words again
+    document: dict[str, Any] = {"messages": first.prompt, "model": known.name, **parameters}
+    return ChatRequest(document, known.name, tuple(first.prompt), unit="", session_id="")
+
+
+async def _watch(exchange: Exchange, may_go_on: Callable[[], bool]) -> None:
+    async with new_client() as client:
+        work = asyncio.create_task(_complete(client, exchange))
+        while not work.done():
+            await asyncio.wait({work}, timeout=_LOOK_SECONDS)
+            if not work.done() and not await asyncio.to_thread(may_go_on):
+                work.cancel()
+                with suppress(asyncio.CancelledError):
+                    await work
+                raise Interrupted("somebody asks the gateway")
+        await work
+
+
+async def _complete(client: httpx.AsyncClient, exchange: Exchange) -> None:
+    exchange.answer.take(await completion(exchange, await ask(client, exchange)))
+    exchange.answer.complete = True

@@ -21,29 +21,31 @@ rewarded goes back to it. All processes stop at the same place.
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from datasets import Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rl.base.errors import Interrupted, TrainingFailed, UsageError
-from rl.base.records import Report, Scorer, TrainingResult
+from rl.base.records import Report, Scorer, TrainingResult, silent
 from rl.config.ppo_config import PPOConfig
 from rl.config.training_job import TrainingJob
 from rl.lm import checkpoints, processes
+from rl.lm.encoding import encode
 from rl.lm.lengths import LengthCount
 from rl.training import fitting
 from rl.training.fresh_prompts import scorer_of, tokenised_prompts
 from rl.training.ppo.checkpoint import Checkpoints, Progress
 from rl.training.ppo.math import KLController
 from rl.training.ppo.networks import Networks
-from rl.training.ppo.prompts import Prompts
 from rl.training.ppo.rollout import Collector, Generator, Rollout
 from rl.training.ppo.update import Updater
 from rl.training.preparing import prepare
@@ -239,3 +241,30 @@ def _result(loop: _Loop, weights: Path, lengths: LengthCount, seconds: float) ->
     trainable = sum(weight.numel() for weight in loop.networks.policy_weights())
     counts = {"trainable_parameters": trainable, "dropped_rows": lengths.dropped}
     return fitting.summary(weights, loop.progress.step, loop.progress.log, counts, seconds)
+
+
+class Prompts:
+    """Each pass over the rows has an order of its own, by the seed alone; batches go on from one pass into the next.
+
+    ``rows``: as ``tokenised_prompts`` leaves them.
+    """
+
+    def __init__(self, rows: Dataset, tokenizer: PreTrainedTokenizerBase, seed: int) -> None:
+        self._rows, self._tokenizer, self._seed = rows, tokenizer, seed
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def batch(self, number: int, size: int) -> list[dict[str, Any]]:
+        """Rows of the training set, and their ``prompt_ids``."""
+        rows = [json.loads(self._row(position)["row"]) for position in range(number * size, (number + 1) * size)]
+        encoded = encode(self._tokenizer, rows, len(rows), silent, ())
+        return [{**row, "prompt_ids": ids["prompt_ids"]} for row, ids in zip(rows, encoded, strict=True)]
+
+    def _row(self, position: int) -> Any:
+        epoch, index = divmod(position, len(self._rows))
+        return self._rows[self._order(epoch)[index]]
+
+    def _order(self, epoch: int) -> list[int]:
+        generator = torch.Generator().manual_seed(self._seed + epoch)
+        return torch.randperm(len(self._rows), generator=generator).tolist()

@@ -17,7 +17,9 @@ from rest_framework.serializers import BaseSerializer
 from rest_framework.views import APIView
 
 from rl.base.names import unknown_name
-from rl.models import ApiKey
+from rl.collect.lookups import agents_named
+from rl.collect.storable import unstorable
+from rl.models import Agent, ApiKey
 from rl.web.api.auth import key_of, visible_to
 from rl.web.api.throttles import RequestsPerMinute
 
@@ -38,6 +40,13 @@ class ApiView(GenericAPIView):
 
     def filter_queryset(self, queryset: QuerySet) -> QuerySet:
         return super().filter_queryset(visible_to(self.key, queryset))
+
+    def find_agent(self, name: str) -> Agent:
+        """By its name. Raises NotFound, also for an agent that the key is not for."""
+        agent = None if unstorable(name) else agents_named([name]).get(name.lower())
+        if agent is None or self.key.agent_id not in (None, agent.pk):
+            raise NotFound(f"there is no agent {name[:100]!r}, or this key is not for it")
+        return agent
 
     def check_body(self, serializer: type[BaseSerializer]) -> dict[str, Any]:
         """The request body. Raises ValidationError."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.db.models import QuerySet
-from rest_framework import status
+from rest_framework import serializers, status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -12,7 +12,30 @@ from rl.runs import supervisor
 from rl.web.api.auth import READ, TRAIN
 from rl.web.api.base import ApiView
 from rl.web.api.openapi import operation
-from rl.web.api.serializers.runs import RunOut
+
+
+class RunOut(serializers.ModelSerializer):
+    agent = serializers.CharField(source="agent.name")
+    version = serializers.CharField(source="version.name", allow_null=True, default=None, help_text="That it made.")
+
+    class Meta:
+        model = TrainingRun
+        fields = [
+            "id",
+            "agent",
+            "method",
+            "state",
+            "stage",
+            "step",
+            "total_steps",
+            "cancel_requested",
+            "version",
+            "error",
+            "created_at",
+            "started_at",
+            "finished_at",
+        ]
+        read_only_fields = fields
 
 
 class RunView(ApiView):

@@ -1,16 +1,29 @@
-"""Asks for rewards."""
+"""Asks for rewards, and what there is to learn from."""
 
 from __future__ import annotations
 
+from statistics import fmean
+from typing import Any
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers, status
+from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from rl.collect.traces import records as trace_records
+from rl.dataset_builder import get_training_stats
+from rl.models import Agent, Trace
 from rl.scoring import stored as rewarding
-from rl.web.api.auth import TRAIN
+from rl.web.api.auth import READ, TRAIN
 from rl.web.api.base import ApiView
 from rl.web.api.openapi import BAD_BODY, operation
 from rl.web.api.serializers.fields import StrictSerializer
+
+NEWEST = 1000
+"""Traces that are read for what no index knows."""
+_COLUMNS = ("prompt", "response", "tool_calls", "reasoning_steps", "tokens_in", "tokens_out", "cost")
 
 
 class Nothing(StrictSerializer):
@@ -42,3 +55,59 @@ class CalculatePending(ApiView):
         if pending:
             rewarding.enqueue()
         return Response({"pending": pending}, status=status.HTTP_202_ACCEPTED)
+
+
+class TrainingStats(ApiView):
+    scopes = {"GET": READ}
+    queryset = Trace.objects.all()
+
+    @operation(
+        "training_stats",
+        "What an agent can learn from",
+        {200: OpenApiTypes.OBJECT},
+        400,
+        404,
+        tags=["training"],
+        parameters=[OpenApiParameter("agentType", str, description="Name of the agent; needless with its own key.")],
+        description=f"Counts over all of its traces; `newest` over the newest {NEWEST}.",
+    )
+    def get(self, request: Request) -> Response:
+        self.refuse_unknown_parameters("agentType")
+        name = request.query_params.get("agentType", "")
+        agent = self.find_agent(name) if name else self.key.agent
+        if agent is None:
+            raise ValidationError({"agentType": ["say which agent"]})
+        stats = get_training_stats(agent.name)
+        return Response({**stats, **_counts(agent, stats), "newest": _newest(agent)})
+
+
+def _counts(agent: Agent, stats: dict[str, Any]) -> dict[str, int]:
+    """ToolBoxV2's names for what ``stats`` has counted, and its sessions: distinct rows in the order of their index."""
+    sessions = agent.traces.order_by().exclude(session_id="").values("session_id").distinct().count()
+    return {
+        "total_traces": stats["traces"],
+        "unique_sessions": sessions,
+        "labeled_traces": stats["rated_traces"],
+        "unlabeled_traces": stats["traces"] - stats["rated_traces"],
+    }
+
+
+def _newest(agent: Agent) -> dict[str, Any]:
+    traces = list(Trace.objects.filter(agent=agent).only(*_COLUMNS).order_by("-created_at", "id")[:NEWEST])
+    tools = {call.tool_name for trace in traces for call in trace_records.tool_calls(trace.tool_calls)}
+    return {
+        "traces": len(traces),
+        "traces_with_tool_calls": sum(bool(trace.tool_calls) for trace in traces),
+        "traces_with_reasoning": sum(bool(trace.reasoning_steps) for trace in traces),
+        "unique_tools_used": len(tools),
+        "tools_list": sorted(tools),
+        "avg_query_length": _mean([len(trace.question) for trace in traces]),
+        "avg_response_length": _mean([len(trace.response) for trace in traces]),
+        "total_tokens_in": sum(trace.tokens_in or 0 for trace in traces),
+        "total_tokens_out": sum(trace.tokens_out or 0 for trace in traces),
+        "total_cost": sum(trace.cost or 0 for trace in traces),
+    }
+
+
+def _mean(lengths: list[int]) -> float:
+    return round(fmean(lengths), 1) if lengths else 0.0

@@ -12,8 +12,7 @@ from rl.web.api.ratings import RatingBulkSync, RatingList
 from rl.web.api.runs import RunCancel, RunDetail
 from rl.web.api.tokens import TokenList
 from rl.web.api.traces import TraceDetail, TraceList
-from rl.web.api.training import CalculatePending
-from rl.web.api.training_stats import TrainingStats
+from rl.web.api.training import CalculatePending, TrainingStats
 
 urlpatterns = [
     path("v1/traces/", TraceList.as_view(), name="api-traces"),

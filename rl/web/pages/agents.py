@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from django.contrib.auth.decorators import login_required
+from django.contrib.auth.decorators import login_required, permission_required
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from rl.models import Agent
+from rl.queues.builtin import LABELS
 from rl.serving.advice import deploy_command
 from rl.web import dashboard_counts
 from rl.web.agent_steps import look_at, why_queued
+from rl.web.pages.guards import for_users
 
 VERSIONS = 20
 
 
-@require_safe
-@never_cache
-@login_required
+@for_users
 def agent_list(request: HttpRequest) -> HttpResponse:
     """An only agent needs no choice."""
     _check_permission(request)
@@ -30,9 +29,7 @@ def agent_list(request: HttpRequest) -> HttpResponse:
     return render(request, "rl/agents.html", context)
 
 
-@require_safe
-@never_cache
-@login_required
+@for_users
 def one_agent(request: HttpRequest, name: str) -> HttpResponse:
     _check_permission(request)
     agent = get_object_or_404(Agent, name=name)
@@ -54,3 +51,11 @@ def one_agent(request: HttpRequest, name: str) -> HttpResponse:
 def _check_permission(request: HttpRequest) -> None:
     if not (request.user.is_staff and request.user.has_perm("rl.view_agent")):
         raise PermissionDenied("Agents are for staff with the permission to see them.")
+
+
+@require_safe
+@login_required
+@permission_required(["rl.view_trace", "rl.add_feedback"], raise_exception=True)
+def label_traces(request: HttpRequest, name: str) -> HttpResponse:
+    """Where people have labelled traces one after the other: a queue of the rating page now."""
+    return redirect("rate_queue", get_object_or_404(Agent, name=name).name, LABELS)

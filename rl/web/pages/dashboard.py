@@ -7,13 +7,10 @@ from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
 
 from rl.base.disk_space import shortage
 from rl.models import Agent, Deployment, Evaluation, Experiment, ModelVersion, Trace, TrainingRun, version_name
@@ -22,11 +19,10 @@ from rl.serving.advice import deploy_command
 from rl.web import dashboard_counts
 from rl.web.agent_steps import why_queued
 from rl.web.dashboard_counts import AgentFigures, VersionFigures
+from rl.web.pages.guards import for_users
 
 
-@require_safe
-@never_cache
-@login_required
+@for_users
 def dashboard(request: HttpRequest) -> HttpResponse:
     """For staff who may see agents, each kind of record with the permission to see it; people who may only rate go on to
     what they may do."""

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_safe
 
 from rl.base.errors import RatchetError, UsageError
 from rl.base.names import unknown_name
@@ -20,13 +17,12 @@ from rl.serving.experiments import lifecycle
 from rl.serving.experiments.looks import look
 from rl.serving.experiments.report import answer, document, history
 from rl.serving.experiments.wording import difference_text
+from rl.web.pages.guards import for_users, for_users_who_post
 
 SHOWN = 200
 
 
-@require_safe
-@never_cache
-@login_required
+@for_users
 def experiment_list(request: HttpRequest) -> HttpResponse:
     _check_permission(request, "view")
     rows = _rows().prefetch_related("arms__version")[:SHOWN]
@@ -34,9 +30,7 @@ def experiment_list(request: HttpRequest) -> HttpResponse:
     return render(request, "rl/experiments.html", {"page": "experiments", "experiments": entries, "shown": SHOWN})
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@never_cache
-@login_required
+@for_users_who_post
 def one_experiment(request: HttpRequest, pk: int) -> HttpResponse:
     _check_permission(request, "view")
     experiment = get_object_or_404(_rows(), pk=pk)
@@ -51,9 +45,7 @@ def one_experiment(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("experiment", pk=pk)
 
 
-@require_safe
-@never_cache
-@login_required
+@for_users
 def look_json(request: HttpRequest, pk: int) -> JsonResponse:
     """What the page asks for while the experiment runs."""
     _check_permission(request, "view")

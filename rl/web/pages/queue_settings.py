@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib.auth.decorators import login_required, permission_required
+from django import forms
+from django.contrib.auth.decorators import permission_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods
 
 from rl.base.errors import RatchetError, UsageError
 from rl.base.names import require_known
@@ -18,7 +17,7 @@ from rl.queues import invites
 from rl.queues.builtin import queue_of
 from rl.queues.editing import close_queue, save_queue
 from rl.queues.gold import remove_gold
-from rl.web.queue_form import QueueForm
+from rl.web.pages.guards import for_users_who_post
 from rl.web.raters import rater_of
 
 GOLD = 200
@@ -27,9 +26,7 @@ NEW = "+"
 """In the place of a queue's name: one that is not there yet."""
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@never_cache
-@login_required
+@for_users_who_post
 @permission_required("rl.change_ratingqueue", raise_exception=True)
 def edit_queue(request: HttpRequest, name: str, queue: str) -> HttpResponse:
     agent = get_object_or_404(Agent, name=name)
@@ -103,3 +100,36 @@ def _invites(request: HttpRequest, queue: RatingQueue) -> list[dict[str, Any]]:
         }
         for invite in queue.invites.select_related("queue")
     ]
+
+
+class QueueForm(forms.ModelForm):
+    tags = forms.CharField(required=False, help_text="Of its own, with commas between.")
+    closed = forms.BooleanField(required=False, help_text="Hands out nothing more.")
+
+    class Meta:
+        model = RatingQueue
+        fields = [
+            "name",
+            "instructions",
+            "rubric",
+            "order",
+            "raters_per_item",
+            "filters",
+            "tags",
+            "lock_seconds",
+            "gold_share",
+            "repeat_share",
+        ]
+        widgets = {"instructions": forms.Textarea({"rows": 3}), "filters": forms.Textarea({"rows": 4})}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial["tags"] = ", ".join(self.instance.tags)
+        self.initial["closed"] = self.instance.closed_at is not None
+        self.fields["filters"].required = False
+
+    def clean_tags(self) -> list[str]:
+        return list(dict.fromkeys(tag.strip() for tag in self.cleaned_data["tags"].split(",") if tag.strip()))
+
+    def clean_filters(self) -> Any:
+        return self.cleaned_data["filters"] or {}

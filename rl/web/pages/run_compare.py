@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
 
 from rl.models import TrainingRun
+from rl.web.pages.guards import for_users
 from rl.web.pages.runs import check_permission
 from rl.web.run_lists import RunFigures, describe
 
@@ -20,9 +18,7 @@ MOST = 6
 CHOICES = 100
 
 
-@require_safe
-@never_cache
-@login_required
+@for_users
 def compare(request: HttpRequest) -> HttpResponse:
     """``?run=1&run=2``; numbers of runs that are not there are said, and left out."""
     check_permission(request, "view")

@@ -6,12 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_safe
 
 from rl import registered
 from rl.base.errors import RatchetError
@@ -22,6 +19,7 @@ from rl.models import Agent, TrainingRun
 from rl.runs import choosing, supervisor
 from rl.runs import run as runs
 from rl.runs.dry_run import Plan, dry_run
+from rl.web.pages.guards import for_users, for_users_who_post
 from rl.web.pages.runs import check_permission
 
 AGENTS = 200
@@ -44,9 +42,7 @@ class Wish:
     options: runs.RunOptions
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@never_cache
-@login_required
+@for_users_who_post
 def new_run(request: HttpRequest) -> HttpResponse:
     check_permission(request, "add")
     if request.method != "POST":
@@ -58,9 +54,7 @@ def new_run(request: HttpRequest) -> HttpResponse:
     return redirect("run", pk=run.pk)
 
 
-@require_safe
-@never_cache
-@login_required
+@for_users
 def plan(request: HttpRequest) -> JsonResponse:
     """What the run would do: ``?agent=&method=&base_model=&preset=`` as in the form. Reads the agent's ratings."""
     check_permission(request, "add")

@@ -7,22 +7,21 @@ import time
 from pathlib import Path
 from typing import Any
 
-from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_safe
 
 from rl.base.errors import RatchetError, RunConflict, UsageError
 from rl.base.names import unknown_name
 from rl.models import Agent, TrainingRun
 from rl.runs import choosing, episode_rates, supervisor
+from rl.runs.episode_rates import TaskRate, number_of_tasks, success_rates, task_rates
 from rl.runs.stage_log import Stages
 from rl.web import run_lists
-from rl.web.run_episodes import run_episodes
+from rl.web.pages.guards import for_users, for_users_who_post
+from rl.web.sparkline import sparkline
 from rl.web.stage_line import stage_line
 
 LOG_BYTES = 8192
@@ -31,9 +30,7 @@ POINTS = 5000
 AGENTS = 200
 
 
-@require_safe
-@never_cache
-@login_required
+@for_users
 def run_list(request: HttpRequest) -> HttpResponse:
     """``?agent=NAME&state=STATE&before=NUMBER``; what is wrong in them is said, and left out."""
     check_permission(request, "view")
@@ -56,9 +53,7 @@ def run_list(request: HttpRequest) -> HttpResponse:
     return render(request, "rl/runs.html", context)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@never_cache
-@login_required
+@for_users_who_post
 def one_run(request: HttpRequest, pk: int) -> HttpResponse:
     check_permission(request, "view")
     rows = TrainingRun.objects.select_related("agent", "training_set", "version")
@@ -77,9 +72,7 @@ def one_run(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("run", pk=pk) if wants_page else JsonResponse({"run": pk})
 
 
-@require_safe
-@never_cache
-@login_required
+@for_users
 def progress(request: HttpRequest, pk: int) -> JsonResponse:
     """``?after=STEP`` leaves out the points up to that step."""
     check_permission(request, "view")
@@ -180,3 +173,23 @@ def _context(request: HttpRequest, run: TrainingRun) -> dict[str, Any]:
             if values
         ],
     }
+
+
+def run_episodes(run: TrainingRun) -> dict[str, Any] | None:
+    """What the page of a run shows about its episodes; None where it has none. Eight queries, one where there is none."""
+    rates = success_rates(run)
+    if not rates:
+        return None
+    steps = sorted({rate.step for of_split in rates.values() for rate in of_split}, reverse=True)
+    at = {split: {rate.step: rate for rate in of_split} for split, of_split in rates.items()}
+    tasks = task_rates(run)
+    return {
+        "numbers": [(step, at.get("train", {}).get(step), at.get("eval", {}).get(step)) for step in steps],
+        "tasks": [{"rate": task, "spark": _draw(task, max(steps[0], 1))} for task in tasks],
+        "number_of_tasks": number_of_tasks(run),
+        "step": steps[0],
+    }
+
+
+def _draw(task: TaskRate, last_step: int) -> str:
+    return sparkline([(rate.step, rate.value) for rate in task.over_time], last_step, 0, 1)

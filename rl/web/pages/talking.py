@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib.auth.decorators import login_required, permission_required
+from django.contrib.auth.decorators import permission_required
 from django.contrib.auth.models import User
 from django.db.models import Exists, OuterRef
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from rl.base.errors import UsageError
@@ -23,6 +22,7 @@ from rl.web.duels import recent_questions
 from rl.web.front.questions import hand_over
 from rl.web.own_questions import last_verdict, questions_before_and_after
 from rl.web.pages.duels import training_of, votes_to_training
+from rl.web.pages.guards import for_users
 from rl.web.pages.rating_form import posted_trace, rate_as_posted
 from rl.web.pages.talk_calls import for_talkers, talk_call
 from rl.web.raters import rater_of, signed_in
@@ -86,9 +86,7 @@ def own_questions(request: HttpRequest, agent: Agent, user: User) -> JsonRespons
     return JsonResponse({**news, **votes_to_training(agent)})
 
 
-@require_safe
-@never_cache
-@login_required
+@for_users
 @permission_required(MAY_COMPARE, raise_exception=True)
 def before_and_after(request: HttpRequest, name: str) -> HttpResponse:
     """``?version=NAME``: of that one, whether it is in use or not."""

@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter, defaultdict
+from statistics import fmean
 from typing import Any
 
-from django.contrib.auth.decorators import login_required, permission_required
+from django.contrib.auth.decorators import permission_required
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_safe
 
 from rl.base.errors import RatchetError, UsageError
 from rl.collect.feedback.write import correct, current_rating, retract
+from rl.collect.traces import records as trace_records
+from rl.dataset_builder import get_training_stats
 from rl.models import Agent, Feedback, Trace
 from rl.web import trace_lists
 from rl.web.drawings import tags_of
+from rl.web.pages.guards import for_users, for_users_who_post
 from rl.web.pages.rating_form import rate_as_posted
 from rl.web.raters import rater_of, signed_in
 from rl.web.trace_page import trace_context
 from rl.web.trace_search import NEWEST, TraceSearch
-from rl.web.trace_statistics import statistics
 
 SOURCE = "trace_page"
 AGENTS = 200
 
 
-@require_safe
-@never_cache
-@login_required
+@for_users
 @permission_required("rl.view_trace", raise_exception=True)
 def trace_list(request: HttpRequest) -> HttpResponse:
     find = request.GET.get("find", "").strip()
@@ -64,18 +64,14 @@ def trace_list(request: HttpRequest) -> HttpResponse:
     return render(request, "rl/traces.html", context)
 
 
-@require_safe
-@never_cache
-@login_required
+@for_users
 @permission_required("rl.view_trace", raise_exception=True)
 def trace_statistics(request: HttpRequest, name: str) -> HttpResponse:
     agent = get_object_or_404(Agent, name=name)
     return render(request, "rl/trace_statistics.html", {"page": "traces", "agent": agent, **statistics(agent)})
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@never_cache
-@login_required
+@for_users_who_post
 @permission_required("rl.view_trace", raise_exception=True)
 def one_trace(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     rows = Trace.objects.select_related("agent", "model_version", "label_proposal", "episode")
@@ -139,3 +135,45 @@ def _own(request: HttpRequest, trace: Trace, rater: str) -> Feedback | None:
 def _with_newlines(text: str) -> str:
     """Browsers send lines with CR LF, whatever ended them in the page."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+SAMPLE = 1000
+"""Newest traces that are read for what only their JSON columns know."""
+
+
+def statistics(agent: Agent) -> dict[str, Any]:
+    """Counts over all of the agent's traces; rewards and tools over the newest of them."""
+    rewards: defaultdict[str, list[float]] = defaultdict(list)
+    calls: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    read = 0
+    newest = agent.traces.order_by("-created_at", "id")[:SAMPLE]
+    for rewards_of_trace, tool_calls in newest.values_list("rewards", "tool_calls"):
+        read += 1
+        for name, reward in rewards_of_trace.items() if isinstance(rewards_of_trace, dict) else ():
+            if isinstance(reward, dict) and isinstance(reward.get("value"), (int, float)):
+                rewards[name].append(reward["value"])
+        for call in trace_records.tool_calls(tool_calls):
+            calls[call.tool_name] += 1
+            failed[call.tool_name] += not call.success
+    return {
+        "figures": _figures(get_training_stats(agent.name)),
+        "sample": read,
+        "rewards": [
+            {"name": name, "count": len(values), "percent": round(fmean(values) * 100)}
+            for name, values in sorted(rewards.items())
+        ],
+        "tools": [
+            {"name": name, "count": count, "percent": round(100 * (count - failed[name]) / count)}
+            for name, count in calls.most_common(50)
+        ],
+    }
+
+
+def _figures(counts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Names and numbers for people's eyes."""
+    plain = {name: value for name, value in counts.items() if isinstance(value, (int, float, str)) and value != ""}
+    return [
+        (name.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value))
+        for name, value in plain.items()
+    ]

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.db.models.functions import Lower
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_safe
 
 from rl.base.errors import UsageError
 from rl.base.names import require_known
 from rl.models import Agent, Quarantine, RatingQueue
 from rl.trust import quarantine, reading, table
+from rl.web.pages.guards import for_users, for_users_who_post
 
 
-@require_safe
-@never_cache
-@login_required
+@for_users
 def queue_raters(request: HttpRequest, name: str, queue: str) -> HttpResponse:
     _check_permission(request, "view_feedback", "Raters are seen by staff with the permission to see feedback.")
     rows = RatingQueue.objects.select_related("agent").annotate(lower=Lower("name"))
@@ -27,9 +23,7 @@ def queue_raters(request: HttpRequest, name: str, queue: str) -> HttpResponse:
     return render(request, "rl/queue_raters.html", {"page": "rate", "queue": row, "report": reading.report(row)})
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@never_cache
-@login_required
+@for_users_who_post
 def held_back(request: HttpRequest) -> HttpResponse:
     _check_permission(request, "view_quarantine", "Feedback that is held back is seen by staff with the permission.")
     if request.method != "POST":
@@ -45,9 +39,7 @@ def held_back(request: HttpRequest) -> HttpResponse:
     return redirect("held_back")
 
 
-@require_safe
-@never_cache
-@login_required
+@for_users
 def version_table(request: HttpRequest, name: str) -> HttpResponse:
     _check_permission(
         request, "view_experiment", "Versions are compared for staff with the permission to see experiments."

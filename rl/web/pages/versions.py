@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_safe
 
 from rl.base.errors import RatchetError, UsageError
 from rl.base.names import unknown_name
@@ -22,6 +19,7 @@ from rl.serving.advice import deploy_command
 from rl.serving.experiments import lifecycle
 from rl.web import version_figures
 from rl.web.markdown import render as render_markdown
+from rl.web.pages.guards import for_users, for_users_who_post
 from rl.web.version_files import find_file, list_files, read_card
 
 ANSWERS: Final = 10
@@ -29,9 +27,7 @@ PROMOTE: Final = "rl.change_deployment"
 ADD_EXPERIMENT: Final = "rl.add_experiment"
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@never_cache
-@login_required
+@for_users_who_post
 def one_version(request: HttpRequest, agent: str, name: str) -> HttpResponse:
     """``?answers=changed`` or ``worse`` leaves the others out. POST: ``promote``, ``roll_back``, ``serve``, or
     ``compare``: a draft of an experiment against the version in use."""
@@ -47,9 +43,7 @@ def one_version(request: HttpRequest, agent: str, name: str) -> HttpResponse:
     return render(request, "rl/version.html", _context(request, version))
 
 
-@require_safe
-@never_cache
-@login_required
+@for_users
 def download(request: HttpRequest, agent: str, name: str, pk: int, file: str) -> FileResponse:
     """A file of a registered artifact."""
     _check_permission(request, "rl.view_artifact")

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from rl.base.errors import UsageError
 from rl.collect.otlp import JSON, PROTOBUF, decode, wire
-from rl.collect.otlp.counting import has_more_spans
 from rl.collect.otlp.spans import Span, moment
-from rl.collect.otlp.wire import MOST_ATTRIBUTES, MOST_OBJECTS, MOST_SPANS
+from rl.collect.otlp.wire import MOST_ATTRIBUTES, MOST_OBJECTS, MOST_SPANS, has_more_spans
 from rl.collect.traces.imported import Rejected
 from tests.collect.otlp.make_spans import NOON, SECOND, body, chat, request, span
 

@@ -18,7 +18,7 @@ from rl.base.records import silent
 from rl.export.hf import merge
 from rl.export.hf.base_weights import BaseWeights
 from rl.export.hf.loading import load_config, load_merged
-from rl.export.hf.merged_weights import MergedWeights
+from rl.export.hf.merge import MergedWeights
 from tests.export.tiny_models import build_adapter
 
 Build = Callable[[str], Path]

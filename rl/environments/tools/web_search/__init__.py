@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rl.environments.tools.web_search.settings import SEARCH_BACKENDS, SearchSettings
+from rl.environments.tools.web_search.providers import SEARCH_BACKENDS
+from rl.environments.tools.web_search.settings import SearchSettings
 from rl.environments.tools.web_search.tool import WebSearch, search_tool
 
 __all__ = ["SEARCH_BACKENDS", "SearchSettings", "WebSearch", "search_tool"]

@@ -11,14 +11,10 @@ from typing import Any, ClassVar
 from rl.base.errors import UsageError
 from rl.base.names import require_known
 from rl.environments.tools.web_search.backend import SearchBackend
-from rl.environments.tools.web_search.bing import BING
 from rl.environments.tools.web_search.custom import custom_backend
 from rl.environments.tools.web_search.endpoint import Endpoint
-from rl.environments.tools.web_search.serper import SERPER
-from rl.environments.tools.web_search.tavily import TAVILY
+from rl.environments.tools.web_search.providers import SEARCH_BACKENDS
 
-SEARCH_BACKENDS: dict[str, SearchBackend] = {"tavily": TAVILY, "serper": SERPER, "bing": BING}
-"""Every other name is that of an endpoint of your own."""
 _SECRET = re.compile(r"(.*[_-])?(api[_-]?key|subscription-key|key|token|secret|password)", re.IGNORECASE)
 _WORDS = {"mode": "web or corpus", "provider": "a name", "method": "GET or POST"}
 

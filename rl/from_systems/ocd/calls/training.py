@@ -26,6 +26,7 @@ from rl.web.api.auth import READ, TRAIN
 from rl.web.api.lookups import by_external_id
 from rl.web.api.openapi import BAD_BODY, operation
 from rl.web.api.serializers.fields import StrictSerializer, TextField
+from rl.web.api.training import Nothing
 
 AT_ONCE = 100
 """Decisions that one call rewards at most."""
@@ -34,10 +35,6 @@ LEAST_REWARD = "-2"
 REPORT = {200: OpenApiTypes.OBJECT}
 LIST = {200: {"type": "array", "items": {"type": "object"}}}
 LINES = "application/x-ndjson"
-
-
-class Nothing(StrictSerializer):
-    """An empty body."""
 
 
 class Ids(StrictSerializer):
