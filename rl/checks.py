@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import stat
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -119,14 +120,8 @@ def webhooks_can_be_told(app_configs: Any, **kwargs: Any) -> list[checks.CheckMe
         known = endpoints()
     except BadFile as error:
         return [checks.Error(f"WEBHOOKS_FILE: {error}.", hint="Correct it; see docs/webhooks.md.", id="rl.E005")]
-    warnings: list[checks.CheckMessage] = []
-    for endpoint in known.values():
-        try:
-            endpoint.key()
-        except UsageError as error:
-            hint = "The queue needs it; the other processes do not."
-            warnings.append(checks.Warning(f"WEBHOOKS_FILE: {error}.", hint=hint, id="rl.W004"))
-    return warnings
+    hint = "The queue needs it; the other processes do not."
+    return list(_without_key("WEBHOOKS_FILE", known, hint, "rl.W004"))
 
 
 @checks.register(TAG)
@@ -136,14 +131,16 @@ def judges_can_be_asked(app_configs: Any, **kwargs: Any) -> list[checks.CheckMes
     except BadFile as error:
         hint = "Correct it; see 'Another judge' in docs/evaluation.md."
         return [checks.Error(f"JUDGES_FILE: {error}.", hint=hint, id="rl.E006")]
-    warnings: list[checks.CheckMessage] = []
-    for server in known.values():
+    hint = "Evaluations need it; the other processes do not."
+    return list(_without_key("JUDGES_FILE", known, hint, "rl.W006"))
+
+
+def _without_key(setting: str, known: Mapping[str, Any], hint: str, code: str) -> Iterator[checks.CheckMessage]:
+    for entry in known.values():
         try:
-            server.key()
-        except JudgeFailed as error:
-            hint = "Evaluations need it; the other processes do not."
-            warnings.append(checks.Warning(f"JUDGES_FILE: {error}.", hint=hint, id="rl.W006"))
-    return warnings
+            entry.key()
+        except (UsageError, JudgeFailed) as error:
+            yield checks.Warning(f"{setting}: {error}.", hint=hint, id=code)
 
 
 @checks.register(TAG)

@@ -27,7 +27,7 @@ from rl.environments import ENVIRONMENTS
 from rl.evaluation import SCORERS
 from rl.export import EXPORTERS
 from rl.from_systems.command_center.callers import ADDRESSES
-from rl.management.captions import caption
+from rl.management.commands.modules import caption
 from rl.rewards import REWARDS
 from rl.sandbox import BACKENDS
 from rl.web.api.base import UnknownAddress

@@ -3,14 +3,20 @@ which only rank."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from typing import Any
 
 from django.conf import settings
 
 from rl.base.errors import JudgeFailed
 from rl.base.records import Report
-from rl.evaluation.fresh_prompts import prompts_asked
+from rl.collect.command_center import widget_choice
+from rl.data_formatter.runs import prompt_messages, tools_column
+from rl.dataset_builder import Split
+from rl.dataset_builder.read.runs import with_calls
+from rl.dataset_builder.read.tools import OfferedTools
 from rl.evaluation.gate import Verdict, decide
 from rl.evaluation.guards.measure import Guards, Watch, one_of_each_prompt, skip
 from rl.evaluation.held_out import HeldOut, Labels
@@ -22,6 +28,7 @@ from rl.evaluation.stats.budget import ONCE, Look
 from rl.evaluation.subject import Measured, Subject
 from rl.evaluation.weighing import Terms, Weighed, weigh
 from rl.lm.model_path import is_reward_model
+from rl.models import Agent, prompt_key
 from rl.training.calibration import calibration
 
 
@@ -131,3 +138,34 @@ def _describe_ranking(scores: pairs.Comparison, verdict: Verdict, guards: Guards
 
 def _prompts(scores: pairs.Comparison) -> int:
     return len({score.prompt_key for score in scores.new})
+
+
+MOST_READ = 20_000
+"""How many of an agent's answers are looked through, the newest first."""
+
+
+def prompts_asked(agent: Agent, share: float, known: Collection[str], most: int) -> list[dict[str, Any]]:
+    """At most so many of the newest prompts of the agent that a training set with this share holds out, each once, and none
+    with a key in ``known``; held out by the same hash, whether anybody rated an answer or not. As new questions come, old
+    ones that decided before are asked no longer."""
+    return list(islice(_newest(agent, share, set(known)), most))
+
+
+def _newest(agent: Agent, share: float, known: set[str]) -> Iterator[dict[str, Any]]:
+    """An agent that chooses widgets is asked as its templates say, and never by the bare question of a simulation. Tools are
+    offered as in rows of training sets."""
+    offered = OfferedTools(agent)
+    split, chooses = Split(agent, share), agent.pair_type != Agent.PairType.PREFERENCE
+    answers = agent.traces.order_by("-created_at", "id").values_list("prompt", "prompt_key", "details")
+    for prompt, key, details in answers[:MOST_READ].iterator(chunk_size=500):
+        if key in known or not _is_question(prompt) or (chooses and widget_choice(details, prompt)):
+            continue
+        known.add(key)
+        if split.is_held_out(prompt_key(prompt)):
+            details = details if isinstance(details, dict) else {}
+            given = prompt_messages(with_calls(prompt, details))
+            yield {"prompt": given, "prompt_key": key, "details": details, **tools_column(offered(details))}
+
+
+def _is_question(prompt: Any) -> bool:
+    return bool(prompt) and prompt[-1]["role"] == "user"

@@ -1,7 +1,7 @@
 """The database. Code outside imports from this package only; inside, imports run one way:
 
 agents <- traces <- versions <- training <- feedback, serving, experiments, episodes;  traces <- labels, pairs;
-feedback, pairs <- queues;  agents <- quarantine <- feedback;  agents, access <- waiting;
+feedback, pairs <- queues;  agents, access <- waiting;
 access, audit and webhooks stand alone.
 
 Imports: base, config; Django.
@@ -14,10 +14,9 @@ from rl.models.agents import Agent
 from rl.models.audit import AuditEvent
 from rl.models.episodes import Episode
 from rl.models.experiments import METRICS, Arm, Assignment, Experiment
-from rl.models.feedback import Feedback
+from rl.models.feedback import Feedback, Quarantine
 from rl.models.labels import LabelModel, LabelProposal
 from rl.models.pairs import AnswerPair
-from rl.models.quarantine import Quarantine
 from rl.models.queues import Claim, GoldItem, Invite, RatingQueue
 from rl.models.serving import Deployment
 from rl.models.traces import RunPart, Trace, prompt_key

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rl.evaluation.fresh_prompts import prompts_asked
+from rl.evaluation.preferring import prompts_asked
 from rl.models import Agent
 from tests.conftest import make_trace
 

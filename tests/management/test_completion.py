@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rl.management.completion import KnownCommand, known_commands, write_script
+from rl.management.commands.completion import KnownCommand, known_commands, write_script
 
 TYPED = {
     "python3 manage.py train_d": ["train_dpo"],

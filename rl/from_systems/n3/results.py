@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rl.from_systems.n3 import returns
-from rl.from_systems.n3.histories import Histories
 from rl.from_systems.n3.policies import REWARD_MODEL, model_path
-from rl.from_systems.n3.result_file import FILE, TrainingResult
+from rl.from_systems.n3.result_file import FILE, Histories, TrainingResult
 from rl.models import Agent, Feedback, TrainingRun
 from rl.runs.supervisor import run_ended
 from rl.versions import versions

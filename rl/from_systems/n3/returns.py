@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rl.config import find_method
-from rl.from_systems.n3.histories import NAMES, Histories
+from rl.from_systems.n3.result_file import NAMES, Histories
 from rl.models import MetricPoint, ModelVersion, TrainingRun
 
 

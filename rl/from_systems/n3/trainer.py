@@ -15,8 +15,7 @@ from rl.base.files import staged_directory
 from rl.base.leaves import import_name, leaf
 from rl.base.records import Report, silent
 from rl.from_systems.n3.feedback_rows import Feedback, examples, prepare_feedback_dataset, write_prompts
-from rl.from_systems.n3.histories import Histories
-from rl.from_systems.n3.result_file import FILE, TrainingResult
+from rl.from_systems.n3.result_file import FILE, Histories, TrainingResult
 from rl.from_systems.n3.reward_model import RewardModel, require_reward_model, train_reward_model
 from rl.from_systems.n3.training_config import TrainingConfig
 from rl.from_systems.site import resolve_base_model

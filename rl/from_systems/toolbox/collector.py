@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from rl.base.errors import UsageError
@@ -11,7 +13,6 @@ from rl.collect.capture import execution_trace as trace_file
 from rl.collect.capture.open_trace import OpenTrace
 from rl.from_systems.toolbox import places
 from rl.from_systems.toolbox.records import ExecutionTrace, from_core
-from rl.from_systems.toolbox.statistics import count_traces
 
 
 class TraceCollector:
@@ -149,3 +150,22 @@ class _Recorder(capture.TraceCollector):
         finished = super().finish_trace(*arguments, **named)
         self.recorded += [finished] if finished else []
         return finished
+
+
+def count_traces(traces: Iterable[trace_file.ExecutionTrace]) -> dict[str, Any]:
+    """Only ``total`` where there are none."""
+    rows = [(trace.label, len(trace.tool_calls), len(trace.reasoning_steps), trace.total_cost) for trace in traces]
+    if not rows:
+        return {"total": 0}
+    labels, calls, steps, costs = zip(*rows, strict=True)
+    labeled = [label for label in labels if label is not None]
+    return {
+        "total": len(rows),
+        "labeled": len(labeled),
+        "unlabeled": len(rows) - len(labeled),
+        "positive_labels": sum(labeled),
+        "negative_labels": len(labeled) - sum(labeled),
+        "avg_tool_calls": fmean(calls),
+        "avg_reasoning_steps": fmean(steps),
+        "avg_cost": fmean(costs),
+    }

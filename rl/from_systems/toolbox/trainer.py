@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, Final
 
 from rl.base.errors import Interrupted, NotEnoughData, UsageError
 from rl.base.export_records import ExportJob
-from rl.base.files import staged_directory, write_json
+from rl.base.files import replacing, staged_directory, write_json
 from rl.base.leaves import import_name, leaf
+from rl.base.names import require_known
 from rl.base.records import AnswerScore, Report, TraceRecord, TrainingResult, silent
 from rl.data_formatter import read_training_rows
+from rl.data_formatter.runs import as_answer_messages
 from rl.from_systems.site import resolve_base_model, set_up_site
+from rl.from_systems.toolbox.prompts import messages_of
 from rl.from_systems.toolbox.training_config import TrainingConfig
-from rl.from_systems.toolbox.training_rows import write_rows
 
 _STATE_OF_TRAINING = shutil.ignore_patterns("optimizer.pt", "scheduler.pt", "rng_state*.pth", "trainer_state.json")
 """What a checkpoint has beside weights."""
@@ -179,3 +181,45 @@ def measure(method: str, rows: Path, base_model: str, weights: Path, max_length:
         "eval_accuracy": fmean(pair.credit for pair in moved),
         "eval_margin": fmean(pair.margin for pair in moved),
     }
+
+
+Row = Mapping[str, Any]
+
+
+def kto_row(row: Row) -> dict[str, Any]:
+    return {"completion": as_answer_messages(row["completion"]), "label": bool(row["label"])}
+
+
+def grpo_row(row: Row) -> dict[str, Any]:
+    return {"completions": [as_answer_messages(text) for text in row["completions"]], "rewards": list(row["rewards"])}
+
+
+def prompt_row(row: Row) -> dict[str, Any]:
+    """For answers that are generated while training."""
+    return {"details": {}}
+
+
+ROWS: Final[Mapping[str, Callable[[Row], dict[str, Any]]]] = {
+    "kto": kto_row,
+    "grpo": grpo_row,
+    "prompts": prompt_row,
+}
+
+
+def write_rows(dataset: Any, kind: str, path: Path) -> int:
+    """``dataset``: examples, dictionaries, or a ``datasets.Dataset``. How many were written. Raises UsageError for another
+    method, or a row without a column that it needs."""
+    require_known("method", kind, ROWS)
+    count = 0
+    with replacing(path) as file:
+        for count, row in enumerate(_dictionaries(dataset), start=1):
+            try:
+                made = {"prompt": messages_of(row["prompt"]), **ROWS[kind](row)}
+            except (KeyError, TypeError) as error:
+                raise UsageError(f"row {count} is not one of {kind}: it lacks {error}") from None
+            file.write(json.dumps(made, ensure_ascii=False) + "\n")
+    return count
+
+
+def _dictionaries(dataset: Iterable[Any]) -> Iterable[Row]:
+    return (row if isinstance(row, Mapping) else row.to_dict() for row in dataset)

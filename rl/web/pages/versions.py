@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
+from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse
@@ -11,8 +15,9 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
 from rl.base.errors import RatchetError, UsageError
+from rl.base.export_records import card_path
 from rl.base.names import unknown_name
-from rl.models import Deployment, Experiment, ModelVersion, Trace, version_name
+from rl.models import Artifact, Deployment, Experiment, ModelVersion, Trace, version_name
 from rl.operations import queue_state
 from rl.serving import deploy_later, overview, promotion
 from rl.serving.advice import deploy_command
@@ -20,7 +25,6 @@ from rl.serving.experiments import lifecycle
 from rl.web import version_figures
 from rl.web.markdown import render as render_markdown
 from rl.web.pages.guards import for_users, for_users_who_post
-from rl.web.version_files import find_file, list_files, read_card
 
 ANSWERS: Final = 10
 PROMOTE: Final = "rl.change_deployment"
@@ -132,3 +136,53 @@ def _put_into_use(action: str, version: ModelVersion) -> str:
         news = f"{version.name} will be served in a moment; then it can be used."
         return f"{news} But nothing works at the moment: {queue_state.START}." if silent else news
     raise UsageError(unknown_name("action", action, ("promote", "roll_back", "serve")))
+
+
+_CARD_BYTES: Final = 65_536
+_HEAD: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class VersionFile:
+    artifact: Artifact
+    name: str
+    size: int
+
+
+def list_files(version: ModelVersion) -> list[VersionFile]:
+    """Those that are there; a folder's are listed by name."""
+    return [file for artifact in version.artifacts.all() for file in _files(artifact)]
+
+
+def _files(artifact: Artifact) -> list[VersionFile]:
+    root = _root(artifact)
+    if root is None:
+        return []
+    paths = sorted(root.iterdir()) if root.is_dir() else [root]
+    plain = [path for path in paths if path.is_file() and not path.is_symlink()]
+    return [VersionFile(artifact, path.name, path.stat().st_size) for path in plain]
+
+
+def find_file(artifact: Artifact, name: str) -> Path | None:
+    """None where the artifact has no such file, or lies elsewhere than below DATA_DIR."""
+    root = _root(artifact)
+    names = [file.name for file in _files(artifact)]
+    if root is None or name not in names:
+        return None
+    return root / name if root.is_dir() else root
+
+
+def read_card(version: ModelVersion) -> str:
+    """The model card of its newest export as Markdown, without the head for machines; empty where none was written."""
+    for artifact in reversed(version.artifacts.all()):
+        root = _root(artifact)
+        card = card_path(root) if root else None
+        if card and card.is_file() and not card.is_symlink():
+            return _HEAD.sub("", card.read_bytes()[:_CARD_BYTES].decode(errors="replace"))
+    return ""
+
+
+def _root(artifact: Artifact) -> Path | None:
+    folder = Path(settings.DATA_DIR).resolve()
+    path = (folder / artifact.path).resolve()
+    return path if path.is_relative_to(folder) and path != folder and path.exists() else None

@@ -6,7 +6,7 @@ from django.test.utils import CaptureQueriesContext
 
 from rl.collect.traces.episodes import store_episodes
 from rl.dataset_builder import task_source
-from rl.dataset_builder.read.curriculum import NEWEST, by_success, measured_rates
+from rl.dataset_builder.read.agent_tasks import NEWEST, by_success, measured_rates
 from rl.dataset_builder.rows.tasks import TaskSource
 from rl.environments.settings import EnvironmentSettings
 from rl.models import Agent, TrainingRun

@@ -20,8 +20,7 @@ from rl.from_systems.toolbox import (
     TrainingPipeline,
     get_ryzen_optimized_config,
 )
-from rl.from_systems.toolbox.trainer import scorer_of
-from rl.from_systems.toolbox.training_rows import write_rows
+from rl.from_systems.toolbox.trainer import scorer_of, write_rows
 from tests.export.ollama_double import OllamaDouble
 from tests.rewards.records import record
 from tests.training.conftest import polite_rows

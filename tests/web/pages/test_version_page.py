@@ -12,8 +12,8 @@ from django_q.models import OrmQ
 from rl import tasks
 from rl.models import Agent, Artifact, AuditEvent, Deployment, Evaluation, Experiment, ModelVersion
 from rl.operations import audit
+from rl.web.pages.versions import find_file
 from rl.web.version_figures import bars, sentence
-from rl.web.version_files import find_file
 from tests.admin.records import make_evaluation, make_training_set, make_version
 from tests.serving.exported import exported
 
