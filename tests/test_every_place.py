@@ -104,21 +104,22 @@ TRACE: dict[str, Names] = {
 # What rewards and exports read of both is in the records.
 LEFT_OUT: dict[str, dict[str, str]] = {
     "rl/web/api/serializers/feedback.py, in": {
-        "Ratchet sets it": "id created_at source api_key value is_current training_set quarantine",
+        "Ratchet sets it": "id created_at source api_key address value is_current training_set quarantine",
         "comes with the trace": "agent",
         "raters of the API do not sign in": "user",
         "has calls of its own": "retracts",
     },
     "rl/web/api/serializers/feedback.py, out": {
-        "nothing that clients can look up": "api_key user training_set quarantine",
+        "nothing that clients can look up": "api_key user address training_set quarantine",
     },
-    "rl/admin/feedback.py": {"stands in the heading": "id"},
+    "rl/admin/feedback.py": {"stands in the heading": "id", "a hash that only Ratchet reads": "address"},
     "templates/rl/trace.html": {
         "is what the page is about": "agent trace",
+        "a hash that only Ratchet reads": "address",
         "for the admin": "id created_at source api_key user retracts training_set quarantine",
     },
     "rl/base/records.py, FeedbackRecord": {
-        "says nothing about the answer": "id created_at source api_key user notes training_set",
+        "says nothing about the answer": "id created_at source api_key user address notes training_set",
         "is in the record around it": "agent trace",
         "only current events are read": "is_current retracts quarantine",
         "the value is normalised": "scale",
@@ -126,14 +127,14 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     },
     "rl/collect/feedback/content.py": {
         "is whose it is and what it is about": "agent trace kind rater",
-        "says when and by which way it came": "created_at rated_at source api_key user",
+        "says when and by which way it came": "created_at rated_at source api_key user address",
         "follows from scale and raw_value": "value",
         "is what became of it": "id is_current retracts training_set quarantine",
     },
     "rl/collect/traces/imported.py, ImportedFeedback": {
         "Ratchet sets it": "id created_at source value is_current training_set quarantine",
         "is in the record around it": "agent trace",
-        "raters of a file do not sign in": "api_key user",
+        "raters of a file do not sign in": "api_key user address",
         "files take nothing back": "retracts",
     },
     "rl/web/api/serializers/traces.py, in": {

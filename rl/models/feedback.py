@@ -71,6 +71,9 @@ class Feedback(models.Model):
     rater = models.CharField(
         max_length=200, help_text="user:… signed in, device:… a browser, else as a server named it."
     )
+    address = models.CharField(
+        max_length=16, blank=True, editable=False, help_text="Of a browser: a keyed hash of its address and the day."
+    )
     source = models.CharField(max_length=32, default="api")
     api_key = models.ForeignKey(ApiKey, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     user = models.ForeignKey(
@@ -112,6 +115,9 @@ class Feedback(models.Model):
         related_name="first_learned",
         help_text="The first training set that saw it; empty: it waits for the next run.",
     )
+
+    token_raters: tuple[int, ...] = ()
+    """Not stored. How many may judge its trace, and its other trace, by the tokens that came with it; empty: any number."""
 
     class Meta:
         verbose_name_plural = "feedback"

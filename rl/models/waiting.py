@@ -24,6 +24,7 @@ class WaitingRating(models.Model):
     entry_id = models.CharField(max_length=200, help_text="The answer's external id, or the id that it will have here.")
     by_id = models.BooleanField(default=False, help_text="A token gave the id that the answer will have here.")
     rater = models.CharField(max_length=200)
+    address = models.CharField(max_length=16, blank=True, editable=False, help_text="As of feedback.")
     api_key = models.ForeignKey(ApiKey, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     scale = models.CharField(max_length=8, choices=Feedback.Scale, default=Feedback.Scale.THUMB)
     value = models.FloatField(help_text="As it was given.")

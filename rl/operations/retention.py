@@ -1,4 +1,5 @@
-"""Deletes what is older than the operator wants to keep it. Without a number of days nothing is ever deleted.
+"""Deletes what is older than the operator wants to keep it. Without a number of days nothing is ever deleted, save for
+ratings whose answer never came.
 
 Rows go in small transactions, so that a rating never waits for long. Each look at a row and its deletion are one
 transaction that holds the row: what is rated at this moment stays.
@@ -19,7 +20,17 @@ from django.utils import timezone
 
 from rl.base import files
 from rl.base.records import Report, silent
-from rl.models import AuditEvent, Episode, Experiment, Feedback, Trace, TrainingRun, TrainingSetTrace, WebhookDelivery
+from rl.models import (
+    AuditEvent,
+    Episode,
+    Experiment,
+    Feedback,
+    Trace,
+    TrainingRun,
+    TrainingSetTrace,
+    WaitingRating,
+    WebhookDelivery,
+)
 from rl.operations import audit
 
 CHUNK = 200
@@ -112,6 +123,10 @@ def _events(before: datetime) -> QuerySet[AuditEvent]:
     return AuditEvent.objects.filter(at__lt=before).order_by("at")
 
 
+def _waiting(before: datetime) -> QuerySet[WaitingRating]:
+    return WaitingRating.objects.filter(updated_at__lt=before).order_by("updated_at")
+
+
 def _rows(choose: Callable[[datetime], QuerySet], field: str, setting: str) -> Kind:
     def delete(before: datetime) -> Iterator[int]:
         reached: datetime | None = None
@@ -170,6 +185,7 @@ def _files(choose: Callable[[datetime], Iterator[Path]], setting: str) -> Kind:
 
 
 KINDS: dict[str, Kind] = {
+    "waiting ratings": _rows(_waiting, "updated_at", "TRACE_TOKEN_DAYS"),
     "traces": _rows(_traces, "created_at", "KEEP_TRACES_DAYS"),
     "logs": _files(_logs, "KEEP_LOGS_DAYS"),
     "checkpoints": _files(_checkpoints, "KEEP_CHECKPOINTS_DAYS"),

@@ -3,6 +3,10 @@ looked at it.
 
 Looked at is what people do on these pages and with widgets. What servers and importers send is never a burst. A look comes
 once a minute, so what a burst says may count for a minute before it is held back, and in a training that begins just then.
+
+Names cost nothing, so a look goes through the raters, then the addresses that several raters share, then the answers that
+several judged by a token. A quarantine of such a group is of a rater ``address:…`` or ``answer:…``: nobody who rates by hand
+can be named so.
 """
 
 from __future__ import annotations
@@ -24,31 +28,53 @@ from rl.raters.bursts import SAME_TEXTS, Act, reasons
 
 WINDOW: Final = timedelta(hours=1)
 """How far back a look sees."""
+ADDRESS_LASTS: Final = timedelta(days=1)
+"""The hash of an address is another one by then."""
 NEWEST: Final = 2000
 """Decisions of one rater that a look reads at most."""
 _BY_HAND = Q(source__in=("rating_page", "trace_page", "try_page")) | Q(api_key__kind=ApiKey.Kind.PUBLISHABLE)
 _GIVEN = ~Q(kind__in=(Feedback.Kind.RETRACTION, Feedback.Kind.OUTCOME))
+_ADDRESS, _ANSWER = "address:", "answer:"
+_KINDS: Final = (
+    ("", "rater", Q()),
+    (_ADDRESS, "address", ~Q(address="")),
+    (_ANSWER, "trace", Q(api_key__needs_tokens=True)),
+)
+"""What a name begins with, the column with the rest of it, and what else must hold."""
 
 
 def look(now: datetime | None = None) -> list[Quarantine]:
     """Holds back what came since the last look of raters who are held back already, and opens new quarantines, which are
     returned."""
     for row in Quarantine.objects.filter(released_at=None):
+        if row.rater.startswith(_ADDRESS) and row.created_at < timezone.now() - ADDRESS_LASTS:
+            continue
         with transaction.atomic():
             _hold(row, _since(row.agent_id, row.rater, row.created_at).filter(is_current=True))
     since = (now or timezone.now()) - WINDOW
-    rows = Feedback.objects.filter(_BY_HAND, _GIVEN, created_at__gte=since).order_by()
-    busy = rows.values_list("agent", "rater").annotate(number=Count("pk")).filter(number__gte=SAME_TEXTS)
     held = set(Quarantine.objects.filter(released_at=None).values_list("agent", "rater"))
-    opened = (_look_at(agent, rater, since) for agent, rater, _ in busy if (agent, rater) not in held)
+    opened = (_look_at(agent, rater, since) for agent, rater in _busy(since) if (agent, rater) not in held)
     return [row for row in opened if row is not None]
 
 
+def _busy(since: datetime) -> Iterator[tuple[int, str]]:
+    """Agents, and who has judged enough of their answers to be looked at: the groups after what was held of the raters."""
+    rows = Feedback.objects.filter(_BY_HAND, _GIVEN, created_at__gte=since, quarantine=None).order_by()
+    for beginning, column, condition in _KINDS:
+        groups = rows.filter(condition).values_list("agent", column).annotate(number=Count("pk"))
+        for agent, name, _ in groups.filter(number__gte=SAME_TEXTS):
+            yield agent, f"{beginning}{name}"
+
+
 def _look_at(agent_id: int, rater: str, since: datetime) -> Quarantine | None:
-    released = Quarantine.objects.filter(agent=agent_id, rater=rater).aggregate(at=Max("released_at"))["at"]
-    rows = list(_since(agent_id, rater, max(filter(None, (since, released)))).order_by("-created_at")[:NEWEST])
-    why = reasons(list(map(_act, rows)), _others(agent_id, rater))
-    if not why:
+    """Whoever released something of the agent has seen what was said of it until then; of a rater only what he said."""
+    seen = Quarantine.objects.filter(agent=agent_id, **({} if _is_group(rater) else {"rater": rater}))
+    released = seen.aggregate(at=Max("released_at"))["at"]
+    recent = _since(agent_id, rater, max(filter(None, (since, released)))).filter(quarantine=None)
+    rows = list(recent.order_by("-created_at")[:NEWEST])
+    others = Counter() if rater.startswith(_ANSWER) else _others(agent_id, rater)  # a good answer is good to all
+    why = reasons(list(map(_act, rows)), others)
+    if not why or (_is_group(rater) and len({event.rater for event in rows}) < 2):
         return None
     agent = Agent.objects.get(pk=agent_id)
     with transaction.atomic():
@@ -63,8 +89,18 @@ def _look_at(agent_id: int, rater: str, since: datetime) -> Quarantine | None:
     return row
 
 
+def _is_group(rater: str) -> bool:
+    return rater.startswith((_ADDRESS, _ANSWER))
+
+
+def _of(rater: str) -> Q:
+    """What he said, or what those of a group said."""
+    beginning, column, condition = next(kind for kind in reversed(_KINDS) if rater.startswith(kind[0]))
+    return condition & Q(**{column: rater.removeprefix(beginning)})
+
+
 def _since(agent_id: int, rater: str, since: datetime) -> QuerySet[Feedback]:
-    return Feedback.objects.filter(_BY_HAND, _GIVEN, agent=agent_id, rater=rater, created_at__gte=since)
+    return Feedback.objects.filter(_BY_HAND, _GIVEN, _of(rater), agent=agent_id, created_at__gte=since)
 
 
 def _act(event: Feedback) -> Act:
@@ -74,7 +110,7 @@ def _act(event: Feedback) -> Act:
 
 def _others(agent_id: int, rater: str) -> Counter[str]:
     """How often others say which value of this agent's answers."""
-    rows = Feedback.objects.filter(_GIVEN, agent=agent_id, is_current=True).exclude(rater=rater).order_by()
+    rows = Feedback.objects.filter(_GIVEN, ~_of(rater), agent=agent_id, is_current=True).order_by()
     counts: Counter[str] = Counter()
     for value, choice, number in rows.values_list("value", "choice").annotate(number=Count("pk")):
         counts[choice or ("" if value is None else f"{value:g}")] += number

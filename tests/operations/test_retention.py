@@ -24,6 +24,7 @@ from rl.models import (
     TrainingRun,
     TrainingSet,
     TrainingSetTrace,
+    WaitingRating,
     WebhookDelivery,
 )
 from rl.operations import retention
@@ -53,8 +54,20 @@ def counts(rows: list[retention.Expired]) -> dict[str, int | None]:
 
 def test_by_default_everything_is_kept(agent: Agent, data_dir: Path):
     old_trace(agent, "forgotten")
-    assert set(counts(retention.delete_expired()[0]).values()) == {None}
+    kept = counts(retention.delete_expired()[0])
+    assert kept.pop("waiting ratings") == 0
+    assert set(kept.values()) == {None}
     assert Trace.objects.count() == 1
+
+
+def test_ratings_whose_answer_never_came_go_after_the_days_of_a_token(agent: Agent, data_dir: Path, settings):
+    settings.TRACE_TOKEN_DAYS = 30
+    fields = {"agent": agent, "rater": "device:x", "value": 1, "rated_at": timezone.now()}
+    old, new = (WaitingRating.objects.create(entry_id=name, **fields) for name in ("old", "new"))
+    WaitingRating.objects.filter(pk=old.pk).update(updated_at=timezone.now() - OLD)
+    assert counts(retention.count_expired())["waiting ratings"] == 1
+    assert counts(retention.delete_expired()[0])["waiting ratings"] == 1
+    assert WaitingRating.objects.get() == new
 
 
 def test_only_traces_that_nothing_depends_on_are_deleted(agent: Agent, thirty_days: None):
@@ -121,6 +134,7 @@ def test_checkpoints_and_logs_go_only_when_their_run_is_over(agent: Agent, thirt
         os.utime(data_dir / "servers" / name, (time.time() - age,) * 2)
 
     assert counts(retention.delete_expired()[0]) | {"traces": 0} == {
+        "waiting ratings": 0,
         "traces": 0,
         "logs": 2,
         "checkpoints": 1,

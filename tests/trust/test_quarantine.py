@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
 
 from rl.base.errors import UsageError
 from rl.collect.feedback.write import rate, retract
-from rl.models import Agent, AuditEvent, Feedback, Quarantine, Trace
+from rl.models import Agent, ApiKey, AuditEvent, Feedback, Quarantine, Trace
 from rl.trust import quarantine
 from tests.conftest import make_trace
 
@@ -23,6 +24,82 @@ def rate_quickly(agent: Agent, number: int = 60, *, source: str = "rating_page",
         when = start + timedelta(milliseconds=100 * at)
         rate(trace, rater=rater, scale="thumb", value=at % 2, source=source, rated_at=when)
     return traces
+
+
+HERE = "a" * 16
+
+
+def rate_in_turns(
+    agent: Agent, key: ApiKey, names: int, *, seconds: float = 0.1, on_one: bool = False
+) -> list[Feedback]:
+    """Sixty decisions, one every so many seconds, each by the next of so many names of one address."""
+    traces = [make_trace(agent, f"question {at}") for at in range(1 if on_one else 60)]
+    start = timezone.now() - timedelta(minutes=5)
+    said: dict[str, Any] = {"scale": "thumb", "source": "api", "api_key": key, "address": "" if on_one else HERE}
+    return [
+        rate(
+            traces[at % len(traces)],
+            rater=f"device:{at % names}",
+            value=at % 2,
+            rated_at=start + timedelta(seconds=seconds * at),
+            **said,
+        ).event
+        for at in range(60)
+    ]
+
+
+def rate_once(agent: Agent, key: ApiKey, rater: str, address: str = HERE) -> Feedback:
+    said: dict[str, Any] = {"scale": "thumb", "value": 1, "source": "api", "api_key": key, "address": address}
+    return rate(make_trace(agent, f"what {rater} asks"), rater=rater, **said).event
+
+
+@pytest.fixture
+def page_key(agent: Agent) -> ApiKey:
+    origins = ["https://shop.example"]
+    return ApiKey.create(name="p", kind="publishable", agent=agent, allowed_origins=origins, needs_tokens=True)[0]
+
+
+def test_a_burst_under_ever_new_names_from_one_address_is_held_back(agent: Agent, page_key: ApiKey):
+    rate_in_turns(agent, page_key, 60)
+    other = rate_once(agent, page_key, "device:elsewhere", "b" * 16)
+    [row] = quarantine.look()
+    assert (row.rater, row.reason) == (f"address:{HERE}", "60 decisions within 20 seconds")
+    assert list(Feedback.objects.filter(is_current=True)) == [other]
+    rate_once(agent, page_key, "device:y")
+    assert quarantine.look() == []
+    assert row.feedback.count() == 61
+    Quarantine.objects.update(created_at=timezone.now() - timedelta(days=2))  # the address has another hash by now
+    rate_once(agent, page_key, "device:z")
+    assert quarantine.look() == []
+    assert row.feedback.count() == 61
+
+
+def test_a_burst_on_the_answer_of_one_token_is_held_back(agent: Agent, page_key: ApiKey):
+    events = rate_in_turns(agent, page_key, 60, on_one=True)
+    [row] = quarantine.look()
+    assert (row.rater, row.feedback.count()) == (f"answer:{events[0].trace_id}", 60)
+    assert quarantine.release(row, "bob") == 60
+    assert quarantine.look() == []
+
+
+def test_many_people_behind_one_address_or_about_a_good_answer_are_people(agent: Agent, page_key: ApiKey):
+    rate_in_turns(agent, page_key, 60, seconds=1)
+    good = make_trace(agent, "a good answer")
+    for at in range(60):
+        when = timezone.now() - timedelta(seconds=120 - at)
+        said: dict[str, Any] = {"scale": "thumb", "value": 1, "source": "api", "api_key": page_key, "rated_at": when}
+        rate(good, rater=f"device:fan {at}", **said)
+    assert quarantine.look() == []
+
+
+def test_who_shares_an_address_with_one_who_is_held_is_left_alone(agent: Agent, page_key: ApiKey):
+    robot = rate_in_turns(agent, page_key, 1)[0].rater
+    rate_once(agent, page_key, "device:y")
+    [row] = quarantine.look()
+    assert row.rater == robot
+    assert Feedback.objects.filter(is_current=True).count() == 1
+    quarantine.release(row, "bob")
+    assert quarantine.look() == []
 
 
 def current() -> int:

@@ -47,6 +47,19 @@ def newest_ratings(targets: Collection[Target]) -> dict[Target, Feedback]:
     return {target_of(event): event for event in newest}
 
 
+def raters_by_token(ids: Collection[UUID]) -> dict[UUID, set[str]]:
+    """Who has judged each with a key that needs tokens, whatever was taken back since. The traces are locked."""
+    statements = (
+        f"SELECT said.{side}, said.rater FROM rl_feedback AS said JOIN rl_apikey ON rl_apikey.id = said.api_key_id "
+        f"WHERE rl_apikey.needs_tokens AND said.kind <> 'retraction' AND said.{side} IN ({placeholders(ids)})"  # noqa: S608
+        for side in ("trace_id", "other_trace_id")
+    )
+    raters: dict[UUID, set[str]] = {}
+    for trace, rater in fetch(" UNION ".join(statements), _as_stored(ids) * 2):
+        raters.setdefault(_PK.to_python(trace), set()).add(rater)
+    return raters
+
+
 def supersede(ids: Collection[int]) -> None:
     if ids:
         _run(f"UPDATE rl_feedback SET is_current = FALSE WHERE id IN ({placeholders(ids)})", [*ids])

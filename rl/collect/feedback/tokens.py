@@ -1,7 +1,7 @@
 """Tokens for answers: whoever holds one was shown the answer, or serves the page that shows it.
 
-A token names an answer and its agent, is signed with the site's SECRET_KEY, and is valid for TRACE_TOKEN_DAYS. It is no
-secret from the reader of the page: it lets him rate this one answer.
+A token names an answer, its agent and how many people may judge it, is signed with the site's SECRET_KEY, and is valid for
+TRACE_TOKEN_DAYS. The reader of the page may see it: it lets him rate this one answer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,16 @@ from django.core.signing import BadSignature, SignatureExpired, TimestampSigner
 
 from rl.base.errors import UsageError
 
+MOST_RATERS: Final = 10_000
 _SALT: Final = "ratchet.trace-token"
+
+
+class TokenSpent(UsageError):
+    """As many as the token lets have judged the answer."""
+
+    def __init__(self, raters: int) -> None:
+        people = "one rater" if raters == 1 else f"{raters} raters"
+        super().__init__(f"the token is for {people}, and others have judged this answer; ask for one with more raters")
 
 
 class Subject(NamedTuple):
@@ -23,6 +32,8 @@ class Subject(NamedTuple):
 
     trace_id: UUID
     agent_id: int
+    raters: int = 1
+    """So many may judge the answer, as often as they change their minds. At most MOST_RATERS."""
 
 
 def validity() -> timedelta:
@@ -30,7 +41,8 @@ def validity() -> timedelta:
 
 
 def sign(subject: Subject) -> str:
-    return TimestampSigner(salt=_SALT).sign(f"{subject.agent_id}.{subject.trace_id.hex}")
+    raters = f".{subject.raters}" if subject.raters > 1 else ""
+    return TimestampSigner(salt=_SALT).sign(f"{subject.agent_id}.{subject.trace_id.hex}{raters}")
 
 
 def read(token: str) -> Subject:
@@ -41,5 +53,5 @@ def read(token: str) -> Subject:
         raise UsageError("the token has expired") from None
     except BadSignature:
         raise UsageError("the token was not signed by this site") from None
-    agent_id, _, trace_id = text.partition(".")
-    return Subject(UUID(hex=trace_id), int(agent_id))
+    agent_id, trace_id, *raters = text.split(".")
+    return Subject(UUID(hex=trace_id), int(agent_id), *map(int, raters))

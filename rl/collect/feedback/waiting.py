@@ -1,7 +1,7 @@
 """Ratings of answers that are not here yet: kept, and recorded as soon as the answer comes.
 
-Command Center's know their answer by its external id. Others know the id that it will have here, as a token says; of these a
-bounded number waits, for as long as a token is valid.
+Command Center's know their answer by its external id, others by the id that it will have here, as a token says. Of either
+kind a bounded number waits, for as long as a token is valid.
 """
 
 from __future__ import annotations
@@ -13,16 +13,28 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 
+from rl.base.errors import UsageError
 from rl.collect.feedback import tokens, write
 from rl.collect.feedback.events import rating
 from rl.models import Agent, ApiKey, Feedback, Trace, WaitingRating
 
 MOST, MOST_OF_ANSWER = 10_000, 100
-"""Ratings that wait by id: altogether, and for one answer."""
+"""Ratings that wait, of each of the two kinds: altogether, and for one answer."""
 SOURCE: Final = "api"
+
+
+class NoRoom(UsageError):
+    def __init__(self) -> None:
+        super().__init__(
+            "too many ratings wait for answers that are not here; send the answers first, or come again later"
+        )
+
+
+class Arrived(UsageError):
+    """The answer is here: nothing need wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +50,9 @@ class Early:
     tags: Sequence[str] = field(default_factory=tuple)
     notes: str = ""
     by_id: bool = False
+    address: str = ""
+    raters: int | None = None
+    """How many its token lets judge the answer; None: any number."""
 
 
 class Kept(NamedTuple):
@@ -47,34 +62,68 @@ class Kept(NamedTuple):
     """It is the rater's first of this answer."""
 
 
-def keep(early: Early, agent_id: int | None, api_key: ApiKey | None) -> Kept:
-    about = {"entry_id": early.entry_id, "rater": early.rater, "by_id": early.by_id}
-    values: dict[str, Any] = {
-        "scale": early.scale,
-        "value": early.value,
-        "tags": list(early.tags),
-        "notes": early.notes,
-    }
-    values["rated_at"] = early.rated_at
+def keep(ratings: Sequence[Early], agent_id: int | None, api_key: ApiKey | None) -> list[Kept | UsageError]:
+    """What becomes of each: Arrived (by id only), NoRoom and TokenSpent are for these alone. ``ratings``: all by id or none.
+    Raises UsageError where the agent was deleted."""
+    if not ratings:
+        return []
     with transaction.atomic():
-        row, created = WaitingRating.objects.select_for_update().get_or_create(  # type: ignore[misc]  # NULL is a value here
-            agent_id=agent_id, **about, defaults={**values, "api_key": api_key}
-        )
-        if not created and early.rated_at >= row.rated_at:
-            for name, value in values.items():
-                setattr(row, name, value)
-            row.save()
+        if agent_id is not None and not _serve_alone([agent_id]):
+            raise UsageError("the agent of the answer was deleted")
+        room = _Room(ratings, agent_id)
+        return [room.refusal(early) or _keep(early, agent_id, api_key) for early in ratings]
+
+
+def _keep(early: Early, agent_id: int | None, api_key: ApiKey | None) -> Kept:
+    about = {"entry_id": early.entry_id, "rater": early.rater, "by_id": early.by_id}
+    values: dict[str, Any] = {name: getattr(early, name) for name in ("scale", "value", "notes", "rated_at", "address")}
+    values["tags"] = list(early.tags)
+    row, created = WaitingRating.objects.select_for_update().get_or_create(  # type: ignore[misc]  # NULL is a value here
+        agent_id=agent_id, **about, defaults={**values, "api_key": api_key}
+    )
+    if not created and early.rated_at >= row.rated_at:
+        for name, value in values.items():
+            setattr(row, name, value)
+        row.save()
     return Kept(row, created)
 
 
-def may_wait(early: Early, agent_id: int) -> bool:
-    """Whether there is room, once those are gone whose answer never came, and the agent is there."""
-    rows = WaitingRating.objects.filter(by_id=True)
-    rows.filter(created_at__lt=timezone.now() - tokens.validity()).delete()
-    if rows.filter(entry_id=early.entry_id, rater=early.rater).exists():
-        return True
-    has_room = rows.count() < MOST and rows.filter(entry_id=early.entry_id).count() < MOST_OF_ANSWER
-    return has_room and Agent.objects.filter(pk=agent_id).exists()
+class _Room:
+    """What was free when ``ratings`` came, once those are gone whose answer never did; less what was let in since."""
+
+    def __init__(self, ratings: Sequence[Early], agent_id: int | None) -> None:
+        WaitingRating.objects.filter(updated_at__lt=timezone.now() - tokens.validity()).delete()
+        ids = [early.entry_id for early in ratings if early.by_id]
+        self._arrived = {str(pk) for pk in Trace.objects.filter(pk__in=ids).values_list("pk", flat=True)} if ids else ()
+        rows = WaitingRating.objects.filter(by_id=bool(ids)).order_by()
+        mine = rows.filter(agent=agent_id, entry_id__in={early.entry_id for early in ratings})
+        self._free = MOST - rows.count()
+        self._here = set(mine.values_list("entry_id", "rater"))
+        self._of_answer = dict(mine.values_list("entry_id").annotate(number=Count("pk")))
+        by_token = mine.filter(api_key__needs_tokens=True)
+        self._by_token = dict(by_token.values_list("entry_id").annotate(number=Count("pk")))
+
+    def refusal(self, early: Early) -> UsageError | None:
+        name = early.entry_id
+        if name in self._arrived:
+            return Arrived()
+        if (name, early.rater) in self._here:
+            return None
+        if early.raters is not None and self._by_token.get(name, 0) >= early.raters:
+            return tokens.TokenSpent(early.raters)
+        if self._free <= 0 or self._of_answer.get(name, 0) >= MOST_OF_ANSWER:
+            return NoRoom()
+        self._free -= 1
+        self._here.add((name, early.rater))
+        for counts in (self._of_answer, self._by_token):
+            counts[name] = counts.get(name, 0) + 1
+        return None
+
+
+def _serve_alone(agents: Iterable[int]) -> list[Agent]:
+    """Whoever keeps or delivers what waits for these agents does so alone until his transaction ends: who brings an answer
+    sees what was kept, and who keeps a rating sees the answer. Those of the agents that are there."""
+    return list(Agent.objects.select_for_update(no_key=True).filter(pk__in=agents).order_by("pk").only("pk"))
 
 
 def drop(trace_id: str, agent_id: int, rater: str) -> bool:
@@ -103,8 +152,10 @@ def deliver_by_id(traces: Mapping[UUID, Trace]) -> int:
 def _deliver(here: dict[str, Trace], source: str, *, by_id: bool) -> int:
     if not here:
         return 0
-    of_agents = Q(agent__in={trace.agent_id for trace in here.values()}) | Q(agent__isnull=True)
+    agents = {trace.agent_id for trace in here.values()}
+    of_agents = Q(agent__in=agents) | Q(agent__isnull=True)
     with transaction.atomic():
+        _serve_alone(agents)
         rows = WaitingRating.objects.select_for_update().filter(of_agents, entry_id__in=here, by_id=by_id)
         due = [row for row in rows.order_by("rated_at", "id") if row.agent_id in (None, here[row.entry_id].agent_id)]
         write.record([event_of(row, here[row.entry_id], source, row.api_key_id) for row in due])
@@ -122,6 +173,7 @@ def event_of(early: Early | WaitingRating, trace: Trace, source: str, api_key_id
         tags=early.tags,
         notes=early.notes,
         rated_at=early.rated_at,
+        address=early.address,
         source=source,
         api_key_id=api_key_id,
     )

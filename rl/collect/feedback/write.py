@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -31,6 +30,7 @@ from rl.collect.feedback.rating_rows import (
     supersede,
     target_of,
 )
+from rl.collect.feedback.token_raters import TokenRaters
 from rl.collect.inserting import insert_numbered
 from rl.models import ApiKey, Feedback, Trace
 
@@ -58,43 +58,19 @@ class UnknownTrace(UsageError):
 # --- ratings -----------------------------------------------------------------------------------------------------------
 
 
-def rate(
-    trace: Trace | UnreadTrace,
-    *,
-    rater: str,
-    scale: str,
-    value: float,
-    tags: Sequence[str] = (),
-    notes: str = "",
-    rated_at: datetime | None = None,
-    source: str,
-    user: AbstractBaseUser | None = None,
-    api_key: ApiKey | None = None,
-) -> Rated:
-    """One rating; see ``record``. Ratings that come at the same time share a commit.
+def rate(trace: Trace | UnreadTrace, *, scale: str, value: float, **common: Any) -> Rated:
+    """One rating; see ``record``; ``common`` as for ``new_event``. Ratings that come at the same time share a commit.
 
-    Raises UnknownTrace where no trace of this agent has this id.
+    Raises UnknownTrace where no trace of this agent has this id, and TokenSpent.
     """
-    event = rating(
-        trace,
-        rater=rater,
-        scale=scale,
-        value=value,
-        tags=tags,
-        notes=notes,
-        rated_at=rated_at,
-        source=source,
-        user=user,
-        api_key=api_key,
-    )
-    return _RATINGS.submit(event)
+    return _RATINGS.submit(rating(trace, scale=scale, value=value, **common))
 
 
 def record(ratings: Iterable[Feedback]) -> list[Rated]:
     """Stores ratings in short transactions; each supersedes the current rating of its rater on its trace.
 
     The latest ``rated_at`` wins, in whatever order they arrive. Raises RunConflict when others keep winning the race for
-    the same rating, and UnknownTrace where a trace was deleted.
+    the same rating, UnknownTrace where a trace was deleted, and TokenSpent.
     """
     return [rated_or_raise(outcome) for chunk in _chunks(ratings) for outcome in _record_chunk(chunk)]
 
@@ -135,7 +111,7 @@ def _chunks(ratings: Iterable[Feedback]) -> Iterator[list[Feedback]]:
 
 def _record_together(ratings: Sequence[Feedback]) -> list[Rated | Exception]:
     with suppress(IntegrityError, DataError):  # because of some of them
-        insert_first(ratings)
+        insert_first([event for event in ratings if not event.token_raters])  # raters are counted under a lock
     return _record_rest(ratings)
 
 
@@ -178,8 +154,11 @@ def _supersede(ratings: list[Feedback]) -> list[Rated | Exception]:
     traces = lock_traces({event.trace_id for event in ratings})
     ratable = [event for event in ratings if _is_there(event, traces)]
     last = newest_ratings([target_of(event) for event in ratable]) if ratable else {}
-    decided = {target_of(event): _decide(event, last.get(target_of(event))) for event in ratable}
-    written = [rated for rated in decided.values() if rated.changed]
+    raters = TokenRaters(ratable)
+    decided = {
+        target_of(event): raters.refusal(event) or _decide(event, last.get(target_of(event))) for event in ratable
+    }
+    written = [rated for rated in decided.values() if isinstance(rated, Rated) and rated.changed]
     supersede([last[target_of(rated.event)].pk for rated in written if not rated.created])
     insert_numbered([rated.event for rated in written])
     await_reward({rated.event.trace_id for rated in written if not traces[rated.event.trace_id].reward_pending})
@@ -268,6 +247,10 @@ def _append_chunk(events: Sequence[Feedback]) -> list[Rated]:
         traces = lock_traces(trace_ids)  # so that a request and its retry cannot both find that nothing was said yet
         if gone := trace_ids - traces.keys():
             raise UnknownTrace(gone.pop())
+        raters = TokenRaters(events)
+        for event in events:
+            if refusal := raters.refusal(event):
+                raise refusal
         earlier = _earlier_events(events)
         recorded = [_decide_event(event, earlier) for event in events]
         new = [rated.event for rated in recorded if rated.changed]

@@ -11,21 +11,29 @@ from collections.abc import Mapping
 from typing import Any
 
 from drf_spectacular.utils import extend_schema
-from rest_framework.exceptions import ValidationError
+from rest_framework.exceptions import Throttled, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.utils.urls import replace_query_param
 from rest_framework.views import APIView
 
+from rl.base.errors import UsageError
 from rl.collect.feedback.events import observation
-from rl.collect.feedback.write import append
+from rl.collect.feedback.waiting import NoRoom
+from rl.collect.feedback.write import CHUNK, append
 from rl.collect.limits import MAX_ID_LENGTH
 from rl.from_systems.command_center.bodies import AnswerThumb, Device, OneRating, RatingOfMany, thumb_of
 from rl.from_systems.command_center.callers import SCOPES, Caller, MayRate, PageAuthentication, caller_of
-from rl.from_systems.command_center.rows import SOURCE, SeveralAgents, find_answer, list_rows, rate_trace, store
+from rl.from_systems.command_center.rows import SOURCE, find_answer, list_rows, rate, rows_of, store
 from rl.models import Feedback, Trace
 from rl.web.api.base import success
-from rl.web.api.problems import BadRequest, summary
+from rl.web.api.problems import BadRequest, TooLarge, summary
 from rl.web.api.throttles import RequestsPerMinute
+
+MOST_RATINGS = CHUNK
+"""Ratings of a bulk: about a second of work."""
+MOST_ROWS, LAST_OFFSET = 5000, 1_000_000
+SEND_IN_PARTS = "send them in parts, or import the page's export with import_traces"
 
 
 @extend_schema(exclude=True)
@@ -48,6 +56,13 @@ class PageView(APIView):
             body = {"error": response.data.get("detail", "") if isinstance(response.data, dict) else str(exc)}
         return Response(body, status=response.status_code, headers=_headers(response))
 
+    def number(self, name: str, default: int, least: int, most: int) -> int:
+        """A query parameter. Raises BadRequest."""
+        text = self.request.GET.get(name, str(default))
+        if not (text.isascii() and text.isdecimal() and len(text) < 10 and least <= int(text) <= most):
+            raise BadRequest(f"{name} must be a whole number from {least} to {most}")
+        return int(text)
+
     def read_object(self) -> dict[str, Any]:
         """Raises BadRequest."""
         if not isinstance(self.request.data, dict):
@@ -57,7 +72,15 @@ class PageView(APIView):
 
 class Ratings(PageView):
     def get(self, request: Request) -> Response:
-        return Response(list_rows(self.caller))
+        """A bare list, as its page wants it. What does not fit is on the next page, to which a header leads."""
+        start = self.number("offset", 0, 0, LAST_OFFSET)
+        most = self.number("limit", MOST_ROWS, 1, MOST_ROWS)
+        listed = list_rows(self.caller, start, most)
+        headers = {"X-Total-Count": str(listed.total)}
+        if listed.has_more:
+            next_page = replace_query_param(request.build_absolute_uri(), "offset", start + len(listed.rows))
+            headers["Link"] = f'<{next_page}>; rel="next"'
+        return Response(listed.rows, headers=headers)
 
     def post(self, request: Request) -> Response:
         body = self.read_object()
@@ -65,9 +88,11 @@ class Ratings(PageView):
             raise BadRequest("entry_id is required")
         data = OneRating().run_validation(body)
         outcome = store(self.caller, [thumb_of(data, data["entry_id"], data["device_id"])])[0]
-        if isinstance(outcome, SeveralAgents):
-            raise BadRequest(str(outcome))
-        return Response(outcome.row, status=success(outcome.created))
+        if isinstance(outcome, NoRoom):
+            raise Throttled(detail=str(outcome))
+        if isinstance(outcome, UsageError):
+            raise outcome
+        return Response(rows_of([outcome.rating])[0], status=success(outcome.created))
 
 
 class BulkRatings(PageView):
@@ -78,6 +103,8 @@ class BulkRatings(PageView):
         ratings = body.get("ratings")
         if not isinstance(ratings, dict):
             raise BadRequest("ratings must be an object")
+        if len(ratings) > MOST_RATINGS:
+            raise TooLarge(f"at most {MOST_RATINGS} ratings at a time, not {len(ratings)}; {SEND_IN_PARTS}")
         device_id = Device().run_validation(body)["device_id"]
         thumbs, rejected = [], []
         for entry_id, document in ratings.items():
@@ -85,9 +112,12 @@ class BulkRatings(PageView):
                 thumbs.append(thumb_of(_check_rating(entry_id, document), entry_id, device_id))
             except ValidationError as error:
                 rejected.append({"entry_id": entry_id, "reason": summary(error)})
-        outcomes = store(self.caller, thumbs)
-        rejected += [{"entry_id": o.entry_id, "reason": str(o)} for o in outcomes if isinstance(o, SeveralAgents)]
-        counts = Counter(o.created for o in outcomes if not isinstance(o, SeveralAgents))
+        counts: Counter[bool] = Counter()
+        for thumb, outcome in zip(thumbs, store(self.caller, thumbs), strict=True):
+            if isinstance(outcome, UsageError):
+                rejected.append({"entry_id": thumb.entry_id, "reason": str(outcome)})
+            else:
+                counts[outcome.created] += 1
         answer = {"created": counts[True], "updated": counts[False], "total": counts.total()}
         return Response({**answer, **({"rejected": rejected} if rejected else {})})
 
@@ -102,14 +132,11 @@ class AnswerFeedback(PageView):
         except ValidationError as error:
             raise BadRequest(summary(error)) from None
         caller = self.caller
-        try:
-            trace = find_answer(caller, data["query_id"])
-        except SeveralAgents as several:
-            raise BadRequest(str(several)) from None
+        trace = find_answer(caller, data["query_id"])
         if trace is None:
             return Response({"status": "not_found", "updated": False}, status=404)
         thumb = thumb_of({**data, "notes": data.get("correction")}, data["query_id"], "")
-        rate_trace(caller, trace, thumb)
+        rate(caller, [(trace, thumb)])
         append(_outcomes(caller, trace, data.get("interactions") or []))
         return Response({"status": "ok", "updated": True})
 

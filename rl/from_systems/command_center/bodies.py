@@ -11,7 +11,7 @@ from rest_framework import serializers
 from rl.collect.feedback.waiting import Early
 from rl.collect.limits import MAX_ID_LENGTH, MAX_METRIC_LENGTH, MAX_RATER_LENGTH
 from rl.web.api.auth import DEVICE
-from rl.web.api.serializers.fields import TextField
+from rl.web.api.serializers.fields import ShortListField, TextField
 from rl.web.api.serializers.ratings import THUMBS, EntryRating
 
 MOST_INTERACTIONS, LONGEST_CORRECTION, LONGEST_ACTION = 50, 500, MAX_METRIC_LENGTH - len("interaction:")
@@ -45,9 +45,7 @@ class AnswerThumb(serializers.Serializer):
 
     query_id = TextField(max_length=MAX_ID_LENGTH)
     rating = serializers.ChoiceField(list(THUMBS))
-    interactions = serializers.ListField(
-        child=Interaction(), max_length=MOST_INTERACTIONS, required=False, allow_null=True
-    )
+    interactions = ShortListField(child=Interaction(), longest=MOST_INTERACTIONS, required=False, allow_null=True)
     correction = TextField(max_length=LONGEST_CORRECTION, allow_blank=True, required=False, allow_null=True)
 
 

@@ -9,13 +9,13 @@ from django.utils import timezone
 from rest_framework.exceptions import ValidationError
 
 from rl import online_learner
-from rl.base.errors import RatchetError
+from rl.base.errors import RatchetError, UsageError
 from rl.base.records import silent
 from rl.collect.importers.newcomers import settle_in
 from rl.from_systems.command_center.bodies import OneRating, thumb_of
 from rl.from_systems.command_center.callers import Caller
 from rl.from_systems.command_center.dataset import the_agent
-from rl.from_systems.command_center.rows import SOURCE, SeveralAgents, store
+from rl.from_systems.command_center.rows import SOURCE, store
 from rl.models import Agent, TrainingRun
 from rl.runs import run as runs
 from rl.web.api.problems import summary
@@ -43,7 +43,7 @@ class OnlineLearner:
             raise ValueError(summary(error)) from None
         thumb = thumb_of(data, data["entry_id"], data["device_id"])
         [outcome] = store(Caller(None, self.agent.pk), [thumb])
-        if isinstance(outcome, SeveralAgents):
+        if isinstance(outcome, UsageError):
             raise ValueError(str(outcome))
         return self.should_retrain()
 

@@ -5,8 +5,10 @@ Which one: that of the key or of the origin; else ``?agent=NAME``, or the only o
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
+from django.db.models import Prefetch
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,10 +17,10 @@ from rl.base.errors import UsageError
 from rl.from_systems.command_center.api import PageView
 from rl.from_systems.command_center.dataset import the_agent
 from rl.from_systems.command_center.learner import status_of
-from rl.models import Agent, TrainingRun
+from rl.models import Agent, Evaluation, TrainingRun
 from rl.web.api.problems import BadRequest
 
-MOST_RUNS = 500
+MOST_RUNS, LONGEST_ERROR = 500, 2000
 
 
 class _OfAgent(PageView):
@@ -43,18 +45,14 @@ class Status(_OfAgent):
 class History(_OfAgent):
     def get(self, request: Request) -> Response:
         runs = self.agent.runs.select_related("version").order_by("-created_at", "-pk")
-        return Response({"history": [_run(run) for run in runs[: self._limit()]], "total": runs.count()})
-
-    def _limit(self) -> int:
-        """Raises BadRequest."""
-        text = self.request.GET.get("limit", str(MOST_RUNS))
-        if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= MOST_RUNS):
-            raise BadRequest(f"limit must be a whole number from 1 to {MOST_RUNS}")
-        return int(text)
+        runs = runs.prefetch_related(Prefetch("version__evaluations", Evaluation.objects.defer("report")))
+        limit = self.number("limit", MOST_RUNS, 1, MOST_RUNS)
+        return Response({"history": [_run(run) for run in runs[:limit]], "total": runs.count()})
 
 
 def _run(run: TrainingRun) -> dict[str, Any]:
-    evaluation = run.version.evaluations.order_by("-created_at").first() if run.version else None
+    evaluations = run.version.evaluations.all() if run.version else ()
+    evaluation = max(evaluations, key=attrgetter("created_at"), default=None)
     return {
         "run": run.pk,
         "method": run.method,
@@ -66,5 +64,5 @@ def _run(run: TrainingRun) -> dict[str, Any]:
         "base_accuracy": evaluation.base_accuracy if evaluation else None,
         "created_at": run.created_at,
         "finished_at": run.finished_at,
-        "error": run.error,
+        "error": run.error[:LONGEST_ERROR],
     }

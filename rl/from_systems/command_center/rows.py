@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from django.db.models import Min, QuerySet
+from django.db.models import Min, QuerySet, Value
 
+from rl.base.errors import UsageError
 from rl.collect.feedback import waiting
-from rl.collect.feedback.waiting import Early
-from rl.collect.feedback.write import CHUNK, record
+from rl.collect.feedback.waiting import Early, Kept
+from rl.collect.feedback.write import record
 from rl.collect.traces.rows import run_id
 from rl.from_systems.command_center.callers import Caller
 from rl.models import Feedback, Trace, WaitingRating
 from rl.serving.gateway import pending
 from rl.web.api.auth import DEVICE
 from rl.web.api.lookups import by_external_id
+from rl.web.api.sizes import size_of, within
 
 SOURCE = "command_center"
 LIVE = "command_center_page"
@@ -26,44 +28,72 @@ Row = dict[str, Any]
 
 
 class Stored(NamedTuple):
-    row: Row
-    """The rating that counts now; another one than sent if that was older."""
+    rating: Feedback | WaitingRating
+    """The one that counts now, which is another one than sent if that was older; or that waits."""
     created: bool
 
 
-class SeveralAgents(ValueError):
-    def __init__(self, entry_id: str, agents: Sequence[str]) -> None:
-        self.entry_id = entry_id
-        named = ", ".join(sorted(agents))
+class SeveralAgents(UsageError):
+    def __init__(self, entry_id: str, traces: Sequence[Trace]) -> None:
+        named = ", ".join(sorted(trace.agent.name for trace in traces))
         super().__init__(f"several agents have an entry {entry_id!r} ({named}): use a key or an origin of one of them")
 
 
-def list_rows(caller: Caller) -> list[Row]:
-    """All that the caller may see, the newest ``rated_at`` first."""
+class Listed(NamedTuple):
+    rows: list[Row]
+    total: int
+    has_more: bool
+
+
+def list_rows(caller: Caller, start: int, most: int) -> Listed:
+    """What the caller may see, the newest ``rated_at`` first: ``most`` rows from the one with the number ``start`` on, or as
+    many as have MOST_CHARACTERS. Ratings that were given in the same moment are in an order that stays."""
     ratings = Feedback.objects.filter(
-        kind=Feedback.Kind.RATING, source__in=(SOURCE, LIVE), rater__startswith=DEVICE
+        kind=Feedback.Kind.RATING, source__in=(SOURCE, LIVE), rater__startswith=DEVICE, is_current=True
     ).order_by()
     if caller.agent_id is not None:
         ratings = ratings.filter(agent=caller.agent_id)
-    firsts = _first_times(ratings)
-    current = ratings.filter(is_current=True).select_related("trace").only(*_COLUMNS)
-    rows = [_row_of_event(event, firsts[event.trace_id, event.rater]) for event in current]
-    rows += map(_row_of_waiting, waiting.waiting_for(caller.agent_id))
-    return sorted(rows, key=lambda row: row["rated_at"], reverse=True)
+    early = waiting.waiting_for(caller.agent_id).order_by()
+    keys = [
+        rows.annotate(waits=Value(waits)).values_list("rated_at", "waits", "pk", size_of(rows.model))
+        for waits, rows in ((False, ratings), (True, early))
+    ]
+    part = keys[0].union(keys[1], all=True).order_by("-rated_at", "waits", "pk")[start : start + most]
+    named = [(waits, pk) for _, waits, pk, _ in within(part, lambda key: key[3])]
+    total = ratings.count() + early.count()
+    return Listed(_read(named), total, start + len(named) < total)
 
 
-def store(caller: Caller, thumbs: Sequence[Early]) -> list[Stored | SeveralAgents]:
-    """What becomes of each, in their order; those whose entry is not here yet wait for it. ``thumbs`` of different entries.
-    Raises UsageError and RunConflict."""
-    parts = (thumbs[at : at + CHUNK] for at in range(0, len(thumbs), CHUNK))
-    return [outcome for part in parts for outcome in _store_part(caller, part)]
+def _read(named: Sequence[tuple[bool, int]]) -> list[Row]:
+    """Ratings (False) and those that wait (True), by their numbers."""
+    events = Feedback.objects.select_related("trace").only(*_COLUMNS).in_bulk([pk for waits, pk in named if not waits])
+    early = WaitingRating.objects.in_bulk([pk for waits, pk in named if waits])
+    rows = ((early if waits else events).get(pk) for waits, pk in named)
+    return rows_of([row for row in rows if row is not None])
 
 
-def rate_trace(caller: Caller, trace: Trace, thumb: Early) -> Stored:
-    rated = record([waiting.event_of(thumb, trace, LIVE, caller.key.pk if caller.key else None)])[0]
-    rated.event.trace = trace
-    history = Feedback.objects.filter(trace=trace, rater=thumb.rater, kind=Feedback.Kind.RATING).order_by()
-    return Stored(_row_of_event(rated.event, _first_times(history)[trace.pk, thumb.rater]), rated.created)
+def store(caller: Caller, thumbs: Sequence[Early]) -> list[Stored | UsageError]:
+    """What becomes of each, in their order; those whose entry is not here yet wait for it. ``thumbs``: some hundred of
+    different entries. Raises UsageError and RunConflict."""
+    traces = _by_entry(caller, [thumb.entry_id for thumb in thumbs])
+    waiting.deliver((of_entry[0] for of_entry in traces.values() if len(of_entry) == 1), LIVE)
+    outcomes: dict[str, Stored | UsageError] = {
+        entry_id: SeveralAgents(entry_id, of_entry) for entry_id, of_entry in traces.items() if len(of_entry) > 1
+    }
+    rated = [(traces[thumb.entry_id][0], thumb) for thumb in thumbs if len(traces.get(thumb.entry_id, ())) == 1]
+    outcomes |= zip((thumb.entry_id for _, thumb in rated), rate(caller, rated), strict=True)
+    early = [thumb for thumb in thumbs if thumb.entry_id not in traces]
+    for thumb, kept in zip(early, waiting.keep(early, caller.agent_id, caller.key), strict=True):
+        outcomes[thumb.entry_id] = Stored(*kept) if isinstance(kept, Kept) else kept
+    return [outcomes[thumb.entry_id] for thumb in thumbs]
+
+
+def rate(caller: Caller, thumbs: Sequence[tuple[Trace, Early]]) -> list[Stored]:
+    key = caller.key.pk if caller.key else None
+    results = record(waiting.event_of(thumb, trace, LIVE, key) for trace, thumb in thumbs)
+    for (trace, _), result in zip(thumbs, results, strict=True):
+        result.event.trace = trace
+    return [Stored(result.event, result.created) for result in results]
 
 
 def find_answer(caller: Caller, name: str) -> Trace | None:
@@ -74,24 +104,12 @@ def find_answer(caller: Caller, name: str) -> Trace | None:
         here = rows.filter(pk=run_id(UUID(name))).first()
     except ValueError:
         here = None
-    return here or _only(name, _by_entry(caller, [name]).get(name, []))
-
-
-def _store_part(caller: Caller, thumbs: Sequence[Early]) -> list[Stored | SeveralAgents]:
-    traces = _by_entry(caller, [thumb.entry_id for thumb in thumbs])
-    waiting.deliver((of_entry[0] for of_entry in traces.values() if len(of_entry) == 1), LIVE)
-    return [_store_alone(caller, thumb, traces.get(thumb.entry_id, [])) for thumb in thumbs]
-
-
-def _store_alone(caller: Caller, thumb: Early, traces: Sequence[Trace]) -> Stored | SeveralAgents:
-    try:
-        trace = _only(thumb.entry_id, traces)
-    except SeveralAgents as several:
-        return several
-    if trace is not None:
-        return rate_trace(caller, trace, thumb)
-    row, created = waiting.keep(thumb, caller.agent_id, caller.key)
-    return Stored(_row_of_waiting(row), created)
+    if here is not None:
+        return here
+    named = _by_entry(caller, [name]).get(name, [])
+    if len(named) > 1:
+        raise SeveralAgents(name, named)
+    return next(iter(named), None)
 
 
 def _visible(caller: Caller) -> QuerySet[Trace]:
@@ -107,32 +125,29 @@ def _by_entry(caller: Caller, entry_ids: Sequence[str]) -> dict[str, list[Trace]
     return traces
 
 
-def _only(entry_id: str, traces: Sequence[Trace]) -> Trace | None:
-    if len(traces) > 1:
-        raise SeveralAgents(entry_id, [trace.agent.name for trace in traces])
-    return traces[0] if traces else None
-
-
 # --- rows --------------------------------------------------------------------------------------------------------------
 
 _COLUMNS = ("rater", "value", "tags", "notes", "rated_at", "created_at", "trace__external_id")
 
 
-def _first_times(ratings: QuerySet[Feedback]) -> dict[tuple[UUID, str], datetime]:
-    """When each rater's first rating of each answer came."""
-    first = ratings.values_list("trace_id", "rater").annotate(first=Min("created_at"))
-    return {(trace_id, rater): moment for trace_id, rater, moment in first}
+def rows_of(ratings: Sequence[Feedback | WaitingRating]) -> list[Row]:
+    events = [row for row in ratings if isinstance(row, Feedback)]
+    history = Feedback.objects.filter(
+        kind=Feedback.Kind.RATING, trace__in={row.trace_id for row in events}, rater__in={row.rater for row in events}
+    )
+    firsts = history.order_by().values_list("trace_id", "rater").annotate(first=Min("created_at"))
+    first_times = {(trace_id, rater): moment for trace_id, rater, moment in firsts}
+    return [_row_of(row, first_times) for row in ratings]
 
 
-def _row_of_event(event: Feedback, created_at: datetime) -> Row:
-    entry_id = event.trace.external_id or str(event.trace_id)
-    times = {"rated_at": event.rated_at, "created_at": created_at, "updated_at": event.created_at}
-    return _row(entry_id, event.rater, (event.value or 0) > 0.5, event.tags, event.notes, times)
-
-
-def _row_of_waiting(row: WaitingRating) -> Row:
-    times = {"rated_at": row.rated_at, "created_at": row.created_at, "updated_at": row.updated_at}
-    return _row(row.entry_id, row.rater, row.value > 0.5, row.tags, row.notes, times)
+def _row_of(row: Feedback | WaitingRating, firsts: Mapping[tuple[UUID, str], datetime]) -> Row:
+    if isinstance(row, WaitingRating):
+        times = {"rated_at": row.rated_at, "created_at": row.created_at, "updated_at": row.updated_at}
+        return _row(row.entry_id, row.rater, row.value > 0.5, row.tags, row.notes, times)
+    created_at = firsts[row.trace_id, row.rater]
+    times = {"rated_at": row.rated_at, "created_at": created_at, "updated_at": row.created_at}
+    entry_id = row.trace.external_id or str(row.trace_id)
+    return _row(entry_id, row.rater, (row.value or 0) > 0.5, row.tags, row.notes, times)
 
 
 def _row(entry_id: str, rater: str, up: bool, tags: list[str], notes: str, times: dict[str, datetime]) -> Row:

@@ -14,6 +14,8 @@ from rl.models.traces import HELD_OUT, NEVER, SPLIT
 
 BLOCK = 100
 """Decisions of a block of progress."""
+MOST_VERSIONS = 100
+"""Those with the most decisions are compared."""
 READY, READY_WITH_REWARD = 100, 50
 """So many decisions, and so many with a reward, are enough to train."""
 
@@ -91,7 +93,7 @@ def _versions(of_type: QuerySet[Trace]) -> list[dict[str, Any]]:
             "weight": row["total"] / total,
             "stats": _stats(row, words.get(row["by"], {})),
         }
-        for row in grouped.order_by("-total", "by")
+        for row in grouped.order_by("-total", "by")[:MOST_VERSIONS]
     ]
 
 

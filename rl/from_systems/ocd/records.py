@@ -25,6 +25,8 @@ from rl.rewards.decision import RATER
 
 OUTCOME_RATER = "system:decision"
 LONGEST_ID, LONGEST_USER, LONGEST_METRIC = 200, 190, 100
+MOST_METRICS = 100
+"""Metrics of one decision at a time: each may become an event."""
 _READ = ("id", "agentType", "state", "action", "userFeedback", "userCorrection", "feedbackAt", "outcomeObservedAt")
 """Fields that have a place of their own in a trace or its feedback."""
 _IDENTITY = ("agentType", "state", "action", "itemId", "opusId", "userId", "modelVersion", "createdAt")
@@ -193,6 +195,8 @@ def _metrics(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
     metrics = mapping.get("outcomeMetrics")
     if metrics is not None and not isinstance(metrics, Mapping):
         raise UsageError("outcomeMetrics must be an object of metric names and numbers")
+    if metrics and len(metrics) > MOST_METRICS:
+        raise UsageError(f"outcomeMetrics has {len(metrics)} metrics; a decision takes {MOST_METRICS} at a time")
     return metrics or {}
 
 

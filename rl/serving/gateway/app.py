@@ -40,6 +40,8 @@ CALLER: Final = "ratchet.caller"
 BLIND_ID: Final = "ratchet.blind_id"
 """In the ASGI scope of a request of the site: the UUID of its answer, which is given without a word on the version."""
 CHAT_PATH: Final = "/v1/chat/completions"
+MOST_MODELS: Final = 1000
+"""Models in one list."""
 SWITCH_SECONDS: Final = 0.001
 """How long a thread that computes (a page of the site, rows being stored) may keep the requests of the gateway waiting; it
 is five times that in Python's default."""
@@ -154,11 +156,17 @@ async def _answer(gateway: Gateway, exchange: Exchange) -> Response:
 
 
 async def models(request: Request) -> Response:
-    """Agents by name, and each version of theirs that is served as ``agent@version``."""
+    """Agents, and each served version of theirs as ``agent@version``: at most MOST_MODELS, those behind ``after``."""
     gateway: Gateway = request.app.state.gateway
     key = await gateway.caller(request, ApiKey.Scope.INGEST, ApiKey.Scope.READ)
     entries = [entry for agent in gateway.table.snapshot.visible_to(key) for entry in _models_of(agent)]
-    return json_response({"object": "list", "data": entries})
+    if after := request.query_params.get("after"):
+        behind = [number for number, entry in enumerate(entries, 1) if entry["id"].lower() == after.lower()]
+        if not behind:
+            raise Refusal(404, f"there is no model {after[:100]!r}", param="after", code="model_not_found")
+        entries = entries[behind[0] :]
+    listed = entries[:MOST_MODELS]
+    return json_response({"object": "list", "data": listed, "has_more": len(entries) > len(listed)})
 
 
 async def one_model(request: Request) -> Response:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from rl.base.errors import UsageError
 from rl.base.records import Message
+from rl.collect.feedback.tokens import MOST_RATERS
 from rl.collect.limits import MAX_ID_LENGTH
 from rl.collect.otlp.history import in_words
 from rl.collect.otlp.messages import as_value, full_message
@@ -20,6 +21,7 @@ from rl.serving.gateway.routing import KnownKey, Route
 
 UNIT_HEADER: Final = "x-ratchet-unit"
 SESSION_HEADER: Final = "x-ratchet-session"
+RATERS_HEADER: Final = "x-ratchet-raters"
 _PARTS: Final = {"image_url": "image", "input_audio": "audio"}
 
 
@@ -32,6 +34,8 @@ class ChatRequest:
     """As texts, with calls of tools as data beside the words; without a system prompt of the agent's."""
     unit: str
     session_id: str
+    raters: int = 1
+    """How many may judge the answer by its token."""
 
     @property
     def prompt(self) -> tuple[Message, ...]:
@@ -72,7 +76,13 @@ def parse_request(body: bytes, headers: Mapping[str, str], key: KnownKey) -> Cha
     session = _check_label(headers.get(SESSION_HEADER) or _metadata(document).get("session_id"), "session_id")
     unit = headers.get(UNIT_HEADER) or document.get("user") or document.get("safety_identifier")
     unit = _check_label(unit, "user") or session or _conversation(key, messages)
-    return ChatRequest(document, model, messages, unit, session)
+    return ChatRequest(document, model, messages, unit, session, _raters(headers.get(RATERS_HEADER, "1")))
+
+
+def _raters(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 9 and 1 <= int(text) <= MOST_RATERS):
+        raise Refusal(400, f"{RATERS_HEADER} must be a whole number from 1 to {MOST_RATERS}", param=RATERS_HEADER)
+    return int(text)
 
 
 def _parse_json(body: bytes) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class Exchange:
 
     def _name_trace(self) -> dict[str, str]:
         """Which trace it becomes, and what lets a widget rate it."""
-        token = sign(Subject(self.id, self.route.agent.id))
+        token = sign(Subject(self.id, self.route.agent.id, self.request.raters))
         return {"x-ratchet-trace": str(self.id), "x-ratchet-token": token}
 
     def side_headers(self) -> dict[str, str]:

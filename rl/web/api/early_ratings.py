@@ -8,8 +8,8 @@ from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.exceptions import Throttled
 
-from rl.collect.feedback import waiting
-from rl.collect.feedback.waiting import Early, Kept
+from rl.base.errors import UsageError
+from rl.collect.feedback.waiting import Early, Kept, NoRoom, drop, keep
 from rl.models import ApiKey
 from rl.web.api.tokens import read_token
 
@@ -22,7 +22,8 @@ class Waits(serializers.Serializer):
 
 
 def wait(key: ApiKey, data: dict[str, Any], common: dict[str, Any]) -> Kept:
-    """``data`` of a rating, checked, and what its event would say. Raises TokenRefused and Throttled.
+    """``data`` of a rating, checked, and what its event would say. Raises TokenRefused, TokenSpent, Throttled, and Arrived
+    where its answer has come meanwhile.
 
     A server that is full asks to come again: the widget keeps the rating meanwhile."""
     subject = read_token(key, data["trace"], data["token"])
@@ -36,13 +37,18 @@ def wait(key: ApiKey, data: dict[str, Any], common: dict[str, Any]) -> Kept:
         tags=common.get("tags", ()),
         notes=common.get("notes", ""),
         by_id=True,
+        address=common["address"],
+        raters=next(iter(common["token_raters"]), None),
     )
-    if not waiting.may_wait(early, subject.agent_id):
-        raise Throttled(detail="too many ratings wait for answers that are not here")
-    return waiting.keep(early, subject.agent_id, key)
+    (outcome,) = keep([early], subject.agent_id, key)
+    if isinstance(outcome, NoRoom):
+        raise Throttled(detail=str(outcome)) from outcome
+    if isinstance(outcome, UsageError):
+        raise outcome
+    return outcome
 
 
 def forget(key: ApiKey, data: dict[str, Any], rater: str) -> bool:
     """Whether a rating waited that is withdrawn now. Raises TokenRefused."""
     subject = read_token(key, data["trace"], data["token"])
-    return waiting.drop(str(subject.trace_id), subject.agent_id, rater)
+    return drop(str(subject.trace_id), subject.agent_id, rater)

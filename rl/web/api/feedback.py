@@ -24,6 +24,7 @@ from rl.web.api.openapi import BAD_BODY, operation
 from rl.web.api.parsers import StrictJSONParser
 from rl.web.api.serializers.feedback import FEEDBACK_IN, FeedbackOut, RetractById, Retracted, RetractOwn
 from rl.web.api.tokens import check_tokens
+from rl.web.client_address import address_digest
 
 ANY_KIND = PolymorphicProxySerializer(
     component_name="FeedbackIn", serializers=FEEDBACK_IN, resource_type_field_name="kind"
@@ -65,8 +66,9 @@ class FeedbackList(ApiView):
     )
     def post(self, request: Request) -> Response:
         if isinstance(request.data, Lines):
-            return Response({"results": store(self.key, request.data)}, status=status.HTTP_207_MULTI_STATUS)
-        document, code = answer_to(store_feedback(self.key, request.data))
+            results = store(self.key, request.data, address_digest(request))
+            return Response({"results": results}, status=status.HTTP_207_MULTI_STATUS)
+        document, code = answer_to(store_feedback(self.key, request.data, address_digest(request)))
         return Response(document, status=code)
 
 

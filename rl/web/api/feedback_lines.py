@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from rest_framework import serializers
+from rest_framework import serializers, status
 from rest_framework.exceptions import APIException, ParseError
 from rest_framework.parsers import BaseParser
 
@@ -22,7 +23,9 @@ from rl.web.api.problems import TooLarge, problem_response
 from rl.web.api.serializers.fields import ObjectField
 
 MOST: Final = 5000
-"""Lines of a request: about a second of work."""
+"""Lines of a request: of ratings about a second of work."""
+SECONDS: Final = 10.0
+"""What other lines may take together; those that are left are not stored."""
 Result = dict[str, Any]
 
 
@@ -62,42 +65,63 @@ class FeedbackLines(serializers.Serializer):
     results = FeedbackLine(many=True)
 
 
-def store(key: ApiKey, lines: Lines) -> list[Result]:
-    """In the order of the lines. Stores in short transactions; a line that is refused keeps no other out."""
+class Late(APIException):
+    status_code = status.HTTP_503_SERVICE_UNAVAILABLE
+    default_code = "unavailable"
+    default_detail = (
+        f"this line was not looked at: those before it took {SECONDS:g} seconds; send it again, with fewer lines"
+    )
+
+
+class _Sender(NamedTuple):
+    key: ApiKey
+    address: str
+    deadline: float
+    """On the monotonic clock."""
+
+    def store(self, kind: str, checked: dict[str, Any]) -> Outcome | Exception:
+        if time.monotonic() > self.deadline:
+            return Late()
+        try:
+            return store_checked(self.key, kind, checked, self.address)
+        except (APIException, UsageError) as error:
+            return error
+
+
+def store(key: ApiKey, lines: Lines, address: str) -> list[Result]:
+    """In the order of the lines. Stores in short transactions; a line that is refused keeps no other out. ``address``: where
+    they come from (``client_address.address_digest``)."""
+    sender = _Sender(key, address, time.monotonic() + SECONDS)
     parts = (lines.numbered[start : start + CHUNK] for start in range(0, len(lines.numbered), CHUNK))
-    return [result for part in parts for result in _store_part(key, part)]
+    return [result for part in parts for result in _store_part(sender, part)]
 
 
-def _store_part(key: ApiKey, part: Iterable[tuple[int, bytes]]) -> list[Result]:
-    """Ratings together, the other kinds one after the other."""
+def _store_part(sender: _Sender, part: Sequence[tuple[int, bytes]]) -> list[Result]:
+    """Ratings together; one after the other the other kinds, and ratings whose answer is not stored: the gateway may have
+    given it a moment ago."""
+    if time.monotonic() > sender.deadline:
+        return [_result(number, Late()) for number, _ in part]
     outcomes: dict[int, Outcome | Exception] = {}
     ratings: dict[int, tuple[dict[str, Any], Feedback]] = {}
     for number, line in part:
         try:
-            kind, checked = check_kind(key, parse_json(line))
+            kind, checked = check_kind(sender.key, parse_json(line))
             if kind == "rating":
-                ratings[number] = checked, _event(key, checked)
+                ratings[number] = checked, _event(sender, checked)
             else:
-                outcomes[number] = store_checked(key, kind, checked)
+                outcomes[number] = sender.store(kind, checked)
         except (APIException, UsageError) as error:
             outcomes[number] = error
     together = record_each([event for _, event in ratings.values()])
     for (number, (checked, _)), outcome in zip(ratings.items(), together, strict=True):
-        outcomes[number] = _try_again(key, checked) if isinstance(outcome, UnknownTrace) else outcome
+        outcomes[number] = sender.store("rating", checked) if isinstance(outcome, UnknownTrace) else outcome
     return [_result(number, outcomes[number]) for number in sorted(outcomes)]
 
 
-def _event(key: ApiKey, checked: dict[str, Any]) -> Feedback:
-    trace = UnreadTrace(checked["trace"], key.agent_id)
-    return rating(trace, scale=checked["scale"], value=checked["value"], **common(key, checked))
-
-
-def _try_again(key: ApiKey, checked: dict[str, Any]) -> Outcome | Exception:
-    """The gateway may have given the answer a moment ago."""
-    try:
-        return store_checked(key, "rating", checked)
-    except (APIException, UsageError) as error:
-        return error
+def _event(sender: _Sender, checked: dict[str, Any]) -> Feedback:
+    trace = UnreadTrace(checked["trace"], sender.key.agent_id)
+    fields = common(sender.key, checked, sender.address)
+    return rating(trace, scale=checked["scale"], value=checked["value"], **fields)
 
 
 def _result(number: int, outcome: Outcome | Exception) -> Result:

@@ -11,7 +11,7 @@ from rest_framework.exceptions import NotFound, PermissionDenied, ValidationErro
 
 from rl.collect.feedback import write
 from rl.collect.feedback.events import UnreadTrace
-from rl.collect.feedback.waiting import Kept
+from rl.collect.feedback.waiting import Arrived, Kept
 from rl.collect.traces.rows import run_id
 from rl.models import ApiKey, Feedback, Trace
 from rl.serving.gateway import pending
@@ -39,9 +39,9 @@ def answer_to(outcome: Outcome) -> tuple[dict[str, Any], int]:
     return OUT.to_representation(outcome.event), success(outcome.created)
 
 
-def store_feedback(key: ApiKey, data: Any) -> Outcome:
-    """Raises APIException or UsageError."""
-    return store_checked(key, *check_kind(key, data))
+def store_feedback(key: ApiKey, data: Any, address: str) -> Outcome:
+    """``address``: where it comes from (``client_address.address_digest``). Raises APIException or UsageError."""
+    return store_checked(key, *check_kind(key, data), address)
 
 
 def check_kind(key: ApiKey, data: Any) -> tuple[str, dict[str, Any]]:
@@ -52,9 +52,9 @@ def check_kind(key: ApiKey, data: Any) -> tuple[str, dict[str, Any]]:
     return kind, IN[kind].run_validation(data)
 
 
-def store_checked(key: ApiKey, kind: str, checked: dict[str, Any]) -> Outcome:
+def store_checked(key: ApiKey, kind: str, checked: dict[str, Any], address: str) -> Outcome:
     """``checked`` as the serializer of its kind gives it. Raises APIException or UsageError."""
-    rated = _WRITERS[kind](key, checked, common(key, checked))
+    rated = _WRITERS[kind](key, checked, common(key, checked, address))
     if isinstance(rated, Kept):
         return rated
     agent = agents.get(rated.event.agent_id)
@@ -64,11 +64,17 @@ def store_checked(key: ApiKey, kind: str, checked: dict[str, Any]) -> Outcome:
     return rated
 
 
-def common(key: ApiKey, checked: dict[str, Any]) -> dict[str, Any]:
+def common(key: ApiKey, checked: dict[str, Any], address: str) -> dict[str, Any]:
     """What all kinds say, as the writers of events take it. Raises ValidationError and TokenRefused."""
-    check_tokens(key, checked)
     fields: dict[str, Any] = {name: checked[name] for name in ("tags", "notes", "rated_at") if name in checked}
-    return {"rater": rater_for(key, checked["rater"]), "source": SOURCE, "api_key": key, **fields}
+    return {
+        "rater": rater_for(key, checked["rater"]),
+        "address": address if key.kind == ApiKey.Kind.PUBLISHABLE else "",
+        "source": SOURCE,
+        "api_key": key,
+        "token_raters": check_tokens(key, checked),
+        **fields,
+    }
 
 
 Writer = Callable[[ApiKey, dict[str, Any], dict[str, Any]], Outcome]
@@ -85,7 +91,10 @@ def _rate(key: ApiKey, data: dict[str, Any], common: dict[str, Any]) -> Outcome:
         except NotFound:
             if not data.get("token"):
                 raise
-            return wait(key, data, common)
+            try:
+                return wait(key, data, common)
+            except Arrived:
+                here = find_trace(key, trace.pk)
         return write.rate(here, scale=data["scale"], value=data["value"], **common)
 
 

@@ -11,9 +11,12 @@ from rest_framework.exceptions import NotFound, ValidationError
 from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
 
+from rl.web.api.sizes import size_of, within
+
 
 class NewestFirst(CursorPagination):
-    """Pages of ``limit`` rows (50 unless said, at most 200) linked by ``next`` and ``previous``.
+    """Pages of ``limit`` rows (50 unless said, at most 200, and fewer where these are large) linked by ``next`` and
+    ``previous``.
 
     A cursor stays right while rows are added, and costs the same on the thousandth page as on the first.
     """
@@ -23,9 +26,21 @@ class NewestFirst(CursorPagination):
     page_size_query_param = "limit"
     max_page_size = 200
     template = None
+    _most = max_page_size
 
     def get_page_size(self, request: Request) -> int:
-        return row_limit(request, self.page_size, self.max_page_size)
+        return row_limit(request, self.page_size, self._most)
+
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any] | None:
+        """Looks at the sizes of the rows before it reads them."""
+        self._most = self.max_page_size
+        sizes = queryset.select_related(None).only("pk", "created_at").annotate(size=size_of(queryset.model))
+        page: list[Any] = super().paginate_queryset(sizes, request, view) or []
+        ordered = page[::-1] if self.cursor and self.cursor.reverse else page
+        fitting = len(within(ordered, lambda row: row.size))
+        if fitting < len(page):
+            self._most = fitting
+        return super().paginate_queryset(queryset, request, view)
 
     def decode_cursor(self, request: Request):  # type: ignore[no-untyped-def]  # noqa: ANN201
         cursor = super().decode_cursor(request)

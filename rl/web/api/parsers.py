@@ -10,6 +10,10 @@ from rest_framework.parsers import JSONParser
 
 from rl.collect.storable import DEEPEST, pointer_to_unstorable, unstorable
 
+MOST_CONTAINERS = 300_000
+"""Lists and objects of a body, counted by their braces and brackets, those within texts too: to look at that many takes a
+second."""
+
 
 class StrictJSONParser(JSONParser):
     """Refuses NUL characters, halves of surrogate pairs, NaN, Infinity, deep nesting and integers beyond 64 bits."""
@@ -22,6 +26,8 @@ class StrictJSONParser(JSONParser):
 def parse_json(body: bytes) -> Any:
     """Raises ParseError with the position."""
     document = _decode(body)
+    if body.count(b"{") + body.count(b"[") > MOST_CONTAINERS:
+        raise ParseError(f"the body has more than {MOST_CONTAINERS:,} braces and brackets; send it in parts")
     if problem := unstorable(document):
         raise ParseError(f"{pointer_to_unstorable(document) or 'the document'} {problem}")
     return document

@@ -17,6 +17,7 @@ from rest_framework.settings import api_settings
 from rest_framework.views import set_rollback
 
 from rl.base.errors import BadFile, RunConflict, UsageError
+from rl.collect.feedback.tokens import TokenSpent
 from rl.faults import Fault, fault_of
 
 MEDIA_TYPE = "application/problem+json"
@@ -34,6 +35,10 @@ class BadRequest(exceptions.APIException):
     status_code = status.HTTP_400_BAD_REQUEST
     default_code = "bad_request"
     default_detail = "the request cannot be understood"
+
+
+class TokenRefused(exceptions.PermissionDenied):
+    default_code = "token_refused"
 
 
 class MachineFault(exceptions.APIException):
@@ -91,6 +96,8 @@ def _as_api_exception(error: Exception) -> exceptions.APIException | None:
             return exceptions.ValidationError(error.messages)
         case RequestDataTooBig():
             return TooLarge()
+        case TokenSpent():
+            return TokenRefused(str(error))
         case SuspiciousOperation() | UsageError() | BadFile():
             return BadRequest(str(error))
         case RunConflict():

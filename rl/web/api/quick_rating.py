@@ -25,6 +25,7 @@ from rl.web.api.known import find_key
 from rl.web.api.parsers import parse_json
 from rl.web.api.problems import MEDIA_TYPE, problem_response
 from rl.web.api.throttles import RequestsPerMinute
+from rl.web.client_address import address_digest
 
 PATH: Final = "/api/v1/feedback/"
 JSON: Final = "application/json"
@@ -54,7 +55,7 @@ def _try_to_answer(request: HttpRequest) -> HttpResponse | None:
         return None
     key, data = checked
     try:
-        outcome = store_checked(key, RATING, data)
+        outcome = store_checked(key, RATING, data, address_digest(request))
     except Exception as error:
         refused = problem_response(error, {})
         if refused is None:

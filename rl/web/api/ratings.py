@@ -18,10 +18,12 @@ from rl.web.api.auth import DEVICE, RATE, visible_to
 from rl.web.api.base import ApiView, success
 from rl.web.api.lookups import by_external_id, runs_with
 from rl.web.api.openapi import BAD_BODY, operation
-from rl.web.api.problems import BadRequest, summary
+from rl.web.api.problems import BadRequest, TooLarge, summary
 from rl.web.api.serializers.ratings import THUMBS, EntryRating, RatingEcho, RatingSync, RatingUpsert, SyncResult
 
 SOURCE = "command_center"
+MOST = 5000
+"""Ratings of one call."""
 Item = tuple[str, Any]
 
 
@@ -62,10 +64,12 @@ class RatingBulkSync(ApiView):
         409,
         tags=["ratings"],
         request=RatingSync,
-        description="What cannot be stored is named under `rejected`; the rest is stored.",
+        description=f"At most {MOST}. What cannot be stored is named under `rejected`; the rest is stored.",
     )
     def post(self, request: Request) -> Response:
         data = self.check_body(RatingSync)
+        if len(data["ratings"]) > MOST:
+            raise TooLarge(f"at most {MOST} ratings at a time, not {len(data['ratings'])}; send them in parts")
         rated: list[Rated] = []
         rejected: list[dict[str, str]] = []
         for part in _parts(data["ratings"].items()):

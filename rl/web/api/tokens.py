@@ -7,35 +7,28 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from rest_framework import serializers, status
-from rest_framework.exceptions import NotFound, PermissionDenied
+from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from rl.base.errors import UsageError
 from rl.collect.feedback.tokens import Subject, read, sign
 from rl.collect.lookups import agents_named
-from rl.models import Agent, ApiKey, Trace
+from rl.models import Agent, ApiKey
 from rl.web.api.auth import INGEST
 from rl.web.api.base import ApiView
 from rl.web.api.openapi import BAD_BODY, operation
-from rl.web.api.serializers.fields import StrictSerializer, TextField
+from rl.web.api.problems import TokenRefused
+from rl.web.api.serializers.fields import StrictSerializer, TextField, raters_field
 
 
-class TokenRefused(PermissionDenied):
-    default_code = "token_refused"
-
-
-def token_for(trace: Trace) -> str:
-    return sign(Subject(trace.pk, trace.agent_id))
-
-
-def check_tokens(key: ApiKey, data: Mapping[str, Any]) -> None:
-    """``data`` of a feedback event, checked. Raises TokenRefused."""
+def check_tokens(key: ApiKey, data: Mapping[str, Any]) -> tuple[int, ...]:
+    """``data`` of a feedback event, checked. How many may judge each of its answers by its tokens; none of keys that need no
+    tokens. Raises TokenRefused."""
     if not key.needs_tokens:
-        return
-    read_token(key, data["trace"], data.get("token", ""))
-    if "other_trace" in data:
-        read_token(key, data["other_trace"], data.get("other_token", ""), "other_token")
+        return ()
+    names = (("trace", "token"), ("other_trace", "other_token"))
+    return tuple(read_token(key, data[of], data.get(name, ""), name).raters for of, name in names if of in data)
 
 
 def read_token(key: ApiKey, trace_id: UUID, token: str, name: str = "token") -> Subject:
@@ -53,6 +46,7 @@ def read_token(key: ApiKey, trace_id: UUID, token: str, name: str = "token") -> 
 
 class TokenIn(StrictSerializer):
     agent = TextField(max_length=64, help_text="Name of an agent that exists.")
+    raters = raters_field()
 
 
 class TokenOut(serializers.Serializer):
@@ -79,9 +73,10 @@ class TokenList(ApiView):
         "the id.",
     )
     def post(self, request: Request) -> Response:
-        name = self.check_body(TokenIn)["agent"]
+        data = self.check_body(TokenIn)
+        name = data["agent"]
         agent = agents_named({name}).get(name.lower())
         if agent is None or self.key.agent_id not in (None, agent.pk):
             raise NotFound(f"no agent is named {name!r}, or this key is not for it; agents are made in the admin")
-        subject = Subject(uuid4(), agent.pk)
+        subject = Subject(uuid4(), agent.pk, data.get("raters", 1))
         return Response({"trace": str(subject.trace_id), "token": sign(subject)}, status=status.HTTP_201_CREATED)

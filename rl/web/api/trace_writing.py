@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -12,7 +12,7 @@ from django.db import transaction
 from rest_framework.exceptions import APIException, NotFound, ValidationError
 
 from rl.base.errors import UsageError
-from rl.collect.feedback.tokens import read
+from rl.collect.feedback.tokens import Subject, read, sign
 from rl.collect.feedback.waiting import deliver_by_id
 from rl.collect.lookups import agents_named, versions_named
 from rl.collect.new_rows import RowMaker
@@ -27,6 +27,8 @@ class Stored:
     trace: Trace
     created: bool
     """False: the agent has a trace with this external id, which was left as it is."""
+    token: str = ""
+    """Lets a page rate it."""
 
 
 def store(items: Sequence[dict[str, Any]], key: ApiKey) -> list[Stored | APIException]:
@@ -38,7 +40,16 @@ def store(items: Sequence[dict[str, Any]], key: ApiKey) -> list[Stored | APIExce
     traces = [trace for trace in prepared if isinstance(trace, Trace)]
     reserved = {row.pk for item, row in zip(items, prepared, strict=True) if "token" in item and isinstance(row, Trace)}
     stored = iter(look_again(partial(_insert, traces, reserved), STORED_BY_OTHERS))
-    return [next(stored) if isinstance(item, Trace) else item for item in prepared]
+    return [
+        _with_token(next(stored), item) if isinstance(row, Trace) else row
+        for item, row in zip(items, prepared, strict=True)
+    ]
+
+
+def _with_token(stored: Stored, item: dict[str, Any]) -> Stored:
+    """For as many raters as the item asks for, else as the token that came with it."""
+    raters = item.get("raters") or (read(item["token"]).raters if "token" in item else 1)
+    return replace(stored, token=sign(Subject(stored.trace.pk, stored.trace.agent_id, raters)))
 
 
 def _prepare(items: Sequence[dict[str, Any]], key: ApiKey) -> list[Trace | APIException]:
@@ -56,7 +67,8 @@ def _build_trace(
     item: dict[str, Any], agents: dict[str, Agent], versions: dict[tuple[int, str], ModelVersion]
 ) -> Trace | APIException:
     fields = dict(item)
-    name, version_name, token = fields.pop("agent"), fields.pop("model_version", None), fields.pop("token", None)
+    name, version_name, token = (fields.pop(name, None) for name in ("agent", "model_version", "token"))
+    fields.pop("raters", None)
     agent = agents.get(name.lower())
     if agent is None:
         return NotFound(f"no agent is named {name!r}, or this key is not for it; agents are made in the admin")

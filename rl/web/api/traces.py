@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import Prefetch, prefetch_related_objects
 from django.http import Http404
 from drf_spectacular.utils import PolymorphicProxySerializer
 from rest_framework import status
@@ -12,17 +13,19 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from rl.collect.traces.rows import run_id
-from rl.models import Trace
+from rl.models import Feedback, Trace
 from rl.web.api.auth import INGEST, READ
 from rl.web.api.base import ApiView, success
 from rl.web.api.filters import TraceFilter
 from rl.web.api.openapi import BAD_BODY, operation
 from rl.web.api.problems import problem
-from rl.web.api.serializers.traces import Batch, TraceIn, TraceOut, TraceStored, TraceWithFeedback
-from rl.web.api.tokens import token_for
+from rl.web.api.serializers.traces import Batch, TraceDetailOut, TraceIn, TraceOut, TraceStored, TraceWithFeedback
+from rl.web.api.sizes import size_of, within
 from rl.web.api.trace_writing import Stored, store
 
 MAX_BATCH = 1000
+MOST_EVENTS = 200
+"""Feedback events that come with a trace."""
 ONE_OR_MANY = PolymorphicProxySerializer(
     component_name="TraceOrTraces", serializers=[TraceIn, TraceIn(many=True)], resource_type_field_name=None, many=False
 )
@@ -56,7 +59,7 @@ class TraceList(ApiView):
         result = store([_IN.run_validation(request.data)], self.key)[0]
         if isinstance(result, APIException):
             raise result
-        document = {**_OUT.to_representation(result.trace), "token": token_for(result.trace)}
+        document = {**_OUT.to_representation(result.trace), "token": result.token}
         return Response(document, status=success(result.created))
 
     def _store_list(self, items: list[Any]) -> Response:
@@ -70,13 +73,13 @@ class TraceList(ApiView):
 
 class TraceDetail(ApiView):
     scopes = {"GET": READ}
-    queryset = Trace.objects.select_related("agent", "model_version").prefetch_related("feedback__agent")
-    serializer_class = TraceWithFeedback
+    queryset = Trace.objects.select_related("agent", "model_version")
+    serializer_class = TraceDetailOut
 
     @operation(
         "get_trace",
-        "One trace with its feedback",
-        {200: TraceWithFeedback},
+        "One trace with its newest feedback",
+        {200: TraceDetailOut},
         404,
         tags=["traces"],
     )
@@ -86,7 +89,13 @@ class TraceDetail(ApiView):
         except Http404:
             self.kwargs["pk"] = run_id(self.kwargs["pk"])
             trace = self.get_object()
-        return Response(TraceWithFeedback(trace).data)
+        events = trace.feedback.order_by("-created_at", "id")
+        newest = within(events.values_list("pk", size_of(Feedback))[:MOST_EVENTS], lambda key: key[1])
+        prefetch_related_objects(
+            [trace],
+            Prefetch("feedback", Feedback.objects.filter(pk__in=[pk for pk, _ in newest]).select_related("agent")),
+        )
+        return Response({**TraceWithFeedback(trace).data, "feedback_count": events.count()})
 
 
 # Building one takes longer than using it.
@@ -105,5 +114,5 @@ def _item(result: Stored | APIException) -> dict[str, Any]:
     if isinstance(result, APIException):
         return {"status": result.status_code, "problem": problem(result)}
     trace = result.trace
-    about = {"id": trace.pk, "external_id": trace.external_id, "token": token_for(trace)}
+    about = {"id": trace.pk, "external_id": trace.external_id, "token": result.token}
     return {"status": success(result.created), **about}

@@ -20,9 +20,10 @@ from rl.web.api.auth import READ, TRAIN
 from rl.web.api.base import ApiView
 from rl.web.api.openapi import BAD_BODY, operation
 from rl.web.api.serializers.fields import StrictSerializer
+from rl.web.api.sizes import size_of, within
 
-NEWEST = 1000
-"""Traces that are read for what no index knows."""
+NEWEST, MOST_TOOLS = 1000, 500
+"""Traces that are read for what no index knows, fewer where they are large; names of tools that are listed."""
 _COLUMNS = ("prompt", "response", "tool_calls", "reasoning_steps", "tokens_in", "tokens_out", "cost")
 
 
@@ -93,14 +94,16 @@ def _counts(agent: Agent, stats: dict[str, Any]) -> dict[str, int]:
 
 
 def _newest(agent: Agent) -> dict[str, Any]:
-    traces = list(Trace.objects.filter(agent=agent).only(*_COLUMNS).order_by("-created_at", "id")[:NEWEST])
+    keys = Trace.objects.filter(agent=agent).order_by("-created_at", "id").values_list("pk", size_of(Trace))
+    newest = within(keys[:NEWEST], lambda key: key[1])
+    traces = list(Trace.objects.filter(pk__in=[pk for pk, _ in newest]).only(*_COLUMNS))
     tools = {call.tool_name for trace in traces for call in trace_records.tool_calls(trace.tool_calls)}
     return {
         "traces": len(traces),
         "traces_with_tool_calls": sum(bool(trace.tool_calls) for trace in traces),
         "traces_with_reasoning": sum(bool(trace.reasoning_steps) for trace in traces),
         "unique_tools_used": len(tools),
-        "tools_list": sorted(tools),
+        "tools_list": sorted(tools)[:MOST_TOOLS],
         "avg_query_length": _mean([len(trace.question) for trace in traces]),
         "avg_response_length": _mean([len(trace.response) for trace in traces]),
         "total_tokens_in": sum(trace.tokens_in or 0 for trace in traces),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from rl.collect.feedback.content import CONTENT, say_the_same, statement
 from rl.models import Feedback
 
-ABOUT = {"id", "agent_id", "trace_id", "kind", "rater", "source", "api_key_id", "user_id", "rated_at", "created_at"}
+ABOUT = {"id", "agent_id", "trace_id", "kind", "rater", "address", "source", "api_key_id", "user_id"}
+ABOUT |= {"rated_at", "created_at"}
 BECAME_OF_IT = {"is_current", "retracts_id", "training_set_id", "quarantine_id"}
 FOLLOWS = {"value"}
 """From the scale and the raw value."""

@@ -144,7 +144,7 @@ def test_what_waits_longer_than_a_token_is_valid_makes_room(shop: Caller, agent:
     monkeypatch.setattr(waiting, "MOST", 1)
     old, new = Subject(uuid4(), agent.pk), Subject(uuid4(), agent.pk)
     shop.post(URL, rating(old.trace_id, token=sign(old)))
-    WaitingRating.objects.update(created_at=timezone.now() - timedelta(days=31))
+    WaitingRating.objects.update(updated_at=timezone.now() - timedelta(days=31))
     assert shop.post(URL, rating(new.trace_id, token=sign(new))).status_code == 202
     assert WaitingRating.objects.get().entry_id == str(new.trace_id)
 

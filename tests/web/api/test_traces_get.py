@@ -114,7 +114,7 @@ def test_a_longer_list_needs_no_more_queries(
     for _ in range(2):
         for _ in range(10):
             rate(make_trace(agent, model_version=version))
-        with django_assert_num_queries(2):  # key, page
+        with django_assert_num_queries(3):  # key, sizes, page
             server.get(URL)
 
 
@@ -123,7 +123,7 @@ def test_one_trace_comes_with_its_feedback(server: Caller, trace: Trace, django_
         write.rate(trace, rater="anna", scale="thumb", value=value, source="test")
     write.correct(trace, text="Better.", rater="ben", source="test")
     server.get(URL)
-    with django_assert_num_queries(4):  # key, trace, feedback, its agent
+    with django_assert_num_queries(5):  # key, trace, sizes, feedback with its agent, their number
         answer = server.get(f"{URL}{trace.pk}/").json()
     assert answer["response"] == "On its way."
     assert [event["kind"] for event in answer["feedback"]] == ["correction", "rating", "rating", "rating"]

@@ -7,19 +7,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet, Sum
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
 
 from rl.from_systems.ocd.queries import RAW_REWARD, decisions, has_feedback
-from rl.models import ApiKey, Trace
+from rl.models import ApiKey, Feedback, Trace
 from rl.web.api.base import ApiView
+from rl.web.api.problems import TooLarge
+from rl.web.api.sizes import size_of
 
 INTERNAL_KEY = "X-Internal-Api-Key"
 """The header in which OCD's cron jobs send their key."""
 MOST = 10_000
 """Decisions of one answer."""
+LARGEST, MOST_EVENTS = 16_000_000, 50_000
+"""Characters of them and of what was said about them, and feedback events, in one answer."""
 AGENT_TYPE = OpenApiParameter("agentType", str, description="FILER, LIBRARIAN, …; every one if left out.")
 LIMIT = OpenApiParameter("limit", {"type": "integer", "minimum": 1, "default": 1000}, description=f"{MOST} at most.")
 FLAG = {"type": "boolean", "default": False}
@@ -80,11 +84,11 @@ class Selection:
             most=number(values, "maxReward", float, None),
             needs_feedback=flag(values, "requireFeedback", False),
             needs_reward=flag(values, "requireReward", needs_reward),
-            limit=limit(values),
+            limit=limit(values, 1000, MOST),
         )
 
     def decisions(self, key: ApiKey) -> QuerySet[Trace]:
-        """The newest first."""
+        """The newest first. Raises TooLarge where they are too much for one answer."""
         rows = decisions(key, self.agent_type).order_by("-occurred_at", "id")
         if self.needs_feedback:
             rows = rows.filter(has_feedback())
@@ -93,11 +97,24 @@ class Selection:
                 rows = rows.filter(**{f"{RAW_REWARD}__{bound}": value})
         if self.needs_reward:
             rows = rows.filter(**{f"{RAW_REWARD}__isnull": False})
-
+        _check_size(rows[: self.limit])
         return rows[: self.limit]
 
 
-def limit(values: Mapping[str, str], default: int = 1000, most: int = MOST) -> int:
+def _check_size(rows: QuerySet[Trace]) -> None:
+    """Raises TooLarge."""
+    sizes = dict(rows.values_list("pk", size_of(Trace)))
+    current = Feedback.objects.filter(trace__in=list(sizes), is_current=True).order_by()
+    events = current.aggregate(number=Count("pk"), size=Sum(size_of(Feedback)))
+    characters = sum(sizes.values()) + (events["size"] or 0)
+    if characters > LARGEST or events["number"] > MOST_EVENTS:
+        what = f"{len(sizes)} decisions with {characters:,} characters and {events['number']:,} feedback events"
+        raise TooLarge(
+            f"{what} are too much for one answer; ask for fewer with limit, or use import and export commands"
+        )
+
+
+def limit(values: Mapping[str, str], default: int, most: int) -> int:
     wanted = number(values, "limit", int, default)
     if wanted is None or wanted < 1:
         raise ValidationError({"limit": ["must be 1 or more"]})

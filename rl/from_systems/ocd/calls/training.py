@@ -25,11 +25,11 @@ from rl.scoring import stored as rewarding
 from rl.web.api.auth import READ, TRAIN
 from rl.web.api.lookups import by_external_id
 from rl.web.api.openapi import BAD_BODY, operation
-from rl.web.api.serializers.fields import StrictSerializer, TextField
+from rl.web.api.serializers.fields import ShortListField, StrictSerializer, TextField
 from rl.web.api.training import Nothing
 
-AT_ONCE = 100
-"""Decisions that one call rewards at most."""
+AT_ONCE, MOST_NAMED = 100, 500
+"""Decisions that one call rewards at most: of those that wait, and of those that it names."""
 LEAST_REWARD = "-2"
 """The least raw reward in a file, unless ``minReward`` says otherwise."""
 REPORT = {200: OpenApiTypes.OBJECT}
@@ -38,7 +38,7 @@ LINES = "application/x-ndjson"
 
 
 class Ids(StrictSerializer):
-    decisionIds = serializers.ListField(child=TextField(max_length=200), max_length=1000)
+    decisionIds = ShortListField(child=TextField(max_length=200), longest=MOST_NAMED)
 
 
 class Limited(StrictSerializer):

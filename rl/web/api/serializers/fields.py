@@ -14,9 +14,11 @@ from rest_framework.validators import ProhibitSurrogateCharactersValidator
 
 from rl.base.names import unknown_name
 from rl.base.records import Message
+from rl.collect.feedback.tokens import MOST_RATERS
 from rl.collect.limits import (
     MAX_MESSAGES,
     MAX_NOTES_LENGTH,
+    MAX_STEPS,
     MAX_TAG_LENGTH,
     MAX_TAGS,
     MAX_WHOLE_NUMBER,
@@ -77,10 +79,10 @@ class RatingValueField(NumberField):
 
 
 class WholeNumberField(serializers.IntegerField):
-    """What the database's four-byte columns hold."""
+    """What the database's four-byte columns hold, or less."""
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(min_value=0, max_value=MAX_WHOLE_NUMBER, **kwargs)
+        super().__init__(**{"min_value": 0, "max_value": MAX_WHOLE_NUMBER, **kwargs})
 
     def to_internal_value(self, data: Any) -> int:
         if isinstance(data, bool) or not isinstance(data, int):
@@ -110,6 +112,19 @@ def _refuse_halves(text: str) -> None:
         ProhibitSurrogateCharactersValidator()(text)
 
 
+class ShortListField(serializers.ListField):
+    """A list whose length is looked at before its elements are."""
+
+    def __init__(self, *, longest: int, **kwargs: Any) -> None:
+        super().__init__(max_length=longest, **kwargs)
+
+    def to_internal_value(self, data: Any) -> list[Any]:
+        if isinstance(data, list) and len(data) > (self.max_length or 0):
+            raise ValidationError([f"at most {self.max_length} elements, not {len(data)}"])
+        checked: list[Any] = super().to_internal_value(data)
+        return checked
+
+
 @extend_schema_field({"type": "array", "items": {"type": "object", "additionalProperties": {}}})
 class ObjectListField(serializers.Field):
     """A list of JSON objects."""
@@ -117,6 +132,8 @@ class ObjectListField(serializers.Field):
     def to_internal_value(self, data: Any) -> list[dict[str, Any]]:
         if not isinstance(data, list) or not all(isinstance(item, dict) for item in data):
             raise ValidationError("must be a list of objects")
+        if len(data) > MAX_STEPS:
+            raise ValidationError(f"at most {MAX_STEPS} objects, not {len(data)}")
         return data
 
     def to_representation(self, value: Any) -> Any:
@@ -186,8 +203,17 @@ def _wrong_message(item: Any) -> str:
 
 
 def tags_field() -> serializers.ListField:
-    return serializers.ListField(child=TextField(max_length=MAX_TAG_LENGTH), max_length=MAX_TAGS, required=False)
+    return ShortListField(child=TextField(max_length=MAX_TAG_LENGTH), longest=MAX_TAGS, required=False)
 
 
 def notes_field() -> TextField:
     return TextField(max_length=MAX_NOTES_LENGTH, allow_blank=True, required=False)
+
+
+def raters_field() -> WholeNumberField:
+    return WholeNumberField(
+        min_value=1,
+        max_value=MOST_RATERS,
+        required=False,
+        help_text="How many may judge it by its token; 1 if left out.",
+    )

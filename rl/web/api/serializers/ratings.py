@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rl.collect.limits import MAX_NOTES_LENGTH, MAX_RATER_LENGTH, MAX_TAG_LENGTH, MAX_TAGS
 from rl.models import Feedback
 from rl.web.api.auth import DEVICE
-from rl.web.api.serializers.fields import ObjectField, TextField
+from rl.web.api.serializers.fields import ObjectField, ShortListField, TextField
 
 THUMBS = {"up": 1.0, "down": 0.0}
 
@@ -28,9 +28,7 @@ class EntryRating(serializers.Serializer):
     """What a person thinks of one entry."""
 
     rating = serializers.ChoiceField(list(THUMBS))
-    tags = serializers.ListField(
-        child=TextField(max_length=MAX_TAG_LENGTH), max_length=MAX_TAGS, required=False, allow_null=True
-    )
+    tags = ShortListField(child=TextField(max_length=MAX_TAG_LENGTH), longest=MAX_TAGS, required=False, allow_null=True)
     notes = TextField(max_length=MAX_NOTES_LENGTH, allow_blank=True, required=False, allow_null=True)
     rated_at = serializers.DateTimeField(required=False, allow_null=True, help_text="The latest rating wins.")
 

@@ -19,6 +19,7 @@ from rl.web.api.serializers.fields import (
     StrictSerializer,
     TextField,
     WholeNumberField,
+    raters_field,
 )
 
 
@@ -34,6 +35,7 @@ class TraceIn(StrictSerializer):
     token = TextField(
         max_length=200, required=False, help_text="From POST /api/v1/tokens/: the trace gets the id that it names."
     )
+    raters = raters_field()
     model_version = TextField(max_length=64, required=False, allow_null=True, help_text="Name, such as v25.")
     session_id = TextField(max_length=200, required=False, allow_blank=True)
     details = ObjectField(required=False)
@@ -108,6 +110,15 @@ class TraceWithFeedback(TraceOut):
 
     class Meta(TraceOut.Meta):
         fields = [*TraceOut.Meta.fields, "feedback"]
+        read_only_fields = fields
+
+
+class TraceDetailOut(TraceWithFeedback):
+    feedback = FeedbackOut(many=True, help_text="The newest events; /api/v1/feedback/?trace= gives all.")
+    feedback_count = serializers.IntegerField(help_text="How many events there are.")
+
+    class Meta(TraceOut.Meta):
+        fields = [*TraceWithFeedback.Meta.fields, "feedback_count"]
         read_only_fields = fields
 
 
