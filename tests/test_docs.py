@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -313,7 +314,8 @@ def test_the_python_names_can_be_imported():
 
 def test_the_rating_page_names_all_that_the_widget_offers():
     text = section(DOCS / "rating.md", "The widget")
-    attributes = set(re.findall(r'getAttribute\("([a-z]+)"', WIDGET)) | {"lang"}
+    lists = re.findall(r"const (?:ANEW|ATTRIBUTES) = (\[.*\]);", WIDGET)
+    attributes = {name for each in lists for name in re.findall(r'"([\w-]+)"', each)} | {"lang", "key"}
     labels = {f"label-{name}" for name in re.findall(r"(\w+): [\"']", WIDGET.split("de: {")[0].split("en: {")[1])}
     properties = set(re.findall(r"--ratchet-\w+", WIDGET))
     events = {f"ratchet-{name}" for name in ("feedback", "sent", "queued", "error")}
@@ -486,10 +488,16 @@ def pinned(*files: str) -> set[str]:
     return {name for text in texts for name in re.findall(r"^([\w.-]+)(?:\[[^]]*\])?==", text, re.MULTILINE)}
 
 
+def explained_in(text: str) -> set[str]:
+    return {name.strip() for row in tables_in(text)[1:] for name in row[0].split(",")}
+
+
 def test_every_pinned_package_has_its_reason_and_every_reason_a_package():
-    rows = tables_in((DOCS / "decisions/dependencies.md").read_text())
-    explained = {name.strip() for row in rows[1:] for name in row[0].split(",")}
-    assert explained == pinned("requirements.txt", "requirements-rl.txt", "tests/requirements.txt")
+    python, npm = (DOCS / "decisions/dependencies.md").read_text().split("## From npm")
+    assert explained_in(python) == pinned("requirements.txt", "requirements-rl.txt", "tests/requirements.txt")
+    packages = json.loads((ROOT / "tests/browser/frameworks/package.json").read_text())["devDependencies"]
+    assert explained_in(npm) == set(packages)
+    assert [version for version in packages.values() if not re.fullmatch(r"(npm:.+@)?\d+\.\d+\.\d+", version)] == []
 
 
 def test_the_setup_page_names_the_pinned_torch():

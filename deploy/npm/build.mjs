@@ -1,7 +1,6 @@
 // Copies the module, its second file, types and manifest from the site's static files: they are kept there alone.
-import { copyFileSync, readFileSync } from "node:fs";
+import { copyFileSync } from "node:fs";
 
-const { files } = JSON.parse(readFileSync(new URL("package.json", import.meta.url), "utf8"));
-for (const name of files.filter((name) => name !== "index.js" && name !== "README.md")) {
+for (const name of ["ratchet-feedback.js", "ratchet-feedback-more.js", "ratchet-feedback.d.ts", "custom-elements.json"]) {
   copyFileSync(new URL(`../../static/rl/${name}`, import.meta.url), new URL(name, import.meta.url));
 }

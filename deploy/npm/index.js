@@ -1,2 +1,2 @@
 // On a server, where nothing can be drawn, importing it does nothing.
-if (globalThis.document) await import("./ratchet-feedback.js");
+import "./ratchet-feedback.js";

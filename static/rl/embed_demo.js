@@ -8,7 +8,7 @@ const traces = query.getAll("trace");
 
 for (const widget of widgets) {
   if (!widget.hasAttribute("trace") && traces.length) widget.setAttribute("trace", traces.shift());
-  if (query.has("key")) widget.setAttribute("key", query.get("key"));
+  if (query.has("key")) widget.setAttribute("public-key", query.get("key"));
   widget.closest("article").hidden = !widget.hasAttribute("trace") && query.has("trace");
 }
 document.getElementById("needs-key").hidden = query.has("key");

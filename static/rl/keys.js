@@ -1,4 +1,5 @@
-/* One key, one decision: the keyboard of the pages on which people rate.
+/* One key, one decision: the keyboard of the pages on which people rate. On a page that imports it a double click is one
+   click, and a key that is held down or chatters is one key.
 
    const keys = useKeys({ dialog, commands, onSend });
 
@@ -11,12 +12,13 @@
    keys.openHelp()      shows the dialog
 
    Elements with data-command="left" show their key in a <kbd> and name it in aria-keyshortcuts. What they do when clicked is
-   for the page. Single keys do nothing while somebody types, is on a control, has a dialog open, holds a key down,
-   composes, or holds Ctrl, Cmd, Alt or AltGr; data-scrolls marks areas that keep arrows and Space for scrolling while
+   for the page. Single keys do nothing while somebody types, is on a control, has a dialog open, composes, or holds Ctrl, Cmd, Alt or AltGr; data-scrolls marks areas that keep arrows and Space for scrolling while
    they have the focus. Needs keys.css. */
 
 const OFF = "ratchet-keys-off", CHOSEN = "ratchet-keys";
+const CHATTER = 40; // milliseconds: worn switches take up to 30, the quickest fingers 50
 const CONTROLS = "a[href], button, input, select, textarea, summary, [contenteditable], [role=button]";
+const TYPING = "textarea, select, [contenteditable], input:not([type=radio], [type=checkbox])";
 const SCROLLING = new Set(["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", " "]);
 const NAMES = { ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", " ": "Space" };
 const ARIA = { " ": "Space", "?": "Shift+?" };
@@ -56,10 +58,29 @@ function loadChosen() {
 export function isFree(event) {
   const altGr = event.getModifierState("AltGraph") && event.key !== "?";
   const scrolls = SCROLLING.has(event.key) && (event.shiftKey || event.target.closest("[data-scrolls]"));
-  return !event.defaultPrevented && !event.repeat && !event.isComposing && !altGr && !scrolls
+  return !event.defaultPrevented && !event.isComposing && !altGr && !scrolls
     && !event.ctrlKey && !event.metaKey && !(event.altKey && event.key !== "?")
     && !document.querySelector("dialog[open]") && !event.target.closest(CONTROLS);
 }
+
+const presses = new Map(); // key: when it was last pressed, also as an echo
+
+function isEcho(event) {
+  if (event.type === "click") return event.detail > 1;
+  const { key, timeStamp, repeat } = event, last = presses.get(key);
+  presses.set(key, timeStamp);
+  return repeat || timeStamp - last < CHATTER;
+}
+
+/** Keeps echoes from buttons and commands; what is typed, and keys that scroll or move the focus, go on. */
+function ignoreEcho(event) {
+  if (!isEcho(event)) return;
+  const button = event.target.closest("button"), isChord = event.ctrlKey || event.metaKey;
+  if (event.type === "click" ? !button : event.target.closest(TYPING) && !isChord) return;
+  event.stopImmediatePropagation();
+  if (button && ["click", "Enter", " "].includes(event.key ?? event.type)) event.preventDefault();
+}
+for (const name of ["click", "keydown"]) document.addEventListener(name, ignoreEcho, true);
 
 function element(name, properties = {}, ...children) {
   const made = Object.assign(document.createElement(name), properties);
@@ -108,7 +129,7 @@ class Keyboard {
   #press(event) {
     if (this.#waiting) return this.#choose(event);
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.closest("textarea, input")) {
-      if (event.repeat || event.isComposing || !this.onSend) return undefined;
+      if (event.isComposing || !this.onSend) return undefined;
       event.preventDefault();
       return this.onSend(event.target);
     }

@@ -1,5 +1,5 @@
 /* What <ratchet-feedback type="pair"> and type="edit" draw; ratchet-feedback.js loads it where a page has one. */
-const TEXTS = {
+const texts = {
   en: {
     pair: "Which answer is better?", left: "Left is better", right: "Right is better", tie: "Equally good",
     both_bad: "Both bad", a: "Left answer", b: "Right answer", edit: "Correct this answer", send: "Send correction",
@@ -13,19 +13,15 @@ const TEXTS = {
 };
 const KEYS = { left: ["arrowleft", "a"], tie: ["arrowdown", "e"], both_bad: ["x"], right: ["arrowright", "b"] };
 const SIGNS = { left: "←", tie: "↓", both_bad: "X", right: "→" };
-const style = new CSSStyleSheet();
-style.replaceSync(`
+const css = `
 [part=answers] { align-items: stretch; margin-bottom: .5rem }
 section { flex: 1 1 14rem; box-sizing: border-box; min-width: 0; padding: .75rem; overflow-wrap: anywhere;
   border: 1px solid var(--ratchet-border, #808080); border-radius: var(--ratchet-radius, .5rem); white-space: pre-wrap }
 [part=edit] { display: flex; flex-direction: column; gap: .375rem; align-items: flex-start }
 [part=text] { width: 100%; min-height: 8rem; flex: none }
-kbd { font: inherit; opacity: .75; margin-inline-end: .35em }`);
+kbd { font: inherit; opacity: .75; margin-inline-end: .35em }`;
 
-function textOf(host, name) {
-  const language = host.closest("[lang]")?.lang.slice(0, 2).toLowerCase();
-  return host.getAttribute(`label-${name}`) ?? (TEXTS[language] ?? TEXTS.en)[name];
-}
+const labelled = (name) => ({ "data-text": name, "data-as": "aria-label" });
 
 const draws = new WeakMap(); // element: the pair that it shows, and whether its sides are swapped
 
@@ -38,22 +34,20 @@ function isSwapped(host, pair) {
 }
 
 function comparison(host, choice, swapped) {
-  const other = host.getAttribute("other-trace"), token = host.getAttribute("token");
-  const otherToken = host.getAttribute("other-token");
-  const sides = swapped ? [other, host.trace, otherToken, token] : [host.trace, other, token, otherToken];
+  const { trace, otherTrace, token, otherToken } = host;
+  const sides = swapped ? [otherTrace, trace, otherToken, token] : [trace, otherTrace, token, otherToken];
   const tokens = { ...(sides[2] && { token: sides[2] }), ...(sides[3] && { other_token: sides[3] }) };
   return { kind: "comparison", trace: sides[0], other_trace: sides[1], choice, ...tokens, rated_at: new Date() };
 }
 
 function pair(host, make, post) {
-  const swapped = isSwapped(host, [host.trace, host.getAttribute("other-trace")].join());
-  const answer = (name) => make("slot", { name }, host.getAttribute(name) ?? "");
-  const names = swapped ? ["other-answer", "answer"] : ["answer", "other-answer"];
-  const boxes = names.map((name, at) => {
-    return make("section", { part: "answer", "aria-label": textOf(host, at ? "b" : "a") }, answer(name));
-  });
+  const swapped = isSwapped(host, [host.trace, host.otherTrace].join());
+  const answers = [["answer", host.answer], ["other-answer", host.otherAnswer]];
+  const boxes = (swapped ? answers.reverse() : answers).map(([name, text], at) => (
+    make("section", { part: "answer", ...labelled(at ? "b" : "a") }, make("slot", { name }, text ?? ""))
+  ));
   const buttons = Object.entries(SIGNS).map(([choice, sign]) => {
-    const hint = make("kbd", { "aria-hidden": true }, sign), text = textOf(host, choice);
+    const hint = make("kbd", { "aria-hidden": true }, sign), text = make("span", { "data-text": choice });
     const shown = { part: `choice ${choice.replace("_", "-")}`, "aria-pressed": false };
     const button = make("button", { type: "button", ...shown }, hint, text);
     button.onclick = async () => {
@@ -64,7 +58,7 @@ function pair(host, make, post) {
     };
     return button;
   });
-  const controls = make("div", { part: "controls", role: "group", "aria-label": textOf(host, "pair") }, ...buttons);
+  const controls = make("div", { part: "controls", role: "group", ...labelled("pair") }, ...buttons);
   const whole = make("div", { part: "answers" }, ...boxes);
   const frame = make("div", { part: "pair" }, whole, controls);
   frame.onkeydown = (event) => onKey(event, buttons);
@@ -91,14 +85,14 @@ function onKey(event, buttons) {
 
 function edit(host, make, post, tell) {
   const slotted = host.querySelector("[slot=answer]")?.textContent.trim();
-  const answer = slotted ?? host.getAttribute("answer") ?? "";
-  const box = make("textarea", { part: "text", "aria-label": textOf(host, "edit") }, answer);
+  const answer = slotted ?? host.answer ?? "";
+  const box = make("textarea", { part: "text", ...labelled("edit") }, answer);
   const send = () => box.value.trim() && box.value !== answer
-    ? post({ kind: "correction", text: box.value, rated_at: new Date() }) : tell(textOf(host, "same"));
-  const button = make("button", { type: "button", part: "send" }, textOf(host, "send"));
+    ? post({ kind: "correction", text: box.value, rated_at: new Date() }) : tell("same");
+  const button = make("button", { type: "button", part: "send", "data-text": "send" });
   button.onclick = send;
   box.onkeydown = (event) => { if ((event.ctrlKey || event.metaKey) && event.key === "Enter") send(); };
   return [make("div", { part: "edit" }, box, button)];
 }
 
-export default { pair, edit, style };
+export default { pair, edit, texts, css };

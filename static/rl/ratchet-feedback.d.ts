@@ -23,11 +23,59 @@ export interface RatchetFeedbackDetail {
   answer?: unknown;
 }
 
+/** What an attribute is set from. Nothing, null and false take it away. */
+export type RatchetText = string | number | false | null | undefined;
+
+/** The attributes, as frameworks with types want them. */
+export interface RatchetFeedbackAttributes {
+  "public-key"?: RatchetText;
+  trace?: RatchetText;
+  "other-trace"?: RatchetText;
+  token?: RatchetText;
+  "other-token"?: RatchetText;
+  type?: RatchetFeedbackType | null;
+  answer?: RatchetText;
+  "other-answer"?: RatchetText;
+  tags?: RatchetText | readonly string[];
+  rater?: RatchetText;
+  api?: RatchetText;
+  [text: `label-${string}`]: RatchetText;
+}
+
+/** Listeners, where an event is set as `on` and its name: React 19, Preact, Svelte 5. */
+export interface RatchetFeedbackListeners {
+  "onratchet-feedback"?: (event: CustomEvent<RatchetFeedbackDetail>) => void;
+  "onratchet-sent"?: (event: CustomEvent<RatchetFeedbackDetail>) => void;
+  "onratchet-queued"?: (event: CustomEvent<RatchetFeedbackDetail>) => void;
+  "onratchet-error"?: (event: CustomEvent<RatchetFeedbackDetail>) => void;
+}
+
 export interface RatchetFeedbackElement extends HTMLElement {
-  readonly type: string;
-  readonly trace: string | null;
-  readonly rater: string;
-  readonly api: string;
+  get publicKey(): string | null;
+  set publicKey(value: RatchetText);
+  get trace(): string | null;
+  set trace(value: RatchetText);
+  get otherTrace(): string | null;
+  set otherTrace(value: RatchetText);
+  get token(): string | null;
+  set token(value: RatchetText);
+  get otherToken(): string | null;
+  set otherToken(value: RatchetText);
+  /** `thumbs` if it is not set. */
+  get type(): string;
+  set type(value: RatchetText);
+  get answer(): string | null;
+  set answer(value: RatchetText);
+  get otherAnswer(): string | null;
+  set otherAnswer(value: RatchetText);
+  get tags(): string | null;
+  set tags(value: RatchetText | readonly string[]);
+  /** The name of this browser if it is not set. */
+  get rater(): string;
+  set rater(value: RatchetText);
+  /** An origin: that of the module if it is not set. */
+  get api(): string;
+  set api(value: RatchetText);
   readonly value: number | null;
   /** Throws RangeError for what the type does not take. */
   rate(value: number, details?: { tags?: string[]; notes?: string }): Promise<void>;
@@ -39,6 +87,12 @@ export interface RatchetFeedbackElement extends HTMLElement {
 declare global {
   interface HTMLElementTagNameMap {
     "ratchet-feedback": RatchetFeedbackElement;
+  }
+  interface HTMLElementEventMap {
+    "ratchet-feedback": CustomEvent<RatchetFeedbackDetail>;
+    "ratchet-sent": CustomEvent<RatchetFeedbackDetail>;
+    "ratchet-queued": CustomEvent<RatchetFeedbackDetail>;
+    "ratchet-error": CustomEvent<RatchetFeedbackDetail>;
   }
   interface DocumentEventMap {
     "ratchet-feedback": CustomEvent<RatchetFeedbackDetail>;

@@ -1,9 +1,11 @@
-/* <ratchet-feedback key="pk_…" trace="UUID" type="thumbs|stars|score|pair|edit">: what one person thinks of an answer.
-   Around a <form> it sends that form's `value`, `tags` and `notes` in place; around nothing it draws its own controls.
+/* <ratchet-feedback public-key="pk_…" trace="UUID" type="thumbs|stars|score|pair|edit">: a rating of an
+   answer. Around a <form> it sends that form's `value`, `tags` and `notes` in place; else it draws its own controls.
    A rating is stored before it is sent. The server keeps one per trace and rater, so sending twice does no harm. */
-const CHOICES = { thumbs: [1, 0], stars: [1, 2, 3, 4, 5], score: Array.from({ length: 11 }, (_, n) => n / 10) };
+const SCORES = [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1];
+const CHOICES = { __proto__: null, thumbs: [1, 0], stars: [1, 2, 3, 4, 5], score: SCORES };
 const KEYS = { thumbs: "ud12", stars: "12345", score: "0123456789" };
 const TEXTS = {
+  __proto__: null,
   en: {
     question: "Rate this answer", up: "Helpful", down: "Not helpful", star: "{n} of 5 stars", point: "{n} of 10",
     note: "Add a note (optional)", send: "Send", sent: "Thank you, saved.", removed: "Rating removed.",
@@ -20,8 +22,7 @@ const TEXTS = {
 };
 const THUMB = "M7 11v9H4v-9zM7 11l4-8c1.6 0 2.6 1 2.6 2.6V9h4.9a2 2 0 0 1 2 2.3l-1.2 7a2 2 0 0 1-2 1.7H7z";
 const STAR = "M12 3l2.8 5.7 6.2.9-4.5 4.4 1.1 6.2-5.6-3-5.6 3 1.1-6.2L3 9.6l6.2-.9z";
-const STYLE = new CSSStyleSheet();
-STYLE.replaceSync(`
+const STYLE = `
 :host { display: block; --accent: var(--ratchet-accent, light-dark(#1d4ed8, #8ab4ff)) }
 :host([hidden]), [hidden] { display: none !important }
 div { display: flex; flex-wrap: wrap; gap: .375rem }
@@ -37,7 +38,13 @@ svg { display: block; margin: auto; width: 1.25rem; fill: none; stroke: currentC
 [part~=on][part~=down] { color: var(--ratchet-bad, light-dark(#b91c1c, #fb7185)) }
 [part~=on][part~=star] { color: var(--ratchet-star, light-dark(#b45309, #fbbf24)) }
 [part~=on] path { fill: currentColor }
-p { margin: .25rem 0 0; min-height: 1.3em; font-size: .85em }`);
+p { margin: .25rem 0 0; min-height: 1.3em; font-size: .85em }`;
+const sheets = {};
+
+function sheetOf(text) {
+  if (!sheets[text]) (sheets[text] = new CSSStyleSheet()).replaceSync(text);
+  return sheets[text];
+}
 
 // What waits to be sent, and who this browser is. Without localStorage (sandboxed, full) it is forgotten with the page.
 const TAG = "ratchet-feedback", QUEUE = `${TAG}-queue`, RATER = `${TAG}-rater`, LIMIT = 200, memory = {};
@@ -47,11 +54,20 @@ function read(name) {
   try { return memory[name] ?? localStorage[name]; } catch { return memory[name]; }
 }
 function write(name, text) {
-  try { localStorage[name] = text; } catch { memory[name] = text; }
+  try {
+    localStorage[name] = text;
+    delete memory[name];
+  } catch { memory[name] = text; }
   return text;
 }
 
-const waiting = () => JSON.parse(read(QUEUE) ?? "[]");
+/** What can be sent; whatever else stands there goes with the next write. */
+function waiting() {
+  try {
+    return JSON.parse(read(QUEUE)).filter((one) => one?.id && one.body?.trace && /^http/.test(one.api));
+  } catch { return []; }
+}
+
 const randomId = () => crypto.getRandomValues(new Uint32Array(4)).join("-"); // randomUUID() wants https
 
 function enqueue(message) {
@@ -72,27 +88,28 @@ function emit(target, name, detail) {
 /** Tells every widget that shows this rating, or the document when none does any more. */
 function report(name, message, status, answer) {
   if (name === "error") console.warn(`<${TAG}> ${message.body.trace}: ${answer?.detail ?? `HTTP ${status}`}`);
-  const shown = [...widgets].filter(({ subject }) => subject === message.subject);
-  for (const target of shown.length ? shown : [document]) {
-    target.settle?.(name, message.id, words(name, status, answer), answer?.detail ?? status);
-    emit(target, name, { ...message.body, status, answer });
-  }
+  const shown = [...widgets].filter((widget) => subjectOf(widget) === message.subject);
+  for (const widget of shown) settle(widget, name, message.id, words(name, status, answer), answer?.detail ?? status);
+  const targets = shown.filter(({ isConnected }) => isConnected);
+  for (const target of targets.length ? targets : [document]) emit(target, name, { ...message.body, status, answer });
 }
 
 /** False: the server cannot be reached, or asks for a pause. */
 async function deliver(message) {
   const { api, key, body } = message, text = JSON.stringify(body);
-  let status = 0, answer;
+  let status = 400, response, answer; // 400 where not even a request can be made: a key that is not ASCII
   try {
-    const response = await fetch(`${api}${PATH}${body.rated_at ? "" : "retract/"}`, {
+    const request = new Request(`${api}${PATH}${body.rated_at ? "" : "retract/"}`, {
       method: "POST", body: text, credentials: "omit", signal: AbortSignal.timeout(15_000),
       keepalive: text.length < 16_000, // browsers refuse a keepalive body over 64 KiB
       headers: { "Authorization": `Bearer ${key}`, "Content-Type": "application/json" },
     });
+    status = 0;
+    response = await fetch(request);
     status = response.status;
     answer = await response.json();
   } catch (error) {
-    answer = { detail: status ? `HTTP ${status}` : error.message };
+    answer = { detail: response ? `HTTP ${status}` : error.message };
   }
   const refused = !status && !(await mayRate(api));
   const stays = !refused && (!status || status === 429 || status >= 500);
@@ -134,8 +151,9 @@ function flush() {
   clearTimeout(timer);
   return running ??= (navigator.locks?.request(QUEUE, drain) ?? Promise.reject()).catch(drain); // sandboxed: denied
 }
-addEventListener("online", flush);
-document.addEventListener("visibilitychange", flush);
+
+/** The element itself, and the hosts of the shadow roots around it. */
+const hostsOf = (node) => node?.closest ? [node, ...hostsOf(node.getRootNode().host)] : [];
 
 // The element: its own form in its shadow, or the author's in a slot.
 function make(tag, attributes, ...children) {
@@ -149,34 +167,85 @@ function make(tag, attributes, ...children) {
 const MORE = ["pair", "edit"]; // types of a second module, loaded where a page has them
 const strange = new Set();
 const UNRATED = { value: null, tags: [], notes: "" };
+const CHATTER = 40; // milliseconds
 
-class RatchetFeedback extends HTMLElement {
-  static observedAttributes = ["key", "trace", "other-trace", "type", "lang", "tags", "answer", "other-answer"];
+// Each is a property too. Frameworks set that, or an attribute, perhaps without the hyphen.
+const ANEW = ["public-key", "trace", "other-trace", "type", "answer", "other-answer", "api", "rater"];
+const ATTRIBUTES = [...ANEW, "token", "other-token", "tags"];
+const namesOf = (name) => [name, name.replace("-", ""), name.replace("public-", "")];
+const attribute = (host, name) => namesOf(name).map((each) => host.getAttribute(each)).find(Boolean) ?? null;
+
+/** Texts, numbers, and lists with commas between; anything else is nothing. */
+function textOf(value) {
+  try { return /string|number|object/.test(typeof value) ? String(value ?? "") : ""; } catch { return ""; }
+}
+
+let settle, subjectOf, observer;
+
+class RatchetFeedback extends (globalThis.HTMLElement ?? Object) {
+  static observedAttributes = [...ANEW.flatMap(namesOf), "tags"];
+  static {
+    settle = (widget, ...news) => widget.#settle(...news);
+    subjectOf = (widget) => widget.#subject;
+  }
   #state = UNRATED; // what is shown
   #saved = UNRATED; // what the server has: shown again when it refuses a change
-  #sending; // the newest message
+  #sending; // the newest message, until the server has answered for it
   #form; #own; // whether the form is drawn here
+  #given; // the form of the page or null; undefined before anything is drawn
+  #texts; // of a type of the second module
+  #pressed; // the last key event
   #root = this.attachShadow({ mode: "open" });
 
-  get type() { return this.getAttribute("type") || "thumbs"; }
-  get trace() { return this.getAttribute("trace"); }
-  get rater() { return this.getAttribute("rater") || read(RATER) || write(RATER, randomId()); }
-  get api() { return new URL(this.getAttribute("api") || import.meta.url).origin; }
-  get subject() {
-    const about = [this.trace, this.getAttribute("other-trace")].sort().join(" ");
-    return [this.api, this.type in CHOICES ? this.trace : `${this.type} ${about}`, this.rater].join(" ");
+  constructor() {
+    super();
+    this.addEventListener("keydown", (event) => this.#onKey(event));
+    for (const name of ["click", "keydown"]) this.#root.addEventListener(name, (e) => this.#ignoreEcho(e), true);
+  }
+
+  get type() { return attribute(this, "type") ?? "thumbs"; }
+  get rater() {
+    const kept = read(RATER);
+    return attribute(this, "rater") ?? (/^[\d-]{7,64}$/.test(kept) ? kept : write(RATER, randomId()));
+  }
+  /** An origin, or nothing. */
+  get api() {
+    try {
+      const { origin } = new URL(attribute(this, "api") ?? import.meta.url);
+      return /^http/.test(origin) ? origin : "";
+    } catch { return ""; }
   }
   get value() { return this.#state.value; }
+  set value(_) { console.warn(`<${TAG}>: rate() sets the value`); }
+  get #subject() {
+    const about = [this.trace, this.otherTrace].sort().join(" ");
+    return [this.api, this.type in CHOICES ? this.trace : `${this.type} ${about}`, this.rater].join(" ");
+  }
 
   connectedCallback() {
-    this.addEventListener("keydown", this.#onKey);
-    this.#draw();
-    if (this.api) widgets.add(this); // throws on a wrong address
+    for (const [name, value] of Object.entries(this)) { // properties that were set before this module was there
+      if (name in RatchetFeedback.prototype && delete this[name]) this[name] = value;
+    }
+    widgets.add(this);
+    if (this.querySelector("form") !== this.#given) this.#draw();
+    this.connectedMoveCallback();
     flush();
   }
-  disconnectedCallback() { widgets.delete(this); }
+  /** What is shown stays, perhaps in another language. */
+  connectedMoveCallback() {
+    observer ??= new MutationObserver(() => { for (const widget of widgets) widget.#translate(); });
+    observer.observe(this, { attributes: true }); // label-…
+    for (const host of hostsOf(this)) {
+      observer.observe(host.getRootNode(), { attributeFilter: ["lang"], subtree: true });
+    }
+    this.#translate();
+  }
+  /** Out of the page, perhaps for a while, it still hears how its rating fared. */
+  disconnectedCallback() { if (!this.#sending) widgets.delete(this); }
   attributeChangedCallback(name, before, after) {
-    if (widgets.has(this) && before !== after) this.reset();
+    if (this.#given === undefined || before === after) return;
+    if (name === "tags") this.#drawTags();
+    else this.reset();
   }
 
   /** thumbs 0 or 1, stars 1 to 5, score 0 to 1. Resolves after the attempt to send it. */
@@ -201,16 +270,15 @@ class RatchetFeedback extends HTMLElement {
     await this.#post(state.value === null ? {} : rating, state);
   }
 
-  /** `body` without what every kind says; gives whether it was taken, which is not yet sent. */
+  /** `body` without what every kind says; gives whether it was taken. */
   async #post(body, state) {
-    const { trace, rater, api, subject } = this, key = this.getAttribute("key"), id = randomId();
-    const token = this.getAttribute("token");
+    const { trace, rater, api, token, publicKey: key } = this, subject = this.#subject, id = randomId();
     body = { trace, rater, ...(token && { token }), ...body };
     if (!emit(this, "feedback", body)) return false;
     this.#sending = { id, state };
     const message = { id, subject, api, key, body };
-    if (!key || !trace) {
-      report("error", message, 400, { detail: "the attributes key and trace are needed" });
+    if (!key || !trace || !api) {
+      report("error", message, 400, { detail: "needs public-key, trace and in api an address" });
       return false;
     }
     this.#show(state);
@@ -220,14 +288,34 @@ class RatchetFeedback extends HTMLElement {
   }
 
   /** What became of a message; only the newest changes what is shown. */
-  settle(name, id, shown, problem) {
+  #settle(name, id, shown, problem) {
     if (id !== this.#sending?.id) return;
     if (name === "sent") this.#saved = this.#sending.state;
     if (name === "error") this.#show(this.#saved);
     this.#tell(name === "sent" && this.#sending.state === UNRATED ? "removed" : shown, problem);
+    if (name === "queued") return;
+    this.#sending = null;
+    if (!this.isConnected) widgets.delete(this);
   }
 
-  #tell(name, problem) { this.#part("status").textContent = this.#text(name, problem); }
+  #tell(text, n) {
+    const status = this.#part("status");
+    status.textContent = ""; // the same words again are read out again
+    Object.assign(status.dataset, { text, n });
+    this.#translate();
+  }
+
+  /** Nobody means a second click, or a key that is held or chatters. Arrows and Tab go on. */
+  #ignoreEcho(event) {
+    const { key, target, timeStamp } = event, last = this.#pressed;
+    if (key) this.#pressed = event;
+    const isEcho = key ? event.repeat || (last?.key === key && timeStamp - last.timeStamp < CHATTER) : event.detail > 1;
+    const control = target.closest("button, label, [type=checkbox], [type=radio]");
+    const isOurs = this.#root.contains(control) || this.#form?.contains(control);
+    if (!isEcho || !isOurs || (key?.length > 1 && key !== "Enter")) return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
 
   #onSubmit = (event) => {
     const data = new FormData(this.#form, event.submitter);
@@ -268,9 +356,17 @@ class RatchetFeedback extends HTMLElement {
     return stop;
   }
 
-  #text(name, n) {
-    const language = this.closest("[lang]")?.lang.slice(0, 2).toLowerCase();
-    return (this.getAttribute(`label-${name}`) ?? (TEXTS[language] ?? TEXTS.en)[name]).replace("{n}", () => n);
+  /** Writes each text where `data-as` says, else as the content. */
+  #translate() {
+    const near = hostsOf(this).map((host) => host.closest("[lang]:not([lang=''])")).find(Boolean);
+    const asked = near?.getAttribute("lang").split("-")[0].toLowerCase(), language = asked in TEXTS ? asked : "en";
+    const words = { ...TEXTS[language], ...this.#texts?.[language] };
+    for (const node of this.#root.querySelectorAll("[data-text]")) {
+      const { text, as, n } = node.dataset;
+      const shown = (this.getAttribute(`label-${text}`) ?? words[text]).replace("{n}", () => n);
+      if (as) for (const name of as.split(" ")) node.setAttribute(name, shown);
+      else if (node.textContent !== shown) node.textContent = shown;
+    }
   }
 
   #isLow(value) { return value <= (this.type === "stars" ? 3 : 0.5); }
@@ -279,26 +375,29 @@ class RatchetFeedback extends HTMLElement {
   #field(value) { return this.#fields().find((field) => Number(field.value) === value); }
 
   #draw() {
-    if (!(this.type in CHOICES)) return this.#drawMore();
-    const form = this.querySelector("form");
-    this.#own = !form;
-    this.#form = form ?? make("form", {}, this.#choices(), this.#details());
-    this.#root.adoptedStyleSheets = [STYLE];
-    this.#root.replaceChildren(form ? make("slot", {}) : this.#form, make("p", { part: "status", role: "status" }));
-    if (this.#own || this.hasAttribute("key")) this.#form.addEventListener("submit", this.#onSubmit);
-    if (this.#own) this.#show(this.#state);
+    this.#given = this.querySelector("form");
+    this.#texts = this.#form = this.#own = null;
+    const status = make("p", { part: "status", role: "status" });
+    if (!(this.type in CHOICES)) return this.#drawMore(status);
+    this.#own = !this.#given;
+    this.#form = this.#given ?? make("form", {}, this.#choices(), this.#details());
+    this.#root.adoptedStyleSheets = [sheetOf(STYLE)];
+    this.#root.replaceChildren(this.#own ? this.#form : make("slot", {}), status);
+    if (this.#own || this.publicKey) this.#form.addEventListener("submit", this.#onSubmit);
+    this.#drawTags();
+    this.#translate();
   }
 
-  async #drawMore() {
-    const { type } = this, status = make("p", { part: "status", role: "status" });
-    this.#form = this.#own = null;
+  async #drawMore(status) {
+    const { type } = this;
     this.#root.replaceChildren(status);
     if (MORE.includes(type)) {
-      const { default: drawings } = await import("./ratchet-feedback-more.js");
-      const tell = (text) => { status.textContent = text; };
-      const drawn = drawings[type](this, make, (body) => this.#post(body, body), tell);
-      this.#root.adoptedStyleSheets = [STYLE, drawings.style];
-      if (type === this.type && status.isConnected) this.#root.prepend(...drawn);
+      const drawings = await import("./ratchet-feedback-more.js").then((module) => module.default, console.warn);
+      if (!drawings || !status.parentNode) return;
+      this.#texts = drawings.texts;
+      this.#root.adoptedStyleSheets = [STYLE, drawings.css].map(sheetOf);
+      this.#root.prepend(...drawings[type](this, make, (body) => this.#post(body, body), (name) => this.#tell(name)));
+      this.#translate();
     } else if (!strange.has(type) && strange.add(type)) {
       console.warn(`<${TAG}> knows no type "${type}": ${[...Object.keys(CHOICES), ...MORE].join(", ")}`);
     }
@@ -307,15 +406,15 @@ class RatchetFeedback extends HTMLElement {
   #choices() {
     const role = this.type === "thumbs" ? "group" : "radiogroup";
     const buttons = CHOICES[this.type].map((value) => this.#choice(value));
-    return make("div", { part: "controls", role, "aria-label": this.#text("question") }, ...buttons);
+    return make("div", { part: "controls", role, "data-text": "question", "data-as": "aria-label" }, ...buttons);
   }
 
   #choice(value) {
     const name = { thumbs: value ? "up" : "down", stars: "star", score: "point" }[this.type];
-    const n = this.type === "score" ? value * 10 : value, label = this.#text(name, n);
+    const n = this.type === "score" ? value * 10 : value, words = { "data-text": name, "data-n": n };
     const path = make("path", { d: name === "star" ? STAR : THUMB });
     const drawing = name === "point" ? n : make("svg", { viewBox: "0 0 24 24", "aria-hidden": true }, path);
-    const shown = { part: `choice ${name}`, "aria-label": label, title: label };
+    const shown = { part: `choice ${name}`, ...words, "data-as": "aria-label title" };
     const button = make("button", { type: "button", name: "value", value, ...shown }, drawing);
     if (this.type !== "thumbs") button.role = "radio";
     const details = this.#isLow(value) ? {} : { tags: [] };
@@ -324,13 +423,19 @@ class RatchetFeedback extends HTMLElement {
   }
 
   #details() {
-    const placeholder = this.#text("note"), shown = { part: "note", placeholder, "aria-label": placeholder };
+    const shown = { part: "note", "data-text": "note", "data-as": "aria-label placeholder" };
     const note = make("textarea", { name: "notes", rows: 1, maxlength: 2000, ...shown });
-    const names = (this.getAttribute("tags") ?? "").split(",").map((name) => name.trim()).filter(Boolean);
-    const box = (value) => make("input", { type: "checkbox", name: "tags", value });
-    const tags = make("div", { part: "tags" }, ...names.map((name) => make("label", { part: "tag" }, box(name), name)));
+    const tags = make("div", { part: "tags" });
     tags.onchange = () => this.rate(this.value, { tags: new FormData(this.#form).getAll("tags") });
-    return make("div", { part: "details" }, tags, note, make("button", { part: "send" }, this.#text("send")));
+    return make("div", { part: "details" }, tags, note, make("button", { part: "send", "data-text": "send" }));
+  }
+
+  #drawTags() {
+    if (!this.#own) return;
+    const names = (this.tags ?? "").split(",").map((name) => name.trim()).filter(Boolean);
+    const box = (value) => make("input", { type: "checkbox", name: "tags", value });
+    this.#part("tags").replaceChildren(...names.map((name) => make("label", { part: "tag" }, box(name), name)));
+    this.#show(this.#state);
   }
 
   #show(state) {
@@ -351,6 +456,23 @@ class RatchetFeedback extends HTMLElement {
   }
 }
 
+for (const name of ATTRIBUTES) {
+  const property = name.replace(/-./, ([, letter]) => letter.toUpperCase()), { prototype } = RatchetFeedback;
+  Object.defineProperty(prototype, property, {
+    get() { return attribute(this, name); },
+    ...Object.getOwnPropertyDescriptor(prototype, property), // its own getter
+    set(value) {
+      const text = textOf(value);
+      if (text) this.setAttribute(name, text);
+      else for (const each of namesOf(name)) this.removeAttribute(each);
+    },
+  });
+}
+
 const define = () => customElements.get(TAG) || customElements.define(TAG, RatchetFeedback);
-if (document.readyState === "loading") addEventListener("DOMContentLoaded", define); // with the form inside parsed
-else define();
+if (globalThis.document) { // on a server nothing is drawn, and nothing is defined
+  addEventListener("online", flush);
+  document.addEventListener("visibilitychange", flush);
+  if (document.readyState === "loading") addEventListener("DOMContentLoaded", define); // with the form inside parsed
+  else define();
+}

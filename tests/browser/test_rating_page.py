@@ -23,6 +23,8 @@ QUESTIONS = {
     "Where is my parcel?": "It left our warehouse this morning.\nIt arrives tomorrow before noon.",
 }
 """The newest is asked about first."""
+HELD = 50
+"""Milliseconds that a key is down: the same one comes again later than a worn keyboard would send it."""
 LONG = "\n\n".join(f"{number}. Look at the card, and bring it with you to the shop." for number in range(1, 40))
 
 
@@ -92,7 +94,7 @@ def test_a_queue_is_rated_by_keys_alone_and_decisions_and_skips_are_undone(desk:
     expect(desk.locator("#answers strong")).to_have_text("seven days")
     expect(desk.locator("#status")).to_have_text("Skipped. It comes again at the end.")
     expect(desk.locator("#decision-list .badge").first).to_have_text("Skipped")
-    desk.keyboard.press("z")
+    desk.keyboard.press("z", delay=HELD)
     expect(question(desk)).to_have_text("Can it go to my neighbour?")
     desk.keyboard.press("z")
     expect(question(desk)).to_have_text("Where is my parcel?")
@@ -130,6 +132,34 @@ def test_from_the_last_decisions_one_becomes_a_gold_item(
     expect(opened.value.get_by_role("button", name="Remove the gold item")).to_be_visible()
 
 
+def test_a_double_click_is_one_decision(desk: Page) -> None:
+    desk.get_by_role("button", name="Good").dblclick()
+    expect(done(desk)).to_have_text("1 of 3")
+    expect(question(desk)).to_have_text("Can it go to my neighbour?")
+    desk.wait_for_load_state("networkidle")
+    assert values() == [1.0]
+
+
+@pytest.mark.parametrize("on", ["body", "[data-command=good]"])
+def test_a_key_that_chatters_or_is_held_down_is_one_decision(desk: Page, on: str) -> None:
+    desk.evaluate(
+        """([on, key]) => {
+            const echoes = [[1000, false], [1030, false], [1060, false], [1560, true], [1590, true]]; // milliseconds
+            for (const [at, repeat] of echoes) {
+                const event = new KeyboardEvent("keydown", { key, repeat, bubbles: true, cancelable: true });
+                Object.defineProperty(event, "timeStamp", { value: at });
+                const node = document.querySelector(on);
+                if (node.dispatchEvent(event) && on !== "body") node.click(); // as a browser does for Enter
+            }
+        }""",
+        [on, "u" if on == "body" else "Enter"],
+    )
+    expect(done(desk)).to_have_text("1 of 3")
+    expect(question(desk)).to_have_text("Can it go to my neighbour?")
+    desk.wait_for_load_state("networkidle")
+    assert values() == [1.0]
+
+
 def test_ten_presses_50_ms_apart_are_ten_decisions(signed_in: Page, live_site: LiveSite, agent: Agent) -> None:
     for number in range(14):
         make_trace(agent, f"question {number}", f"answer {number}")
@@ -140,12 +170,14 @@ def test_ten_presses_50_ms_apart_are_ten_decisions(signed_in: Page, live_site: L
     assert values() == [1.0] * 10
     milliseconds = [
         signed_in.evaluate(
-            """() => {
+            """async (pause) => {
+                await new Promise((resolve) => setTimeout(resolve, pause));
                 const before = document.querySelector("#question").textContent, start = performance.now();
                 document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "u", bubbles: true }));
                 document.querySelector("#question").getBoundingClientRect();
                 return document.querySelector("#question").textContent === before ? 9999 : performance.now() - start;
-            }"""
+            }""",
+            HELD,
         )
         for _ in range(3)
     ]
@@ -314,7 +346,7 @@ def test_two_people_at_once_get_no_pair_twice(
         open_queue(page, live_site, pairs)
     for key in ("a", "b", "a", "b"):  # who asks first has the fourth
         for page in (signed_in, theirs):
-            page.keyboard.press(key)
+            page.keyboard.press(key, delay=HELD)
     for page in (signed_in, theirs):
         expect(page.get_by_role("heading", name="All rated")).to_be_visible()
     context.close()
@@ -339,7 +371,7 @@ def test_scores_are_chosen_cleared_and_sent(
     screenshot(page, "rating-stars")
     page.keyboard.press("Control+Enter")
     expect(done(page)).to_have_text("1 of 3")
-    page.keyboard.press("1")
+    page.keyboard.press("1", delay=HELD)
     page.keyboard.press("1")
     expect(done(page)).to_have_text("2 of 3")
     assert values() == [0.75, 0.0]
@@ -431,7 +463,7 @@ def test_a_filter_stays_while_one_rates(signed_in: Page, live_site: LiveSite, ag
     screenshot(page, "rating-filters")
     for asked in ("energy 4?", "energy 2?", "energy 0?"):
         expect(question(page)).to_have_text(asked)
-        page.keyboard.press("u")
+        page.keyboard.press("u", delay=HELD)
     expect(page.get_by_text("You have rated every answer with these marks.")).to_be_visible()
     page.get_by_role("link", name="Go on with all answers").click()
     expect(question(page)).to_have_text("alerts 3?")

@@ -78,6 +78,15 @@ def test_a_reviewer_walks_from_the_list_into_a_trace(reviewer: Page, live_site: 
     expect(reviewer.get_by_text("Not any more.").first).to_be_visible()
 
 
+def test_a_double_click_on_a_label_is_one(reviewer: Page, live_site: LiveSite, traces: list[Trace]) -> None:
+    posts: list[str] = []
+    reviewer.on("request", lambda request: posts.append(request.url) if request.method == "POST" else None)
+    reviewer.goto(f"{live_site.url}/traces/{traces[0].pk}/")
+    reviewer.get_by_role("button", name="Good").dblclick()
+    expect(reviewer.get_by_text("thumb (0 or 1): 1")).to_be_visible()
+    assert len(posts) == 1
+
+
 def test_traces_are_searched_and_picked_ones_are_kept_from_training(
     reviewer: Page, live_site: LiveSite, traces: list[Trace]
 ) -> None:

@@ -73,7 +73,7 @@ def test_an_answer_streams_in_and_a_thumb_under_it_is_stored(talk: Page, agent: 
     expect(talk.get_by_role("log")).to_have_attribute("aria-busy", "false")
     assert len(set(talk.evaluate("window.lengths"))) >= 4
     expect(last(talk, "version")).to_have_text("v2")
-    talk.get_by_role("button", name="Good answer").click()
+    talk.get_by_role("button", name="Good answer").dblclick(delay=200)
     expect(last(talk, "saved")).to_have_text("Thank you, saved.")
     event = Feedback.objects.get()
     assert (event.rater, event.value, event.trace.question) == ("user:bob", 1.0, "talk slowly")

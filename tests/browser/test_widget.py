@@ -37,7 +37,7 @@ def open_widget(page: Page, site: Site) -> Open:
     """``open_widget('type="stars"')``: the page with one widget; its events are kept in ``window.seen``."""
 
     def open_it(attributes: str = "", inside: str = "") -> None:
-        site.body = f'<ratchet-feedback key="pk_test" trace="{TRACE}" {attributes}>{inside}</ratchet-feedback>'
+        site.body = f'<ratchet-feedback public-key="pk_test" trace="{TRACE}" {attributes}>{inside}</ratchet-feedback>'
         page.goto(site.url)
         page.evaluate("""() => { window.seen = []; for (const name of ["feedback", "sent", "queued", "error"])
             document.addEventListener(`ratchet-${name}`, (event) => seen.push([name, event.detail])); }""")
@@ -132,6 +132,50 @@ def test_a_quick_change_of_mind_arrives_last(page: Page, api: Api, open_widget: 
     expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
     assert [body["value"] for body in api.bodies] == [1, 5]
     expect(page.get_by_role("radio", name="5 of 5 stars")).to_be_checked()
+
+
+@pytest.mark.parametrize(("kind", "name", "count"), [("thumbs", "Helpful", 2), ("stars", "4 of 5 stars", 3)])
+def test_a_double_click_counts_once(page: Page, api: Api, open_widget: Open, kind: str, name: str, count: int) -> None:
+    open_widget(f'type="{kind}"')
+    page.get_by_label(name, exact=True).click(click_count=count)
+    expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
+    page.wait_for_timeout(100)
+    assert len(api.requests) == len(api.ratings) == 1
+
+
+def test_a_double_click_on_a_tag_or_on_a_form_of_the_page_counts_once(page: Page, api: Api, open_widget: Open) -> None:
+    open_widget('tags="Wrong"')
+    page.get_by_role("button", name="Not helpful").click()
+    page.get_by_text("Wrong").dblclick()
+    expect(page.get_by_label("Wrong")).to_be_checked()
+    open_widget('rater="me"', inside=FORM)
+    page.get_by_role("button", name="Good").dblclick()
+    wait_until(page, lambda: (TRACE, "me") in api.ratings)
+    page.wait_for_timeout(100)
+    assert api.ratings[TRACE, "me"]["value"] == 1
+    assert [path for path, _, _ in api.requests if "retract" in path] == []
+
+
+@pytest.mark.parametrize("key", ["1", "Enter"])
+def test_a_key_that_chatters_or_is_held_down_counts_once(page: Page, api: Api, open_widget: Open, key: str) -> None:
+    open_widget()
+    page.evaluate(
+        """(key) => {
+            const echoes = [[1000, false], [1030, false], [1560, true], [1590, true]]; // milliseconds
+            const button = document.querySelector("ratchet-feedback").shadowRoot.querySelector("button");
+            button.focus();
+            for (const [at, repeat] of echoes) {
+                const options = { key, repeat, bubbles: true, cancelable: true, composed: true };
+                const event = new KeyboardEvent("keydown", options);
+                Object.defineProperty(event, "timeStamp", { value: at });
+                if (button.dispatchEvent(event) && key === "Enter") button.click(); // as a browser does
+            }
+        }""",
+        key,
+    )
+    expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
+    page.wait_for_timeout(100)
+    assert [body["value"] for body in api.bodies] == [1]
 
 
 # --- Details -----------------------------------------------------------------------------------------------------------
@@ -237,7 +281,7 @@ def test_a_rating_that_waits_is_delivered_by_the_next_page(
     expect(page.get_by_role("status")).to_have_text("Kept on this device until it can be sent.")
     page.close()
     api.answer_with = 0
-    site.body = f'<ratchet-feedback key="pk_test" trace="{OTHER}"></ratchet-feedback>'
+    site.body = f'<ratchet-feedback public-key="pk_test" trace="{OTHER}"></ratchet-feedback>'
     later = context.new_page()
     later.goto(site.url)
     wait_until(later, lambda: [trace for trace, _ in api.ratings] == [TRACE])
@@ -298,6 +342,78 @@ def test_a_host_that_is_gone_does_not_hold_up_the_others(
     page.get_by_role("button", name="Not helpful").click()
     expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
     assert [message["api"] for message in queue_of(page)] == ["http://127.0.0.1:9"]
+
+
+WAITS = {"id": "1", "subject": "s", "api": "API", "key": "pk_test", "body": {"trace": TRACE, "rater": "r", "value": 1}}
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        "{not json",
+        "5",
+        '"words"',
+        "{}",
+        "null",
+        "",
+        json.dumps([None, 1, "x", {}, {"id": 3}, {"id": "9", "body": 1}, WAITS]),
+    ],
+)
+def test_broken_storage_heals(page: Page, api: Api, open_widget: Open, stored: str) -> None:
+    open_widget()
+    stored = stored.replace('"API"', json.dumps(api.origin)).replace(
+        '"value": 1', '"value": 1, "rated_at": "2026-01-01"'
+    )
+    page.evaluate(
+        """(stored) => {
+            localStorage["ratchet-feedback-queue"] = stored;
+            localStorage["ratchet-feedback-rater"] = "x".repeat(5000) + "\\n";
+        }""",
+        stored,
+    )
+    open_widget()
+    page.get_by_role("button", name="Helpful", exact=True).click()
+    expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
+    assert queue_of(page) == []
+    assert len(api.bodies) == (2 if "pk_test" in stored else 1)
+    assert len(api.bodies[-1]["rater"]) < 50
+
+
+def test_storage_that_was_full_for_a_while_sends_nothing_twice(
+    page: Page, console: Console, api: Api, open_widget: Open
+) -> None:
+    console.allow(REFUSED)
+    api.answer_with = 503
+    open_widget()
+    page.evaluate("""() => {
+        for (let n = 1 << 22; n >= 1; n >>= 1) try { localStorage[`fill-${n}`] = "x".repeat(n); } catch { /* the half */ }
+    }""")
+    page.get_by_role("button", name="Helpful", exact=True).click()
+    wait_until(page, lambda: "queued" in seen(page))
+    assert queue_of(page) == []
+    page.evaluate(
+        "Object.keys(localStorage).filter((name) => /^fill/.test(name)).map((name) => delete localStorage[name])"
+    )
+    api.answer_with = 0
+    page.evaluate("document.querySelector('ratchet-feedback').flush()")
+    wait_until(page, lambda: len(api.ratings) == 1)
+    sent = len(api.requests)
+    page.evaluate("document.querySelector('ratchet-feedback').flush()")
+    page.wait_for_timeout(100)
+    assert len(api.requests) == sent
+
+
+def test_a_key_that_no_header_holds_is_refused_and_blocks_nobody(
+    page: Page, console: Console, api: Api, site: Site, open_widget: Open
+) -> None:
+    open_widget()
+    page.evaluate("document.querySelector('ratchet-feedback').publicKey = 'pk_…'")  # as copied from documentation
+    page.get_by_role("button", name="Helpful", exact=True).click()
+    wait_until(page, lambda: "error" in seen(page))
+    assert (api.requests, queue_of(page)) == ([], [])
+    page.evaluate("document.querySelector('ratchet-feedback').publicKey = 'pk_test'")
+    page.get_by_role("button", name="Helpful", exact=True).click()
+    wait_until(page, lambda: len(api.ratings) == 1)
 
 
 def test_at_most_200_ratings_wait(page: Page, console: Console, api: Api, open_widget: Open) -> None:
@@ -380,8 +496,137 @@ def test_a_key_and_a_trace_may_come_after_the_element(page: Page, api: Api, site
     assert len(api.bodies) == 1
 
 
+PROPERTIES = {
+    "publicKey": "public-key",
+    "trace": "trace",
+    "otherTrace": "other-trace",
+    "token": "token",
+    "otherToken": "other-token",
+    "type": "type",
+    "answer": "answer",
+    "otherAnswer": "other-answer",
+    "tags": "tags",
+    "rater": "rater",
+    "api": "api",
+}
+
+
+def test_every_attribute_is_a_property_that_takes_any_value(page: Page, open_widget: Open) -> None:
+    open_widget()
+    values = page.evaluate(
+        """(names) => Object.entries(names).map(([property, attribute]) => {
+            const widget = document.querySelector("ratchet-feedback").cloneNode();
+            const after = (value) => { widget[property] = value; return widget.getAttribute(attribute); };
+            const texts = ["stars", 7, 0, ["a", "b"], new URL("https://a.example/")].map(after);
+            const none = [null, undefined, false, true, "", NaN, () => 1, Symbol("x"), Object.create(null), [Symbol("x")]];
+            return [texts, none.flatMap((value) => (widget[property] = "x", [after(value)]))];
+        })""",
+        PROPERTIES,
+    )
+    nothing = [None, None, None, None, None, "NaN", None, None, None, None]
+    assert values == [[["stars", "7", "0", "a,b", "https://a.example/"], nothing]] * len(PROPERTIES)
+
+
+def test_no_name_of_the_element_throws_when_it_is_set(page: Page, open_widget: Open) -> None:
+    open_widget()
+    names = page.evaluate("""() => {
+        "use strict";
+        const widget = document.querySelector("ratchet-feedback"), { prototype } = customElements.get("ratchet-feedback");
+        const all = Object.entries(Object.getOwnPropertyDescriptors(prototype));
+        const names = all.filter(([, { get }]) => get).map(([name]) => name);
+        for (const name of names) for (const value of [null, undefined, "", 1, true, [], {}]) widget[name] = value;
+        return names;
+    }""")
+    assert set(names) == {*PROPERTIES, "value"}
+
+
+@pytest.mark.parametrize("name", ["public-key", "publicKey", "key", "a property"])
+def test_what_was_set_before_the_module_was_there_counts(page: Page, api: Api, site: Site, name: str) -> None:
+    """As a framework does that draws first; one that knows no property writes ``publicKey`` as an attribute."""
+    site.script = "/rate_rubrics.js"  # another one
+    page.goto(site.url)
+    page.evaluate(
+        """([name, api, trace]) => {
+            const widget = document.createElement("ratchet-feedback"), rest = { trace, type: "stars", tags: ["a", "b"] };
+            if (name === "a property") Object.assign(widget, { publicKey: "pk_test", ...rest });
+            else for (const [key, value] of Object.entries({ [name]: "pk_test", ...rest })) widget.setAttribute(key, value);
+            document.body.append(widget);
+            return import(`${api}/ratchet-feedback.js`);
+        }""",
+        [name, api.origin, TRACE],
+    )
+    page.get_by_role("radio", name="2 of 5 stars").click()
+    expect(page.get_by_role("checkbox")).to_have_count(2)
+    expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
+    assert api.requests[0][2]["Authorization"] == "Bearer pk_test"
+
+
+MOVES = {
+    "appended": "parent.append(widget)",
+    "away for a while": "widget.remove(); await new Promise((done) => setTimeout(done, 50)); parent.append(widget)",
+    "moved whole": "parent.moveBefore(widget, null)",
+}
+
+
+@pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
+def test_nothing_is_lost_or_sent_again_when_it_is_moved(page: Page, api: Api, open_widget: Open, move: str) -> None:
+    api.answers.clear()
+    open_widget('tags="Wrong"')
+    page.get_by_role("button", name="Not helpful").click()
+    page.get_by_role("textbox").fill("Half of it is filler.")
+    page.evaluate(f"""async () => {{
+        const widget = document.querySelector("ratchet-feedback"), parent = document.createElement("main");
+        document.body.append(parent);
+        {move};
+    }}""")
+    api.answers.set()
+    expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
+    expect(page.get_by_role("textbox")).to_have_value("Half of it is filler.")
+    expect(page.get_by_role("button", name="Not helpful")).to_have_attribute("aria-pressed", "true")
+    assert len(api.requests) == 1
+
+
+def test_one_that_was_out_of_the_page_knows_that_its_rating_was_refused(
+    page: Page, console: Console, api: Api, open_widget: Open
+) -> None:
+    console.allow(REFUSED)
+    api.answers.clear()
+    api.answer_with = 403
+    open_widget()
+    page.get_by_role("button", name="Helpful", exact=True).click()
+    page.evaluate("(window.widget = document.querySelector('ratchet-feedback')).remove()")
+    api.answers.set()
+    wait_until(page, lambda: "error" in seen(page))
+    page.evaluate("document.body.append(widget)")
+    expect(page.get_by_role("status")).to_have_text("This page may not rate.")
+    expect(page.get_by_role("button", name="Helpful", exact=True)).to_have_attribute("aria-pressed", "false")
+
+
+@pytest.mark.parametrize("kind", ["pair", "edit"])
+def test_a_choice_and_a_correction_stay_when_they_are_moved(page: Page, api: Api, open_widget: Open, kind: str) -> None:
+    open_widget(f'type="{kind}" other-trace="{OTHER}" answer="One" other-answer="Two"')
+    if kind == "pair":
+        page.get_by_role("button", name="Equally good").click()
+    else:
+        page.get_by_role("textbox").fill("One and a half")
+    page.evaluate("document.body.prepend(document.querySelector('ratchet-feedback'))")
+    if kind == "pair":
+        expect(page.get_by_role("button", name="Equally good")).to_have_attribute("aria-pressed", "true")
+    else:
+        expect(page.get_by_role("textbox")).to_have_value("One and a half")
+    assert len(api.requests) == (kind == "pair")
+
+
+def test_an_address_that_is_none_is_an_error_that_says_so(page: Page, api: Api, open_widget: Open) -> None:
+    for address in ("http://", "file:///tmp", "ratchet"):
+        open_widget(f'api="{address}"')
+        page.get_by_role("button", name="Helpful", exact=True).click()
+        expect(page.get_by_role("status")).to_have_text("Your rating could not be saved.")
+    assert api.bodies == []
+
+
 def test_a_missing_trace_is_an_error_that_says_so(page: Page, api: Api, site: Site) -> None:
-    site.body = '<ratchet-feedback key="pk_test"></ratchet-feedback>'
+    site.body = '<ratchet-feedback public-key="pk_test"></ratchet-feedback>'
     page.goto(site.url)
     page.get_by_role("button", name="Helpful", exact=True).click()
     expect(page.get_by_role("status")).to_have_text("Your rating could not be saved.")
@@ -392,6 +637,41 @@ def test_texts_follow_the_language_and_give_way_to_attributes(page: Page, open_w
     open_widget('lang="de-AT" label-up="Passt"')
     expect(page.get_by_role("button", name="Passt")).to_be_visible()
     expect(page.get_by_role("button", name="Nicht hilfreich")).to_be_visible()
+
+
+def test_the_language_comes_from_outside_of_shadow_roots_and_may_change(page: Page, api: Api, site: Site) -> None:
+    page.goto(site.url)
+    page.evaluate(
+        """(trace) => {
+            const inShadow = () => {
+                const host = document.createElement("div");
+                return [host, host.attachShadow({ mode: "open" })];
+            };
+            const [outer, outerRoot] = inShadow(), [inner, innerRoot] = inShadow();
+            innerRoot.innerHTML = `<ratchet-feedback public-key="pk_test" trace="${trace}" tags="Wrong"></ratchet-feedback>`;
+            outerRoot.append(inner);
+            outer.lang = "de";
+            document.body.append(outer);
+            Object.assign(window, { outer, inner, widget: innerRoot.firstChild });
+        }""",
+        TRACE,
+    )
+    page.get_by_role("button", name="Nicht hilfreich").click()
+    expect(page.get_by_role("status")).to_have_text("Danke, gespeichert.")
+    page.get_by_role("textbox").fill("Half of it")
+    page.evaluate("inner.lang = 'en-GB'")
+    expect(page.get_by_role("button", name="Not helpful")).to_have_attribute("aria-pressed", "true")
+    expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
+    expect(page.get_by_role("textbox")).to_have_value("Half of it")
+    page.evaluate("inner.lang = ''; document.documentElement.lang = 'en'")
+    expect(page.get_by_role("button", name="Nicht hilfreich")).to_be_visible()
+    page.evaluate("outer.removeAttribute('lang'); widget.setAttribute('label-down', 'Nope')")
+    expect(page.get_by_role("button", name="Nope")).to_be_visible()
+    expect(page.get_by_role("textbox")).to_have_attribute("placeholder", "Add a note (optional)")
+    page.evaluate("document.documentElement.lang = 'constructor'; widget.tags = ['Slow', 'Rude']")
+    expect(page.get_by_role("checkbox")).to_have_count(2)
+    expect(page.get_by_role("textbox")).to_have_value("Half of it")
+    assert len(api.requests) == 1
 
 
 def test_markup_in_tags_and_errors_stays_text(page: Page, api: Api, open_widget: Open) -> None:
@@ -473,7 +753,7 @@ def test_a_correction_is_sent_once_the_text_is_changed(page: Page, api: Api, ope
 def test_an_unknown_type_says_so_once_and_shows_nothing(page: Page, api: Api, site: Site) -> None:
     heard: list[str] = []
     page.on("console", lambda message: heard.append(message.text) if message.type == "warning" else None)
-    site.body = '<ratchet-feedback key="pk_test" trace="t" type="smiley"></ratchet-feedback>' * 2
+    site.body = '<ratchet-feedback public-key="pk_test" trace="t" type="smiley"></ratchet-feedback>' * 2
     page.goto(site.url)
     wait_until(page, lambda: bool(heard))
     page.wait_for_timeout(100)

@@ -15,6 +15,12 @@ from tests.conftest import missing
 
 SOURCE = Path(settings.BASE_DIR) / "deploy" / "npm"
 SCRIPTS = Path(settings.BASE_DIR) / "static" / "rl"
+WIDGET = (SCRIPTS / "ratchet-feedback.js").read_text()
+ATTRIBUTES = [
+    name
+    for names in re.findall(r"const (?:ANEW|ATTRIBUTES) = (\[.*\]);", WIDGET)
+    for name in re.findall(r'"([\w-]+)"', names)
+]
 
 
 @pytest.fixture
@@ -47,12 +53,25 @@ def test_it_holds_every_file_that_it_names(package: Path) -> None:
     assert names == {*json.loads((SOURCE / "package.json").read_text())["files"], "package.json"}
 
 
+def property_of(attribute: str) -> str:
+    return re.sub("-(.)", lambda match: match[1].upper(), attribute)
+
+
+def test_the_types_know_every_property_and_attribute() -> None:
+    types = (SCRIPTS / "ratchet-feedback.d.ts").read_text()
+    settable = set(re.findall(r"  set (\w+)\(", types))
+    assert settable == {property_of(name) for name in ATTRIBUTES}
+    attributes = types.split("interface RatchetFeedbackAttributes {")[1].split("}")[0]
+    assert set(re.findall(r'^  "?([\w-]+)"?\?:', attributes, re.MULTILINE)) == set(ATTRIBUTES)
+
+
 def test_the_manifest_knows_what_the_element_observes_and_shows() -> None:
     element = json.loads((SCRIPTS / "custom-elements.json").read_text())["modules"][0]["declarations"][0]
     source = "".join((SCRIPTS / name).read_text() for name in ("ratchet-feedback.js", "ratchet-feedback-more.js"))
-    observed = re.search(r"observedAttributes = (\[.*\])", source)
-    assert observed is not None
-    assert set(json.loads(observed[1])) <= {attribute["name"] for attribute in element["attributes"]}
+    known = {attribute["name"]: attribute.get("fieldName") for attribute in element["attributes"]}
+    assert set(ATTRIBUTES) == set(known) - {"lang", "key"}
+    assert [known[name] for name in ATTRIBUTES] == [property_of(name) for name in ATTRIBUTES]
+    assert {property_of(name) for name in ATTRIBUTES} < {member["name"] for member in element["members"]}
     assert set(re.findall(r"var\((--ratchet-\w+)", source)) == {name["name"] for name in element["cssProperties"]}
     parts = {word for words in re.findall(r'part: "([\w -]+)"', source) for word in words.split()}
     assert parts <= {part["name"] for part in element["cssParts"]}

@@ -11,18 +11,18 @@ from django.conf import settings
 
 WIDGET = Path(settings.BASE_DIR) / "static" / "rl" / "ratchet-feedback.js"
 MORE = WIDGET.with_name("ratchet-feedback-more.js")
-LIMIT, LIMIT_OF_MORE = 7 * 1000, 3 * 1000
+LIMIT, LIMIT_OF_MORE = 9_000, 2_500
 """Bytes, compressed: of what every page loads, and of what pairs and corrections load besides."""
 
 
-def test_the_widget_is_at_most_7_kilobytes_compressed() -> None:
+def test_the_widget_is_at_most_9_kilobytes_compressed() -> None:
     assert len(gzip.compress(WIDGET.read_bytes(), compresslevel=9)) <= LIMIT
     assert len(gzip.compress(MORE.read_bytes(), compresslevel=9)) <= LIMIT_OF_MORE
 
 
 def test_the_widget_loads_one_other_file_when_it_is_needed() -> None:
     source = WIDGET.read_text(encoding="utf-8")
-    assert re.findall(r"\bimport\b(?!\.meta\.url).*", source) == ['import("./ratchet-feedback-more.js");']
+    assert re.findall(r"\bimport\b(?!\.meta\.url)[^)]*.", source) == ['import("./ratchet-feedback-more.js")']
     assert "import" not in MORE.read_text(encoding="utf-8")
     assert "customElements.define" in source
 
