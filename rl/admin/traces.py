@@ -53,7 +53,7 @@ class TraceAdmin(ReadOnlyAdmin):
 
 @admin.register(WaitingRating)
 class WaitingRatingAdmin(ReadOnlyAdmin):
-    """Ratings of answers that were not stored yet. To delete some makes room for others."""
+    """Ratings of answers that were not stored yet."""
 
     list_display = ["entry_id", "agent", "rater", "scale", "value", "rated_at"]
     list_filter = ["agent"]
@@ -63,4 +63,3 @@ class WaitingRatingAdmin(ReadOnlyAdmin):
         *("agent", "entry_id", "by_id", "rater", "api_key", "scale", "value"),
         *("tags", "notes", "rated_at", "created_at", "updated_at"),
     ]
-    has_delete_permission = admin.ModelAdmin.has_delete_permission

@@ -607,6 +607,7 @@ def test_a_choice_and_a_correction_stay_when_they_are_moved(page: Page, api: Api
     open_widget(f'type="{kind}" other-trace="{OTHER}" answer="One" other-answer="Two"')
     if kind == "pair":
         page.get_by_role("button", name="Equally good").click()
+        expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
     else:
         page.get_by_role("textbox").fill("One and a half")
     page.evaluate("document.body.prepend(document.querySelector('ratchet-feedback'))")

@@ -1,4 +1,4 @@
-"""The description of the API and its page: for people who are signed in, for servers with a secret key, or, where the
+"""The description of the API and its page: for people who are signed in, for secret keys that may read, or, where the
 operator set OPEN_API_DOCS, for everybody."""
 
 from __future__ import annotations
@@ -11,30 +11,37 @@ from django.http import HttpResponse
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.authentication import SessionAuthentication
 from rest_framework.exceptions import NotAuthenticated
-from rest_framework.permissions import BasePermission
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 
-from rl.models import ApiKey
-from rl.web.api.auth import ApiKeyAuthentication
+from rl.web.api.auth import READ, ApiKeyAuthentication, MayCall
 
 
-class MayRead(BasePermission):
+class MayRead(MayCall):
     def has_permission(self, request: Request, view: Any) -> bool:
-        key = request.auth
-        has_secret_key = isinstance(key, ApiKey) and key.kind == ApiKey.Kind.SECRET
-        return settings.OPEN_API_DOCS or has_secret_key or bool(request.user and request.user.is_authenticated)
+        is_signed_in = bool(request.user and request.user.is_authenticated)
+        return settings.OPEN_API_DOCS or is_signed_in or super().has_permission(request, view)
 
 
-class Schema(SpectacularAPIView):
+class _Kept:
+    scopes = {"GET": READ}
     authentication_classes = [ApiKeyAuthentication, SessionAuthentication]
     permission_classes = [MayRead]
+    request: Request
+
+    def handle_exception(self, exc: Exception) -> HttpResponse:
+        """Refusals are JSON, also where YAML or a page was asked for."""
+        self.request.accepted_renderer = JSONRenderer()
+        return super().handle_exception(exc)  # type: ignore[misc]
 
 
-class Page(SpectacularSwaggerSplitView):
+class Description(_Kept, SpectacularAPIView):
+    """The document."""
+
+
+class DescriptionPage(_Kept, SpectacularSwaggerSplitView):
     """Asks whoever may not read it to sign in."""
 
-    authentication_classes = Schema.authentication_classes
-    permission_classes = Schema.permission_classes
     url_name = "api-schema"
     template_name = "rl/api_docs.html"  # the stock one has an inline style, which the Content-Security-Policy forbids
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path, re_path
 
 from rl.web.api.base import UnknownAddress
-from rl.web.api.description import Page, Schema
+from rl.web.api.description import Description, DescriptionPage
 from rl.web.api.feedback import FeedbackDetail, FeedbackList, FeedbackRetract, OwnRatingRetract
 from rl.web.api.origins import OriginCheck
 from rl.web.api.ratings import RatingBulkSync, RatingList
@@ -29,7 +29,7 @@ urlpatterns = [
     path("v1/runs/<int:pk>/cancel/", RunCancel.as_view(), name="api-run-cancel"),
     path("training/calculate-pending/", CalculatePending.as_view(), name="api-calculate-pending"),
     path("training/stats/", TrainingStats.as_view(), name="api-training-stats"),
-    path("schema/", Schema.as_view(), name="api-schema"),
-    path("docs/", Page.as_view(), name="api-docs"),
+    path("schema/", Description.as_view(), name="api-schema"),
+    path("docs/", DescriptionPage.as_view(), name="api-docs"),
     re_path(r"^[\s\S]+$", UnknownAddress.as_view()),  # <path:…> knows no line breaks
 ]

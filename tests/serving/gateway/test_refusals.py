@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import uuid
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -174,3 +175,13 @@ def test_the_site_is_beside_it(gateway: Gateway):
     assert httpx.get(gateway.url + "/static/rl/ratchet-feedback.js").status_code == 200
     assert httpx.get(gateway.url + "/login/").status_code == 200
     assert httpx.post(gateway.url + "/v1/traces").status_code == 401
+
+
+def test_the_token_of_an_answer_is_for_as_many_raters_as_the_request_says(gateway: Gateway):
+    for sent, named in ({}, ""), ({"X-Ratchet-Raters": "3"}, ".3"):
+        answer = send(gateway, headers=sent)
+        subject = answer.headers["x-ratchet-token"].split(":")[0]
+        assert subject.endswith(uuid.UUID(answer.headers["x-ratchet-trace"]).hex + named)
+    for wrong in ("0", "10001", "many", "-1", "9" * 5000):
+        error = refused(send(gateway, headers={"X-Ratchet-Raters": wrong}), 400, "invalid_request_error", "1 to 10000")
+        assert error["param"] == "x-ratchet-raters"

@@ -376,8 +376,8 @@ SINGLE: dict[str, str] = {
     "GET Outcomes": "a number",
     "GET TrackOutcomes": "a number",
     "GET DecisionStats": "figures, and a count for each agent with decisions",
-    "GET SpectacularAPIView": "a document that the code alone determines",
-    "GET SpectacularSwaggerSplitView": "a page that the code alone determines",
+    "GET Description": "a document that the code alone determines",
+    "GET DescriptionPage": "a page that the code alone determines",
     "POST /v1/chat/completions": "one answer",
     "GET /v1/models/{name}": "one model",
 }

@@ -30,8 +30,10 @@ def test_only_people_who_are_signed_in_and_secret_keys_read_the_description(
     reader: Client, settings, secret_key: str
 ) -> None:
     stranger, secret = Client(), {**JSON, "authorization": f"Bearer {secret_key}"}
-    refused = stranger.get("/api/schema/", headers=JSON)
-    assert (refused.status_code, refused["content-type"]) == (401, "application/problem+json")
+    for headers in (JSON, {}):
+        refused = stranger.get("/api/schema/", headers=headers)
+        assert (refused.status_code, refused["content-type"]) == (401, "application/problem+json")
+        assert refused.json()["status"] == 401
     for page in ("/api/docs/", "/api/docs/?script="):
         assert stranger.get(page)["Location"] == f"/login/?next={quote(page)}"
     assert stranger.get("/api/schema/", headers=secret).status_code == 200

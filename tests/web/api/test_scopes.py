@@ -18,7 +18,7 @@ from rl.web.api.auth import INGEST, RATE, READ
 from rl.web.api.known import forget
 from tests.web.api.conftest import SHOP, Caller, assert_problem
 
-OPEN = {"UnknownAddress", "OriginCheck", "SpectacularAPIView", "SpectacularSwaggerSplitView"}
+OPEN = {"UnknownAddress", "OriginCheck"}
 """Views that need no key."""
 ARGUMENTS: dict[str, Any] = {"IntConverter": 1, "UUIDConverter": uuid.UUID(int=7)}
 pytestmark = pytest.mark.django_db
