@@ -16,6 +16,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from rl.base.slugs import check_name, one_line
 from rl.collect.feedback import tokens, write
 from rl.collect.feedback.events import rating
 from rl.models import Agent, ApiKey, Feedback, Trace, WaitingRating
@@ -38,6 +39,10 @@ class Early:
     tags: Sequence[str] = field(default_factory=tuple)
     notes: str = ""
     by_id: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for a name that could not be recorded."""
+        check_name(self.rater, "the rater's name")
 
 
 class Kept(NamedTuple):
@@ -116,7 +121,7 @@ def event_of(early: Early | WaitingRating, trace: Trace, source: str, api_key_id
     """The feedback to record, of a rating that has just come or that waited."""
     return rating(
         trace,
-        rater=early.rater,
+        rater=one_line(early.rater),  # of a row that is older than the rule for names
         scale=early.scale,
         value=early.value,
         tags=early.tags,
