@@ -17,6 +17,7 @@ from django.core.management.base import ALL_CHECKS, CommandParser
 from rl.management.base import RatchetCommand
 from rl.management.options import read_options
 from rl.management.ports import port_number, require_free
+from rl.operations.leftovers import clear_leftovers
 from rl.operations.metrics import FOLDER_VARIABLE
 
 STOP_SECONDS = 3
@@ -49,6 +50,7 @@ class Command(RatchetCommand):
         options = read_options(Options, arguments)
         host, port = options.host, options.port
         require_free(port, host)
+        clear_leftovers()
         address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         _allow_connections(settings.MAX_CONNECTIONS)
         lines = [f"the site: {address}/", f"the gateway: {address}/v1", "Ctrl+C stops it"]
