@@ -165,7 +165,8 @@ def _swap(source: Path, target: Path) -> None:
 
 def _seal(path: Path) -> None:
     """On disk, and for the owner alone, whatever a library or the file that it was copied from says."""
-    path.chmod(path.stat().st_mode & 0o700)
+    if not path.is_symlink():  # whose file is somebody's
+        path.chmod(path.stat().st_mode & 0o700)
     _flush(path)
 
 
