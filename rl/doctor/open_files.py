@@ -18,6 +18,7 @@ def database_files() -> Iterator[Symptom]:
     """On Linux, by what the processes of this user have open, or for root everybody's. Elsewhere only a log that is missing
     beside its index is noticed."""
     if connection.vendor != "sqlite":
+        yield fine("they are PostgreSQL's own")
         return
     database, seen = Path(connection.settings_dict["NAME"]).resolve(), False
     for pid, descriptor, name in taken_away(database):
