@@ -201,7 +201,7 @@ if not DATABASE_URL or DATABASE_URL.startswith("sqlite:"):
                 "transaction_mode": "IMMEDIATE",
                 "timeout": 20,
                 "init_command": "PRAGMA journal_mode=WAL;PRAGMA synchronous=FULL;PRAGMA foreign_keys=ON;"
-                "PRAGMA journal_size_limit=67108864;",
+                "PRAGMA journal_size_limit=67108864;PRAGMA secure_delete=ON;",
             },
         },
     }

@@ -1,6 +1,6 @@
 """Queue entry points. Each is short and idempotent: the queue delivers tasks again when it is in doubt.
 
-Imports: base, collect, models, online_learner, operations, runs, scoring, serving, trust; Django.
+Imports: base, collect, forgetting, models, online_learner, operations, runs, scoring, serving, trust; Django.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 from django.conf import settings
 
 from rl.base.disk_space import shortage
+from rl.base.errors import RunConflict
 from rl.models import TrainingRun
 from rl.operations import audit
 
@@ -103,6 +104,15 @@ def calculate_rewards() -> dict[str, int]:
 
     report = rewarding.deliver()
     return {"read": report.read, "rewarded": report.rewarded, "broken": report.broken} if report else {}
+
+
+def erase_deleted() -> str:
+    """When a person was forgotten on a page: cleans the database's files of what was deleted. Raises RunConflict."""
+    from rl.forgetting import erasing
+
+    if left := erasing.erase_deleted():
+        raise RunConflict(left)
+    return "the database's files are clean"
 
 
 def forget_pending_spans() -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from importlib.metadata import distributions
 
 import pytest
 from django.conf import settings
@@ -43,12 +44,35 @@ def test_the_site_gets_the_same_versions_on_a_machine_that_trains():
     assert [pin for pin in pins("requirements.lock") if pin[1] not in versions.get(pin[0], {pin[1]})] == []
 
 
-def test_the_bill_of_materials_is_valid_and_lists_the_lock():
+@pytest.fixture(scope="module")
+def bill() -> dict:
     """The command validates what it prints against CycloneDX's schema, and fails otherwise."""
     done = subprocess.run(
         [settings.BASE_DIR / "deploy/sbom", settings.BASE_DIR / "requirements.lock"], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
-    listed = {(normal(each["name"]), each["version"]) for each in document["components"]}
-    assert (listed, document["metadata"]["component"]["name"]) == (pins("requirements.lock"), "ratchet")
+    return json.loads(done.stdout)
+
+
+def test_the_bill_of_materials_is_valid_and_lists_the_lock(bill: dict):
+    listed = {(normal(each["name"]), each["version"]) for each in bill["components"]}
+    assert (listed, bill["metadata"]["component"]["name"]) == (pins("requirements.lock"), "ratchet")
+
+
+def test_the_bill_has_each_licence_that_a_package_declares_and_says_where_there_is_none(bill: dict):
+    """By SPDX id where the package's own words are clear: BSD alone, or Apache without a version, is a name only."""
+    licences = {normal(each["name"]): each.get("licenses", []) for each in bill["components"]}
+    ids = {name: [each.get("license", {}).get("id") for each in rows] for name, rows in licences.items()}
+    assert [ids["django"], ids["nh3"], ids["protobuf"]] == [["BSD-3-Clause"], ["MIT"], ["BSD-3-Clause"]]
+    assert licences["psycopg"][0]["license"]["id"] == "LGPL-3.0-only"
+    assert [each["expression"] for each in licences["prometheus-client"]] == ["Apache-2.0 AND BSD-2-Clause"]
+    here = {normal(package.name) for package in distributions()}
+    for each in bill["components"]:
+        notes = [row["value"] for row in each.get("properties", []) if row["name"] == "ratchet:licence"]
+        if normal(each["name"]) not in here:
+            assert (each.get("licenses"), notes) == (
+                None,
+                ["not known: the package is not installed where this list was made"],
+            )
+        else:
+            assert each.get("licenses") or notes == ["the package declares none"]

@@ -96,16 +96,17 @@ def test_production_defaults_are_secure(tmp_path):
 
 
 @pytest.mark.django_db
-def test_sqlite_keeps_what_it_acknowledged():
+def test_sqlite_keeps_what_it_acknowledged_and_blanks_what_it_deletes():
     from django.db import connection
 
     if connection.vendor != "sqlite":
         pytest.skip("this run uses PostgreSQL")
     with connection.cursor() as cursor:
         values = [
-            cursor.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous", "foreign_keys")
+            cursor.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("journal_mode", "synchronous", "foreign_keys", "secure_delete")
         ]
-    assert values == ["wal", 2, 1]
+    assert values == ["wal", 2, 1, 1]
 
 
 @pytest.mark.parametrize("change", [{"DEBUG": "maybe"}, {"SECRET_KEY": ""}])

@@ -28,7 +28,7 @@ class AuditEventAdmin(ReadOnlyAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.export)
-        return [re_path(r"^export\.(csv|jsonl)$", view, name="rl_auditevent_export"), *super().get_urls()]
+        return [re_path(r"^export\.(csv|jsonl)\Z", view, name="rl_auditevent_export"), *super().get_urls()]
 
     def export(self, request: HttpRequest, form: str) -> StreamingHttpResponse:
         """What the list shows, with its filters and its search, all pages of it. That it was exported is an event too."""

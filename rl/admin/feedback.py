@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 from rl.admin.markup import NOTHING, change_link, column, list_link
 from rl.admin.readonly import ReadOnlyAdmin
 from rl.base.errors import RatchetError
+from rl.forgetting.erasing import erase_later
 from rl.forgetting.forget import forget, preview
 from rl.forgetting.person import find_person
 from rl.forgetting.wording import sentences
@@ -64,7 +65,7 @@ class FeedbackAdmin(ReadOnlyAdmin):
             }
             return TemplateResponse(request, "admin/rl/feedback/forget.html", context)
         try:
-            receipt = forget(person)
+            receipt = forget(person, erase=erase_later)
         except RatchetError as error:
             messages.error(request, f"Nothing was deleted: {error}.")
             return None

@@ -1,6 +1,8 @@
-"""Files and folders appear whole or not at all: written under a hidden name beside their place, flushed, then renamed.
+"""Files and folders appear whole or not at all, and for their owner alone: written in a hidden folder beside their place,
+flushed, then renamed.
 
-All of it raises OSError when the disk refuses; what was begun is removed. Folders above must be there.
+All of it raises OSError when the disk refuses; what was begun is removed. Folders above must be there. Whoever writes
+holds a lock on the hidden folder, so that what a killed process left is known, whichever container it ran in.
 """
 
 from __future__ import annotations
@@ -18,17 +20,20 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from rl.base.locks import try_lock
+
 ABANDONED_SECONDS = 24 * 3600
-"""A partial file or folder older than this was left by a process that was killed."""
+"""Where there are no locks, what is older than this and half written was left by a process that was killed."""
 _PARTIAL = re.compile(r"\..+\.[0-9a-f]{32}\.partial")
 
 
 @contextmanager
 def staged_file(final: Path) -> Iterator[Path]:
     """Yields a path to write; on a normal exit that file replaces ``final``."""
-    with _partial(final) as partial:
+    with scratch_directory(final) as folder:
+        partial = folder / final.name
         yield partial
-        _flush(partial)
+        _seal(partial)
         partial.replace(final)
         _flush(final.parent)
 
@@ -53,9 +58,13 @@ def write_json(final: Path, value: Any) -> None:
 @contextmanager
 def scratch_directory(final: Path) -> Iterator[Path]:
     """Yields an empty folder beside ``final``; afterwards it is gone, unless ``publish_directory`` moved it."""
-    with _partial(final) as partial:
-        partial.mkdir()
+    remove_leftovers(final.parent)
+    partial, descriptor = _make_held(final)
+    try:
         yield partial
+    finally:
+        remove(partial)
+        os.close(descriptor)
 
 
 @contextmanager
@@ -72,7 +81,7 @@ def publish_directory(source: Path, target: Path) -> None:
     Folders cannot replace each other in one step: an older ``target`` steps aside until the new one is in its place.
     """
     for path in [*source.rglob("*"), source]:
-        _flush(path)
+        _seal(path)
     if target.exists():
         _swap(source, target)
     else:
@@ -94,38 +103,71 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-@contextmanager
-def _partial(final: Path) -> Iterator[Path]:
-    _remove_abandoned(final.parent)
-    partial = _partial_name(final)
+def remove_leftovers(directory: Path) -> list[Path]:
+    """Removes what processes that are gone left half written directly in ``directory``, and tells what that was."""
+    partial = [path for path in directory.glob(".*.partial") if _PARTIAL.fullmatch(path.name)]
+    return [path for path in partial if _remove_left(path)]
+
+
+def _remove_left(path: Path) -> bool:
+    """Whether it was one: a folder that nobody holds; a plain file, or where there are no locks, one that is old."""
+    with suppress(OSError):  # its owner may be removing it at this moment, or it may be another user's
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            is_free = _lock(descriptor) if path.is_dir() else None
+            if is_free or (is_free is None and path.stat().st_mtime < time.time() - ABANDONED_SECONDS):
+                remove(path)
+                return True
+        finally:
+            os.close(descriptor)
+    return False
+
+
+def _make_held(final: Path) -> tuple[Path, int]:
+    """A new folder, and the descriptor whose lock says that somebody works in it."""
+    while True:
+        partial = _partial_name(final)
+        partial.mkdir()
+        with suppress(FileNotFoundError):  # it was taken for a leftover before it was locked
+            descriptor = os.open(partial, os.O_RDONLY)
+            if _lock(descriptor) is not False and partial.exists():
+                return partial, descriptor
+            os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool | None:
+    """False where somebody else has the lock, None where the file system has none for folders, as NFS."""
     try:
-        yield partial
-    finally:
-        remove(partial)
+        return try_lock(descriptor)
+    except OSError:
+        return None
 
 
 def _partial_name(final: Path) -> Path:
     return final.with_name(f".{final.name}.{uuid.uuid4().hex}.partial")
 
 
-def _remove_abandoned(directory: Path) -> None:
-    oldest = time.time() - ABANDONED_SECONDS
-    for path in directory.glob(".*.partial"):
-        # Its owner may be removing it at this moment, or it may be another user's.
-        with suppress(FileNotFoundError, PermissionError):
-            if _PARTIAL.fullmatch(path.name) and path.lstat().st_mtime < oldest:
-                remove(path)
-
-
 def _swap(source: Path, target: Path) -> None:
     aside = _partial_name(target)
-    target.replace(aside)
+    descriptor = os.open(target, os.O_RDONLY)
     try:
-        source.replace(target)
-    except OSError:
-        aside.replace(target)
-        raise
-    remove(aside)
+        _lock(descriptor)
+        target.replace(aside)
+        try:
+            source.replace(target)
+        except OSError:
+            aside.replace(target)
+            raise
+        remove(aside)
+    finally:
+        os.close(descriptor)
+
+
+def _seal(path: Path) -> None:
+    """On disk, and for the owner alone, whatever a library or the file that it was copied from says."""
+    if not path.is_symlink():  # whose file is somebody's
+        path.chmod(path.stat().st_mode & 0o700)
+    _flush(path)
 
 
 def _flush(path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Names and paths that come from outside: what may become part of a file name, and what may not leave its folder."""
+"""Names and paths that come from outside: who may be called what, what may become part of a file name, and what may not
+leave its folder."""
 
 from __future__ import annotations
 
@@ -9,10 +10,24 @@ from rl.base.errors import UsageError
 
 # ASCII letters and digits at both ends: no hidden file, no option ("-x"), no trailing dot that Windows would drop.
 _SLUG = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
+# Ends of lines and control characters, Unicode's too, and what turns the direction of writing: none can be seen.
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 """The name of an environment variable."""
+
+
+def check_name(value: str, what: str) -> str:
+    """The value itself; raises UsageError, which calls it ``what``, unless it is one line that reads as it is written."""
+    if match := _UNSEEN.search(value):
+        raise UsageError(f"{what} contains U+{ord(match[0]):04X}: a name is one line, without control characters")
+    return value
+
+
+def one_line(value: str) -> str:
+    """With a space for each character that no name may have."""
+    return _UNSEEN.sub(" ", value)
 
 
 def check_slug(value: str, what: str = "name") -> str:

@@ -1,4 +1,4 @@
-"""Exports appear whole and readable by all, or not at all; a disk that refuses (a full one above all) is one ExportFailed.
+"""Exports appear whole or not at all; a disk that refuses (a full one above all) is one ExportFailed.
 
 A half-written model looks like a model to whatever loads it.
 """
@@ -25,19 +25,16 @@ _FULL = ("no space left", "disk quota exceeded", "file too large", "requested an
 
 @contextmanager
 def staged_file(final: Path) -> Iterator[Path]:
-    """Yields a path to write; on a normal exit that file replaces ``final``, readable by all."""
+    """Yields a path to write; on a normal exit that file replaces ``final``."""
     with _into(final.parent), files.staged_file(final) as partial:
         yield partial
-        partial.chmod(0o644)
 
 
 @contextmanager
 def staged_directory(final: Path) -> Iterator[Path]:
-    """Yields an empty directory to fill; on a normal exit it replaces ``final``, files readable by all."""
+    """Yields an empty directory to fill; on a normal exit it replaces ``final``."""
     with _into(final.parent), files.staged_directory(final) as partial:
         yield partial
-        for path in partial.rglob("*"):
-            path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ command again finds what was left to do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +14,7 @@ from django.db import transaction
 
 from rl.base.errors import RatchetError, RunConflict
 from rl.forgetting import receipts
+from rl.forgetting.erasing import erase_deleted
 from rl.forgetting.examples import remove_examples
 from rl.forgetting.files import delete_scores, delete_waiting, sweep
 from rl.forgetting.person import Person
@@ -36,8 +37,12 @@ def preview(person: Person) -> Receipt:
     return {**_receipt(person, uses, deleted), "files": {"deleted": [], "kept": sweep(uses, delete=False).kept}}
 
 
-def forget(person: Person, *, delete_files: bool = False, retrain: bool = True) -> Receipt:
-    """Raises RunConflict while a run of an agent that they rated or asked is at work: it may be learning from them."""
+def forget(
+    person: Person, *, delete_files: bool = False, retrain: bool = True, erase: Callable[[], str] = erase_deleted
+) -> Receipt:
+    """Raises RunConflict while a run of an agent that they rated or asked is at work: it may be learning from them.
+
+    ``erase``: cleans the database's files of what was deleted, and says what it could not."""
     deliver_all()
     before, path = list(receipts.earlier(person)), receipts.new_path(person)
     with transaction.atomic():
@@ -52,6 +57,7 @@ def forget(person: Person, *, delete_files: bool = False, retrain: bool = True) 
     if retrain:
         known = {} if deleted else receipts.known_runs(before)
         receipt["retrain"] = [_retrain(agent, known) for agent in _learners(uses)]
+    receipt["remains"]["database"] = erase()
     receipt |= {"state": "done", "finished_at": _now(), "receipt": path.name}
     receipts.write(path, receipt)
     return receipt

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from rl.base.files import staged_file
+from rl.base.files import write_text
 from rl.forgetting.person import Person
 
 Receipt = dict[str, Any]
@@ -28,9 +28,7 @@ def new_path(person: Person) -> Path:
 def write(path: Path, receipt: Receipt) -> None:
     """Appears whole. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with staged_file(path) as partial:
-        partial.touch(mode=0o600)
-        partial.write_text(f"{json.dumps(receipt, indent=2, ensure_ascii=False)}\n", encoding="utf-8")
+    write_text(path, f"{json.dumps(receipt, indent=2, ensure_ascii=False)}\n")
 
 
 def earlier(person: Person) -> Iterator[Receipt]:

@@ -19,6 +19,7 @@ from rl.models import (
     Claim,
     Feedback,
     Invite,
+    PendingSpan,
     Quarantine,
     Trace,
     WaitingRating,
@@ -83,7 +84,10 @@ def delete_rows(person: Person, left: Left) -> dict[str, int]:
     for part in parts(left.feedback):
         gone.update(Feedback.objects.filter(pk__in=part).delete()[1])
     for answers in parts(left.traces):
-        gone.update(Trace.objects.filter(pk__in=answers).delete()[1])
+        theirs = Trace.objects.filter(pk__in=answers)
+        spans = theirs.filter(otel_trace_id__isnull=False).values("otel_trace_id")
+        gone.update(PendingSpan.objects.filter(person.of_agent(), otel_trace_id__in=spans).delete()[1])
+        gone.update(theirs.delete()[1])
     for answers in parts(left.rated):
         await_reward(answers)
     return {name.removeprefix("rl."): count for name, count in sorted(gone.items()) if count}

@@ -42,4 +42,6 @@ def _remains(remains: dict[str, Any]) -> Iterator[str]:
         yield "What still names them: " + ", ".join(f"{n} {name.replace('_', ' ')}" for name, n in counts.items()) + "."
     if remains["backups"]:
         yield f"Backups that hold what was there: {', '.join(remains['backups'])}."
-    yield f"{remains['elsewhere'].capitalize()}."
+    yield from (
+        f"{remains[name][0].upper()}{remains[name][1:]}." for name in ("database", "elsewhere") if remains.get(name)
+    )

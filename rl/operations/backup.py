@@ -46,10 +46,12 @@ def back_up(folder: Path, *, keep: int | None = None, report: Report = silent) -
     path = _folder(folder) / f"ratchet-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.tar"
     try:
         _require_space(folder)
-        with files.scratch_directory(path.with_suffix(".work")) as scratch, files.staged_file(path) as partial:
-            scratch.chmod(0o700)
-            with Writer(partial) as archive:
-                manifest = _fill(archive, scratch, report)
+        with (
+            files.scratch_directory(path.with_suffix(".work")) as scratch,
+            files.staged_file(path) as partial,
+            Writer(partial) as archive,
+        ):
+            manifest = _fill(archive, scratch, report)
         removed = _remove_all_but(folder, keep) if keep else []
     except OSError as error:
         raise BackupFailed(f"the backup cannot be written to {folder}: {error.strerror or error}") from error

@@ -28,7 +28,7 @@ from rl.web.pages import (
 urlpatterns = [
     path("", dashboard.dashboard, name="home"),
     path("rate/", rating.choose_queue, name="rate"),
-    re_path(r"^rate/by/(?P<token>[^/:]+:[^/]+)/$", invitations.follow_link, name="rate_by_invite"),
+    re_path(r"^rate/by/(?P<token>[^/:]+:[^/]+)/\Z", invitations.follow_link, name="rate_by_invite"),
     path("rate/held-back/", trust.held_back, name="held_back"),
     path("rate/<str:name>/", rating.rate_items, name="rate_agent"),
     path("rate/<str:name>/<str:queue>/", rating.rate_items, name="rate_queue"),

@@ -1,13 +1,24 @@
 from __future__ import annotations
 
+import errno
 import os
+import subprocess
+import sys
 import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
-from rl.base.files import publish_directory, remove, scratch_directory, staged_directory, staged_file, write_text
+from rl.base.files import (
+    publish_directory,
+    remove,
+    remove_leftovers,
+    scratch_directory,
+    staged_directory,
+    staged_file,
+    write_text,
+)
 
 
 def names(directory: Path) -> list[str]:
@@ -94,16 +105,63 @@ def test_an_earlier_folder_comes_back_when_the_new_one_cannot_take_its_place(tmp
     assert names(tmp_path) == ["source", "target"]
 
 
-def test_what_a_killed_process_left_a_day_ago_is_removed_and_nothing_else(tmp_path: Path):
-    abandoned, fresh = f".merged.{'0' * 32}.partial", f".model.gguf.{'f' * 32}.partial"
-    kept = [fresh, ".mine.partial", "download.partial", f"merged.{'0' * 32}.partial"]
-    folder(tmp_path / abandoned, "half")
-    for name in kept:
-        (tmp_path / name).write_bytes(b"somebody's")
-    for name in (abandoned, *kept[1:]):
+def test_what_a_killed_process_left_is_removed_at_once_and_nothing_else(tmp_path: Path):
+    left = [f".merged.{'0' * 32}.partial", f".old.gguf.{'e' * 32}.partial"]
+    kept = [f".model.gguf.{'f' * 32}.partial", ".mine.partial", "download.partial", f"merged.{'0' * 32}.partial"]
+    folder(tmp_path / left[0], "half")
+    for name in (left[1], *kept):
+        (tmp_path / name).write_bytes(b"somebody's, and a plain file that nobody can hold")
+    for name in (left[1], *kept[1:]):
         os.utime(tmp_path / name, (time.time() - 2 * 86400,) * 2)
     write_text(tmp_path / "report.json", "{}")
     assert names(tmp_path) == sorted([*kept, "report.json"])
+
+
+def test_what_a_living_process_writes_stays_until_it_is_killed(tmp_path: Path):
+    program = (
+        "import sys; from pathlib import Path; from rl.base.files import staged_directory\n"
+        "with staged_directory(Path(sys.argv[1])) as folder: (folder / 'half').touch(); print(flush=True); input()"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "merged")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        for path in tmp_path.iterdir():
+            os.utime(path, (0, 0))
+        assert remove_leftovers(tmp_path) == []
+        child.kill()
+    (left,) = tmp_path.iterdir()
+    assert (remove_leftovers(tmp_path), names(tmp_path)) == ([left], [])
+
+
+def test_threads_do_not_take_each_others_work_for_left(tmp_path: Path):
+    with scratch_directory(tmp_path / "one") as one, scratch_directory(tmp_path / "one") as other:
+        assert remove_leftovers(tmp_path) == []
+        assert len({one, other} & set(tmp_path.iterdir())) == 2
+
+
+def test_where_there_are_no_locks_age_tells(tmp_path: Path, monkeypatch):
+    def no_locks(*args: object) -> None:
+        raise OSError(errno.EBADF, "as of a folder on NFS")
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    with scratch_directory(tmp_path / "set") as partial:
+        assert remove_leftovers(tmp_path) == []
+        os.utime(partial, (time.time() - 2 * 86400,) * 2)
+        assert remove_leftovers(tmp_path) == [partial]
+
+
+def test_what_is_published_is_for_its_owner_alone(tmp_path: Path):
+    with staged_file(tmp_path / "model.gguf") as partial:
+        partial.write_bytes(b"weights")
+        partial.chmod(0o644)
+    with staged_directory(tmp_path / "merged") as folder:
+        (folder / "onnx").mkdir()
+        (folder / "onnx" / "model.onnx").touch()
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(0o777)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    assert modes == {"model.gguf": 0o600, "merged": 0o700, "onnx": 0o700, "model.onnx": 0o700}
 
 
 def test_removing_takes_a_folder_a_file_a_link_or_nothing(tmp_path: Path):

@@ -12,13 +12,14 @@ from rl.export.staging import require_space, scratch_directory, staged_directory
 from tests.base.test_files import break_off, names
 
 
-def test_a_file_appears_whole_and_readable_by_all(tmp_path: Path):
+def test_a_file_appears_whole_and_for_its_owner_alone(tmp_path: Path):
     final = tmp_path / "new" / "model.gguf"
     with staged_file(final) as partial:
         partial.write_bytes(b"weights")
+        partial.chmod(0o644)
         assert not final.exists()
     assert final.read_bytes() == b"weights"
-    assert final.stat().st_mode & 0o777 == 0o644
+    assert final.stat().st_mode & 0o777 == 0o600
     assert names(final.parent) == ["model.gguf"]
 
 
@@ -31,15 +32,15 @@ def test_a_failure_keeps_the_earlier_file_and_nothing_else(tmp_path: Path):
     assert names(tmp_path) == ["model.gguf"]
 
 
-def test_a_directory_replaces_the_earlier_one_and_its_files_become_readable(tmp_path: Path):
+def test_a_directory_replaces_the_earlier_one_and_its_files_are_private(tmp_path: Path):
     final = tmp_path / "merged"
     final.mkdir()
     (final / "old.bin").write_bytes(b"old")
     with staged_directory(final) as partial:
         (partial / "model.safetensors").write_bytes(b"new")
-        (partial / "model.safetensors").chmod(0o600)
+        (partial / "model.safetensors").chmod(0o644)
     assert names(final) == ["model.safetensors"]
-    assert (final / "model.safetensors").stat().st_mode & 0o777 == 0o644
+    assert (final / "model.safetensors").stat().st_mode & 0o777 == 0o600
     assert names(tmp_path) == ["merged"]
 
 

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from rl.base.errors import UsageError
 from rl.base.names import require_known
+from rl.base.slugs import check_name
 from rl.collect.limits import MAX_METRIC_LENGTH, MAX_NOTES_LENGTH, MAX_RATER_LENGTH, MAX_TAG_LENGTH, MAX_TAGS
 from rl.collect.new_rows import RowMaker
 from rl.collect.storable import unstorable
@@ -100,7 +101,7 @@ def new_event(
             "trace_id": trace.pk,
             "agent_id": trace.agent_id,
             "kind": kind.value,
-            "rater": _check_rater(rater),
+            "rater": _check_rater(rater, kind),
             "source": _check_text(source, "the source", 32),
             "tags": _check_tags(tags),
             "notes": _check_text(notes, "the notes", MAX_NOTES_LENGTH),
@@ -118,10 +119,12 @@ _RELATED = ("other_trace", "api_key", "user", "retracts")
 _new_feedback = RowMaker(Feedback)
 
 
-def _check_rater(rater: str) -> str:
+def _check_rater(rater: str, kind: Feedback.Kind) -> str:
+    """What was recorded under any name can be taken back under it."""
     if not rater.strip():
         raise UsageError("the rater must be named")
-    return _check_text(rater, "the rater", MAX_RATER_LENGTH)
+    name = _check_text(rater, "the rater", MAX_RATER_LENGTH)
+    return name if kind == Feedback.Kind.RETRACTION else check_name(name, "the rater's name")
 
 
 def _check_tags(tags: Sequence[str]) -> list[str]:

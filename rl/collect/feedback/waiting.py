@@ -17,6 +17,7 @@ from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 
 from rl.base.errors import UsageError
+from rl.base.slugs import check_name, one_line
 from rl.collect.feedback import tokens, write
 from rl.collect.feedback.events import rating
 from rl.models import Agent, ApiKey, Feedback, Trace, WaitingRating
@@ -53,6 +54,10 @@ class Early:
     address: str = ""
     raters: int | None = None
     """How many its token lets judge the answer; None: any number."""
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for a name that could not be recorded."""
+        check_name(self.rater, "the rater's name")
 
 
 class Kept(NamedTuple):
@@ -167,7 +172,7 @@ def event_of(early: Early | WaitingRating, trace: Trace, source: str, api_key_id
     """The feedback to record, of a rating that has just come or that waited."""
     return rating(
         trace,
-        rater=early.rater,
+        rater=one_line(early.rater),  # of a row that is older than the rule for names
         scale=early.scale,
         value=early.value,
         tags=early.tags,

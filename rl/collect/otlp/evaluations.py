@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rl.base.slugs import one_line
 from rl.collect.limits import MAX_METRIC_LENGTH, MAX_NOTES_LENGTH, MAX_RATER_LENGTH, MAX_TAG_LENGTH
 from rl.collect.otlp.spans import Span, moment
 from rl.collect.otlp.values import text
@@ -39,7 +40,7 @@ def evaluations(span: Span) -> Iterator[tuple[str, ImportedFeedback]]:
 
 
 def _read(attributes: Mapping[str, Any], time: int) -> Iterator[tuple[str, ImportedFeedback]]:
-    name = text(attributes, "gen_ai.evaluation.name") or "evaluation"
+    name = one_line(text(attributes, "gen_ai.evaluation.name")).strip() or "evaluation"
     label, score = text(attributes, "gen_ai.evaluation.score.label"), _score(attributes)
     common: dict[str, Any] = {
         "rater": f"system:{name}"[:MAX_RATER_LENGTH],

@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from rl.base.errors import UsageError
 
 _TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object", list: "array"}
-_ARGUMENT = re.compile(r"^\s*(\w+)(?:\s*\(.*?\))?:\s*(.+)$")
+_ARGUMENT = re.compile(r"^\s*(\w+)(?:\s*\(.*?\))?:\s*(.+)\Z")
 
 
 def schema_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:

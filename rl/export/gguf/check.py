@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -17,6 +16,7 @@ from rl.base.errors import ExportFailed
 from rl.export.gguf.tokenizer import render_chat
 from rl.export.hf.loading import load_config
 from rl.export.llama_cpp.process import LlamaAnswer, LogitsWanted, ask, is_available
+from rl.export.staging import scratch_directory
 
 POSITIONS = 96
 """At most so many next-token distributions are compared: each is as wide as the vocabulary."""
@@ -81,12 +81,13 @@ def self_check(gguf_path: Path, model_dir: Path, level: str) -> dict[str, Any]:
         return {"skipped": "the package xllamacpp is not installed (pip install xllamacpp), so the file was not run"}
     tokenizer = AutoTokenizer.from_pretrained(model_dir)
     probe = _probe(tokenizer, model_dir)
-    with tempfile.TemporaryDirectory() as folder:
-        request = LogitsWanted(probe.tokens, probe.first, Path(folder) / "logits.f32")
+    with scratch_directory(gguf_path.parent, "logits") as folder:
+        request = LogitsWanted(probe.tokens, probe.first, folder / "logits.f32")
         answer = ask(gguf_path, texts=[PROBE_TEXT, probe.text], chat=probe.chat, logits=request)
         logits = numpy.fromfile(request.file, numpy.float32).reshape(-1, answer.vocabulary)
     _check_tokens(answer, probe, tokenizer, gguf_path.name)
-    reference = _reference(model_dir, probe)
+    with scratch_directory(gguf_path.parent, "layers") as folder:
+        reference = _reference(model_dir, probe, folder)
     return {
         "tokens_equal": len(probe.probe_tokens) + len(probe.chat_tokens),
         "chat_template": "equal" if tokenizer.chat_template else "none",
@@ -130,16 +131,15 @@ def _describe_token(token: int | None, tokenizer: Any) -> str:
 
 
 @torch.inference_mode()
-def _reference(model_dir: Path, probe: _Probe) -> torch.Tensor:
+def _reference(model_dir: Path, probe: _Probe, folder: Path) -> torch.Tensor:
     """Logits (positions, vocabulary) by transformers in 32 bits. What of a large model does not fit is read from its files
     layer by layer, when its turn comes."""
     logging.getLogger("accelerate.big_modeling").setLevel(logging.ERROR)  # it would warn of that
-    with tempfile.TemporaryDirectory() as folder:
-        model = AutoModelForCausalLM.from_pretrained(
-            model_dir, dtype=torch.float32, device_map="auto", max_memory={"cpu": RESIDENT}, offload_folder=folder
-        ).eval()
-        count = len(probe.tokens) - probe.first
-        logits: torch.Tensor = model(input_ids=torch.tensor([probe.tokens]), logits_to_keep=count).logits[0]
+    model = AutoModelForCausalLM.from_pretrained(
+        model_dir, dtype=torch.float32, device_map="auto", max_memory={"cpu": RESIDENT}, offload_folder=folder
+    ).eval()
+    count = len(probe.tokens) - probe.first
+    logits: torch.Tensor = model(input_ids=torch.tensor([probe.tokens]), logits_to_keep=count).logits[0]
     return logits
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from rl.base.errors import ExportFailed
 from rl.export.gguf.tokenizer import render_chat
 from rl.export.hf.loading import load_config, load_tokenizer, stored_dtype
 from rl.export.llama_cpp.process import LogitsWanted, ask
+from rl.export.staging import scratch_directory
 from rl.lm.loading import errors_as, put_adapter, read_model
 
 _POSITIONS = 64
@@ -36,8 +36,8 @@ def check_in_llama_cpp(adapter_file: Path, base_file: Path, base_dir: Path, adap
     Raises ExportFailed when llama.cpp cannot load the file, or predicts something else than PEFT.
     """
     tokens = _tokens(base_dir)
-    with tempfile.TemporaryDirectory() as folder:
-        request = LogitsWanted(tokens, max(0, len(tokens) - _POSITIONS), Path(folder) / "logits.f32")
+    with scratch_directory(adapter_file.parent, "logits") as folder:
+        request = LogitsWanted(tokens, max(0, len(tokens) - _POSITIONS), folder / "logits.f32")
         answer = ask(base_file, adapter=adapter_file, logits=request)
         logits = torch.from_numpy(np.fromfile(request.file, np.float32).reshape(-1, answer.vocabulary))
     right, bare = _reference(base_dir, adapter_dir, tokens, request.first)

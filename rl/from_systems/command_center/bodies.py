@@ -11,14 +11,14 @@ from rest_framework import serializers
 from rl.collect.feedback.waiting import Early
 from rl.collect.limits import MAX_ID_LENGTH, MAX_METRIC_LENGTH, MAX_RATER_LENGTH
 from rl.web.api.auth import DEVICE
-from rl.web.api.serializers.fields import ShortListField, TextField
+from rl.web.api.serializers.fields import NameField, ShortListField, TextField
 from rl.web.api.serializers.ratings import THUMBS, EntryRating
 
 MOST_INTERACTIONS, LONGEST_CORRECTION, LONGEST_ACTION = 50, 500, MAX_METRIC_LENGTH - len("interaction:")
 
 
 class Device(serializers.Serializer):
-    device_id = TextField(
+    device_id = NameField(
         max_length=MAX_RATER_LENGTH - len(DEVICE), required=False, allow_blank=True, allow_null=True, default=""
     )
 

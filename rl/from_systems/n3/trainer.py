@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, pstdev
@@ -11,7 +10,7 @@ from typing import Any
 
 from rl.base.errors import NotEnoughData, UsageError
 from rl.base.export_records import ExportJob
-from rl.base.files import staged_directory
+from rl.base.files import scratch_directory, staged_directory
 from rl.base.leaves import import_name, leaf
 from rl.base.records import Report, silent
 from rl.from_systems.n3.feedback_rows import Feedback, examples, prepare_feedback_dataset, write_prompts
@@ -71,9 +70,9 @@ class RLHFTrainer:
         folder, rows = Path(output_dir), _require(feedbacks)
         folder.mkdir(parents=True, exist_ok=True)
         reward_model, made = self._reward_model(rows, folder, reward_model_path, report)
-        with tempfile.TemporaryDirectory(prefix=".training-", dir=folder) as work:
-            prompts = write_prompts(rows, Path(work) / "prompts.jsonl")
-            trained = self._trainer(Path(work), reward_model).train(prompts, report=report)
+        with scratch_directory(folder / "training") as work:
+            prompts = write_prompts(rows, work / "prompts.jsonl")
+            trained = self._trainer(work, reward_model).train(prompts, report=report)
             self._save_policy(trained.weights_dir, folder / "policy")
         result = _result(trained, folder, made, len(rows))
         result.save(folder / FILE)

@@ -16,7 +16,7 @@ from typing import Any
 
 from rl.base.errors import UsageError
 from rl.base.records import Message
-from rl.base.slugs import check_slug
+from rl.base.slugs import check_name, check_slug
 from rl.collect.storable import unstorable
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace, Rejected
 from rl.from_systems.ocd.words import RATINGS
@@ -100,7 +100,7 @@ def rater_of(user: object) -> str:
         return RATER
     if not isinstance(user, str) or len(user) > LONGEST_USER:
         raise UsageError(f"userId must be text of at most {LONGEST_USER} characters")
-    return f"{RATER}:{user}"
+    return f"{RATER}:{check_name(user, 'userId')}"
 
 
 def _decision(record: Mapping[str, Any], where: str) -> ImportedTrace:

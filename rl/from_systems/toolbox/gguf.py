@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
-from rl.base.files import write_text
+from rl.base.files import scratch_directory, write_text
 from rl.base.leaves import import_name
 from rl.config.levels import check_level
 from rl.from_systems.site import set_up_site
@@ -67,7 +66,7 @@ class GGUFExporter:
         name = (output_name or f"{folder}-{level.upper()}").removesuffix(".gguf")
         self.output_dir.mkdir(parents=True, exist_ok=True)
         exporter = import_name("rl.runs.exporter.GGUFExporter")(self.model_path)
-        with TemporaryDirectory(dir=self.output_dir) as scratch, _checkout(self.llama_cpp_path):
+        with scratch_directory(self.output_dir / "gguf") as scratch, _checkout(self.llama_cpp_path):
             return str(_move(exporter.export(scratch, folder, level), self.output_dir / f"{name}.gguf"))
 
     def get_recommended_quantization(self, available_ram_gb: float = 8.0) -> str:

@@ -16,6 +16,7 @@ from django.core.management.base import ALL_CHECKS
 from rl.management.base import RatchetCommand
 from rl.management.options import argument
 from rl.management.ports import port_number, require_free
+from rl.operations.leftovers import clear_leftovers
 from rl.operations.metrics import FOLDER_VARIABLE
 
 STOP_SECONDS = 3
@@ -43,6 +44,7 @@ class Command(RatchetCommand):
     def run(self, options: Options) -> None:
         host, port = options.host, options.port
         require_free(port, host)
+        clear_leftovers()
         address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         _allow_connections(settings.MAX_CONNECTIONS)
         lines = [f"the site: {address}/", f"the gateway: {address}/v1", "Ctrl+C stops it"]

@@ -18,12 +18,13 @@ from uuid import UUID
 
 from django.db import DataError, IntegrityError
 
-from rl.base.files import ABANDONED_SECONDS
 from rl.collect.traces.rows import as_id
 from rl.serving.gateway import open_streams
 from rl.serving.gateway.answer_rows import store
 from rl.serving.gateway.spool import folder, path_of, set_aside
 
+_ABANDONED_SECONDS = 600
+"""Writing one takes milliseconds: what is half written and older than this was left by a process that was killed."""
 CHUNK = 100
 """Answers per transaction; a longer one would keep people's ratings waiting."""
 OWN_FAULT = (DataError, IntegrityError, AttributeError, KeyError, TypeError, ValueError)
@@ -45,7 +46,7 @@ def deliver_all() -> int:
     """Stores all that wait, those of dead processes too; how many that were. Raises DatabaseError and OSError."""
     for partial in folder().glob(".*.partial"):
         with suppress(FileNotFoundError):
-            if partial.stat().st_mtime < time.time() - ABANDONED_SECONDS:
+            if partial.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
                 partial.unlink()
     open_streams.rescue_all()
     return deliver_these(trace_id for path in folder().glob("*.json") if (trace_id := as_id(path.stem)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final, TypeVar
+from unicodedata import normalize
 
 from django.db.models import Model, Q, QuerySet
 from django.utils import timezone
@@ -20,8 +21,8 @@ from rl.models import ApiKey
 from rl.operations import audit
 
 USE_WRITTEN_EVERY = timedelta(minutes=1)
-DEVICE, USER = "device:", "user:"
-"""Prefixes of raters: a browser that holds a publishable key; a person who signed in on this site."""
+DEVICE, USER, INVITE = "device:", "user:", "invite:"
+"""Prefixes of the raters whom this site names: a browser that holds a publishable key; a person who signed in; a guest."""
 
 INGEST, READ, TRAIN = ApiKey.Scope.INGEST.value, ApiKey.Scope.READ.value, ApiKey.Scope.TRAIN.value
 RATE: Final = "rate"
@@ -112,11 +113,14 @@ def visible_to(key: ApiKey, rows: QuerySet[Row]) -> QuerySet[Row]:
 
 
 def rater_for(key: ApiKey, name: str) -> str:
-    """Raises ValidationError: nobody speaks for the people who sign in here."""
+    """Raises ValidationError: nobody speaks for those whom this site names, nor under a name that looks like theirs."""
     if key.kind == ApiKey.Kind.PUBLISHABLE:
         return DEVICE + name
-    if name.strip().lower().startswith(USER):
-        raise ValidationError({"rater": f"names that start with {USER!r} belong to people who sign in here"})
+    seen = name if name.isascii() else "".join(filter(str.isprintable, normalize("NFKC", name)))
+    if seen.strip().lower().startswith((DEVICE, USER, INVITE)):
+        raise ValidationError(
+            {"rater": f"names that start with {DEVICE!r}, {USER!r} or {INVITE!r} are given by this site: write another"}
+        )
     return name
 
 

@@ -31,5 +31,5 @@ urlpatterns = [
     path("training/stats/", TrainingStats.as_view(), name="api-training-stats"),
     path("schema/", Description.as_view(), name="api-schema"),
     path("docs/", DescriptionPage.as_view(), name="api-docs"),
-    re_path(r"^[\s\S]+$", UnknownAddress.as_view()),  # <path:…> knows no line breaks
+    re_path(r"^[\s\S]+\Z", UnknownAddress.as_view()),  # <path:…> knows no line breaks
 ]

@@ -164,7 +164,7 @@ def test_the_use_of_a_key_is_noted(agent: Agent, folder: Path):
     assert row.last_used_at is not None
 
 
-def test_what_a_killed_process_began_to_write_is_removed_after_a_day(agent: Agent, folder: Path):
+def test_what_a_killed_process_began_to_write_is_removed_after_a_while(agent: Agent, folder: Path):
     written(document(agent))
     partial = folder / f".{uuid.uuid4()}.partial"
     partial.write_text("{")

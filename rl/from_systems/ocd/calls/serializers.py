@@ -9,7 +9,7 @@ from rest_framework.exceptions import ValidationError
 
 from rl.from_systems.ocd.records import LONGEST_ID, LONGEST_USER
 from rl.from_systems.ocd.words import RATINGS
-from rl.web.api.serializers.fields import AnyJSONField, NumberField, ObjectField, StrictSerializer, TextField
+from rl.web.api.serializers.fields import AnyJSONField, NameField, NumberField, ObjectField, StrictSerializer, TextField
 
 WORDS = list(RATINGS)
 
@@ -71,7 +71,7 @@ class DecisionFeedbackIn(_Later):
     userFeedback = serializers.ChoiceField(WORDS, required=False, allow_null=True)
     userCorrection = AnyJSONField(required=False, allow_null=True, help_text="The action that it should have been.")
     feedbackAt = serializers.DateTimeField(required=False, allow_null=True, help_text="Now if left out.")
-    userId = TextField(
+    userId = NameField(
         max_length=LONGEST_USER,
         required=False,
         allow_null=True,

@@ -20,7 +20,7 @@ from rl.base.errors import BadFile, UsageError
 from rl.base.slugs import check_slug
 
 SUFFIX = ".pkl"
-_NAMED_TIME = re.compile(r"_([0-9]{8}_[0-9]{6})\.pkl$")
+_NAMED_TIME = re.compile(r"_([0-9]{8}_[0-9]{6})\.pkl\Z")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a named pipe would wait for ever
 

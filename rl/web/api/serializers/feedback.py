@@ -16,6 +16,7 @@ from rl.collect.limits import MAX_METRIC_LENGTH, MAX_RATER_LENGTH
 from rl.models import Feedback
 from rl.web.api.auth import DEVICE
 from rl.web.api.serializers.fields import (
+    NameField,
     NumberField,
     RatingValueField,
     StrictSerializer,
@@ -25,8 +26,8 @@ from rl.web.api.serializers.fields import (
 )
 
 
-def rater_field() -> TextField:
-    return TextField(
+def rater_field() -> NameField:
+    return NameField(
         max_length=MAX_RATER_LENGTH - len(DEVICE),
         trim_whitespace=True,
         help_text=f"Who judges. Stored as '{DEVICE}…' where a publishable key was used.",
@@ -157,7 +158,7 @@ class RetractOwn(StrictSerializer):
 
 
 class RetractById(StrictSerializer):
-    rater = TextField(
+    rater = NameField(
         max_length=MAX_RATER_LENGTH, required=False, trim_whitespace=True, help_text="Who retracts; empty: the author."
     )
 

@@ -12,9 +12,11 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.fields import empty
 from rest_framework.validators import ProhibitSurrogateCharactersValidator
 
+from rl.base.errors import UsageError
 from rl.base.names import unknown_name
 from rl.base.records import Message
 from rl.collect.feedback.tokens import MOST_RATERS
+from rl.base.slugs import check_name
 from rl.collect.limits import (
     MAX_MESSAGES,
     MAX_NOTES_LENGTH,
@@ -104,6 +106,16 @@ class TextField(serializers.CharField):
         if not isinstance(data, str):
             self.fail("invalid")
         return super().to_internal_value(data)
+
+
+class NameField(TextField):
+    """Who somebody is: one line."""
+
+    def to_internal_value(self, data: Any) -> str:
+        try:
+            return check_name(super().to_internal_value(data), "the name")
+        except UsageError as error:
+            raise ValidationError(str(error)) from error
 
 
 def _refuse_halves(text: str) -> None:

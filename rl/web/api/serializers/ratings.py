@@ -9,13 +9,13 @@ from rest_framework import serializers
 from rl.collect.limits import MAX_NOTES_LENGTH, MAX_RATER_LENGTH, MAX_TAG_LENGTH, MAX_TAGS
 from rl.models import Feedback
 from rl.web.api.auth import DEVICE
-from rl.web.api.serializers.fields import ObjectField, ShortListField, TextField
+from rl.web.api.serializers.fields import NameField, ObjectField, ShortListField, TextField
 
 THUMBS = {"up": 1.0, "down": 0.0}
 
 
-def device_field() -> TextField:
-    return TextField(max_length=MAX_RATER_LENGTH - len(DEVICE), trim_whitespace=True)
+def device_field() -> NameField:
+    return NameField(max_length=MAX_RATER_LENGTH - len(DEVICE), trim_whitespace=True)
 
 
 def agent_field() -> TextField:

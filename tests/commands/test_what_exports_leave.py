@@ -1,0 +1,76 @@
+"""An export leaves files for their owner alone; one that is killed leaves nothing past the next start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.commands.site import Site, serving
+
+pytestmark = pytest.mark.slow
+FORMATS = ["gguf", "merged", "lora", "gguf-lora", "onnx"]
+
+
+@pytest.fixture(scope="module")
+def trained(prepared_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    site = prepared_site.copy(tmp_path_factory.mktemp("trained") / "data")
+    site.run("train_dpo", "--agent", "support-chat", "--max-steps", "2")
+    return site
+
+
+def half_written(site: Site) -> list[Path]:
+    return sorted(site.data.rglob(".*.partial"))
+
+
+def kill_in_the_middle(site: Site, kind: str) -> None:
+    """As soon as there is something in one of its hidden folders."""
+    process = site.start("export_model", "--agent", "support-chat", "--format", kind)
+    deadline = time.monotonic() + 120
+    while not any(list(folder.iterdir()) for folder in half_written(site) if folder.is_dir()):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+@pytest.mark.parametrize("kind", ["gguf", "onnx"])
+def test_what_a_killed_export_left_is_gone_when_the_site_starts(trained: Site, kind: str):
+    kill_in_the_middle(trained, kind)
+    assert half_written(trained)
+    with serving(trained):
+        assert half_written(trained) == []
+
+
+def test_the_site_leaves_alone_what_is_being_exported(trained: Site):
+    process = trained.start("export_model", "--agent", "support-chat", "--format", "merged")
+    deadline = time.monotonic() + 120
+    while not half_written(trained):
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    with serving(trained):
+        _, errors = process.communicate(timeout=120)
+    assert (process.returncode, half_written(trained)) == (0, []), errors
+
+
+def test_every_file_is_for_its_owner_alone(trained: Site):
+    for kind in FORMATS:
+        trained.run("export_model", "--agent", "support-chat", "--format", kind)
+    trained.run(
+        "export_training_data",
+        "--agent-type",
+        "support-chat",
+        "--format",
+        "dpo",
+        "--output",
+        str(trained.data / "rows.jsonl"),
+    )
+    trained.run("backup")
+    modes = {path: path.lstat().st_mode & 0o777 for path in (trained.data, *trained.data.rglob("*"))}
+    suffixes = {path.suffix for path in modes}
+    assert suffixes >= {".gguf", ".safetensors", ".onnx", ".json", ".jsonl", ".md", ".tar", ".txt", ".sqlite3"}
+    assert {f"{path}: {mode:o}" for path, mode in modes.items() if mode != (0o700 if path.is_dir() else 0o600)} == set()
