@@ -15,8 +15,8 @@ from rest_framework.validators import ProhibitSurrogateCharactersValidator
 from rl.base.errors import UsageError
 from rl.base.names import unknown_name
 from rl.base.records import Message
-from rl.collect.feedback.tokens import MOST_RATERS
 from rl.base.slugs import check_name
+from rl.collect.feedback.tokens import MOST_RATERS
 from rl.collect.limits import (
     MAX_MESSAGES,
     MAX_NOTES_LENGTH,
