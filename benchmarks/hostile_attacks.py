@@ -306,9 +306,17 @@ def guess_passwords(attacker: Attacker) -> None:
 
 
 ATTACKS: list[Callable[[Attacker], None]] = [
-    store_texts, view_as_guest, read_as_mallory, flood_ratings, reuse_tokens, ask_the_gateway, leave_streams,
-    hold_connections, send_nonsense, guess_passwords,
-]  # fmt: skip
+    store_texts,
+    view_as_guest,
+    read_as_mallory,
+    flood_ratings,
+    reuse_tokens,
+    ask_the_gateway,
+    leave_streams,
+    hold_connections,
+    send_nonsense,
+    guess_passwords,
+]
 
 
 def main(where: dict[str, Any], seconds: float, seed: int) -> None:

@@ -181,8 +181,8 @@ def bob(user: User, shared: Shared, number: int) -> None:
 def asker(user: User, shared: Shared, number: int) -> None:
     model = user.site.models[number % len(user.site.models)]
     body = {"model": model, "messages": [{"role": "user", "content": f"question {number}"}], "max_tokens": 8}
-    if (answer := user.ask(f"an answer of {'llama.cpp' if model == TRAINED else 'a model server'}", "POST",
-                           "/v1/chat/completions", json=body)) is None:  # fmt: skip
+    server = "llama.cpp" if model == TRAINED else "a model server"
+    if (answer := user.ask(f"an answer of {server}", "POST", "/v1/chat/completions", json=body)) is None:
         return
     document = answer.json()
     text = document["choices"][0]["message"]["content"]
