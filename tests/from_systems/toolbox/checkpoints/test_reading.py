@@ -4,7 +4,6 @@ import collections
 import enum
 import json
 import pickle
-import pickletools
 import subprocess
 import sys
 from contextlib import suppress
@@ -21,7 +20,6 @@ from hypothesis import strategies as st
 
 from rl.base.errors import BadFile
 from rl.from_systems.toolbox.checkpoints import Limits, read_pickle
-from rl.from_systems.toolbox.checkpoints.opcodes import OPCODES
 from tests.from_systems.toolbox.checkpoints.hostile import call, dotted, name, raw, text, whole
 from tests.from_systems.toolbox.checkpoints.make_checkpoints import write_checkpoints
 
@@ -163,12 +161,6 @@ def test_whatever_json_can_hold_comes_back_as_it_was(value: Any, protocol: int):
 def test_any_bytes_are_data_or_one_clear_error(data: bytes):
     with suppress(BadFile):
         json.dumps(read_pickle(data))
-
-
-def test_every_opcode_of_the_standard_library_has_its_name_here():
-    assert {ord(each.code): each.name for each in pickletools.opcodes} == {
-        code: each for code, (each, _) in OPCODES.items()
-    }
 
 
 def test_a_checkpoint_reads_the_same_in_every_protocol_and_its_package_is_never_imported(tmp_path: Path):
