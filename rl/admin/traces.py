@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import admin
+from django.db.models import QuerySet
+from django.db.models.functions import Left
+from django.http import HttpRequest
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from rl.admin.markup import change_link, list_link, text_block, value_table
 from rl.admin.readonly import ReadOnlyAdmin
-from rl.models import Feedback, ModelVersion, Trace, WaitingRating
+from rl.models import Feedback, ModelVersion, QuestionStart, Trace, WaitingRating
+
+SHOWN = 80
+"""Characters of a question and of an answer in the list."""
 
 
 @admin.register(Trace)
@@ -16,8 +24,8 @@ class TraceAdmin(ReadOnlyAdmin):
     list_display = ["short_id", "agent", "question_start", "answer_start", "version", "source", "created_at"]
     list_filter = ["created_at", "agent"]
     list_select_related = ["agent", "model_version"]
-    search_fields = ["=external_id", "=session_id", "id__startswith", "response"]
-    search_help_text = "The start of an id, a whole external id or session id, or words of the answer."
+    search_fields = ["=external_id", "=session_id", "id__startswith"]
+    search_help_text = "The start of an id, a whole external id or session id. Words are looked for on the page Traces."
     fieldsets = [
         (None, {"fields": ["id", "agent", "version", "feedback_link", "conversation", "answer", "extras"]}),
         (
@@ -30,17 +38,25 @@ class TraceAdmin(ReadOnlyAdmin):
     ]
     readonly_fields = ["version", "feedback_link", "conversation", "answer", "extras", "components"]
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Trace]:
+        """For the list, the beginnings of texts only."""
+        rows = super().get_queryset(request)
+        if request.resolver_match and request.resolver_match.url_name != "rl_trace_changelist":
+            return rows
+        rows = rows.annotate(question_text=QuestionStart("prompt"), answer_text=Left("response", SHOWN))
+        return rows.only("agent", "model_version", "source", "created_at")
+
     @admin.display(description="id")
     def short_id(self, trace: Trace) -> str:
         return str(trace.pk)[:8]
 
     @admin.display(description="question")
-    def question_start(self, trace: Trace) -> str:
-        return trace.question[:80]
+    def question_start(self, trace: Any) -> str:
+        return (trace.question_text or "")[:SHOWN]
 
     @admin.display(description="answer")
-    def answer_start(self, trace: Trace) -> str:
-        return trace.response[:80]
+    def answer_start(self, trace: Any) -> str:
+        return str(trace.answer_text)
 
     @admin.display(description="model version")
     def version(self, trace: Trace) -> SafeString | str:

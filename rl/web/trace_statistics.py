@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
@@ -12,6 +14,8 @@ from rl.models import Agent
 
 SAMPLE = 1000
 """Newest traces that are read for what only their JSON columns know."""
+AT_ONCE, SECONDS = 10, 0.5
+"""Traces read between two looks at the clock, and when it is enough: tool calls may be megabytes."""
 
 
 def statistics(agent: Agent) -> dict[str, Any]:
@@ -20,8 +24,7 @@ def statistics(agent: Agent) -> dict[str, Any]:
     calls: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     read = 0
-    newest = agent.traces.order_by("-created_at", "id")[:SAMPLE]
-    for rewards_of_trace, tool_calls in newest.values_list("rewards", "tool_calls"):
+    for rewards_of_trace, tool_calls in _newest(agent):
         read += 1
         for name, reward in rewards_of_trace.items() if isinstance(rewards_of_trace, dict) else ():
             if isinstance(reward, dict) and isinstance(reward.get("value"), (int, float)):
@@ -41,6 +44,17 @@ def statistics(agent: Agent) -> dict[str, Any]:
             for name, count in calls.most_common(50)
         ],
     }
+
+
+def _newest(agent: Agent) -> Iterator[tuple[Any, Any]]:
+    """Rewards and tool calls of SAMPLE traces, or of as many as can be read in SECONDS."""
+    rows = agent.traces.order_by("-created_at", "id").values_list("rewards", "tool_calls")
+    until = time.monotonic() + SECONDS
+    for start in range(0, SAMPLE, AT_ONCE):
+        some = list(rows[start : start + AT_ONCE])
+        yield from some
+        if len(some) < AT_ONCE or time.monotonic() > until:
+            return
 
 
 def _figures(counts: dict[str, Any]) -> list[tuple[str, str]]:

@@ -20,6 +20,7 @@ from rl.models import Agent, Feedback, Trace
 from rl.web import trace_lists
 from rl.web.drawings import tags_of
 from rl.web.pages.rating_form import rate_as_posted
+from rl.web.query_time import limited_time
 from rl.web.raters import rater_of, signed_in
 from rl.web.trace_page import trace_context
 from rl.web.trace_search import NEWEST, TraceSearch
@@ -38,12 +39,14 @@ def trace_list(request: HttpRequest) -> HttpResponse:
     if find and (trace := trace_lists.find_trace(find)):
         return redirect("trace", pk=trace.pk)
     agent, problem, search = _agent(request), "", trace_lists.EVERYTHING
+    label, after = request.GET.get("label", ""), request.GET.get("after", "")
     try:
         search = TraceSearch.of_form(request.GET)
+        with limited_time("the search"):
+            shown = trace_lists.newest(agent, label, after, search)
     except UsageError as error:
         problem = f"{error}. These are the traces without that."
-    label = request.GET.get("label", "")
-    shown = trace_lists.newest(agent, label, request.GET.get("after", ""), search)
+        shown = trace_lists.newest(agent, label, after)
     ratings = trace_lists.ratings_of(shown.traces)
     context: dict[str, Any] = {
         "page": "traces",
