@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString, mark_safe
 
 NOTHING = "–"
+ROWS = 1000
 
 
 def column(description: str, show: Callable[[Any], object], ordering: str | None = None) -> Callable[..., object]:
@@ -53,10 +55,11 @@ def text_block(text: str) -> SafeString:
 
 
 def value_table(values: Mapping[str, Any]) -> SafeString | str:
-    """Names and values; what is nested is shown as JSON."""
+    """Names and values, at most ROWS; what is nested is shown as JSON."""
     if not values:
         return NOTHING
-    rows = ((name, plain(value)) for name, value in values.items())
+    rows = [(name, plain(value)) for name, value in islice(values.items(), ROWS)]
+    rows += [("…", f"{len(values) - ROWS:,} more")] if len(values) > ROWS else []
     return format_html(
         '<table class="values">{}</table>', format_html_join("", "<tr><th>{}</th><td>{}</td></tr>", rows)
     )

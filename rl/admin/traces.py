@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from django.contrib import admin
+from django.db.models import QuerySet
+from django.db.models.functions import Left
+from django.http import HttpRequest
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from rl.admin.markup import change_link, column, list_link, text_block, value_table
 from rl.admin.readonly import ReadOnlyAdmin
-from rl.models import Feedback, ModelVersion, Trace, WaitingRating
+from rl.models import Feedback, ModelVersion, QuestionStart, Trace, WaitingRating
+
+SHOWN = 80
+"""Characters of a question and of an answer in the list."""
 
 
 @admin.register(Trace)
@@ -16,8 +22,8 @@ class TraceAdmin(ReadOnlyAdmin):
     list_display = ["short_id", "agent", "question_start", "answer_start", "version", "source", "created_at"]
     list_filter = ["created_at", "agent"]
     list_select_related = ["agent", "model_version"]
-    search_fields = ["=external_id", "=session_id", "id__startswith", "response"]
-    search_help_text = "The start of an id, a whole external id or session id, or words of the answer."
+    search_fields = ["=external_id", "=session_id", "id__startswith"]
+    search_help_text = "The start of an id, a whole external id or session id. Words are looked for on the page Traces."
     fieldsets = [
         (None, {"fields": ["id", "agent", "version", "feedback_link", "conversation", "answer", "extras"]}),
         (
@@ -30,8 +36,16 @@ class TraceAdmin(ReadOnlyAdmin):
     ]
 
     short_id = column("id", lambda trace: str(trace.pk)[:8])
-    question_start = column("question", lambda trace: trace.question[:80])
-    answer_start = column("answer", lambda trace: trace.response[:80])
+    question_start = column("question", lambda trace: (trace.question_text or "")[:SHOWN])
+    answer_start = column("answer", lambda trace: trace.answer_text)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Trace]:
+        """For the list, the beginnings of texts only."""
+        rows = super().get_queryset(request)
+        if request.resolver_match and request.resolver_match.url_name != "rl_trace_changelist":
+            return rows
+        rows = rows.annotate(question_text=QuestionStart("prompt"), answer_text=Left("response", SHOWN))
+        return rows.only("agent", "model_version", "source", "created_at")
 
     @admin.display(description="model version")
     def version(self, trace: Trace) -> SafeString | str:

@@ -2,7 +2,7 @@
 
 agents <- traces <- versions <- training <- feedback, serving, experiments, episodes;  traces <- labels, pairs;
 feedback, pairs <- queues;  agents, access <- waiting;
-access, audit and webhooks stand alone.
+access, audit, prompts and webhooks stand alone.
 
 Imports: base, config; Django.
 """
@@ -17,6 +17,7 @@ from rl.models.experiments import METRICS, Arm, Assignment, Experiment
 from rl.models.feedback import Feedback, Quarantine
 from rl.models.labels import LabelModel, LabelProposal
 from rl.models.pairs import AnswerPair
+from rl.models.prompts import QuestionStart, UserTurns
 from rl.models.queues import Claim, GoldItem, Invite, RatingQueue
 from rl.models.serving import Deployment
 from rl.models.traces import RunPart, Trace, prompt_key
@@ -49,12 +50,14 @@ __all__ = [
     "ModelVersion",
     "PendingSpan",
     "Quarantine",
+    "QuestionStart",
     "RatingQueue",
     "RunPart",
     "Trace",
     "TrainingRun",
     "TrainingSet",
     "TrainingSetTrace",
+    "UserTurns",
     "WaitingRating",
     "WebhookDelivery",
     "prompt_key",

@@ -46,15 +46,14 @@ def progress(
     done, total = count_each(mine.filter(is_done)[:COUNTED], all_items(queue, rater, wanted)[:COUNTED])
     if total < COUNTED:
         total = done + sum(count_each(mine.exclude(is_done), items_left(queue, rater, wanted)))
-    last = last_decisions(queue, rater).select_related(None).only("decided_at") if decisions is None else decisions
+    last = last_decisions(queue, rater).only("decided_at") if decisions is None else decisions
     times = [claim.decided_at for claim in last if claim.decided_at]
     return Progress(done, total, _text(done, total, _per_minute(times)))
 
 
 def last_decisions(queue: RatingQueue, rater: str) -> QuerySet[Claim]:
     """Those that can be undone, newest first; skips too."""
-    rows = Claim.objects.filter(queue=queue, rater=rater, decided_at__isnull=False)
-    return rows.select_related("trace").order_by("-decided_at")[:DECIDED]
+    return Claim.objects.filter(queue=queue, rater=rater, decided_at__isnull=False).order_by("-decided_at")[:DECIDED]
 
 
 def label(claim: Claim, rubric: str) -> str:

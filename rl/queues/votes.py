@@ -19,7 +19,7 @@ from rl.models import Claim, Feedback, RatingQueue
 ACTIONS = ("rate", "skip", "undo")
 _Rubric, _Choice = RatingQueue.Rubric, Feedback.Choice
 _TURNED = {_Choice.LEFT.value: _Choice.RIGHT.value, _Choice.RIGHT.value: _Choice.LEFT.value}
-_LONGEST_TEXT = 100_000
+LONGEST_TEXT = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Vote:
             action=cast(Literal["rate", "skip", "undo"], action),
             value=_read_value(values.get("value")),
             choice=_read_text(values, "choice", 16),
-            text=_read_text(values, "text", _LONGEST_TEXT),
+            text=_read_text(values, "text", LONGEST_TEXT),
             tags=_read_tags(values.get("tags", [])),
             notes=_read_text(values, "notes", 4000),
             at=_read_time(values.get("at")),

@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 
 from rl.base.errors import UsageError
 from rl.base.names import require_known
-from rl.models import Agent, AnswerPair, Trace
+from rl.models import Agent, AnswerPair, QuestionStart, Trace, UserTurns
 from rl.models.traces import GATEWAY
 from rl.serving.gateway.best_of import TEMPERATURE
 from rl.serving.gateway.routing import KnownAgent, Route, Served
@@ -62,9 +62,9 @@ def drawn_side(agent: Agent, pair_id: UUID, side: str, session: Any) -> Drawn:
 def recent_questions(agent: Agent) -> list[str]:
     """The newest ones that begin a conversation, short enough for a button: those that people asked through the gateway,
     then others, such as imported ones."""
-    rows = agent.traces.order_by("-created_at").only("prompt")
-    traces = [*rows.filter(source=GATEWAY)[:LOOKED_THROUGH], *rows.exclude(source=GATEWAY)[:LOOKED_THROUGH]]
-    firsts = (trace.question.strip() for trace in traces if sum(m["role"] == "user" for m in trace.prompt) == 1)
+    rows = agent.traces.order_by("-created_at").values_list(QuestionStart("prompt"), UserTurns("prompt"))
+    newest = [*rows.filter(source=GATEWAY)[:LOOKED_THROUGH], *rows.exclude(source=GATEWAY)[:LOOKED_THROUGH]]
+    firsts = (question.strip() for question, turns in newest if turns == 1)
     short = (question for question in firsts if 0 < len(question) <= LONGEST_EXAMPLE)
     return list(dict.fromkeys(short))[:EXAMPLES]
 

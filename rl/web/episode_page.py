@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from rl.base.records import ToolCall
@@ -32,7 +32,7 @@ def episode_context(trace: Trace, excerpt: Excerpt) -> dict[str, Any] | None:
     episode = trace.details.get("episode") if isinstance(trace.details, Mapping) else None
     if not isinstance(episode, Mapping) or not isinstance(episode.get("turns"), list):
         return None
-    calls = list(trace_records.tool_calls(trace.tool_calls))
+    calls = dict(enumerate(trace_records.tool_calls(trace.tool_calls)))
     turns = [turn for turn in episode["turns"] if isinstance(turn, Mapping)]
     task = episode.get("task")
     return {
@@ -51,20 +51,18 @@ def episode_context(trace: Trace, excerpt: Excerpt) -> dict[str, Any] | None:
     }
 
 
-def _turn(turn: Mapping[str, Any], calls: Sequence[ToolCall], excerpt: Excerpt) -> dict[str, Any]:
+def _turn(turn: Mapping[str, Any], calls: dict[int, ToolCall], excerpt: Excerpt) -> dict[str, Any]:
+    """Takes its calls out of ``calls``: each was made in one turn only."""
     text, observation = (_text(turn.get(name)) for name in ("said", "observation"))
     numbers = turn.get("calls")
-    turn_calls = [calls[n] for n in (numbers if isinstance(numbers, list) else ()) if _is_index(n, calls)]
+    listed = (number for number in (numbers if isinstance(numbers, list) else ()) if isinstance(number, int))
+    turn_calls = [calls.pop(number) for number in listed if number in calls]
     read_results = observation.strip() == "\n\n".join(map(_as_read, turn_calls)).strip()
     return {
         "said": _parts(read_action(text).text if turn_calls else text, excerpt),
-        "calls": [_call(call, excerpt) for call in turn_calls],
-        "observation": None if read_results else fold(observation, excerpt),
+        "calls": [_call(call, excerpt) for call in excerpt.first(turn_calls)],
+        "observation": None if read_results else fold(excerpt.text(observation)),
     }
-
-
-def _is_index(number: object, calls: Sequence[ToolCall]) -> bool:
-    return isinstance(number, int) and 0 <= number < len(calls)
 
 
 def _as_read(call: ToolCall) -> str:
@@ -75,26 +73,29 @@ def _call(call: ToolCall, excerpt: Excerpt) -> dict[str, Any]:
     arguments = call.arguments if isinstance(call.arguments, Mapping) else {"": call.arguments}
     return {
         "name": call.tool_name,
-        "arguments": [
-            (name, fold(text, excerpt)) for name, value in arguments.items() if (text := excerpt.value(value))
-        ],
+        "arguments": [(name, fold(text)) for name, text in _values(arguments.items(), excerpt)],
         "success": call.success,
-        "result": fold(excerpt.value(call.result), excerpt),
-        "error": fold(call.error, excerpt),
+        "result": fold(excerpt.value(call.result)),
+        "error": fold(excerpt.text(call.error)),
         "duration_ms": call.duration_ms,
     }
 
 
+def _values(items: Iterable[tuple[Any, Any]], excerpt: Excerpt) -> list[tuple[str, str]]:
+    """Those that have one."""
+    shown = ((_text(name), excerpt.value(value)) for name, value in excerpt.first(items))
+    return [(name, text) for name, text in shown if text]
+
+
 def _parts(text: str, excerpt: Excerpt) -> list[Folded]:
     """Words and code blocks in their order."""
-    pieces = _FENCE.split(excerpt.text(text))
-    parts = (fold(piece.strip("\n"), excerpt, is_code=n % 2 == 1) for n, piece in enumerate(pieces) if piece.strip())
+    pieces = excerpt.first(_FENCE.split(excerpt.text(text)))
+    parts = (fold(piece.strip("\n"), is_code=n % 2 == 1) for n, piece in enumerate(pieces) if piece.strip())
     return [part for part in parts if part]
 
 
-def fold(text: str, excerpt: Excerpt, is_code: bool = False) -> Folded | None:
+def fold(text: str, is_code: bool = False) -> Folded | None:
     """Cut at the end of a line, if one is near. None for an empty text."""
-    text = excerpt.text(text)
     if not text.strip():
         return None
     if len(text) <= HEAD + SLACK:
@@ -113,7 +114,7 @@ def _tests(task: Any, excerpt: Excerpt) -> list[dict[str, str]]:
 def _task(task: Any, excerpt: Excerpt) -> list[tuple[str, str]]:
     """What else is in it: name and text."""
     parts = task.items() if isinstance(task, Mapping) else ()
-    return [(_text(name), excerpt.value(part)) for name, part in parts if part and name not in (*_ASKED, "tests")]
+    return _values(((name, part) for name, part in parts if part and name not in (*_ASKED, "tests")), excerpt)
 
 
 def _other_tries(trace: Trace) -> list[Episode]:

@@ -1,7 +1,8 @@
 """Texts of models and people as HTML that runs nothing, loads nothing and stays in its box.
 
 HTML in a text is shown as text. What markdown-it makes of the rest goes through nh3, which lets only TAGS through, so that a
-mistake here cannot become a script. ``static/rl/markdown.css`` has the looks.
+mistake here cannot become a script. ``static/rl/markdown.css`` has the looks. Lexers take quadratic time on some texts: for
+pages ``rl.web.formatting`` does this in a process that can be ended.
 """
 
 from __future__ import annotations
@@ -52,12 +53,23 @@ _FORMATTER: Final = HtmlFormatter(nowrap=True, classprefix=CLASS_PREFIX)
 
 def render(text: str) -> SafeString:
     """``text`` as CommonMark with tables and ~~strikethrough~~; a line break stays one. Headings are paragraphs, images
-    links: nothing is fetched. At most LONGEST characters, and a line that says how many more there are."""
-    shown = text[:LONGEST].encode("utf-8", "replace").decode()
-    html = _MARKDOWN.render(shown) if len(shown) <= LONGEST_FORMATTED else f'<p class="plain">{escape(shown)}</p>'
-    if len(text) > LONGEST:
-        html += f'<p class="more">… and {len(text) - LONGEST:,} characters more, which are not shown.</p>'
-    return mark_safe(_sanitize(html))  # noqa: S308  that is what it is for
+    links: nothing is fetched. A text of more than LONGEST_FORMATTED characters is shown as it is."""
+    if len(text) > LONGEST_FORMATTED:
+        return show_as_it_is(text)
+    return mark_safe(_sanitize(_MARKDOWN.render(_encodable(text))))  # noqa: S308  that is what it is for
+
+
+def show_as_it_is(text: str, note: str = "") -> SafeString:
+    """In time that grows with its length only. At most LONGEST characters; then ``note``, and how many more there are."""
+    over = len(text) - LONGEST
+    more = f"… and {over:,} characters more, which are not shown." if over > 0 else ""
+    lines = "".join(f'<p class="more">{escape(line)}</p>' for line in (note, more) if line)
+    shown = escape(_encodable(text[:LONGEST]).replace("\0", "\ufffd"))
+    return mark_safe(f'<p class="plain">{shown}</p>{lines}')  # noqa: S308  escaped above
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
 
 
 def _sanitize(html: str) -> str:

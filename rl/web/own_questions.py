@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from rl.models import Agent, ModelVersion, Trace, version_name
+from rl.models import Agent, ModelVersion, Trace, UserTurns, version_name
 from rl.models.traces import GATEWAY
 from rl.web.conversations import session_of
 from rl.web.version_figures import newest_evaluation, sentence
@@ -17,14 +17,21 @@ LOOKED_THROUGH: Final = 200
 def questions_before_and_after(agent: Agent, user_id: int, live: ModelVersion | None) -> list[dict[str, Any]]:
     """The newest questions that began a conversation and that another version than ``live`` has answered, each with that
     answer (``before``, ``before_name``) and with the newest one of ``live`` (``after``), None where it was not asked yet."""
-    rows: dict[str, dict[str, Any]] = {}
+    sides: dict[str, dict[str, Trace]] = {}
     for trace in _answers(agent, user_id):
-        row = rows.setdefault(trace.prompt_key, {"question": trace.question, "before": None, "after": None})
-        if trace.model_version_id == (live.pk if live else None):
-            row["after"] = row["after"] or trace.response
-        elif row["before"] is None:
-            row |= {"before": trace.response, "before_name": version_name(trace.model_version)}
-    return [row for row in rows.values() if row["before"]][:QUESTIONS]
+        is_live = trace.model_version_id == (live.pk if live else None)
+        sides.setdefault(trace.prompt_key, {}).setdefault("after" if is_live else "before", trace)
+    shown = [of_question for of_question in sides.values() if "before" in of_question][:QUESTIONS]
+    whole = Trace.objects.in_bulk([trace.pk for of_question in shown for trace in of_question.values()])
+    return [
+        {
+            "question": whole[row["before"].pk].question,
+            "before": whole[row["before"].pk].response,
+            "before_name": version_name(row["before"].model_version),
+            "after": whole[row["after"].pk].response if "after" in row else None,
+        }
+        for row in shown
+    ]
 
 
 def last_verdict(agent: Agent) -> dict[str, str]:
@@ -42,7 +49,7 @@ def last_verdict(agent: Agent) -> dict[str, str]:
 
 
 def _answers(agent: Agent, user_id: int) -> list[Trace]:
-    """Newest first."""
+    """Newest first, without their texts."""
     rows = agent.traces.filter(source=GATEWAY, session_id__startswith=session_of(user_id, "")).exclude(response="")
-    newest = rows.select_related("model_version").order_by("-created_at")[:LOOKED_THROUGH]
-    return [trace for trace in newest if sum(message["role"] == "user" for message in trace.prompt) == 1]
+    rows = rows.select_related("model_version").annotate(turns=UserTurns("prompt")).order_by("-created_at")
+    return [row for row in rows.only("agent_id", "prompt_key", "model_version")[:LOOKED_THROUGH] if row.turns == 1]

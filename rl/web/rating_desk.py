@@ -9,7 +9,7 @@ from typing import Any
 from django.db.models import Q
 
 from rl.base.errors import RatchetError, UsageError
-from rl.models import Claim, RatingQueue, Trace
+from rl.models import Claim, QuestionStart, RatingQueue, Trace
 from rl.online_learner import OnlineLearner
 from rl.queues.batches import Outcome, decide_all
 from rl.queues.claims import MOST, next_claims
@@ -17,7 +17,7 @@ from rl.queues.decisions import Rater, decide
 from rl.queues.progress import last_decisions, progress
 from rl.queues.votes import Vote
 from rl.web.rating_filters import Selection
-from rl.web.rating_items import decision_of, item_of, names_of_sides, tags_for
+from rl.web.rating_items import decision_of, items_of, names_of_sides, tags_for
 
 AT_ONCE = 20
 """Decisions in a request."""
@@ -50,11 +50,11 @@ class Desk:
 
     def state(self, claims: Sequence[Claim]) -> dict[str, Any]:
         """These items, how far he is, and what he decided last."""
-        decided = list(last_decisions(self.queue, self.rater.name))
+        decided = list(last_decisions(self.queue, self.rater.name).annotate(question=QuestionStart("trace__prompt")))
         now = progress(self.queue, self.rater.name, self._wanted, decided)
         after = f" · {self._what_comes_next()}" if now.done and now.is_finished else ""
         return {
-            "items": [item_of(claim, self.queue) for claim in claims],
+            "items": items_of(claims, self.queue),
             "progress": {**asdict(now), "text": now.text + after},
             "decisions": [decision_of(claim, self.queue) for claim in decided],
         }

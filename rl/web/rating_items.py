@@ -2,36 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rl.base.records import Message
 from rl.models import Claim, RatingQueue, Trace, version_name
+from rl.models.prompts import LENGTH
 from rl.queues.progress import label
+from rl.queues.votes import LONGEST_TEXT
 from rl.web.drawings import drawing_of, tags_of
-from rl.web.markdown import render
+from rl.web.excerpt import Excerpt
+from rl.web.formatting import Page
 
-QUESTION = 200
-"""Characters of a question in the list of decisions."""
 _KINDS: dict[str, str] = {RatingQueue.Rubric.PAIR: "pair", RatingQueue.Rubric.EDIT: "edit"}
 
 
-def item_of(claim: Claim, queue: RatingQueue) -> dict[str, Any]:
-    """JSON. Two queries less where ``trace`` and ``other_trace`` were read with the claim."""
-    trace = claim.trace
-    before, question = _split(trace.prompt)
+def items_of(claims: Sequence[Claim], queue: RatingQueue) -> list[dict[str, Any]]:
+    """JSON. Two queries less for each where ``trace`` and ``other_trace`` were read with the claim. Questions and answers of
+    all are formatted before what came before any, as far as there is time."""
+    page = Page()
+    items = [_show(claim, queue, page) for claim in claims]
+    return [{**item, **_before(claim.trace, page)} for item, claim in zip(items, claims, strict=True)]
+
+
+def _show(claim: Claim, queue: RatingQueue, page: Page) -> dict[str, Any]:
+    question = claim.trace.question
     return {
         "claim": claim.pk,
         "kind": _KINDS.get(queue.rubric, "answer"),
-        "question": question,
-        "question_html": render(question),
-        "before": [{"role": message["role"], "html": render(message["content"])} for message in before],
+        "question": question[:LENGTH],
+        "question_html": page.format(question),
         "answers": [
-            {"text": answer.response, "html": render(answer.response), "drawing": drawing_of(answer)}
+            {"text": editable(answer), "html": page.format(answer.response), "drawing": drawing_of(answer)}
             for answer in shown_sides(claim)
         ],
-        "tags": tags_for(queue, trace),
+        "tags": tags_for(queue, claim.trace),
         "expires_at": claim.expires_at.isoformat(),
     }
+
+
+def _before(trace: Trace, page: Page) -> dict[str, Any]:
+    """The last messages before the question, and how many there are besides."""
+    others, excerpt = _without_question(trace.prompt), Excerpt(whole=False)
+    shown = excerpt.last(others)
+    rows = [{"role": message["role"], "html": page.format(excerpt.text(message["content"]))} for message in shown]
+    return {"before": rows, "earlier": len(others) - len(rows)}
+
+
+def editable(answer: Trace) -> str:
+    """Its text; empty where that is longer than an edited one may be."""
+    return answer.response if len(answer.response) <= LONGEST_TEXT else ""
 
 
 def tags_for(queue: RatingQueue, trace: Trace | None) -> list[str]:
@@ -52,12 +72,12 @@ def names_of_sides(claim: Claim) -> dict[str, str] | None:
     return {"left": left, "right": right}
 
 
-def decision_of(claim: Claim, queue: RatingQueue) -> dict[str, Any]:
-    return {"claim": claim.pk, "label": label(claim, queue.rubric), "question": claim.trace.question[:QUESTION]}
+def decision_of(claim: Any, queue: RatingQueue) -> dict[str, Any]:
+    """``claim``: with a ``question``."""
+    return {"claim": claim.pk, "label": label(claim, queue.rubric), "question": claim.question or ""}
 
 
-def _split(prompt: list[Message]) -> tuple[list[Message], str]:
-    """What came before the question, and the question: the last message of the user."""
+def _without_question(prompt: list[Message]) -> list[Message]:
+    """The question is the last message of the user."""
     at = next((number for number in reversed(range(len(prompt))) if prompt[number]["role"] == "user"), None)
-    others = [message for number, message in enumerate(prompt) if number != at]
-    return others, "" if at is None else prompt[at]["content"]
+    return [message for number, message in enumerate(prompt) if number != at]

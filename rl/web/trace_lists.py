@@ -12,12 +12,13 @@ from uuid import UUID
 from django.db.models import Exists, F, Func, IntegerField, OuterRef, Q, QuerySet
 from django.db.models.functions import Left
 
-from rl.models import Agent, Episode, Feedback, Trace
+from rl.models import Agent, Episode, Feedback, QuestionStart, Trace
 from rl.models.traces import SPLIT
 from rl.web.trace_search import TraceSearch
 
 EVERYTHING = TraceSearch()
 PAGE = 50
+_LONG = ("prompt", "response", "tool_calls", "details", "state", "action", "reasoning_steps", "tasks", "rewards")
 SHOWN = 161
 """Characters of an answer that a list needs."""
 LABELS = {
@@ -90,12 +91,13 @@ def find_trace(text: str) -> Trace | None:
 
 
 def conversation(trace: Trace) -> list[Trace]:
-    """The first answers of the trace's session, itself included; empty when there is no other."""
+    """The first answers of the trace's session, itself included, with a ``question_start``; empty when there is no other."""
     if not trace.session_id:
         return []
     rows = Trace.objects.filter(agent=trace.agent_id, session_id=trace.session_id).order_by("occurred_at")
     rows = rows.exclude(session_id="")  # or SQLite does not see that the partial index is enough
-    turns = list(rows.only("id", "agent_id", "prompt", "occurred_at")[:PAGE])
+    beginnings: QuerySet[Any] = rows.annotate(question_start=QuestionStart("prompt"))
+    turns = list(beginnings.only("id", "agent_id", "occurred_at")[:PAGE])
     return turns if len(turns) > 1 else []
 
 
@@ -120,9 +122,14 @@ def _select_for_list(rows: QuerySet[Trace]) -> QuerySet[Trace]:
     """The database cuts and counts: a page of answers of a megabyte each must not come over whole."""
     selected = rows.select_related("agent", "model_version", "episode")
     selected = selected.annotate(
-        answer=Left("response", SHOWN), calls=_Length("tool_calls"), split=F(f"details__{SPLIT}")
+        question_start=QuestionStart("prompt"),
+        answer=Left("response", SHOWN),
+        calls=_Length("tool_calls"),
+        split=F(f"details__{SPLIT}"),
     )
-    return selected.defer("response", "tool_calls", "details", "state", "action", "reasoning_steps", "tasks", "rewards")
+    return selected.defer(
+        "prompt", "response", "tool_calls", "details", "state", "action", "reasoning_steps", "tasks", "rewards"
+    )
 
 
 def _behind(rows: QuerySet[Trace], after: str) -> QuerySet[Trace]:

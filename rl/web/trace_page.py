@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from rl.base.records import TaskEvent, ToolCall
+from rl.base.records import ReasoningStep, TaskEvent, ToolCall
 from rl.collect.traces import records as trace_records
 from rl.models import Feedback, Trace, TrainingSet
 from rl.web.episode_page import episode_context
@@ -34,6 +34,7 @@ def trace_context(trace: Trace, whole: bool = False) -> dict[str, Any]:
         "episode": episode,
         "conversation": [] if episode else conversation(trace),
         "cut": excerpt.cut,
+        "whole": whole,
     }
 
 
@@ -53,7 +54,7 @@ def _work(trace: Trace, excerpt: Excerpt) -> dict[str, Any]:
     return {
         "tool_calls": [_tool_call(call, excerpt) for call in excerpt.first(calls)],
         "number_of_calls": len(calls),
-        "reasoning": [replace(step, content=excerpt.text(step.content)) for step in excerpt.first(steps)],
+        "reasoning": [_step(step, excerpt) for step in excerpt.first(steps)],
         "number_of_steps": len(steps),
         "tasks": [_task(task, excerpt) for task in excerpt.first(trace_records.task_events(trace.tasks))],
         "state": excerpt.value(trace.state),
@@ -79,6 +80,11 @@ def _tool_call(call: ToolCall, excerpt: Excerpt) -> dict[str, Any]:
         "error": excerpt.text(call.error),
         "duration_ms": call.duration_ms,
     }
+
+
+def _step(step: ReasoningStep, excerpt: Excerpt) -> ReasoningStep:
+    insights, issues = (tuple(map(excerpt.text, excerpt.first(texts))) for texts in (step.insights, step.issues))
+    return replace(step, content=excerpt.text(step.content), insights=insights, issues=issues)
 
 
 def _task(task: TaskEvent, excerpt: Excerpt) -> TaskEvent:

@@ -19,7 +19,7 @@ function commonLengths(a, b) {
 /** [[word, whether it stands in the other too], …] of both texts; as if all did where they have little in common. */
 export function compareWords(before, after) {
   const a = wordsOf(before), b = wordsOf(after);
-  if (a.length > MOST || b.length > MOST) return [a, b].map((words) => words.map((word) => [word, true]));
+  if (a.length > MOST || b.length > MOST) return [[[before, true]], [[after, true]]]; // a million nodes hold a browser
   const lengths = commonLengths(a, b), left = [], right = [];
   let i = 0, j = 0;
   while (i < a.length || j < b.length) {

@@ -21,7 +21,7 @@ export function drawItem(item) {
   $("question").replaceChildren(formatted(item.question_html));
   $("before").hidden = !item.before.length;
   $("before").open = false;
-  $("before-list").replaceChildren(...item.before.map(message));
+  $("before-list").replaceChildren(...left(item.earlier), ...item.before.map(message));
   const happened = $("happened"); // for those who may see traces
   if (happened) happened.href = addressOf(item.claim);
   $("answers").replaceChildren(...item.answers.map((answer, number) => side(answer, number, item.answers.length)));
@@ -29,6 +29,8 @@ export function drawItem(item) {
   $("tags").replaceChildren($("tags").querySelector("legend"), ...item.tags.map(tag));
   cut();
 }
+
+const left = (count) => (count ? [part("p", `Messages before these, which are not shown: ${count}.`, "soft")] : []);
 
 function message({ role, html }) {
   const line = part("div", "", "message");

@@ -39,7 +39,7 @@ class Front:
     def __init__(self, django: WSGIHandler) -> None:
         self._limits, self._memory = Limits(), Memory()
         self._site = Bridge(django)
-        self._health = health.Health(problem)
+        self._health = health.Health(problem, self._site.has_turn)
         self._ends = EndsOfRuns()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

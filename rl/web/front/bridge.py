@@ -52,6 +52,14 @@ class Bridge:
         finally:
             self._free.release()
 
+    async def has_turn(self, seconds: float) -> bool:
+        """Whether a request that comes now gets a thread within this time."""
+        try:
+            async with asyncio.timeout(seconds), self._free:
+                return True
+        except TimeoutError:
+            return False
+
     def stop(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import Final
@@ -17,15 +17,18 @@ from rl.web.front.answers import Answer
 
 PATHS: Final = ("/healthz", "/readyz")
 KNOWN_SECONDS: Final = 1.0
-"""However many ask, the database is looked at once in this time."""
+"""However many ask, it is looked once in this time."""
 PATIENCE_SECONDS: Final = 5.0
+TURN_SECONDS: Final = 2.0
+"""Within which a request gets a thread of a site that is ready; where all are at work for a moment, it does."""
 
 
 class Health:
-    """``problem`` says why this process is not ready, or None; it is called in a thread of its own."""
+    """``problem`` says why this process is not ready, or None; it is called in a thread of its own. ``has_turn`` says
+    whether a request would get one of the site's threads within so many seconds."""
 
-    def __init__(self, problem: Callable[[], str | None]) -> None:
-        self._problem = problem
+    def __init__(self, problem: Callable[[], str | None], has_turn: Callable[[float], Awaitable[bool]]) -> None:
+        self._problem, self._has_turn = problem, has_turn
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="readiness")
         self._look: asyncio.Future[str | None] | None = None
         self._ended_at = 0.0
@@ -48,11 +51,18 @@ class Health:
 
     def _current_look(self) -> asyncio.Future[str | None]:
         if self._look is None or (self._look.done() and time.monotonic() - self._ended_at > KNOWN_SECONDS):
-            self._look = asyncio.get_running_loop().run_in_executor(self._thread, self._find_problem)
+            self._look = asyncio.create_task(self._find_problem())
             self._look.add_done_callback(self._note_end)
         return self._look
 
-    def _find_problem(self) -> str | None:
+    async def _find_problem(self) -> str | None:
+        look = asyncio.get_running_loop().run_in_executor(self._thread, self._find_in_thread)
+        problem, has_turn = await asyncio.gather(look, self._has_turn(TURN_SECONDS))
+        if problem or has_turn:
+            return problem
+        return f"no thread was free for {TURN_SECONDS:.0f} seconds: all of them work on other requests"
+
+    def _find_in_thread(self) -> str | None:
         with own_connection():
             return self._problem()
 

@@ -6,13 +6,15 @@ from typing import Any
 
 from django import forms
 from django.contrib.auth.decorators import permission_required
+from django.db.models import QuerySet
+from django.db.models.functions import Left
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 
 from rl.base.errors import RatchetError, UsageError
 from rl.base.names import require_known
-from rl.models import Agent, Invite, RatingQueue
+from rl.models import Agent, GoldItem, Invite, QuestionStart, RatingQueue
 from rl.queues import invites
 from rl.queues.builtin import queue_of
 from rl.queues.editing import close_queue, save_queue
@@ -22,6 +24,8 @@ from rl.web.raters import rater_of
 
 GOLD = 200
 """Gold items on the page."""
+SHOWN = 121
+"""Characters of an answer that the page needs."""
 NEW = "+"
 """In the place of a queue's name: one that is not there yet."""
 
@@ -50,9 +54,16 @@ def edit_queue(request: HttpRequest, name: str, queue: str) -> HttpResponse:
         "problem": problem,
         "days": invites.DAYS,
         "invites": _invites(request, row) if row.pk else [],
-        "gold": row.gold.select_related("trace", "other_trace").order_by("-pk")[:GOLD] if row.pk else [],
+        "gold": _gold(row) if row.pk else [],
     }
     return render(request, "rl/queue_settings.html", context, status=400 if posted is not None else 200)
+
+
+def _gold(queue: RatingQueue) -> QuerySet[GoldItem]:
+    """With the beginnings of the texts."""
+    answers = {"answer": Left("trace__response", SHOWN), "other_answer": Left("other_trace__response", SHOWN)}
+    rows = queue.gold.annotate(question=QuestionStart("trace__prompt"), **answers)
+    return rows.order_by("-pk")[:GOLD]
 
 
 def _act(request: HttpRequest, queue: RatingQueue, form: QueueForm) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
@@ -23,6 +25,7 @@ from rl.web import trace_lists
 from rl.web.drawings import tags_of
 from rl.web.pages.guards import for_users, for_users_who_post
 from rl.web.pages.rating_form import rate_as_posted
+from rl.web.query_time import limited_time
 from rl.web.raters import rater_of, signed_in
 from rl.web.trace_page import trace_context
 from rl.web.trace_search import NEWEST, TraceSearch
@@ -38,12 +41,14 @@ def trace_list(request: HttpRequest) -> HttpResponse:
     if find and (trace := trace_lists.find_trace(find)):
         return redirect("trace", pk=trace.pk)
     agent, problem, search = _agent(request), "", trace_lists.EVERYTHING
+    label, after = request.GET.get("label", ""), request.GET.get("after", "")
     try:
         search = TraceSearch.of_form(request.GET)
+        with limited_time("the search"):
+            shown = trace_lists.newest(agent, label, after, search)
     except UsageError as error:
         problem = f"{error}. These are the traces without that."
-    label = request.GET.get("label", "")
-    shown = trace_lists.newest(agent, label, request.GET.get("after", ""), search)
+        shown = trace_lists.newest(agent, label, after)
     ratings = trace_lists.ratings_of(shown.traces)
     context: dict[str, Any] = {
         "page": "traces",
@@ -139,6 +144,8 @@ def _with_newlines(text: str) -> str:
 
 SAMPLE = 1000
 """Newest traces that are read for what only their JSON columns know."""
+AT_ONCE, SECONDS = 10, 0.5
+"""Traces read between two looks at the clock, and when it is enough: tool calls may be megabytes."""
 
 
 def statistics(agent: Agent) -> dict[str, Any]:
@@ -147,8 +154,7 @@ def statistics(agent: Agent) -> dict[str, Any]:
     calls: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     read = 0
-    newest = agent.traces.order_by("-created_at", "id")[:SAMPLE]
-    for rewards_of_trace, tool_calls in newest.values_list("rewards", "tool_calls"):
+    for rewards_of_trace, tool_calls in _newest(agent):
         read += 1
         for name, reward in rewards_of_trace.items() if isinstance(rewards_of_trace, dict) else ():
             if isinstance(reward, dict) and isinstance(reward.get("value"), (int, float)):
@@ -168,6 +174,17 @@ def statistics(agent: Agent) -> dict[str, Any]:
             for name, count in calls.most_common(50)
         ],
     }
+
+
+def _newest(agent: Agent) -> Iterator[tuple[Any, Any]]:
+    """Rewards and tool calls of SAMPLE traces, or of as many as can be read in SECONDS."""
+    rows = agent.traces.order_by("-created_at", "id").values_list("rewards", "tool_calls")
+    until = time.monotonic() + SECONDS
+    for start in range(0, SAMPLE, AT_ONCE):
+        some = list(rows[start : start + AT_ONCE])
+        yield from some
+        if len(some) < AT_ONCE or time.monotonic() > until:
+            return
 
 
 def _figures(counts: dict[str, Any]) -> list[tuple[str, str]]:

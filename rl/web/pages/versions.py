@@ -23,7 +23,7 @@ from rl.serving import deploy_later, overview, promotion
 from rl.serving.advice import deploy_command
 from rl.serving.experiments import lifecycle
 from rl.web import version_figures
-from rl.web.markdown import render as render_markdown
+from rl.web.formatting import Page
 from rl.web.pages.guards import for_users, for_users_who_post
 
 ANSWERS: Final = 10
@@ -87,7 +87,7 @@ def _context(request: HttpRequest, version: ModelVersion) -> dict[str, Any]:
         "children": version.children.all()[:20],
         "has_traces": Trace.objects.filter(model_version=version).exists(),
         "files": list_files(version),
-        "card": render_markdown(card) if (card := read_card(version)) else "",
+        "card": Page().format(read_card(version)),
         "which": which,
         "command": deploy_command(version.agent.name, version.name),
         "may_promote": request.user.has_perm(PROMOTE) and not version.is_reward_model,

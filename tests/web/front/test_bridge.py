@@ -12,7 +12,7 @@ import httpx
 import pytest
 from django.http import HttpResponse, StreamingHttpResponse
 
-from rl.web.front import bridge
+from rl.web.front import application, bridge, health
 from rl.web.front.application import Front
 from rl.web.front.bridge import environ
 
@@ -151,6 +151,36 @@ def test_more_than_can_wait_are_told_to_come_back(gate: threading.Event, monkeyp
     answers = asyncio.run(ask())
     assert sorted(answer.status_code for answer in answers) == [200] * (bridge.THREADS + 2) + [503] * 2
     assert {answer.headers.get("retry-after") for answer in answers} == {None, "2"}
+
+
+@pytest.mark.parametrize(("held", "status"), [(bridge.THREADS - 1, 200), (bridge.THREADS, 503)])
+def test_a_site_is_not_ready_while_all_of_its_threads_are_held(
+    gate: threading.Event, monkeypatch, db, held: int, status: int
+):
+    monkeypatch.setattr(health, "TURN_SECONDS", 0.2)
+    monkeypatch.setattr(health, "KNOWN_SECONDS", 0.0)
+    monkeypatch.setattr(application, "problem", lambda: None)
+    working = threading.Semaphore(0)
+
+    def respond(given: dict[str, Any]) -> HttpResponse:
+        working.release()
+        gate.wait(20)
+        return HttpResponse("ok")
+
+    async def ask() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(front(respond))  # type: ignore[arg-type]
+        async with httpx.AsyncClient(transport=transport) as client:
+            tasks = [asyncio.create_task(client.send(request())) for _ in range(held)]
+            for _ in tasks:
+                await asyncio.to_thread(working.acquire, timeout=20)
+            answers = [await client.send(request(path)) for path in ("/readyz", "/healthz")]
+            gate.set()
+            await asyncio.gather(*tasks)
+            return [*answers, await client.send(request("/readyz"))]
+
+    during, alive, afterwards = asyncio.run(ask())
+    assert (during.status_code, alive.status_code, afterwards.status_code) == (status, 200, 200)
+    assert during.text.startswith("ok" if status == 200 else "no thread was free for ")
 
 
 def test_who_leaves_while_waiting_for_a_thread_is_not_worked_for(gate: threading.Event):

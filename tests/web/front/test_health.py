@@ -50,11 +50,15 @@ def test_a_database_that_does_not_answer_makes_it_not_ready(db):
         assert readiness.problem() == "the database does not answer"
 
 
+async def has_turn(seconds: float) -> bool:
+    return True
+
+
 def test_a_problem_is_said_and_however_many_ask_it_is_looked_for_once():
     looks = []
 
     async def ask() -> list[tuple[int, bytes]]:
-        asked = Health(lambda: looks.append(1) or "the disk is full")
+        asked = Health(lambda: looks.append(1) or "the disk is full", has_turn)
         answers = await asyncio.gather(*(asked.answer("GET", "/readyz") for _ in range(20)))
         return [(answer.status, answer.body) for answer in answers]
 
@@ -67,7 +71,7 @@ def test_a_look_that_hangs_is_not_waited_for(monkeypatch):
     released = threading.Event()
 
     async def ask() -> tuple[int, int]:
-        asked = Health(lambda: None if released.wait(10) else "")
+        asked = Health(lambda: None if released.wait(10) else "", has_turn)
         ready, alive = await asked.answer("GET", "/readyz"), await asked.answer("GET", "/healthz")
         released.set()
         return ready.status, alive.status

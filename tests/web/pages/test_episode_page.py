@@ -151,12 +151,12 @@ def test_what_others_store_under_that_name_breaks_no_page(staff, agent, details)
 
 def test_long_texts_are_folded_at_a_line():
     text = "a line\n" * 500
-    cut = fold(text, Excerpt(whole=False))
+    cut = fold(text)
     assert cut.head + cut.rest == text
     assert HEAD - SLACK < len(cut.head) <= HEAD
     assert cut.head.endswith("\n")
-    assert len(fold("x" * 5000, Excerpt(whole=False)).head) == HEAD
-    assert fold("x" * (HEAD + SLACK), Excerpt(whole=False)).rest == ""
+    assert len(fold("x" * 5000).head) == HEAD
+    assert fold("x" * (HEAD + SLACK)).rest == ""
 
 
 def test_very_long_ones_are_cut_until_somebody_asks_for_all(staff, agent):

@@ -92,7 +92,7 @@ def test_each_trace_shows_its_ratings(staff: Client, trace: Trace) -> None:
 def test_a_search_costs_the_same_for_three_traces_and_for_fifty(staff, agent, django_assert_max_num_queries) -> None:
     for number in range(50):
         write.rate(make_trace(agent, f"words {number}"), rater="a", scale="thumb", value=1, tags=["t"], source="test")
-    with django_assert_max_num_queries(10):
+    with django_assert_max_num_queries(13):  # four of them limit the time, on PostgreSQL
         assert len(shown(staff, find="words", agent="support-chat", label="good", tag="t")) == 50
 
 

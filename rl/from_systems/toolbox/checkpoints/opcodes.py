@@ -14,6 +14,7 @@ from typing import Any, Final
 from rl.from_systems.toolbox.checkpoints.limits import LONGEST_INTEGER, LONGEST_NAME, Refused
 from rl.from_systems.toolbox.checkpoints.values import Global
 
+_BY_CODE: Final = {opcode.code: opcode for opcode in pickletools.opcodes}
 _NUMBERS: Final = ("INT", "LONG", "FLOAT", "GET", "PUT")
 """Opcodes whose argument is a number in text."""
 _RENAMED: Final = {"__builtin__": "builtins", "exceptions": "builtins", "copy_reg": "copyreg"}
@@ -52,7 +53,7 @@ class Operations:
     def _next(self, code: bytes) -> pickletools.OpcodeInfo:
         if not code:
             raise Refused("the file ends without STOP")
-        opcode = pickletools.code2op.get(code.decode("latin-1"))
+        opcode = _BY_CODE.get(code.decode("latin-1"))
         if opcode is None:
             self.name = "an unknown opcode"
             raise Refused("no pickle has this opcode")
@@ -82,7 +83,7 @@ def _quoted(stream: BytesIO) -> str:
     raw: Any = pickletools.read_stringnl(stream, decode=False, stripquotes=False).strip()
     if len(raw) < 2 or raw[0] not in b"'\"" or raw[-1] != raw[0]:
         raise Refused("its quotes do not match")
-    return codecs.escape_decode(raw[1:-1])[0].decode("latin-1")  # type: ignore[attr-defined]
+    return codecs.escape_decode(raw[1:-1])[0].decode("latin-1")
 
 
 def _global(stream: BytesIO) -> Global:

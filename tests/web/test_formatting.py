@@ -1,0 +1,200 @@
+"""Texts that take quadratic time cost a page next to nothing, and no later page anything."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+
+import psutil
+import pytest
+from pygments.lexers import get_lexer_by_name
+
+from rl.web import formatting
+from rl.web.formatting import AS_IT_IS, Formatter, Kept, Page
+from rl.web.formatting_child import LONGEST_HTML, format_text
+from rl.web.markdown import LANGUAGES, LONGEST_FORMATTED, LONGEST_HIGHLIGHTED
+
+ATOMS = [
+    "\n",
+    " ",
+    "\t",
+    "\r",
+    "\n\t",
+    "\\",
+    '"\\',
+    '"""',
+    "'",
+    "`",
+    "(",
+    "[",
+    "{",
+    "/*",
+    "/** @",
+    "///",
+    "<",
+    "<a ",
+    "&",
+]
+ATOMS += [
+    "#",
+    "@",
+    "@@",
+    "--",
+    "::",
+    "a ",
+    "a\n",
+    "a.",
+    "a<b ",
+    "a(",
+    "${",
+    "<<",
+    "=",
+    "_ ",
+    "define a\n",
+    "class a ",
+    "|",
+]
+LEXERS = sorted({get_lexer_by_name(name).aliases[0] for name in LANGUAGES.pattern.split("|")})
+SLOW = "```java\n" + "\n" * 9_900 + "```"
+CPU_SECONDS = 10.0
+"""Room for a page of PAGE_SECONDS, of which this process works next to nothing."""
+
+
+@pytest.fixture
+def formatter(monkeypatch) -> Iterator[Formatter]:
+    """A new one, as in a process that has just started."""
+    made = Formatter()
+    monkeypatch.setattr(formatting, "FORMATTER", made)
+    yield made
+    made.end_child()
+
+
+@pytest.fixture
+def patient(formatter: Formatter, monkeypatch) -> Formatter:
+    """Pages wait however busy the machine is."""
+    monkeypatch.setattr(formatting, "PAGE_SECONDS", 60.0)
+    return formatter
+
+
+def fill(atom: str, length: int) -> str:
+    return (atom * (length // len(atom) + 1))[:length]
+
+
+def blocks(language: str) -> Iterator[str]:
+    for atom in ATOMS:
+        yield f"```{language}\n{fill(atom, LONGEST_HIGHLIGHTED - 20)}\n```"
+
+
+def test_texts_are_formatted_and_kept(patient: Formatter):
+    assert Page().format("**yes**\n") == "<p><strong>yes</strong></p>\n"
+    assert patient._child
+    patient._child.kill()
+    patient._child.wait()
+    assert Page().format("**yes**\n") == "<p><strong>yes</strong></p>\n"
+    assert Page().format("") == ""
+
+
+def test_a_text_that_takes_too_long_is_shown_as_it_is_and_ends_only_the_child(patient: Formatter):
+    html = Page().format(f"<b> &\n\n{SLOW}")
+    assert html.startswith('<p class="plain">&lt;b&gt; &amp;\n\n```java\n')
+    assert html.endswith(f'<p class="more">{AS_IT_IS}</p>')
+    assert patient._child is None
+    assert "<em>" in Page().format("*next*")
+
+
+def test_what_took_too_long_once_is_not_tried_again(patient: Formatter):
+    Page().format(SLOW)
+    assert patient._child is None
+    assert AS_IT_IS in Page().format(SLOW)
+    assert patient._child is None
+
+
+def test_a_child_that_was_killed_is_replaced_and_nothing_of_it_is_kept(patient: Formatter):
+    Page().format("one")
+    assert patient._child
+    os.kill(patient._child.pid, signal.SIGKILL)
+    assert AS_IT_IS in Page().format("*two*")
+    assert Page().format("*two*") == "<p><em>two</em></p>\n"
+
+
+def test_a_child_that_does_nothing_holds_a_page_no_longer_than_its_time(formatter: Formatter, monkeypatch):
+    monkeypatch.setattr(formatting, "PAGE_SECONDS", 60.0)
+    Page().format("one")
+    assert formatter._child
+    os.kill(formatter._child.pid, signal.SIGSTOP)
+    monkeypatch.setattr(formatting, "PAGE_SECONDS", 0.2)
+    page, began = Page(), time.monotonic()
+    assert all(AS_IT_IS in page.format(f"text {number}") for number in range(500))
+    assert time.monotonic() - began < 20
+    os.kill(formatter._child.pid, signal.SIGKILL)
+
+
+def test_so_many_pages_wait_and_the_others_go_on(formatter: Formatter, monkeypatch):
+    monkeypatch.setattr(formatting, "PAGE_SECONDS", 60.0)
+    Page().format("one")
+    assert formatter._child
+    os.kill(formatter._child.pid, signal.SIGSTOP)
+    waiting = [threading.Thread(target=Page().format, args=(f"text {n}",)) for n in range(formatting.MOST_WAITING)]
+    for thread in waiting:
+        thread.start()
+    while formatter._seats.acquire(blocking=False):  # until all of them have a seat
+        formatter._seats.release()
+        time.sleep(0.01)
+    assert AS_IT_IS in Page().format("not kept")
+    assert Page().format("one") == "<p>one</p>\n"
+    os.kill(formatter._child.pid, signal.SIGCONT)
+    for thread in waiting:
+        thread.join()
+
+
+def test_the_child_has_no_variable_and_no_file_of_the_site(patient: Formatter):
+    Page().format("one")
+    assert patient._child
+    child = psutil.Process(patient._child.pid)
+    assert not {*child.environ()} - {"LC_CTYPE"}
+    assert child.open_files() == []
+    assert child.net_connections() == []
+
+
+def test_results_are_kept_within_a_count_and_a_size(monkeypatch):
+    monkeypatch.setattr(formatting, "MOST_KEPT", 3)
+    kept = Kept()
+    for number in range(4):
+        kept.put(bytes([number]), "x")
+    kept.get(bytes([1]))
+    kept.put(b"new", "x")
+    assert [kept.get(bytes([number])) for number in range(4)] == [None, "x", None, "x"]
+    monkeypatch.setattr(formatting, "MOST_KEPT_BYTES", 1_000)
+    kept.put(b"long", "x" * 2_000)
+    kept.put(b"short", "x")
+    assert [kept.get(key) for key in (b"long", b"new", b"short")] == [None, None, "x"]
+
+
+def test_a_text_that_would_become_a_thousand_times_as_long_is_shown_as_it_is():
+    columns = 4_000
+    table = "|a" * columns + "\n" + "|-" * columns + "\n" + "|\n" * ((LONGEST_FORMATTED - 4 * columns) // 2 - 1)
+    assert len(format_text(table)) <= LONGEST_HTML
+    assert format_text("&" * 30_000)
+
+
+@pytest.mark.parametrize("language", LEXERS)
+def test_no_lexer_holds_a_page(formatter: Formatter, language: str):
+    began, page = time.process_time(), Page()
+    for text in blocks(language):
+        assert page.format(text)
+    assert page._left > -CPU_SECONDS
+    assert time.process_time() - began < CPU_SECONDS
+
+
+@pytest.mark.parametrize(
+    "atom", [*ATOMS, "*a **a ", "![", "[[]()", "[<https://a>](", "- ", "> ", "|a", "~~a", "*_", "1. "]
+)
+def test_no_markdown_holds_a_page(formatter: Formatter, atom: str):
+    began, page = time.process_time(), Page()
+    assert page.format(fill(atom, LONGEST_FORMATTED))
+    assert page.format(fill(atom, 10 * LONGEST_FORMATTED))
+    assert page._left > -CPU_SECONDS
+    assert time.process_time() - began < CPU_SECONDS
