@@ -76,7 +76,7 @@ def _read(request: HttpRequest) -> tuple[str, list[UUID]]:
 
 
 def _export(keys: Sequence[UUID]) -> HttpResponse:
-    """A line for each, as the API gives it; newest first."""
+    """A line for each, as the API gives it, with all of its feedback; newest first."""
     rows = (
         Trace.objects.filter(pk__in=keys).select_related("agent", "model_version").prefetch_related("feedback__agent")
     )

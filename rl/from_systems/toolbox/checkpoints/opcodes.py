@@ -78,7 +78,7 @@ class Operations:
         return bytes(argument) if isinstance(argument, bytearray) else argument
 
 
-def _quoted(stream: BytesIO) -> str:
+def _read_quoted(stream: BytesIO) -> str:
     """Text of Python 2, whose bytes may be any."""
     raw: Any = pickletools.read_stringnl(stream, decode=False, stripquotes=False).strip()
     if len(raw) < 2 or raw[0] not in b"'\"" or raw[-1] != raw[0]:
@@ -86,7 +86,7 @@ def _quoted(stream: BytesIO) -> str:
     return codecs.escape_decode(raw[1:-1])[0].decode("latin-1")
 
 
-def _global(stream: BytesIO) -> Global:
+def _read_global(stream: BytesIO) -> Global:
     lines: list[Any] = [pickletools.read_stringnl(stream, decode=False, stripquotes=False) for _ in range(2)]
     module, name = (line.decode("utf-8", "surrogatepass") for line in lines)
     return global_name(module, name)
@@ -99,5 +99,5 @@ def global_name(module: str, name: str) -> Global:
     return Global(_RENAMED.get(module, module), name)
 
 
-_OURS: dict[str, Callable[[BytesIO], Any]] = {"STRING": _quoted, "GLOBAL": _global, "INST": _global}
+_OURS: dict[str, Callable[[BytesIO], Any]] = {"STRING": _read_quoted, "GLOBAL": _read_global, "INST": _read_global}
 """Arguments that may have more than the ASCII that ``pickletools`` expects."""
