@@ -23,7 +23,9 @@ from rl.base.locks import device_lock
 from rl.base.records import Report, silent
 from rl.export.llama_cpp.process import is_available
 from rl.models import Deployment, TrainingRun
+from rl.serving.llama_server_health import is_stuck
 from rl.serving.llama_server_process import Server, cause_of_death, end, servers_folder, spawn
+from rl.serving.upstreams import upstream_of
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +37,7 @@ _BASE_SECONDS = 60.0
 _SLOWEST_BYTES_PER_SECOND = 1e7
 """Slowest pace at which a model file may be read, which happens twice: for its SHA-256 and to load it."""
 _POLL_SECONDS = 0.1
+_SURE_SECONDS = 10.0
 
 
 class _Busy(Exception):
@@ -132,6 +135,29 @@ def supervise() -> dict[str, int]:
                 _note(row, restarts=0)
         counts["ended"] = _end_strays({row.pid for row in rows})
     return counts
+
+
+def revive(number: int) -> bool:
+    """Ends the server of the deployment where it stands still, and starts it at the same address; whether it did. What it
+    was held up by says nothing against its file: this counts as no restart. Does nothing while somebody else starts or ends
+    servers."""
+    with suppress(_Busy), _lock(_not_now):
+        row = Deployment.objects.filter(pk=number, target=Deployment.Target.LLAMA_CPP).first()
+        process = find_process(row.pid, row.pid_started) if row and _is_here(row) else None
+        if (
+            row is None
+            or process is None
+            or "unloaded_for" in row.settings
+            or not is_stuck(upstream_of(row), _SURE_SECONDS)
+        ):
+            return False
+        logger.warning("deployment %s: its server stood still; it is started anew", row.pk)
+        process.kill()  # it would not hear SIGTERM
+        with suppress(psutil.TimeoutExpired):
+            process.wait(_SURE_SECONDS)
+        _come_back(row, _restarts(row))
+        return True
+    return False
 
 
 def _is_suspended(deployment: Deployment) -> bool:

@@ -60,6 +60,8 @@ def _parameters(library: Any, request: dict[str, Any]) -> Any:
     parameters.use_jinja = True
     parameters.fit_params = request["gpu_layers"] < 0
     parameters.ui = parameters.endpoint_slots = False
+    parameters.endpoint_metrics = True
+    parameters.n_batch = parameters.n_ubatch  # between two of them it answers others
     parameters.offline = True
     parameters.hostnames = ["127.0.0.1"]
     parameters.port = request["port"]

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from django.conf import settings
 from django.utils.crypto import salted_hmac
 
 from rl.base.errors import UsageError
 from rl.models import Deployment
+
+MOST_TOKENS: Final = 131_072
+"""Where the context of a model is not known."""
+AT_ONCE: Final = 64
+"""Where it is not known how many answers a server gives at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,19 +25,32 @@ class Upstream:
     """Ends with ``/v1``."""
     model: str
     headers: Mapping[str, str] = field(default_factory=dict)
+    context: int = MOST_TOKENS
+    """Tokens of prompt and answer together."""
+    slots: int = AT_ONCE
+    """Answers that are asked of it at once."""
+    server: int | None = None
+    """The number of its deployment where it is a llama.cpp process of ours."""
 
 
 def upstream_of(deployment: Deployment) -> Upstream:
     """Raises UsageError for a deployment that nothing serves, or whose API key is not in the environment."""
     model = deployment.model_name
     if deployment.target == Deployment.Target.OLLAMA:
-        return Upstream(f"{settings.OLLAMA_URL}/v1", model)
+        return _apply_profile(Upstream(f"{settings.OLLAMA_URL}/v1", model), deployment, "num_ctx", "num_parallel")
     if deployment.target == Deployment.Target.NONE or not deployment.url:
         raise UsageError(f"{deployment.version_name} of {deployment.agent.name} is not served by anything")
     if deployment.target == Deployment.Target.LLAMA_CPP:
-        return Upstream(f"{deployment.url}/v1", model, _bearer(server_key(deployment)))
+        ours = Upstream(f"{deployment.url}/v1", model, _bearer(server_key(deployment)), server=deployment.pk)
+        return _apply_profile(ours, deployment, "context", "slots")
     headers = _bearer(_from_environment(deployment.api_key_env)) if deployment.api_key_env else {}
     return Upstream(f"{deployment.url}/v1", model, headers)
+
+
+def _apply_profile(upstream: Upstream, deployment: Deployment, context: str, slots: str) -> Upstream:
+    """By what the hosting profile says, under the names that it has there."""
+    chosen = deployment.settings
+    return replace(upstream, context=chosen.get(context, upstream.context), slots=chosen.get(slots, upstream.slots))
 
 
 def server_key(deployment: Deployment) -> str:

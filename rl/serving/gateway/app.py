@@ -27,11 +27,13 @@ from rl.serving.gateway.best_of import answer_best, as_events, asks_for_several
 from rl.serving.gateway.chat_request import ChatRequest, parse_request
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.limiting import RequestsPerMinute
+from rl.serving.gateway.pulse import Pulse
 from rl.serving.gateway.recorder import Recorder
 from rl.serving.gateway.refusals import Refusal, json_response, out_of_room, unkept
 from rl.serving.gateway.routing import KnownAgent, KnownKey, Route, route
 from rl.serving.gateway.streaming import EventStream, unless_gone
 from rl.serving.gateway.table import Table
+from rl.serving.gateway.turns import Turns
 from rl.serving.gateway.upstream import ask, completion, new_client
 from rl.serving.gateway.writer import Writer
 
@@ -57,13 +59,15 @@ class Gateway:
         self.writer = Writer()
         self.recorder = Recorder(self.writer)
         self.client: httpx.AsyncClient = new_client()
+        self.turns = Turns()
+        self.pulse = Pulse(self.turns)
         self._warned: set[str] = set()
 
     async def caller(self, request: Request, *scopes: ApiKey.Scope) -> KnownKey:
         """Whose request it is; he must have one of the scopes. Raises Refusal."""
         key: KnownKey = request.scope.get(CALLER) or await self._key_of(request)
         _require(key, scopes)
-        if wait := self.limit.wait((key.id, key.user_id)):
+        if wait := self.limit.wait(key.caller):
             message = f"more than {settings.API_REQUESTS_PER_MINUTE} requests in a minute; go on in {wait} seconds"
             raise Refusal(429, message, code="rate_limit_exceeded", headers={"Retry-After": str(wait)})
         return key
@@ -141,11 +145,12 @@ def _without_names(request: Request, refusal: Refusal) -> Refusal:
 async def _answer(gateway: Gateway, exchange: Exchange) -> Response:
     """The best of several is there whole before it can be streamed."""
     if asks_for_several(exchange):
-        document = await answer_best(gateway.client, exchange)
+        document = await answer_best(gateway.client, gateway.turns, exchange)
     elif exchange.request.streams:
-        return EventStream(exchange, await ask(gateway.client, exchange), gateway.recorder)
+        return await _stream(gateway, exchange)
     else:
-        document = await completion(exchange, await ask(gateway.client, exchange))
+        async with gateway.turns.of(exchange):
+            document = await completion(exchange, await ask(gateway.client, exchange))
         exchange.answer.take(document)
     exchange.answer.complete = True
     if error := await gateway.recorder.record_and_wait(exchange):
@@ -153,6 +158,16 @@ async def _answer(gateway: Gateway, exchange: Exchange) -> Response:
     if exchange.request.streams:
         return Response(as_events(exchange, document), headers=exchange.headers(), media_type=EventStream.media_type)
     return json_response(exchange.under_our_name(document), headers=exchange.headers())
+
+
+async def _stream(gateway: Gateway, exchange: Exchange) -> EventStream:
+    """It leaves its turn when it ends."""
+    await gateway.turns.take(exchange)
+    try:
+        return EventStream(exchange, await ask(gateway.client, exchange), gateway.recorder, gateway.turns)
+    except BaseException:
+        gateway.turns.leave(exchange)
+        raise
 
 
 async def models(request: Request) -> Response:
@@ -227,10 +242,12 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     app.state.gateway = gateway = Gateway()
     gateway.writer.start()
     await gateway.table.start()
+    gateway.pulse.start()
     try:
         yield
     finally:
         await gateway.recorder.settle()
+        await gateway.pulse.stop()
         await gateway.table.stop()
         await gateway.client.aclose()
         gateway.writer.stop()

@@ -1,4 +1,4 @@
-"""A request as the client wrote it: what the gateway needs of it, checked; the rest is the upstream's business."""
+"""A request of a client: the fields that pass, and what the gateway itself needs of them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ from rl.collect.otlp.history import in_words
 from rl.collect.otlp.messages import as_value, full_message
 from rl.collect.otlp.spans import Requested
 from rl.collect.storable import pointer_to_unstorable, unstorable
+from rl.serving.gateway.fields import choose_fields
 from rl.serving.gateway.refusals import Refusal
 from rl.serving.gateway.routing import KnownKey, Route
 
 UNIT_HEADER: Final = "x-ratchet-unit"
 SESSION_HEADER: Final = "x-ratchet-session"
 RATERS_HEADER: Final = "x-ratchet-raters"
+_LENGTHS: Final = ("max_tokens", "max_completion_tokens")
 _PARTS: Final = {"image_url": "image", "input_audio": "audio"}
 
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
     document: dict[str, Any]
-    """The body of the request."""
+    """The body of the request: what passes of it (``fields.py``)."""
     model: str
     messages: tuple[Message, ...]
     """As texts, with calls of tools as data beside the words; without a system prompt of the agent's."""
@@ -36,6 +38,8 @@ class ChatRequest:
     session_id: str
     raters: int = 1
     """How many may judge the answer by its token."""
+    left_out: Sequence[str] = ()
+    """Names of fields that do not pass."""
 
     @property
     def prompt(self) -> tuple[Message, ...]:
@@ -48,18 +52,18 @@ class ChatRequest:
 
     @property
     def wants_usage(self) -> bool:
-        options = self.document.get("stream_options")
-        return isinstance(options, dict) and options.get("include_usage") is True
+        return bool(self.document.get("stream_options", {}).get("include_usage"))
 
     def for_upstream(self, route: Route) -> dict[str, Any]:
         """``route`` leads to an upstream."""
         assert route.served.upstream is not None  # noqa: S101
-        changed = {**self.document, "model": route.served.upstream.model}
+        upstream = route.served.upstream
+        changed = {**self.document, "model": upstream.model}
         if self.streams:
-            options = self.document.get("stream_options")
-            changed["stream_options"] = {**(options if isinstance(options, dict) else {}), "include_usage": True}
-        if all(self.document.get(name) is None for name in ("max_tokens", "max_completion_tokens")):
+            changed["stream_options"] = {"include_usage": True}
+        if all(self.document.get(name) is None for name in _LENGTHS):
             changed["max_tokens"] = route.agent.response_length
+        changed |= {name: min(changed[name], upstream.context) for name in _LENGTHS if name in changed}
         rules = route.agent.system_prompt
         if rules and not route.served.knows_system_prompt and all(m["role"] != "system" for m in self.messages):
             changed["messages"] = [{"role": "system", "content": rules}, *self.document["messages"]]
@@ -68,15 +72,17 @@ class ChatRequest:
 
 def parse_request(body: bytes, headers: Mapping[str, str], key: KnownKey) -> ChatRequest:
     """Raises Refusal."""
-    document = _parse_json(body)
-    model = document.get("model")
+    sent = _parse_json(body)
+    model = sent.get("model")
     if not isinstance(model, str) or not model:
         raise Refusal(400, "model must be the name of an agent", param="model", code="missing_model")
-    messages = _messages(document.get("messages"))
-    session = _check_label(headers.get(SESSION_HEADER) or _metadata(document).get("session_id"), "session_id")
+    document, left_out = choose_fields(sent)
+    messages = _messages(document["messages"])
+    session = _check_label(headers.get(SESSION_HEADER) or document.get("metadata", {}).get("session_id"), "session_id")
     unit = headers.get(UNIT_HEADER) or document.get("user") or document.get("safety_identifier")
     unit = _check_label(unit, "user") or session or _conversation(key, messages)
-    return ChatRequest(document, model, messages, unit, session, _raters(headers.get(RATERS_HEADER, "1")))
+    raters = _raters(headers.get(RATERS_HEADER, "1"))
+    return ChatRequest(document, model, messages, unit, session, raters, left_out)
 
 
 def _raters(text: str) -> int:
@@ -98,9 +104,7 @@ def _parse_json(body: bytes) -> dict[str, Any]:
     return document
 
 
-def _messages(messages: object) -> tuple[Message, ...]:
-    if not isinstance(messages, list) or not messages:
-        raise Refusal(400, "messages must be a list with at least one message", param="messages")
+def _messages(messages: Sequence[Any]) -> tuple[Message, ...]:
     return tuple(_message(document, f"messages[{index}]") for index, document in enumerate(messages))
 
 
@@ -148,11 +152,6 @@ def _arguments(arguments: object) -> Any:
     """The object that is written in the text, unless a database could not hold it."""
     parsed = as_value(arguments)
     return arguments if unstorable(parsed) else parsed
-
-
-def _metadata(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    metadata = document.get("metadata")
-    return metadata if isinstance(metadata, dict) else {}
 
 
 def _check_label(value: object, name: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
+from urllib.parse import quote
 from uuid import UUID, uuid4
 
 from rl.base.records import ReasoningStep, ToolCall
@@ -17,6 +18,7 @@ from rl.serving.gateway.answer import Answer, Choice, clean
 from rl.serving.gateway.chat_request import ChatRequest
 from rl.serving.gateway.routing import KnownKey, Route
 
+_MOST_NAMES: Final = 20
 _ELSEWHERE: Final = ("messages", "model", "stream", "stream_options", "tools", "user", "safety_identifier")
 """Fields of a request's body that are not parameters, or are stored under a name of their own."""
 
@@ -52,7 +54,12 @@ class Exchange:
         if self.is_blind:
             return {}
         arm = {"x-ratchet-arm": str(self.route.arm_id)} if self.route.arm_id is not None else {}
-        return {"x-ratchet-version": self.route.served.version, **arm}
+        names = ", ".join(quote(name[:40]) for name in self.request.left_out[:_MOST_NAMES])
+        return {
+            "x-ratchet-version": self.route.served.version,
+            **arm,
+            **({"x-ratchet-left-out": names} if names else {}),
+        }
 
     def under_our_name(self, piece: Mapping[str, Any]) -> dict[str, Any]:
         """A chunk or a completion whose id is the trace's."""

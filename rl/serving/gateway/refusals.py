@@ -6,12 +6,15 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from django.conf import settings
 from starlette.responses import Response
 
 from rl.base.disk_space import tells_of_full_disk
 from rl.faults import DISK_FULL
 
 _TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+STARTING_SECONDS: Final = 5
+"""What Retry-After says while a server starts."""
 NAMELESS: Final = "this answer did not come; the log of the site says why"
 
 
@@ -48,6 +51,17 @@ class Refusal(Exception):
 def broken_upstream(version: str, what: str, status: int = 502) -> Refusal:
     code = "upstream_timeout" if status == 504 else "upstream_failed"
     return Refusal(status, f"the server of {version} {what}", code=code, kind="upstream_error", blames_version=True)
+
+
+def too_slow(version: str) -> Refusal:
+    return broken_upstream(version, f"did not finish within {settings.GATEWAY_TIMEOUT} seconds", 504)
+
+
+def not_ready(version: str) -> Refusal:
+    """Its process was started anew, or is about to be."""
+    message = f"the server of {version} is being started; ask again in a moment"
+    wait = {"Retry-After": str(STARTING_SECONDS)}
+    return Refusal(503, message, code="model_not_ready", kind="upstream_error", headers=wait, blames_version=True)
 
 
 def out_of_room() -> Refusal:

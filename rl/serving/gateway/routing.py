@@ -117,6 +117,11 @@ class KnownKey:
         """He may ask this agent."""
         return cls(None, True, agent_id, frozenset({ApiKey.Scope.INGEST.value}), user_id=user_id)
 
+    @property
+    def caller(self) -> tuple[int | None, int | None]:
+        """Who asks, for whatever is counted."""
+        return self.id, self.user_id
+
     def has_expired(self) -> bool:
         """Since the snapshot was read."""
         return self.expires_at is not None and self.expires_at <= datetime.now(UTC)

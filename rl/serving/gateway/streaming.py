@@ -10,13 +10,15 @@ from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
 import httpx
+from django.conf import settings
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from rl.serving.activity import note_request
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.recorder import Recorder
-from rl.serving.gateway.refusals import Refusal, unkept
+from rl.serving.gateway.refusals import Refusal, too_slow, unkept
+from rl.serving.gateway.turns import Turns
 from rl.serving.gateway.upstream import Piece, pieces
 
 NOTE_SECONDS: Final = 1.0
@@ -33,10 +35,11 @@ log = logging.getLogger(__name__)
 class EventStream(Response):
     media_type = "text/event-stream"
 
-    def __init__(self, exchange: Exchange, upstream: httpx.Response, recorder: Recorder) -> None:
+    def __init__(self, exchange: Exchange, upstream: httpx.Response, recorder: Recorder, turns: Turns) -> None:
+        """``turns``: the exchange has one, and leaves it here."""
         super().__init__(headers=exchange.headers())
         del self.headers["content-length"]
-        self._exchange, self._upstream, self._recorder = exchange, upstream, recorder
+        self._exchange, self._upstream, self._recorder, self._turns = exchange, upstream, recorder, turns
         self._noted = 0.0
         self._lines: list[bytes] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -51,7 +54,10 @@ class EventStream(Response):
                 self._timer.cancel()
             answer.error = answer.error or ("" if answer.complete else CUT_OFF)
             self._recorder.record(self._exchange)
-            await self._upstream.aclose()
+            try:
+                await self._upstream.aclose()
+            finally:
+                self._turns.leave(self._exchange)
 
     async def _run(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
@@ -64,14 +70,7 @@ class EventStream(Response):
         """What is still to be sent, once the answer is recorded."""
         answer = self._exchange.answer
         try:
-            async for piece in pieces(self._exchange, self._upstream):
-                answer.take(piece)
-                if event := self._event(piece):
-                    if piece:
-                        await self._record(event)
-                    event = _words_alone(piece) if self._exchange.is_blind else event
-                    await send({"type": "http.response.body", "body": event, "more_body": True})
-                self._note()
+            await self._pass_pieces(send)
         except Refusal as fault:
             answer.error = fault.message
             self._exchange.failed = fault.blames_version
@@ -81,6 +80,21 @@ class EventStream(Response):
             return _event(fault.body())
         answer.complete = True
         return _DONE
+
+    async def _pass_pieces(self, send: Send) -> None:
+        """Within GATEWAY_TIMEOUT, however many signs of life come and however slowly the client reads. Raises Refusal."""
+        try:
+            async with asyncio.timeout(settings.GATEWAY_TIMEOUT):
+                async for piece in pieces(self._exchange, self._upstream):
+                    self._exchange.answer.take(piece)
+                    if event := self._event(piece):
+                        if piece:
+                            await self._record(event)
+                        event = _words_alone(piece) if self._exchange.is_blind else event
+                        await send({"type": "http.response.body", "body": event, "more_body": True})
+                    self._note()
+        except TimeoutError:
+            raise too_slow(self._exchange.route.served.version) from None
 
     def _event(self, piece: Piece) -> bytes:
         """The chunk with the usage goes to clients that asked for it."""

@@ -11,7 +11,8 @@ import httpx
 from django.conf import settings
 
 from rl.serving.gateway.exchange import Exchange
-from rl.serving.gateway.refusals import Refusal, broken_upstream
+from rl.serving.gateway.refusals import Refusal, broken_upstream, not_ready
+from rl.serving.gateway.routing import Served
 
 CONNECT_SECONDS: Final = 10
 KEEP_ALIVE_SECONDS: Final = 4
@@ -47,25 +48,25 @@ async def ask(client: httpx.AsyncClient, exchange: Exchange) -> httpx.Response:
         if response.is_success:
             return response
         try:
-            raise _explain_refusal(route.served.version, response.status_code, response.headers, await response.aread())
+            raise _explain_refusal(route.served, response.status_code, response.headers, await response.aread())
         finally:
             await response.aclose()
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise _explain_loss(route.served.version, error) from None
+        raise _explain_loss(route.served, error) from None
 
 
 async def completion(exchange: Exchange, response: httpx.Response) -> Piece:
     """Raises Refusal."""
-    version = exchange.route.served.version
+    served = exchange.route.served
     try:
         body = await response.aread()
     except httpx.HTTPError as error:
-        raise _explain_loss(version, error) from None
+        raise _explain_loss(served, error) from None
     finally:
         await response.aclose()
     document = _json(body)
     if not isinstance(document.get("choices"), list):
-        raise broken_upstream(version, "did not answer with a chat completion")
+        raise broken_upstream(served.version, "did not answer with a chat completion")
     return document
 
 
@@ -83,7 +84,7 @@ async def pieces(exchange: Exchange, response: httpx.Response) -> AsyncIterator[
                 return
             yield _chunk(version, data)
     except httpx.HTTPError as error:
-        raise _explain_loss(version, error) from None
+        raise _explain_loss(exchange.route.served, error) from None
     if not exchange.answer.is_finished:
         raise broken_upstream(version, "ended the stream before the answer was complete")
 
@@ -116,7 +117,11 @@ def _json(data: bytes) -> Piece:
     return document if isinstance(document, dict) else {}
 
 
-def _explain_loss(version: str, error: Exception) -> Refusal:
+def _explain_loss(served: Served, error: Exception) -> Refusal:
+    """A process of ours that is gone comes back."""
+    version = served.version
+    if served.upstream and served.upstream.server and not isinstance(error, httpx.TimeoutException):
+        return not_ready(version)
     if isinstance(error, httpx.ConnectTimeout):
         return broken_upstream(version, "cannot be reached: it does not take connections")
     if isinstance(error, httpx.TimeoutException):
@@ -126,10 +131,13 @@ def _explain_loss(version: str, error: Exception) -> Refusal:
     return broken_upstream(version, f"broke the connection ({type(error).__name__})")
 
 
-def _explain_refusal(version: str, status: int, headers: httpx.Headers, body: bytes) -> Refusal:
+def _explain_refusal(served: Served, status: int, headers: httpx.Headers, body: bytes) -> Refusal:
     """A 4xx is the client's, in OpenAI's shape."""
     document = _json(body)
     error = document.get("error", document.get("detail", document.get("message")))
+    version = served.version
+    if status == 503 and served.upstream and served.upstream.server:  # it loads the model
+        return not_ready(version)
     if status in OURS or not 400 <= status < 500:
         return broken_upstream(version, f"answered {status}: {_message_of(error) or 'no reason'}")
     details = error if isinstance(error, dict) else {}

@@ -23,6 +23,7 @@ from rl.serving.gateway.answer_rows import store
 from rl.serving.gateway.best_of import TEMPERATURE
 from rl.serving.gateway.chat_request import ChatRequest
 from rl.serving.gateway.exchange import Exchange
+from rl.serving.gateway.fields import check_field
 from rl.serving.gateway.refusals import Refusal
 from rl.serving.gateway.routing import KnownAgent, KnownKey, Route
 from rl.serving.gateway.snapshot import load
@@ -127,12 +128,20 @@ def answer(known: KnownAgent, first: Trace, choice: Choice, may_go_on: Callable[
 
 
 def _request(known: KnownAgent, first: Trace, repeats: bool) -> ChatRequest:
-    given = first.details.get("parameters")
-    parameters = {name: given[name] for name in _SAME if name in given} if isinstance(given, dict) else {}
+    parameters = _parameters(first.details.get("parameters"))
     if repeats and not parameters.get("temperature"):
         parameters["temperature"] = TEMPERATURE  # else the same words again
     document: dict[str, Any] = {"messages": first.prompt, "model": known.name, **parameters}
     return ChatRequest(document, known.name, tuple(first.prompt), unit="", session_id="")
+
+
+def _parameters(given: object) -> dict[str, Any]:
+    """Whoever sends traces writes them: what the gateway would refuse is left out."""
+    parameters: dict[str, Any] = {}
+    for name in _SAME:
+        with suppress(Refusal):
+            parameters |= check_field(name, given) if isinstance(given, dict) else {}
+    return parameters
 
 
 async def _watch(exchange: Exchange, may_go_on: Callable[[], bool]) -> None:

@@ -150,7 +150,7 @@ def test_a_4xx_of_the_upstream_is_the_clients(gateway: Gateway):
     [
         ("status 500", 502, "answered 500: too long"),
         ("status 401", 502, "answered 401"),
-        ("be silent", 504, "silent for 2 seconds"),
+        ("be silent", 504, "did not finish within 2 seconds"),
         ("talk nonsense", 502, "did not answer with a chat completion"),
     ],
 )

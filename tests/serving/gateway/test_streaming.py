@@ -68,7 +68,7 @@ def test_the_headers_are_those_of_a_stream(gateway: Gateway):
 
 @pytest.mark.parametrize(
     ("order", "reason"),
-    [("break off", "broke off: out of memory"), ("end early", "ended the stream"), ("fall silent", "was silent")],
+    [("break off", "broke off: out of memory"), ("end early", "ended the stream"), ("fall silent", "did not finish")],
 )
 def test_an_upstream_that_breaks_is_an_error_in_the_stream_and_in_the_trace(gateway: Gateway, order: str, reason: str):
     chunks: list[Any] = []

@@ -80,6 +80,17 @@ def test_a_candidate_and_the_version_in_use_answer_what_the_other_has_answered(a
     assert (body["model"], body["temperature"], "seed" in body) == ("v1", 0.1, False)
 
 
+def test_parameters_that_whoever_sent_the_trace_made_up_are_left_out(agent, live, upstream):
+    candidate = deploy(agent, "v2", upstream)
+    made_up = {"temperature": 900, "max_tokens": 10**8, "max_completion_tokens": "all", "top_p": 0.5}
+    asked(agent, candidate, "And when?", details={"parameters": made_up})
+    asked(agent, candidate, "And how?", details={"parameters": ["temperature"]})
+    assert tasks.make_second_answers() == 5
+    [body] = [body for body in upstream.bodies if body["messages"][-1]["content"] == "And when?"]
+    assert (body["top_p"], body["max_tokens"], "temperature" in body) == (0.5, 131_072, False)
+    assert "max_completion_tokens" not in body
+
+
 def test_no_more_wait_than_the_agent_says_and_a_comparison_makes_room(agent, live):
     Agent.objects.update(second_answers=2)
     assert tasks.make_second_answers() == 2

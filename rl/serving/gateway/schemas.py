@@ -1,0 +1,219 @@
+"""JSON schemas of a request, which servers make grammars of: how large they may be, and how much they may leave open.
+
+A grammar that leaves much open is followed in many ways at once, for each token that might come next, and no other request
+goes on meanwhile. At these bounds llama.cpp converts all schemas of a request within half a second, and takes a quarter of
+one for a token (of 49,000) where most is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from rl.serving.gateway.patterns import Budget, NotUnderstood, TooLoose, count_ways
+from rl.serving.gateway.refusals import Refusal
+
+MOST_PARTS: Final = 2000
+"""Objects, lists and values of all schemas of a request."""
+MOST_LETTERS: Final = 60_000
+"""In names of properties and in values."""
+MOST_WAYS: Final = 256
+"""Values of an enumeration, optional properties of an object, choices that begin alike: what is open at one point."""
+LARGEST_LEAST: Final = 2000
+"""``minItems``, ``minLength``: llama.cpp's grammars repeat nothing more often."""
+_ROUNDS: Final = 16
+"""How deep what refers to itself is followed."""
+_PATTERN_SHARE: Final = 20
+"""Ways through a pattern that cost as much as one value of an enumeration."""
+_DATA: Final = ("const", "default", "examples", "enum", "description", "title", "$comment", "required")
+"""Keywords whose values are data."""
+_NAMED: Final = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
+"""Keywords whose values are schemas by name."""
+_LEAST: Final = ("minItems", "minLength", "minProperties", "minContains")
+_COUNTS: Final = (*_LEAST, "maxItems", "maxLength", "maxProperties", "maxContains")
+_TYPES: Final = ("object", "array", "string", "number", "boolean", "null")
+Schema = Mapping[str, Any]
+
+
+class Schemas:
+    """Those of one request: they share the bounds."""
+
+    def __init__(self) -> None:
+        self._parts = self._letters = 0
+        self._patterns: dict[str, int] = {}
+        self._budget = Budget()
+        self._ways = 0
+
+    def check(self, schema: object, param: str) -> Any:
+        """The schema as it is passed on: without the patterns that no server understands. Raises Refusal."""
+        if not isinstance(schema, dict | bool):
+            raise Refusal(400, f"{param} must be a JSON schema, an object", param=param)
+        passed = self._walk(schema, param, named=False)
+        if isinstance(passed, dict):
+            self._ways += _Ways(passed, param, self._patterns).most()
+            self._require(self._ways, MOST_WAYS, f"leave open more than {MOST_WAYS} ways to go on at one point", param)
+        return passed
+
+    def _walk(self, value: Any, param: str, named: bool) -> Any:
+        self._count(value, param=param)
+        if isinstance(value, list):
+            return [self._walk(element, param, named=False) for element in value]
+        if not isinstance(value, dict):
+            return value
+        if named:
+            self._count(*value, param=param)
+            return {name: self._walk(inner, param, named=False) for name, inner in value.items()}
+        for name in _COUNTS:
+            if name in value:
+                _check_count(name, value[name], param)
+        passed = {name: inner for name, inner in value.items() if name != "pattern" or self._passes(inner, param)}
+        return {name: self._keyword(name, inner, param) for name, inner in passed.items()}
+
+    def _keyword(self, name: str, value: Any, param: str) -> Any:
+        if name not in _DATA:
+            return self._walk(value, param, named=name in _NAMED)
+        if name in ("const", "enum"):
+            self._count(*_inside(value), param=param)
+        return value
+
+    def _count(self, *parts: Any, param: str) -> None:
+        self._parts += len(parts)
+        self._letters += sum(len(part) for part in parts if isinstance(part, str))
+        self._require(self._parts, MOST_PARTS, f"have more than {MOST_PARTS} parts", param)
+        self._require(self._letters, MOST_LETTERS, f"have more than {MOST_LETTERS} letters in names and values", param)
+
+    def _require(self, count: int, most: int, problem: str, param: str) -> None:
+        if count > most:
+            message = f"the schemas of response_format and tools together {problem}; ask for less at once"
+            raise Refusal(400, message, param=param, code="schema_too_complex")
+
+    def _passes(self, pattern: object, param: str) -> bool:
+        """llama.cpp passes over what it does not understand, too. Raises Refusal."""
+        if not isinstance(pattern, str):
+            raise Refusal(400, f"{param}: a pattern must be text", param=param)
+        if pattern not in self._patterns:
+            try:
+                self._patterns[pattern] = 1 + count_ways(pattern, self._budget) // _PATTERN_SHARE
+            except NotUnderstood:
+                self._patterns[pattern] = 0
+            except TooLoose as error:
+                message = f"{param}: the pattern {pattern[:60]!r} {error}"
+                raise Refusal(400, message, param=param, code="schema_too_complex") from None
+        return self._patterns[pattern] > 0
+
+
+def _check_count(name: str, value: object, param: str) -> None:
+    most = LARGEST_LEAST if name in _LEAST else 2**31 - 1
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+        message = f"{param}: {name} must be a whole number from 0 to {most}"
+        raise Refusal(400, message, param=param, code="schema_too_complex")
+
+
+def _inside(value: Any) -> Iterator[Any]:
+    yield value
+    for element in (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _inside(element)
+
+
+class _Ways:
+    """How many ways to go on there may be at one point of what a schema describes."""
+
+    def __init__(self, schema: Schema, param: str, patterns: Mapping[str, int]) -> None:
+        self._root, self._param, self._patterns = schema, param, patterns
+        self._referred = {element["$ref"] for element in _inside(schema) if _refers(element)}
+        self._targets = {pointer: self._target(pointer) for pointer in self._referred}
+        self._known = dict.fromkeys(self._targets, 1)
+
+    def most(self) -> int:
+        """What refers to itself has as many more in each round, until nothing changes."""
+        for _ in range(_ROUNDS):
+            before = self._known
+            self._known = {pointer: min(MOST_WAYS + 1, self._of(target)) for pointer, target in self._targets.items()}
+            if self._known == before:
+                break
+        return self._of(self._root)
+
+    def _target(self, pointer: str) -> Any:
+        """Raises Refusal."""
+        target: Any = self._root
+        for name in pointer.removeprefix("#").split("/")[1:]:
+            name = name.replace("~1", "/").replace("~0", "~")
+            target = target.get(name) if isinstance(target, dict) else None
+        if not pointer.startswith("#") or not isinstance(target, dict | bool):
+            message = f"{self._param}: {pointer[:100]!r} refers to nothing in this schema"
+            raise Refusal(400, message, param=self._param)
+        return target
+
+    def _of(self, schema: Any) -> int:
+        if not isinstance(schema, dict):
+            return 1
+        if _refers(schema):
+            return self._known[schema["$ref"]]
+        properties, required = _schemas_in(schema, "properties"), _list_in(schema, "required")
+        inner = [schema.get("items"), schema.get("additionalProperties"), *properties.values()]
+        inner += [*_list_in(schema, "prefixItems"), *_list_in(schema, "items")]
+        return max(
+            len(_list_in(schema, "enum")),
+            1 + len(properties.keys() - {name for name in required if isinstance(name, str)}),
+            self._patterns.get(schema.get("pattern", ""), 1),
+            *map(self._of, inner),
+            *(self._choice(_list_in(schema, name)) for name in ("anyOf", "oneOf")),
+            sum(map(self._of, _list_in(schema, "allOf"))),
+        )
+
+    def _choice(self, choices: Sequence[Any]) -> int:
+        """Choices of different types are told apart by their first character, objects by a first property that has one value
+        in each."""
+        ways = [(self._types(choice), self._tag(choice), self._of(choice)) for choice in choices]
+        most = 1
+        for kind in _TYPES:
+            alike = [(tag, count) for types, tag, count in ways if kind in types]
+            tags, counts = {tag for tag, _ in alike}, [count for _, count in alike]
+            are_told_apart = len(tags) == len(alike) > 1 and None not in tags
+            most = max(most, len(alike) + max(counts) if are_told_apart else sum(counts))
+        return most
+
+    def _resolve(self, schema: Any) -> Any:
+        for _ in range(_ROUNDS):
+            if not _refers(schema):
+                break
+            schema = self._targets[schema["$ref"]]
+        return schema if isinstance(schema, dict) else {}
+
+    def _types(self, schema: Any) -> Sequence[str]:
+        schema = self._resolve(schema)
+        if isinstance(types := schema.get("type"), str | list):
+            names = [types] if isinstance(types, str) else types
+            return ["number" if name == "integer" else name for name in names]
+        if "properties" in schema:
+            return ("object",)
+        values = [schema["const"]] if "const" in schema else schema.get("enum")
+        return [_type_of(value) for value in values] if isinstance(values, list) else _TYPES
+
+    def _tag(self, schema: Any) -> str | None:
+        schema = self._resolve(schema)
+        required = schema.get("required")
+        for name, inner in _schemas_in(schema, "properties").items():
+            if isinstance(required, list) and name in required and isinstance(inner, dict):
+                values = [inner["const"]] if "const" in inner else inner.get("enum")
+                return repr((name, values[0])) if isinstance(values, list) and len(values) == 1 else None
+        return None
+
+
+def _refers(schema: Any) -> bool:
+    return isinstance(schema, dict) and isinstance(schema.get("$ref"), str)
+
+
+def _schemas_in(schema: Schema, name: str) -> Schema:
+    value = schema.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _list_in(schema: Schema, name: str) -> Sequence[Any]:
+    value = schema.get(name)
+    return value if isinstance(value, list) else ()
+
+
+def _type_of(value: object) -> str:
+    names = {bool: "boolean", int: "number", float: "number", str: "string", list: "array", dict: "object"}
+    return names.get(type(value), "null")

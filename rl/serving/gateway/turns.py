@@ -1,0 +1,142 @@
+"""Who is answered next: a server gives as many answers at once as it has slots, and no caller takes all from the others."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Hashable
+from contextlib import asynccontextmanager
+from typing import Final
+
+from django.conf import settings
+
+from rl.serving.gateway.exchange import Exchange
+from rl.serving.gateway.refusals import Refusal, too_slow
+from rl.serving.upstreams import Upstream
+
+KEPT_SECONDS: Final = 60.0
+"""How long a slot is kept for a caller who has nothing under way."""
+MOST_WAITING: Final = 64
+"""Requests of one caller that wait for one server."""
+MOST_WAITING_OF_ALL: Final = 512
+BUSY_SECONDS: Final = 5
+"""What Retry-After says."""
+
+
+class Turns:
+    """Those of one process: each counts for itself."""
+
+    def __init__(self) -> None:
+        self._servers: dict[Hashable, _Server] = {}
+
+    @asynccontextmanager
+    async def of(self, exchange: Exchange) -> AsyncIterator[None]:
+        """One answer of the server that the exchange is routed to, within GATEWAY_TIMEOUT. Raises Refusal."""
+        await self.take(exchange)
+        try:
+            async with asyncio.timeout(settings.GATEWAY_TIMEOUT):
+                yield
+        except TimeoutError:
+            raise too_slow(exchange.route.served.version) from None
+        finally:
+            self.leave(exchange)
+
+    async def take(self, exchange: Exchange) -> None:
+        """Whoever has taken a turn leaves it. Raises Refusal where too many wait, or it does not come in GATEWAY_TIMEOUT."""
+        upstream = _upstream(exchange)
+        server = self._servers.setdefault(_name(upstream), _Server(upstream))
+        server.upstream = upstream
+        try:
+            async with asyncio.timeout(settings.GATEWAY_TIMEOUT):
+                await server.take(exchange.key.caller)
+        except TimeoutError:
+            raise _too_many("no turn came in time: too many requests wait for this model") from None
+
+    def leave(self, exchange: Exchange) -> None:
+        self._servers[_name(_upstream(exchange))].leave(exchange.key.caller)
+
+    def busy(self) -> list[Upstream]:
+        """The servers that are answering."""
+        return [server.upstream for server in self._servers.values() if server.running]
+
+
+def _upstream(exchange: Exchange) -> Upstream:
+    assert exchange.route.served.upstream is not None  # noqa: S101  whoever has none does not get here
+    return exchange.route.served.upstream
+
+
+def _name(upstream: Upstream) -> Hashable:
+    """A process of ours may come back at another port."""
+    return upstream.server or (upstream.base_url, upstream.model)
+
+
+def _too_many(message: str, status: int = 503) -> Refusal:
+    return Refusal(status, message, code="model_busy", headers={"Retry-After": str(BUSY_SECONDS)})
+
+
+class _Server:
+    def __init__(self, upstream: Upstream) -> None:
+        self.upstream = upstream
+        self.running: Counter[Hashable] = Counter()
+        self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}
+        self._seen: dict[Hashable, float] = {}
+        self._called: dict[Hashable, int] = {}
+        """When, counted in calls."""
+
+    async def take(self, caller: Hashable) -> None:
+        self._note(caller)
+        turn = asyncio.get_running_loop().create_future()
+        self._queue(caller).append(turn)
+        self._call()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                self._forget(caller, turn)
+            else:  # called at the very moment when it went away
+                self.leave(caller)
+            raise
+
+    def leave(self, caller: Hashable) -> None:
+        self.running[caller] -= 1
+        self.running += Counter()  # without those that have none left
+        self._call()
+
+    def _note(self, caller: Hashable) -> None:
+        now = time.monotonic()
+        self._seen = {who: at for who, at in self._seen.items() if now - at < KEPT_SECONDS} | {caller: now}
+        self._called = {who: at for who, at in self._called.items() if who in self._seen}
+
+    def _queue(self, caller: Hashable) -> deque[asyncio.Future[None]]:
+        """Raises Refusal where it is full."""
+        if len(self._waiting.get(caller, ())) >= MOST_WAITING:
+            raise _too_many(f"{MOST_WAITING} requests of yours wait for this model already", 429)
+        if sum(map(len, self._waiting.values())) >= MOST_WAITING_OF_ALL:
+            raise _too_many("too many requests wait for this model")
+        return self._waiting.setdefault(caller, deque())
+
+    def _forget(self, caller: Hashable, turn: asyncio.Future[None]) -> None:
+        if turn in (queue := self._waiting.get(caller, deque())):
+            queue.remove(turn)
+        if caller in self._waiting and not queue:
+            del self._waiting[caller]
+
+    def _call(self) -> None:
+        """While there are slots: whoever has the fewest answers under way, and of those whoever was called longest ago."""
+        while callers := [caller for caller in self._waiting if self._may_run(caller)]:
+            caller = min(callers, key=lambda who: (self.running[who], self._called.get(who, -1)))
+            turn = self._waiting[caller].popleft()
+            self._forget(caller, turn)
+            if not turn.done():
+                self.running[caller] += 1
+                self._called[caller] = max(self._called.values(), default=0) + 1
+                turn.set_result(None)
+
+    def _may_run(self, caller: Hashable) -> bool:
+        """One slot is kept for whoever asked lately and has nothing under way, where there are several."""
+        free = self.upstream.slots - self.running.total()
+        is_kept = (
+            self.upstream.slots > 1 and self.running[caller] and self._seen.keys() - self.running.keys() - {caller}
+        )
+        return free > (1 if is_kept else 0)

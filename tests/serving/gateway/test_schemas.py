@@ -1,0 +1,118 @@
+"""Bounds of JSON schemas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rl.serving.gateway.refusals import Refusal
+from rl.serving.gateway.schemas import MOST_WAYS, Schemas
+
+TEXT = {"type": "string"}
+LOOSE = "^" + "[a-z]?" * 50 + "$"
+
+
+def an_object(properties: dict[str, Any], required: list[str] | None = None) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties) if required is None else required}
+
+
+def nested(levels: int, leaf: Any = TEXT) -> Any:
+    return leaf if levels == 0 else an_object({"a": nested(levels - 1, leaf)})
+
+
+def two_ways_at_each_level(levels: int) -> dict[str, Any]:
+    """Few words, and as many ways as 2 to the power of the levels."""
+    defs: dict[str, Any] = {"d0": {"type": "integer"}}
+    for level in range(1, levels + 1):
+        defs[f"d{level}"] = {"anyOf": [{"type": "array", "items": {"$ref": f"#/$defs/d{level - 1}"}}] * 2}
+    return {"$defs": defs, "$ref": f"#/$defs/d{levels}"}
+
+
+def an_expression() -> dict[str, Any]:
+    """Refers to itself, and each choice is told from the others by its first property."""
+    ref = {"$ref": "#/$defs/expression"}
+    binary = [an_object({"op": {"const": op}, "left": ref, "right": ref}) for op in ("add", "multiply", "divide")]
+    number = an_object({"op": {"enum": ["number"]}, "value": {"type": "number"}})
+    return {"$defs": {"expression": {"anyOf": [*binary, number]}}, "$ref": "#/$defs/expression"}
+
+
+HONEST = [
+    True,
+    {},
+    TEXT,
+    an_object({f"field_{number}": TEXT for number in range(300)}),
+    an_object({f"field_{number}": {"anyOf": [TEXT, {"type": "null"}]} for number in range(100)}, []),
+    nested(25),
+    {"type": "array", "items": {"enum": [f"country {number}" for number in range(249)]}, "maxItems": 100_000},
+    an_expression(),
+    {"type": "object", "properties": {"pattern": TEXT, "enum": TEXT, "$ref": {"type": "integer"}, "minItems": TEXT}},
+    {"type": ["string", "null"], "pattern": r"^\d{3}-\d{4}$", "maxLength": 1_000_000},
+    {"anyOf": [TEXT, {"type": "number"}, {"type": "array", "items": {}}, {"type": "object"}, {"type": "boolean"}]},
+    {"allOf": [an_object({"a": TEXT}), an_object({"b": TEXT})]},
+    {"default": {"$comment": "data", "pattern": 3}, "examples": [{"minLength": -1}], "type": "object"},
+    {"$ref": "#/definitions/a~1b", "definitions": {"a/b": {"type": "array", "items": {"$ref": "#"}}}},
+    two_ways_at_each_level(6),
+]
+
+
+@pytest.mark.parametrize("schema", HONEST, ids=range(len(HONEST)))
+def test_what_people_ask_for_passes_as_it_is(schema: Any):
+    assert Schemas().check(schema, "x") == schema
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"type": "string", "pattern": LOOSE}, "can be read in more than"),
+        (an_object({"a": {"items": {"anyOf": [{"pattern": "^" + "a?" * 3000 + "$"}]}}}), "longer than 500"),
+        ({"$defs": {"a": {"pattern": LOOSE}}}, "can be read in more than"),
+        ({"enum": [f"v{number}" for number in range(MOST_WAYS + 1)]}, "ways to go on"),
+        (an_object({f"p{number}": TEXT for number in range(MOST_WAYS)}, []), "ways to go on"),
+        ({"anyOf": [TEXT] * (MOST_WAYS + 1)}, "ways to go on"),
+        (two_ways_at_each_level(9), "ways to go on"),
+        (
+            {"$defs": {"a": {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/a"}}] * 2}}, "$ref": "#/$defs/a"},
+            "ways to go on",
+        ),
+        (an_object({f"p{number}": TEXT for number in range(3000)}), "more than 2000 parts"),
+        ({"enum": [[["x"] * 3000]]}, "more than 2000 parts"),
+        (an_object({"n" * 70_000: TEXT}), "letters"),
+        ({"const": "c" * 70_000, "title": "x"}, "letters"),
+        ({"type": "array", "items": TEXT, "minItems": 10_000}, "minItems must be a whole number from 0 to 2000"),
+        ({"type": "string", "maxLength": -1}, "maxLength must be a whole number"),
+        ({"type": "string", "minLength": 1.5}, "minLength must be a whole number"),
+        ({"type": "string", "pattern": 5}, "pattern must be text"),
+        ({"$ref": "https://example.com/schema.json"}, "refers to nothing"),
+        ({"$ref": "#/$defs/gone"}, "refers to nothing"),
+        ([TEXT], "must be a JSON schema"),
+        ("string", "must be a JSON schema"),
+    ],
+)
+def test_what_would_hold_a_server_up_is_refused(schema: Any, words: str):
+    with pytest.raises(Refusal, match=words) as caught:
+        Schemas().check(schema, "response_format.json_schema.schema")
+    assert (caught.value.status, caught.value.param) == (400, "response_format.json_schema.schema")
+
+
+def test_the_schemas_of_a_request_share_the_bounds():
+    schemas = Schemas()
+    schemas.check({"enum": [f"v{number}" for number in range(200)]}, "tools[0]")
+    with pytest.raises(Refusal, match="together leave open"):
+        schemas.check({"enum": [f"v{number}" for number in range(200)]}, "tools[1]")
+
+
+def test_a_pattern_that_no_server_understands_is_left_out_and_the_rest_passes():
+    schema = an_object({"mail": {"type": "string", "format": "email", "pattern": r"^(?!\.)[a-z]+$"}})
+    passed = Schemas().check(schema, "x")
+    assert passed == an_object({"mail": {"type": "string", "format": "email"}})
+    assert "pattern" in schema["properties"]["mail"]
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf", "allOf"])
+def test_choices_within_each_other_are_looked_at_once(keyword: str):
+    """Each level looked at for each type would be 6 to the power of 28."""
+    schema: Any = TEXT
+    for _ in range(28):
+        schema = {keyword: [schema]}
+    assert Schemas().check(schema, "x") == schema
