@@ -4,7 +4,7 @@
     .venv/bin/python benchmarks/schemas.py --beyond
 
 A model of one narrow layer with SmolLM2's vocabulary answers, so that next to nothing but the grammar is computed. Every
-schema of the first list must pass the gateway, none of the second may.
+schema of the first list must pass the gateway as it is, none of the second may.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ WITHIN = {
     "250 optional properties": an_object({f"p{number}": TEXT for number in range(250)}, []),
     "200 kinds of objects": tagged(200),
     "two ways at each of 7 levels": forks(7),
-    "([a-z]{0,60}){0,6}": pattern("([a-z]{0,60}){0,6}"),
+    "([a-z]|[a-z]) 10 times": pattern("([a-z]|[a-z])" * 10),
     "[a-z]* 5 times": pattern("[a-z]*" * 5),
     "59,000 letters": {"const": "c" * 59_000},
     "minItems 2000, 5 deep": {
@@ -86,7 +86,9 @@ BEYOND = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--beyond", action="store_true", help="what the gateway refuses; each may take half a minute")
+    parser.add_argument(
+        "--beyond", action="store_true", help="what the gateway refuses or leaves out; each may take half a minute"
+    )
     beyond = parser.parse_args().beyond
     import django
 
@@ -113,8 +115,7 @@ def check(schema: dict[str, Any], passes: bool) -> float:
 
     began = time.perf_counter()
     try:
-        Schemas().check(schema, "schema")
-        passed = True
+        passed = Schemas().check(schema, "schema") == schema
     except Refusal:
         passed = False
     if passed is not passes:

@@ -222,7 +222,7 @@ def choose_fields(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[str
     sent.setdefault("messages")
     schemas = Schemas()
     passed = {name: check(sent[name], name, schemas) for name, check in FIELDS.items() if name in sent}
-    return passed, sorted(sent.keys() - FIELDS.keys())
+    return passed, [*sorted(sent.keys() - FIELDS.keys()), *schemas.left_out]
 
 
 def check_field(name: str, document: Mapping[str, Any]) -> dict[str, Any]:

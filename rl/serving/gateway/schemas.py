@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from rl.serving.gateway.patterns import Budget, NotUnderstood, TooLoose, count_ways
+from rl.serving.gateway.patterns import NotPassed, count_ways
 from rl.serving.gateway.refusals import Refusal
 
 MOST_PARTS: Final = 2000
@@ -41,11 +41,16 @@ class Schemas:
     def __init__(self) -> None:
         self._parts = self._letters = 0
         self._patterns: dict[str, int] = {}
-        self._budget = Budget()
         self._ways = 0
 
+    @property
+    def left_out(self) -> list[str]:
+        """The keyword whose values did not all pass."""
+        return [] if all(self._patterns.values()) else ["pattern"]
+
     def check(self, schema: object, param: str) -> Any:
-        """The schema as it is passed on: without the patterns that no server understands. Raises Refusal."""
+        """The schema as it is passed on: without the patterns that leave too much open, or that no grammar can be made of.
+        Raises Refusal."""
         if not isinstance(schema, dict | bool):
             raise Refusal(400, f"{param} must be a JSON schema, an object", param=param)
         passed = self._walk(schema, param, named=False)
@@ -88,17 +93,14 @@ class Schemas:
             raise Refusal(400, message, param=param, code="schema_too_complex")
 
     def _passes(self, pattern: object, param: str) -> bool:
-        """llama.cpp passes over what it does not understand, too. Raises Refusal."""
+        """Raises Refusal."""
         if not isinstance(pattern, str):
             raise Refusal(400, f"{param}: a pattern must be text", param=param)
         if pattern not in self._patterns:
             try:
-                self._patterns[pattern] = 1 + count_ways(pattern, self._budget) // _PATTERN_SHARE
-            except NotUnderstood:
+                self._patterns[pattern] = 1 + count_ways(pattern) // _PATTERN_SHARE
+            except NotPassed:
                 self._patterns[pattern] = 0
-            except TooLoose as error:
-                message = f"{param}: the pattern {pattern[:60]!r} {error}"
-                raise Refusal(400, message, param=param, code="schema_too_complex") from None
         return self._patterns[pattern] > 0
 
 

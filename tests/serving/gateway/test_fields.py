@@ -18,7 +18,7 @@ CHAT = {"model": "support-chat", "messages": [{"role": "user", "content": "hello
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOL = {"type": "function", "function": {"name": "weather", "description": "…", "parameters": SCHEMA, "strict": True}}
 JSON = {"type": "json_schema", "json_schema": {"name": "city", "schema": SCHEMA, "strict": True}}
-LOOSE = {"type": "string", "pattern": "^" + "a?" * 3000 + "$"}
+LOOSE = {"enum": [f"value {number}" for number in range(300)]}
 HONEST: dict[str, list[Any]] = {
     "temperature": [0, 0.7, 2],
     "top_p": [0, 1],
@@ -119,7 +119,7 @@ def test_what_is_out_of_bounds_is_refused_by_the_name_of_its_field(name: str, va
 
 def test_the_client_learns_which_field_is_wrong(gateway: Gateway, upstream: UpstreamDouble):
     before = len(upstream.bodies)
-    with pytest.raises(openai.BadRequestError, match="the pattern .* is longer than 500 characters") as caught:
+    with pytest.raises(openai.BadRequestError, match="leave open more than 256 ways") as caught:
         gateway.say(response_format={"type": "json_schema", "json_schema": {"name": "a", "schema": LOOSE}})
     assert (caught.value.param, caught.value.code) == ("response_format.json_schema.schema", "schema_too_complex")
     with pytest.raises(openai.BadRequestError, match="n must be a whole number from 1 to 8"):
