@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from argparse import SUPPRESS, ArgumentParser
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import IO, Any, Final, Literal, cast
 
 from django.conf import settings
@@ -21,6 +22,7 @@ from rich.table import Table
 
 from rl.base.disk_space import tells_of_full_disk
 from rl.base.errors import RatchetError, UsageError
+from rl.base.outside_files import refuse_device
 from rl.checks import TAG
 from rl.management.options import SharedOptions, read_options
 from rl.runs.progress import ProgressLine
@@ -29,6 +31,10 @@ CHECKS: Final = tuple(
     sorted({TAG, *(tag for name, tag in vars(Tags).items() if not name.startswith("_"))} - {Tags.admin, Tags.urls})
 )
 """All but those of pages, which import each of them: that takes as long as all else that a command does at first."""
+
+
+_LONGEST = 1500
+"""Characters of an error's line."""
 
 
 class RatchetCommand(BaseCommand):
@@ -61,11 +67,12 @@ class RatchetCommand(BaseCommand):
         console = Console(stderr=True, no_color=shared.no_color or None, quiet=shared.verbosity == 0)
         self.report = ProgressLine(console)
         try:
+            _refuse_devices(arguments)
             self.run(**arguments)
         except RatchetError as error:
-            raise CommandError(str(error), returncode=error.exit_code) from error
+            raise CommandError(_one_line(str(error)), returncode=error.exit_code) from error
         except ValidationError as error:
-            raise CommandError(_describe(error), returncode=UsageError.exit_code) from error
+            raise CommandError(_one_line(_describe(error)), returncode=UsageError.exit_code) from error
         except DatabaseError as error:
             missing = "no such table" in str(error) or "does not exist" in str(error)
             hint = "; run 'manage.py migrate'" if missing else ""
@@ -97,6 +104,20 @@ def add_json_option(*subcommands: ArgumentParser) -> None:
     """``--json`` behind a subcommand, where people write options."""
     for subcommand in subcommands:
         subcommand.add_argument("--json", action="store_true", default=SUPPRESS)
+
+
+def _refuse_devices(arguments: Mapping[str, Any]) -> None:
+    """Raises BadFile for an argument that names one: none of ours may be read without end, waited for, or replaced."""
+    for value in arguments.values():
+        for each in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(each, str | Path):
+                refuse_device(each)
+
+
+def _one_line(text: str) -> str:
+    """What others wrote may be in it: it neither begins a line nor tells the terminal anything."""
+    line = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
 
 
 def _describe(error: ValidationError) -> str:
