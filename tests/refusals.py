@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
@@ -15,12 +14,20 @@ MORE_MEMORY = 3 * 2**30
 """Bytes of address space that a command may take beside what the process has: the libraries reserve much of it."""
 
 
+class NothingSaid(AssertionError):
+    """The command did what it was asked to."""
+
+
 def refusal(command: str, *arguments: object) -> str:
     """The command's one line. Fails where it does something else, or says more."""
-    with limited(), pytest.raises(CommandError) as caught:
-        call_command(command, *map(str, arguments), verbosity=0)
-    message = str(caught.value)
-    assert 1 <= caught.value.returncode <= 4, message
+    try:
+        with limited():
+            call_command(command, *map(str, arguments), verbosity=0)
+    except CommandError as error:
+        message, code = str(error), error.returncode
+    else:
+        raise NothingSaid(f"{command} takes {arguments}")
+    assert 1 <= code <= 4, message
     assert message.strip(), "it says nothing"
     assert len(message.splitlines()) == 1, message
     assert len(message) < 2000, message

@@ -24,7 +24,7 @@ from rl.base.disk_space import tells_of_full_disk
 from rl.base.errors import RatchetError, UsageError
 from rl.base.outside_files import refuse_device
 from rl.checks import TAG
-from rl.management.options import SharedOptions, read_options
+from rl.management.options import SharedOptions, read_options, texts_of
 from rl.runs.progress import ProgressLine
 
 CHECKS: Final = tuple(
@@ -62,12 +62,12 @@ class RatchetCommand(BaseCommand):
         raise TypeError(f"{type(self).__name__} does not say what it does")
 
     def handle(self, *args: Any, **arguments: Any) -> None:
-        shared = read_options(SharedOptions, arguments)
+        shared, texts = read_options(SharedOptions, arguments), texts_of(arguments)
         self.as_json = shared.json
         console = Console(stderr=True, no_color=shared.no_color or None, quiet=shared.verbosity == 0)
         self.report = ProgressLine(console)
         try:
-            _refuse_devices(arguments)
+            _refuse_devices(texts)
             self.run(**arguments)
         except RatchetError as error:
             raise CommandError(_one_line(str(error)), returncode=error.exit_code) from error
@@ -78,10 +78,13 @@ class RatchetCommand(BaseCommand):
             hint = "; run 'manage.py migrate'" if missing else ""
             raise CommandError(f"the database refused: {str(error).strip()}{hint}") from error
         except OSError as error:
-            if not tells_of_full_disk(error):
+            if tells_of_full_disk(error):
+                file = f" of {error.filename}" if error.filename else ""
+                raise CommandError(f"the disk{file} is full, or a quota is reached: free some space") from error
+            if not _was_named(error.filename, texts):
                 raise
-            file = f" of {error.filename}" if error.filename else ""
-            raise CommandError(f"the disk{file} is full, or a quota is reached: free some space") from error
+            what = _one_line(f"{error.filename}: {error.strerror}")
+            raise CommandError(what, returncode=UsageError.exit_code) from error
         except KeyboardInterrupt:
             raise CommandError("interrupted", returncode=130) from None
         finally:
@@ -106,12 +109,15 @@ def add_json_option(*subcommands: ArgumentParser) -> None:
         subcommand.add_argument("--json", action="store_true", default=SUPPRESS)
 
 
-def _refuse_devices(arguments: Mapping[str, Any]) -> None:
+def _refuse_devices(texts: Sequence[str]) -> None:
     """Raises BadFile for an argument that names one: none of ours may be read without end, waited for, or replaced."""
-    for value in arguments.values():
-        for each in value if isinstance(value, list | tuple) else (value,):
-            if isinstance(each, str | Path):
-                refuse_device(each)
+    for text in texts:
+        refuse_device(text)
+
+
+def _was_named(file: Any, texts: Sequence[str]) -> bool:
+    """Whether the file is one of the arguments, or lies in one."""
+    return isinstance(file, str | Path) and any(text and str(file).startswith(text) for text in texts)
 
 
 def _one_line(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -37,3 +38,9 @@ def read_options(kind: type[Options], arguments: Mapping[str, Any]) -> Options:
     if missing := [name for name in names if name not in arguments]:
         raise TypeError(f"{kind.__module__}.{kind.__qualname__}: no argument of the command is called {missing[0]!r}")
     return kind(**{name: arguments[name] for name in names})
+
+
+def texts_of(arguments: Mapping[str, Any]) -> list[str]:
+    """Every text and path among them, those in lists too."""
+    values = [each for value in arguments.values() for each in (value if isinstance(value, list | tuple) else (value,))]
+    return [str(each) for each in values if isinstance(each, str | Path)]

@@ -11,6 +11,7 @@ from rl.base.errors import BadFile
 from rl.base.files import replacing
 from rl.base.leaves import leaf
 from rl.base.names import require_known
+from rl.base.outside_files import read_text
 from rl.data_formatter.jsonl import json_lines
 
 FORMATS = ("jsonl", "json")
@@ -38,9 +39,9 @@ def load(path: Path | str, format: str, kind: type[Kind]) -> list[Kind]:
     require_known("format", format, FORMATS)
     source = Path(path)
     try:
-        rows = [row for _, row in json_lines(source)] if format == "jsonl" else json.loads(source.read_text("utf-8"))
+        rows = [row for _, row in json_lines(source)] if format == "jsonl" else json.loads(read_text(source))
         return [kind(**row) for row in rows]
-    except (TypeError, ValueError, OSError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise BadFile(source, f"holds no {kind.__name__}: {error}") from error
 
 
