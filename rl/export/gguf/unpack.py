@@ -12,7 +12,7 @@ from typing import Any
 import gguf
 import numpy as np
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 
 from rl.base.disk_space import shortage
 from rl.base.errors import ExportFailed, UsageError
@@ -21,6 +21,8 @@ from rl.base.records import Report
 from rl.export.gguf.architectures import gguf_name, restore
 from rl.export.gguf.unpacked_config import read_architecture, read_config
 from rl.export.gguf.unpacked_tokenizer import read_tokenizer
+from rl.export.gguf_header import open_gguf
+from rl.lm.chat.template_trial import require_modest
 from rl.lm.loading import errors_as, quiet
 
 _BYTES_PER_WEIGHT = 2
@@ -29,11 +31,14 @@ _BYTES_PER_WEIGHT = 2
 def unpack(file: Path, target_dir: Path, report: Report) -> Path:
     """Writes ``target_dir`` (bfloat16 weights, tokenizer, chat template), which appears whole or not at all; returns it.
 
-    Raises UsageError for a file that is not GGUF, for an architecture or a tokenizer that is not supported, for a tensor
-    that is missing or unknown, and for too little room.
+    Raises BadFile for a file that is not GGUF, and UsageError for an architecture or a tokenizer that is not supported,
+    for a tensor that is missing or unknown, and for too little room.
     """
     quiet()
-    reader = _open(file)
+    reader = open_gguf(file)
+    with errors_as(UsageError, f"{file} cannot be unpacked"):
+        read_architecture(reader, file.name)
+        config = read_config(reader)  # transformers' reader of tokenizers believes it
     target_dir.parent.mkdir(parents=True, exist_ok=True)
     if problem := shortage(
         target_dir.parent, sum(int(tensor.n_elements) for tensor in reader.tensors) * _BYTES_PER_WEIGHT
@@ -41,24 +46,17 @@ def unpack(file: Path, target_dir: Path, report: Report) -> Path:
         raise UsageError(f"the model does not fit: {problem}")
     report("stage", {"name": f"unpacking {file.name}"})
     with staged_directory(target_dir) as unfinished, errors_as(UsageError, f"{file} cannot be unpacked"):
-        read_tokenizer(reader, file).save_pretrained(unfinished)
-        _read_model(reader, report).save_pretrained(unfinished)
+        tokenizer = read_tokenizer(reader, file)
+        require_modest(tokenizer.chat_template, file, UsageError)
+        tokenizer.save_pretrained(unfinished)
+        _read_model(reader, config, report).save_pretrained(unfinished)
         write_text(unfinished / "README.md", _card(reader, file))
     return target_dir
 
 
-def _open(file: Path) -> gguf.GGUFReader:
-    try:
-        reader = gguf.GGUFReader(file)
-    except (OSError, ValueError, IndexError) as error:  # IndexError: the file ends too early
-        raise UsageError(f"{file} is not a whole GGUF file: {error}") from error
-    read_architecture(reader, file.name)
-    return reader
-
-
-def _read_model(reader: gguf.GGUFReader, report: Report) -> PreTrainedModel:
+def _read_model(reader: gguf.GGUFReader, config: PretrainedConfig, report: Report) -> PreTrainedModel:
     """In bfloat16. Raises ValueError for a file that lacks a tensor or has one too many."""
-    architecture, config = read_architecture(reader), read_config(reader)
+    architecture = read_architecture(reader)
     with torch.device("meta"):
         model: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
     tensors = {tensor.name: tensor for tensor in reader.tensors if tensor.name != "rope_freqs.weight"}

@@ -17,6 +17,7 @@ from gguf import TokenType
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from rl.base.errors import UsageError
 from rl.base.names import require_known
 from rl.export.gguf.unpacked_config import SPECIAL_TOKENS, Metadata
 from rl.lm.text_splitting import PRE_TOKENIZERS
@@ -42,6 +43,8 @@ def _build_byte_level(metadata: Metadata, file: Path) -> PreTrainedTokenizerFast
     require_known(f"tokenizer.ggml.pre of {file.name}", rule, PRE_TOKENIZERS)
     tokens = metadata.whole("tokenizer.ggml.tokens")
     kinds = metadata.whole("tokenizer.ggml.token_type") or [TokenType.NORMAL] * len(tokens)
+    if len(kinds) != len(tokens):
+        raise UsageError(f"{file.name} has {len(tokens)} tokens, and says of {len(kinds)} what kind they are")
     ids_by_token = {token: number for number, token in enumerate(tokens) if kinds[number] != TokenType.UNUSED}
     parts = {
         "version": "1.0",
@@ -56,6 +59,8 @@ def _build_byte_level(metadata: Metadata, file: Path) -> PreTrainedTokenizerFast
         "model": {"type": "BPE", "vocab": ids_by_token, "merges": metadata.whole("tokenizer.ggml.merges")},
     }
     special_ids = {name: metadata.whole(f"tokenizer.ggml.{key}_token_id") for name, key in SPECIAL_TOKENS.items()}
+    if wrong := [name for name, number in special_ids.items() if number is not None and not 0 <= number < len(tokens)]:
+        raise UsageError(f"{file.name} has no token of the number that it gives for {wrong[0]}")
     names = {f"{name}_token": tokens[number] for name, number in special_ids.items() if number is not None}
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(json.dumps(parts)), **names)
     tokenizer.chat_template = metadata.whole("tokenizer.chat_template")
