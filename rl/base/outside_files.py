@@ -29,6 +29,12 @@ def refuse_device(path: Path | str) -> None:
         )
 
 
+def refuse_devices_in(folder: Path) -> None:
+    """Raises BadFile: the libraries open what has the right name."""
+    for path in folder.iterdir():
+        refuse_device(path)
+
+
 @contextmanager
 def open_outside(path: Path, buffering: int = -1) -> Iterator[BinaryIO]:
     """Raises BadFile, for reading that fails within the block too."""

@@ -42,5 +42,5 @@ def read_options(kind: type[Options], arguments: Mapping[str, Any]) -> Options:
 
 def texts_of(arguments: Mapping[str, Any]) -> list[str]:
     """Every text and path among them, those in lists too."""
-    values = [each for value in arguments.values() for each in (value if isinstance(value, list | tuple) else (value,))]
-    return [str(each) for each in values if isinstance(each, str | Path)]
+    lists = [value if isinstance(value, list | tuple) else (value,) for value in arguments.values()]
+    return [str(value) for values in lists for value in values if isinstance(value, str | Path)]

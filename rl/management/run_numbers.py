@@ -21,6 +21,6 @@ def number_of_run(text: str) -> int:
         if folder.is_dir() and parts and parts[0].isdecimal():
             return int(parts[0])
     raise ArgumentTypeError(
-        f"{text} belongs to no run here, whose folders are {runs_folder}/NUMBER; "
+        f"{text:.300} belongs to no run here, whose folders are {runs_folder}/NUMBER; "
         "'manage.py runs' lists them. To train on from weights of elsewhere, give a whole model's folder as --base-model"
     )

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from rl.base.errors import BadFile
 
@@ -99,10 +99,10 @@ class _Hashing:
 
 
 class _Header(tarfile.TarInfo):
-    """Of a plain file, or of its long name: whatever else tarfile knows is refused before it is looked into."""
+    """A header of a plain file, or of its long name. What else tarfile knows raises ValueError before it is looked into."""
 
     @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> tarfile.TarInfo:
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         header = super().frombuf(buf, encoding, errors)
         if not header.isreg() and not (header.type == tarfile.XHDTYPE and header.size <= _LARGEST_NAME):
             raise ValueError(f"{header.name!r:.200} is not safe to unpack: a backup holds plain files only")
