@@ -86,9 +86,7 @@ BEYOND = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--beyond", action="store_true", help="what does not pass; each may take half a minute"
-    )
+    parser.add_argument("--beyond", action="store_true", help="what does not pass; each may take half a minute")
     beyond = parser.parse_args().beyond
     import django
 

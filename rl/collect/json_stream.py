@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from rl.base.errors import BadFile
+from rl.base.outside_files import open_outside
 
 LONGEST = 16 * 2**20
 """Characters of one element. Real ones have a few thousand."""
@@ -28,20 +29,8 @@ _SETTLED = 4
 @contextmanager
 def open_json(path: Path) -> Iterator[JsonReader]:
     """Raises BadFile, from within the block too, for what cannot be read, is not UTF-8, or is not JSON."""
-    refuse_pipe(path)
-    try:
-        with path.open("rb") as file:
-            yield JsonReader(path, file)
-    except OSError as error:
-        raise BadFile(path, f"cannot be read: {error.strerror or error}") from error
-
-
-def refuse_pipe(path: Path) -> None:
-    """Raises BadFile: whoever imports reads everything twice."""
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise BadFile(
-            path, "is not a file but a pipe or a device, which cannot be read twice; write it to a file first"
-        )
+    with open_outside(path) as file:
+        yield JsonReader(path, file)
 
 
 class JsonReader:

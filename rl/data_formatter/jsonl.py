@@ -13,6 +13,7 @@ from rl.base.errors import BadFile, UsageError
 from rl.base.files import replacing
 from rl.base.messages import is_function, requested_calls
 from rl.base.names import unknown_name
+from rl.base.outside_files import open_outside
 from rl.base.records import Message, PreferencePair
 from rl.data_formatter.runs import answer_messages, apart, tools_column
 
@@ -75,17 +76,14 @@ def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
 
 def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """The number and the bytes of each line that is not blank. Raises BadFile for one that is too long."""
-    try:
-        with path.open("rb") as file:
-            number = 0
-            while line := file.readline(LONGEST_LINE + 1):
-                number += 1
-                if len(line) > LONGEST_LINE:
-                    raise BadFile(path, f"longer than {LONGEST_LINE // 2**20} MiB", f"line {number}")
-                if line.strip():
-                    yield number, line
-    except OSError as error:
-        raise BadFile(path, f"cannot be read: {error.strerror or error}") from error
+    with open_outside(path) as file:
+        number = 0
+        while line := file.readline(LONGEST_LINE + 1):
+            number += 1
+            if len(line) > LONGEST_LINE:
+                raise BadFile(path, f"longer than {LONGEST_LINE // 2**20} MiB", f"line {number}")
+            if line.strip():
+                yield number, line
 
 
 def json_value(path: Path, number: int, line: bytes) -> Any:

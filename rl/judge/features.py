@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from jinja2 import TemplateError
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rl.base.records import Message, Report
@@ -71,7 +70,7 @@ class Reader:
         try:
             self.tokenizer.apply_chat_template([*prompt], add_generation_prompt=True, tokenize=False)
             self.tokenizer.apply_chat_template([*prompt, *_as_answer(text)], tokenize=False)
-        except TemplateError:
+        except Exception:  # a template is a program of its own
             return False
         return True
 

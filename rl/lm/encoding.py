@@ -18,7 +18,6 @@ from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
-from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from rl.base.errors import TrainingFailed
@@ -162,7 +161,7 @@ def _render(
         return []
     try:
         encoded = tokenizer.apply_chat_template(chats, add_generation_prompt=add_generation_prompt, return_dict=True)
-    except TemplateError as error:
+    except Exception as error:  # a template is a program of its own
         raise TrainingFailed(f"the base model's chat template refuses a conversation: {error}") from error
     ids: list[list[int]] = encoded["input_ids"]
     return ids

@@ -12,6 +12,7 @@ from typing import Any
 import huggingface_hub
 import torch
 import transformers
+from huggingface_hub.errors import StrictDataclassError
 from peft import PeftModel, get_peft_model_state_dict
 from safetensors import SafetensorError, safe_open
 from transformers import (
@@ -26,6 +27,7 @@ from transformers import (
 from rl.base.errors import OutOfMemory, RatchetError, TrainingFailed, UsageError
 from rl.hardware import choose_gpu, cpu_runs_bf16, precision_on, usable_cores
 from rl.lm import minimind, processes, quantizing
+from rl.lm.chat.template_trial import require_modest
 from rl.lm.lengths import UNKNOWN_CONTEXT
 from rl.lm.model_path import ADAPTER_WEIGHTS, check_adapter, check_model_path, check_weights, is_adapter
 from rl.lm.resources import release_memory, resource_advice
@@ -173,8 +175,11 @@ def base_within(model: PreTrainedModel | PeftModel) -> PreTrainedModel:
 
 
 def read_tokenizer(source: str, failure: type[RatchetError]) -> Any:
+    """Raises ``failure``, also where the chat template takes what no template needs."""
     with errors_as(failure, f"cannot load the tokenizer of {describe_base(source)}"):
-        return AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+    require_modest(tokenizer.chat_template, describe_base(source), failure)
+    return tokenizer
 
 
 def read_config(base: str, failure: type[RatchetError]) -> Any:
@@ -212,21 +217,22 @@ def _require_all_weights(peft_model: PeftModel, adapter: Path) -> None:
         raise ValueError(f"{len(stray)} weights do not match, the first is {stray[0]}")
 
 
+_ANSWERS = (
+    *(OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError, ImportError, SafetensorError),
+    *(ArithmeticError, AssertionError, MemoryError, StrictDataclassError),
+)
+
+
 @contextmanager
 def errors_as(failure: type[RatchetError], what: str) -> Iterator[None]:
     """The libraries answer a damaged, foreign or unreachable model with many exception types; people need one line."""
     try:
         yield
-    except (
-        OSError,
-        ValueError,
-        RuntimeError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        ImportError,
-        SafetensorError,
-    ) as e:
+    except RatchetError:
+        raise
+    except Exception as e:  # a bare one too: the tokenizers library knows no other
+        if not isinstance(e, _ANSWERS) and type(e) is not Exception:
+            raise
         lines = str(e).strip().splitlines() or [type(e).__name__]
         raise failure(f"{what}: {lines[0]}") from e
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rl.base.errors import RatchetError, UsageError
+from rl.base.outside_files import refuse_devices_in
 
 ADAPTER, MODEL = "adapter", "model"
 """The folders in which a run leaves what it trained: the one or the other."""
@@ -23,6 +24,8 @@ _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
 _SINGLE = "model.safetensors"
 _PICKLES = (".bin", ".pth", ".pt")
 _INDEX = "model.safetensors.index.json"
+_ATTENTION = ("attn_implementation", "_attn_implementation")
+"""Keys of config.json that may name a kernel on the hub: a program, which transformers would fetch."""
 
 
 def check_model_path(base: str) -> str:
@@ -45,6 +48,7 @@ def check_adapter(directory: Path, failure: type[RatchetError]) -> Path:
     """Raises ``failure`` when ``directory`` is not a finished adapter. A pickle, which PEFT would fall back to, is none."""
     if missing := [name for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS) if not (directory / name).is_file()]:
         raise failure(f"{directory} is not a finished adapter: it has no {' and no '.join(missing)}")
+    refuse_devices_in(directory)
     return directory
 
 
@@ -91,7 +95,10 @@ def weight_files(directory: Path) -> list[str]:
     if (directory / _SINGLE).is_file() or not (directory / _INDEX).is_file():
         return [_SINGLE]
     try:
-        return sorted(set(json.loads((directory / _INDEX).read_text(encoding="utf-8"))["weight_map"].values()))
+        names = set(json.loads((directory / _INDEX).read_text(encoding="utf-8"))["weight_map"].values())
+        if not all(name and Path(name).name == name for name in names):
+            raise ValueError(f"{_INDEX} names files that are not beside it")
+        return sorted(names)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{_INDEX} names no weight files") from error
 
@@ -126,6 +133,12 @@ def _checked_directory(path: Path) -> Path:
         raise UsageError(f"{path} is not a whole model: {missing}")
     if not any((path / name).is_file() for name in _TOKENIZERS):
         raise UsageError(f"{path} has no tokenizer: one of {', '.join(_TOKENIZERS)} is needed")
+    refuse_devices_in(path)
+    values = _read(path / MODEL_CONFIG)
+    if named := [key for key in _ATTENTION if "/" in str(values.get(key) or "")]:
+        raise UsageError(
+            f"{path / MODEL_CONFIG} names code of others in {named[0]}, which is not run: take that key out"
+        )
     return path
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from argparse import SUPPRESS
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import IO, Any, ClassVar, Final, Literal, cast
 
 from django.conf import settings
@@ -21,14 +22,19 @@ from rich.table import Table
 
 from rl.base.disk_space import tells_of_full_disk
 from rl.base.errors import RatchetError, UsageError
+from rl.base.outside_files import refuse_device
 from rl.checks import TAG
-from rl.management.options import Action, NoOptions, SharedOptions, add_arguments, read_options
+from rl.management.options import Action, NoOptions, SharedOptions, add_arguments, read_options, texts_of
 from rl.runs.progress import ProgressLine
 
 CHECKS: Final = tuple(
     sorted({TAG, *(tag for name, tag in vars(Tags).items() if not name.startswith("_"))} - {Tags.admin, Tags.urls})
 )
 """All but those of pages, which import each of them: that takes as long as all else that a command does at first."""
+
+
+_LONGEST = 1500
+"""Characters of an error's line."""
 
 
 class RatchetCommand(BaseCommand):
@@ -62,25 +68,29 @@ class RatchetCommand(BaseCommand):
         self.run(read_options(self.options, arguments))
 
     def handle(self, *args: Any, **arguments: Any) -> None:
-        shared = read_options(SharedOptions, arguments)
+        shared, texts = read_options(SharedOptions, arguments), texts_of(arguments)
         self.as_json = shared.json
         console = Console(stderr=True, no_color=shared.no_color or None, quiet=shared.verbosity == 0)
         self.report = ProgressLine(console)
         try:
+            _refuse_devices(texts)
             self.act(arguments)
         except RatchetError as error:
-            raise CommandError(str(error), returncode=error.exit_code) from error
+            raise CommandError(_one_line(str(error)), returncode=error.exit_code) from error
         except ValidationError as error:
-            raise CommandError(_describe(error), returncode=UsageError.exit_code) from error
+            raise CommandError(_one_line(_describe(error)), returncode=UsageError.exit_code) from error
         except DatabaseError as error:
             missing = "no such table" in str(error) or "does not exist" in str(error)
             hint = "; run 'manage.py migrate'" if missing else ""
             raise CommandError(f"the database refused: {str(error).strip()}{hint}") from error
         except OSError as error:
-            if not tells_of_full_disk(error):
+            if tells_of_full_disk(error):
+                file = f" of {error.filename}" if error.filename else ""
+                raise CommandError(f"the disk{file} is full, or a quota is reached: free some space") from error
+            if not _was_named(error.filename, texts):
                 raise
-            file = f" of {error.filename}" if error.filename else ""
-            raise CommandError(f"the disk{file} is full, or a quota is reached: free some space") from error
+            what = _one_line(f"{error.filename}: {error.strerror}")
+            raise CommandError(what, returncode=UsageError.exit_code) from error
         except KeyboardInterrupt:
             raise CommandError("interrupted", returncode=130) from None
         finally:
@@ -116,6 +126,23 @@ class ActionsCommand(RatchetCommand):
         name = read_options(Action, arguments).action
         kind = self.actions[name][1]
         getattr(self, f"_{name}")(*([read_options(kind, arguments)] if kind else []))
+
+
+def _refuse_devices(texts: Sequence[str]) -> None:
+    """Raises BadFile for an argument that names one: none of ours may be read without end, waited for, or replaced."""
+    for text in texts:
+        refuse_device(text)
+
+
+def _was_named(file: Any, texts: Sequence[str]) -> bool:
+    """Whether the file is one of the arguments, or lies in one."""
+    return isinstance(file, str | Path) and any(text and str(file).startswith(text) for text in texts)
+
+
+def _one_line(text: str) -> str:
+    """What others wrote may be in it: it neither begins a line nor tells the terminal anything."""
+    line = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
 
 
 def _describe(error: ValidationError) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.core.management.base import CommandParser
@@ -73,3 +74,9 @@ def read_options(kind: type[Options], arguments: Mapping[str, Any]) -> Options:
     if missing := [name for name in names if name not in arguments]:
         raise TypeError(f"{kind.__module__}.{kind.__qualname__}: no argument of the command is called {missing[0]!r}")
     return kind(**{name: arguments[name] for name in names})
+
+
+def texts_of(arguments: Mapping[str, Any]) -> list[str]:
+    """Every text and path among them, those in lists too."""
+    lists = [value if isinstance(value, list | tuple) else (value,) for value in arguments.values()]
+    return [str(value) for values in lists for value in values if isinstance(value, str | Path)]

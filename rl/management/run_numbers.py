@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
+from contextlib import suppress
 from pathlib import Path
 
 from django.conf import settings
@@ -13,11 +14,13 @@ def number_of_run(text: str) -> int:
     belongs to no run."""
     if text.isdecimal():
         return int(text)
-    folder, runs_folder = Path(text).expanduser().resolve(), (settings.DATA_DIR / "runs").resolve()
-    parts = folder.relative_to(runs_folder).parts if folder.is_relative_to(runs_folder) else ()
-    if folder.is_dir() and parts and parts[0].isdecimal():
-        return int(parts[0])
+    runs_folder = (settings.DATA_DIR / "runs").resolve()
+    with suppress(OSError, RuntimeError):  # a name that is too long, links that lead to each other
+        folder = Path(text).expanduser().resolve()
+        parts = folder.relative_to(runs_folder).parts if folder.is_relative_to(runs_folder) else ()
+        if folder.is_dir() and parts and parts[0].isdecimal():
+            return int(parts[0])
     raise ArgumentTypeError(
-        f"{text} belongs to no run here, whose folders are {runs_folder}/NUMBER; "
+        f"{text:.300} belongs to no run here, whose folders are {runs_folder}/NUMBER; "
         "'manage.py runs' lists them. To train on from weights of elsewhere, give a whole model's folder as --base-model"
     )

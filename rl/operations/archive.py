@@ -11,16 +11,21 @@ import json
 import os
 import tarfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from rl.base.errors import BadFile
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 _LARGEST_MANIFEST = 256 * 1024 * 1024
+_LARGEST_NAME = 64 * 1024
+"""Bytes that say a long name or a large size before the file itself."""
 _BLOCK = 1024 * 1024
+_NONSENSE = (tarfile.TarError, ValueError, ArithmeticError, LookupError, TypeError, RecursionError, MemoryError)
+"""What tarfile raises over headers that no honest program writes."""
 
 
 @dataclass(frozen=True)
@@ -93,18 +98,29 @@ class _Hashing:
         return block
 
 
+class _Header(tarfile.TarInfo):
+    """A header of a plain file, or of its long name. What else tarfile knows raises ValueError before it is looked into."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        header = super().frombuf(buf, encoding, errors)
+        if not header.isreg() and not (header.type == tarfile.XHDTYPE and header.size <= _LARGEST_NAME):
+            raise ValueError(f"{header.name!r:.200} is not safe to unpack: a backup holds plain files only")
+        return header
+
+
 class Reader:
     """A backup whose list is sound; its contents are checked when they are read. Raises BadFile."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._tar = tarfile.open(path, "r:")  # noqa: SIM115  closed with the reader
+            self._tar = tarfile.open(path, "r:", tarinfo=_Header)  # noqa: SIM115  closed with the reader
             self._members = {member.name: member for member in self._tar.getmembers()}
             count = len(self._tar.getmembers())
         except OSError as error:
             raise BadFile(path, f"cannot be read: {error.strerror or error}") from error
-        except tarfile.TarError as error:
+        except _NONSENSE as error:
             raise BadFile(path, f"is not a backup of Ratchet: {error}") from error
         if count != len(self._members):
             raise BadFile(path, "is not a backup of Ratchet: a name occurs twice in it")
@@ -138,7 +154,8 @@ class Reader:
             while block := source.read(_BLOCK):
                 digest.update(block)
                 handle.write(block)
-        os.utime(target, (member.mtime, member.mtime))
+        with suppress(OverflowError, ValueError):  # no honest time
+            os.utime(target, (member.mtime, member.mtime))
         return digest.hexdigest()
 
     def _read_manifest(self) -> Manifest:
@@ -147,7 +164,7 @@ class Reader:
             raise BadFile(self._path, "is not a backup of Ratchet, or was cut off: it has no manifest.json")
         try:
             document = json.load(self._tar.extractfile(member))  # type: ignore[arg-type]
-        except ValueError as error:
+        except _NONSENSE as error:
             raise BadFile(self._path, f"cannot be read: {error}", MANIFEST) from error
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise BadFile(self._path, f"has another format than {FORMAT}; a newer Ratchet made it", MANIFEST)
@@ -180,7 +197,7 @@ def _parse_manifest(document: Mapping[str, Any]) -> Manifest:
     manifest = Manifest(**document)
     texts = (manifest.made_at, manifest.ratchet, manifest.python, manifest.engine, manifest.server)
     lists = (manifest.migrations, manifest.missing, manifest.outside)
-    if not all(isinstance(text, str) for text in texts) or not all(
+    if not all(isinstance(text, str) and text.isprintable() for text in texts) or not all(
         isinstance(names, list) and all(isinstance(text, str) for text in names) for names in lists
     ):
         raise TypeError("a field has the wrong type")

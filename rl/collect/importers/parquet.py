@@ -11,6 +11,7 @@ import pyarrow
 import pyarrow.parquet
 
 from rl.base.errors import BadFile
+from rl.collect.importers.inflating import most_unpacked, too_much
 
 BATCH = 200
 
@@ -19,10 +20,18 @@ def rows(path: Path) -> Iterator[tuple[str, Any]]:
     """Values as JSON has them: times and exact decimals become text. Raises BadFile."""
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
+            _refuse_bomb(path, file.metadata)
             number = 0
             for batch in file.iter_batches(BATCH):
                 for row in batch.to_pylist():
                     number += 1
                     yield f"row {number}", json.loads(json.dumps(row, default=str))
-    except (OSError, pyarrow.ArrowException) as error:
-        raise BadFile(path, f"not a readable Parquet file: {str(error).splitlines()[0]:.200}") from error
+    except (OSError, ValueError, RecursionError, MemoryError, pyarrow.ArrowException) as error:
+        reason = next(iter(str(error).splitlines()), "") or type(error).__name__
+        raise BadFile(path, f"not a readable Parquet file: {reason:.200}") from error
+
+
+def _refuse_bomb(path: Path, metadata: pyarrow.parquet.FileMetaData) -> None:
+    unpacked = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+    if unpacked > most_unpacked(path.stat().st_size):
+        raise too_much(path)

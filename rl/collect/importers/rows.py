@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, cast
 
 from rl.base.errors import BadFile
 from rl.base.leaves import leaf
+from rl.base.outside_files import open_outside
 from rl.collect.importers.fields import NotForUs, Refused
 from rl.collect.importers.inflating import Inflated
 from rl.collect.json_stream import LONGEST, JsonReader
@@ -101,18 +102,16 @@ def rows(path: Path, lists: tuple[str, ...] = ()) -> Iterator[_Row]:
 @contextmanager
 def open_unpacked(path: Path) -> Iterator[BufferedReader]:
     """Unpacked where it is packed. Raises BadFile, from within the block too."""
-    try:
-        with path.open("rb", BUFFER) as raw:
-            if not path.name.lower().endswith(PACKED):
-                yield cast(BufferedReader, raw)
-                return
+    with open_outside(path, BUFFER) as raw:
+        if not path.name.lower().endswith(PACKED):
+            yield cast(BufferedReader, raw)
+            return
+        try:
             with gzip.GzipFile(fileobj=raw) as packed:
                 inflated = Inflated(cast(BinaryIO, packed), path, packed_size=path.stat().st_size)
                 yield BufferedReader(inflated, BUFFER)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise BadFile(path, f"a damaged gzip file: {error}") from error
-    except OSError as error:
-        raise BadFile(path, f"cannot be read: {error.strerror or error}") from error
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise BadFile(path, f"a damaged gzip file: {error}") from error
 
 
 # --- JSON --------------------------------------------------------------------------------------------------------------

@@ -17,11 +17,11 @@ from types import ModuleType
 from django.db import reset_queries
 
 from rl.base.errors import BadFile, Interrupted, UsageError
+from rl.base.outside_files import refuse_device
 from rl.base.records import Report, silent
 from rl.base.slugs import inside
 from rl.collect.importers import ImportReport, reader
 from rl.collect.importers.rows import PLAIN
-from rl.collect.json_stream import refuse_pipe
 from rl.collect.traces.imported import Rejected
 from rl.collect.traces.write import CHUNK, Record, TraceStore
 from rl.models import Agent
@@ -103,7 +103,7 @@ def _files(module: ModuleType, path: Path) -> list[Path]:
     suffixes = getattr(module, "SUFFIXES", None)
     if not path.exists():
         raise BadFile(path, "there is no such file or folder")
-    refuse_pipe(path)
+    refuse_device(path)
     if suffixes is None or not path.is_dir():
         return [path]
     if not (files := list(_below(path, tuple(suffixes)))):

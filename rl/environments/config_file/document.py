@@ -12,6 +12,7 @@ import yaml
 
 from rl.base.errors import BadFile
 from rl.base.names import unknown_name
+from rl.base.outside_files import read_text
 from rl.environments.config_file.loader import Loader, scalar
 
 LARGEST_FILE = 2**18
@@ -69,7 +70,7 @@ def read_document(path: Path) -> Document:
     """Raises BadFile for anything but a mapping in YAML."""
     lines: dict[KeyPath, int] = {}
     try:
-        node = Loader(_text(path)).get_single_node()
+        node = Loader(read_text(path, LARGEST_FILE, ", which no configuration is")).get_single_node()
         if node is None or node.tag.endswith(":null"):
             raise BadFile(path, "is empty; it must name at least an environment, as env: {type: code_exec}")
         values = _value(path, node, (), lines)
@@ -100,19 +101,6 @@ def describe_value(value: Any) -> str:
 
 def _first(words: list[str], key_path: KeyPath) -> int:
     return words.index(key_path[-1]) if key_path and key_path[-1] in words else 0
-
-
-def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)
-        if len(content) > LARGEST_FILE:
-            raise BadFile(path, f"larger than {LARGEST_FILE // 2**10} KiB, which no configuration is")
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise BadFile(path, "is not UTF-8 text") from None
-    except OSError as error:
-        raise BadFile(path, f"cannot be read: {error.strerror or error}") from error
 
 
 def _value(path: Path, node: yaml.Node, key_path: KeyPath, lines: dict[KeyPath, int]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import subprocess
 import time
@@ -19,6 +20,10 @@ KEPT_BYTES = 65536
 """The end of standard output, and of standard error."""
 POLL_SECONDS = 0.05
 _ENDING_SECONDS = 1.0
+_ROUNDS = 100
+"""Looks for processes that go on starting others while they are killed; a look takes some milliseconds."""
+MARK = "RATCHET_PROGRAM"
+"""The variable by which a process shows whose it is, wherever it has gone."""
 
 
 class Process:
@@ -28,11 +33,12 @@ class Process:
         self, command: Sequence[str], folder: Path, variables: Mapping[str, str], stdin: str, keeper: Keeper
     ) -> None:
         """Raises UsageError for a command that cannot be started."""
+        self._mark = secrets.token_hex(16)
         try:
             self._process = subprocess.Popen(
                 command,
                 cwd=folder,
-                env=dict(variables),
+                env={**variables, MARK: self._mark},
                 bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -61,10 +67,13 @@ class Process:
         return code
 
     def end(self) -> None:
-        """Kills the whole group, whether its leader still lives or not."""
+        """Kills the whole group, whether its leader still lives or not, and what has left it but for its environment."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        for _ in range(_ROUNDS):
+            if not sum(_kill_marked(process, self._mark) for process in Path("/proc").glob("[0-9]*")):
+                break
         self._keeper.forget(self._process.pid)
 
     @property
@@ -75,6 +84,19 @@ class Process:
     @property
     def errors(self) -> str:
         return self._errors.text()
+
+
+def _kill_marked(process: Path, mark: str) -> bool:
+    """Whether the process had the mark, and did not end by itself meanwhile. ``process``: its folder below /proc."""
+    with suppress(OSError):
+        descriptor = os.pidfd_open(int(process.name))  # its number may be given to another one
+        try:
+            if f"{MARK}={mark}".encode() in (process / "environ").read_bytes().split(b"\0"):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+                return True
+        finally:
+            os.close(descriptor)
+    return False
 
 
 class _Tail:

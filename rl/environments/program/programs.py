@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Condition, Event
@@ -189,7 +190,7 @@ class Programs:
         try:
             return judge(self.environment, self._run(this_round, episode, folder), self._keeper, this_round.stopped)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(folder, onerror=_open_and_remove)
             with self._changed:
                 self._changed.notify_all()
 
@@ -222,6 +223,15 @@ class Programs:
                 if episode.own_seconds(started) > self.environment.time_limit:
                     episode.why_ended = f"the command did not end within {self.environment.time_limit:g} seconds"
         return code
+
+
+def _open_and_remove(remove: Callable[[str], None], path: str, _: object) -> None:
+    """What a program has closed for itself is opened again, and goes too, if it can."""
+    with suppress(OSError):
+        Path(path).parent.chmod(stat.S_IRWXU)
+        if not Path(path).is_symlink():
+            Path(path).chmod(stat.S_IRWXU)
+        shutil.rmtree(path, ignore_errors=True) if Path(path).is_dir() else remove(path)
 
 
 class _Playing:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rl.base.errors import BadFile
-from rl.data_formatter.jsonl import LONGEST_LINE, json_value, raw_lines
+from rl.base.outside_files import read_bytes
+from rl.data_formatter.jsonl import json_value, raw_lines
 from rl.environments.tasks.fields import Problem, json_kind
 from rl.environments.tasks.records import Task
 
@@ -61,15 +62,10 @@ def _line_rows(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _list_rows(path: Path) -> Iterator[tuple[str, Any]]:
     """As ``_line_rows``, of a file that is one list."""
+    content = read_bytes(path, advice=": write one task a line into a .jsonl file")
     try:
-        with path.open("rb") as file:
-            content = file.read(LONGEST_LINE + 1)
-        if len(content) > LONGEST_LINE:
-            raise BadFile(path, f"larger than {LONGEST_LINE // 2**20} MiB: write one task a line into a .jsonl file")
         rows = json.loads(content)
         json.dumps(rows, ensure_ascii=False).encode()
-    except OSError as error:
-        raise BadFile(path, f"cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
         raise BadFile(path, f"not valid JSON: {error}") from error
     if not isinstance(rows, list):

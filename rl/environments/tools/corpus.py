@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from rl.base.errors import BadFile, UsageError
+from rl.base.outside_files import read_text
 from rl.data_formatter.jsonl import json_lines
 from rl.environments.tools.search import DocumentIndex
 
@@ -64,9 +65,4 @@ def _documents(file: Path) -> Iterator[str]:
                 raise BadFile(file, "a document must be an object with a text in 'text'", f"line {number}")
             yield row["text"]
         return
-    try:
-        yield file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise BadFile(file, "is not UTF-8 text") from None
-    except OSError as error:
-        raise BadFile(file, f"cannot be read: {error.strerror or error}") from error
+    yield read_text(file)

@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from rl.base.errors import JudgeFailed, UsageError
+from rl.base.errors import BadFile, JudgeFailed, UsageError
 from rl.base.names import unknown_name
+from rl.base.outside_files import read_text
 from rl.base.slugs import check_slug
 from rl.environments.config_file.document import Document, describe_value, read_document
 
@@ -47,10 +48,9 @@ class JudgeServer:
         if not self.key_file:
             return ""
         try:
-            return Path(self.key_file).expanduser().read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", "") or "it is not text"
-            raise JudgeFailed(f"the key of judge {self.name} cannot be read from {self.key_file}: {reason}") from None
+            return read_text(Path(self.key_file).expanduser()).strip()
+        except BadFile as error:
+            raise JudgeFailed(f"the key of judge {self.name} cannot be read: {error}") from None
 
 
 def servers() -> dict[str, JudgeServer]:

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from rl.base.errors import BadFile, UsageError
+from rl.base.outside_files import read_text
 
 _SPLITTING = ",*?[]"
 """lm-eval takes a path for a list, or for a pattern, when it has one of these."""
@@ -63,9 +64,7 @@ def _paths(value: Any) -> Iterator[str]:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        task = yaml.load(file.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506  a SafeLoader
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadFile(file, f"it cannot be read: {error}") from None
+        task = yaml.load(read_text(file), Loader=_Loader)  # noqa: S506  a SafeLoader
     except yaml.YAMLError as error:
         raise BadFile(file, f"it is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(task, dict):

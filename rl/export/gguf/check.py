@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM
 
 from rl.base.errors import ExportFailed
 from rl.export.gguf.tokenizer import render_chat
 from rl.export.hf.loading import load_config
 from rl.export.llama_cpp.process import LlamaAnswer, LogitsWanted, ask, is_available
 from rl.export.staging import scratch_directory
+from rl.lm.loading import read_tokenizer
 
 POSITIONS = 96
 """At most so many next-token distributions are compared: each is as wide as the vocabulary."""
@@ -79,7 +80,7 @@ def self_check(gguf_path: Path, model_dir: Path, level: str) -> dict[str, Any]:
     """
     if not is_available():
         return {"skipped": "the package xllamacpp is not installed (pip install xllamacpp), so the file was not run"}
-    tokenizer = AutoTokenizer.from_pretrained(model_dir)
+    tokenizer = read_tokenizer(str(model_dir), ExportFailed)
     probe = _probe(tokenizer, model_dir)
     with scratch_directory(gguf_path.parent, "logits") as folder:
         request = LogitsWanted(probe.tokens, probe.first, folder / "logits.f32")

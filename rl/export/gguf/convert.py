@@ -8,8 +8,9 @@ from typing import Any
 
 import gguf
 import numpy as np
-from transformers import AutoTokenizer, GenerationConfig
+from transformers import GenerationConfig
 
+from rl.base.errors import ExportFailed
 from rl.base.records import Report
 from rl.export.gguf.architectures import (
     Architecture,
@@ -25,6 +26,7 @@ from rl.export.gguf.types import Mixture, byte_size
 from rl.export.gguf.weights import Checkpoint
 from rl.export.hf.loading import load_config
 from rl.export.staging import require_space
+from rl.lm.loading import read_tokenizer
 
 _HEADER_BYTES_PER_ROW = 40
 """A generous estimate of what one vocabulary entry, with its merges, takes in the header."""
@@ -73,7 +75,7 @@ def _write_metadata(
     writer.add_file_type(mixture.file_type)
     writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
     write_hyperparameters(writer, config, architecture)
-    write_tokenizer(writer, model_dir, AutoTokenizer.from_pretrained(model_dir), rows, _end_ids(model_dir, config))
+    write_tokenizer(writer, model_dir, read_tokenizer(str(model_dir), ExportFailed), rows, _end_ids(model_dir, config))
 
 
 def _end_ids(model_dir: Path, config: Any) -> object:

@@ -10,11 +10,12 @@ import gguf
 import numpy as np
 from gguf import GGMLQuantizationType as Type
 
-from rl.base.errors import ExportFailed
+from rl.base.errors import BadFile, ExportFailed
 from rl.base.records import Report
 from rl.export.gguf.quantize import quantize
 from rl.export.gguf.types import Mixture, byte_size
 from rl.export.gguf.weights import Array
+from rl.export.gguf_header import open_gguf
 from rl.export.staging import require_space
 
 _OWN = ("GGUF.", "general.architecture", "general.file_type", "general.quantization_version")
@@ -23,7 +24,7 @@ _OWN = ("GGUF.", "general.architecture", "general.file_type", "general.quantizat
 
 def requantize(source: Path, destination: Path, level: str, report: Report) -> dict[str, int]:
     """Reads one tensor at a time of a file in f32, f16 or bf16, and returns how many tensors got which type."""
-    reader = gguf.GGUFReader(source)
+    reader = open_gguf(source)
     mixture = _mixture(reader, level)
     kinds = {tensor.name: _kind(mixture, tensor) for tensor in reader.tensors}
     size = sum(byte_size(kinds[tensor.name], _shape(tensor)) for tensor in reader.tensors)
@@ -51,9 +52,9 @@ def requantize(source: Path, destination: Path, level: str, report: Report) -> d
 def tensor_types(path: Path) -> dict[str, int]:
     """How many tensors of the file have which type. Raises ExportFailed for a file that is not GGUF."""
     try:
-        return dict(Counter(tensor.tensor_type.name for tensor in gguf.GGUFReader(path).tensors))
-    except (ValueError, IndexError, KeyError, UnicodeDecodeError) as error:
-        raise ExportFailed(f"what was made is not a GGUF file: {str(error).splitlines()[0]}") from error
+        return dict(Counter(tensor.tensor_type.name for tensor in open_gguf(path).tensors))
+    except BadFile as error:
+        raise ExportFailed(f"what was made is not a GGUF file: {error}") from error
 
 
 def _mixture(reader: gguf.GGUFReader, level: str) -> Mixture:

@@ -20,6 +20,7 @@ from tokenizers import Tokenizer
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
+    PretrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
@@ -32,6 +33,8 @@ from rl.base.names import require_known
 from rl.base.records import Report
 from rl.export.gguf.architectures import gguf_name, restore
 from rl.export.gguf.unpacked_config import SPECIAL_TOKENS, Metadata, read_architecture, read_config
+from rl.export.gguf_header import open_gguf
+from rl.lm.chat.template_trial import require_modest
 from rl.lm.loading import errors_as, quiet
 from rl.lm.text_splitting import PRE_TOKENIZERS
 
@@ -41,11 +44,14 @@ _BYTES_PER_WEIGHT = 2
 def unpack(file: Path, target_dir: Path, report: Report) -> Path:
     """Writes ``target_dir`` (bfloat16 weights, tokenizer, chat template), which appears whole or not at all; returns it.
 
-    Raises UsageError for a file that is not GGUF, for an architecture or a tokenizer that is not supported, for a tensor
-    that is missing or unknown, and for too little room.
+    Raises BadFile for a file that is not GGUF, and UsageError for an architecture or a tokenizer that is not supported,
+    for a tensor that is missing or unknown, and for too little room.
     """
     quiet()
-    reader = _open(file)
+    reader = open_gguf(file)
+    with errors_as(UsageError, f"{file} cannot be unpacked"):
+        read_architecture(reader, file.name)
+        config = read_config(reader)  # transformers' reader of tokenizers believes it
     target_dir.parent.mkdir(parents=True, exist_ok=True)
     if problem := shortage(
         target_dir.parent, sum(int(tensor.n_elements) for tensor in reader.tensors) * _BYTES_PER_WEIGHT
@@ -53,24 +59,17 @@ def unpack(file: Path, target_dir: Path, report: Report) -> Path:
         raise UsageError(f"the model does not fit: {problem}")
     report("stage", {"name": f"unpacking {file.name}"})
     with staged_directory(target_dir) as unfinished, errors_as(UsageError, f"{file} cannot be unpacked"):
-        read_tokenizer(reader, file).save_pretrained(unfinished)
-        _read_model(reader, report).save_pretrained(unfinished)
+        tokenizer = read_tokenizer(reader, file)
+        require_modest(tokenizer.chat_template, file, UsageError)
+        tokenizer.save_pretrained(unfinished)
+        _read_model(reader, config, report).save_pretrained(unfinished)
         write_text(unfinished / "README.md", _card(reader, file))
     return target_dir
 
 
-def _open(file: Path) -> gguf.GGUFReader:
-    try:
-        reader = gguf.GGUFReader(file)
-    except (OSError, ValueError, IndexError) as error:  # IndexError: the file ends too early
-        raise UsageError(f"{file} is not a whole GGUF file: {error}") from error
-    read_architecture(reader, file.name)
-    return reader
-
-
-def _read_model(reader: gguf.GGUFReader, report: Report) -> PreTrainedModel:
+def _read_model(reader: gguf.GGUFReader, config: PretrainedConfig, report: Report) -> PreTrainedModel:
     """In bfloat16. Raises ValueError for a file that lacks a tensor or has one too many."""
-    architecture, config = read_architecture(reader), read_config(reader)
+    architecture = read_architecture(reader)
     with torch.device("meta"):
         model: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
     tensors = {tensor.name: tensor for tensor in reader.tensors if tensor.name != "rope_freqs.weight"}
@@ -122,6 +121,8 @@ def _build_byte_level(metadata: Metadata, file: Path) -> PreTrainedTokenizerFast
     require_known(f"tokenizer.ggml.pre of {file.name}", rule, PRE_TOKENIZERS)
     tokens = metadata.whole("tokenizer.ggml.tokens")
     kinds = metadata.whole("tokenizer.ggml.token_type") or [TokenType.NORMAL] * len(tokens)
+    if len(kinds) != len(tokens):
+        raise UsageError(f"{file.name} has {len(tokens)} tokens, and says of {len(kinds)} what kind they are")
     ids_by_token = {token: number for number, token in enumerate(tokens) if kinds[number] != TokenType.UNUSED}
     parts = {
         "version": "1.0",
@@ -136,6 +137,8 @@ def _build_byte_level(metadata: Metadata, file: Path) -> PreTrainedTokenizerFast
         "model": {"type": "BPE", "vocab": ids_by_token, "merges": metadata.whole("tokenizer.ggml.merges")},
     }
     special_ids = {name: metadata.whole(f"tokenizer.ggml.{key}_token_id") for name, key in SPECIAL_TOKENS.items()}
+    if wrong := [name for name, number in special_ids.items() if number is not None and not 0 <= number < len(tokens)]:
+        raise UsageError(f"{file.name} has no token of the number that it gives for {wrong[0]}")
     names = {f"{name}_token": tokens[number] for name, number in special_ids.items() if number is not None}
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(json.dumps(parts)), **names)
     tokenizer.chat_template = metadata.whole("tokenizer.chat_template")

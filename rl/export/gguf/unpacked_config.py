@@ -25,6 +25,7 @@ from rl.export.gguf.rope import llama3_factors
 _LOW, _HIGH = 1.0, 4.0
 _LLAMA3: Final = {"rope_type": "llama3", "low_freq_factor": _LOW, "high_freq_factor": _HIGH}
 """GGUF keeps the factors that these two and the original context give, and not these."""
+_MOST = 2**31 - 1
 SPECIAL_TOKENS: Final[Mapping[str, str]] = {"bos": "bos", "eos": "eos", "pad": "padding", "unk": "unknown"}
 """By transformers' name, the part of ``tokenizer.ggml.…_token_id``."""
 # Backwards, so that of several classes with one GGUF name (Llama, Mistral) the first is taken.
@@ -49,6 +50,13 @@ class Metadata:
     def get(self, key: str, default: Any = None) -> Any:
         value = self.whole(f"{self.architecture}.{key}")
         return default if value is None else value
+
+    def count(self, key: str, default: int | None = None, most: int = _MOST) -> int:
+        """A whole number that is not 0. Raises UsageError for what no model has."""
+        value = self[key] if default is None else self.get(key, default)
+        if not isinstance(value, int | float) or not 1 <= value <= most:
+            raise UsageError(f"{self.architecture}.{key} is {str(value)[:50]}, which no model has")
+        return int(value)
 
     def __getitem__(self, key: str) -> Any:
         if (value := self.get(key)) is None:
@@ -78,17 +86,22 @@ def read_config(reader: gguf.GGUFReader) -> PretrainedConfig:
 
 
 def _read_common(metadata: Metadata) -> dict[str, Any]:
-    heads = int(metadata["attention.head_count"])
+    heads, width = metadata.count("attention.head_count"), metadata.count("embedding_length")
     return {
-        "hidden_size": int(metadata["embedding_length"]),
-        "intermediate_size": int(metadata["feed_forward_length"]),
-        "num_hidden_layers": int(metadata["block_count"]),
+        "hidden_size": width,
+        "intermediate_size": metadata.count("feed_forward_length"),
+        "num_hidden_layers": _count_layers(metadata),
         "num_attention_heads": heads,
-        "num_key_value_heads": int(metadata.get("attention.head_count_kv", heads)),
-        "head_dim": int(metadata.get("attention.key_length", int(metadata["embedding_length"]) // heads)),
-        "max_position_embeddings": int(metadata["context_length"]),
+        "num_key_value_heads": metadata.count("attention.head_count_kv", heads),
+        "head_dim": metadata.count("attention.key_length", width // heads),
+        "max_position_embeddings": metadata.count("context_length"),
         "rms_norm_eps": float(metadata["attention.layer_norm_rms_epsilon"]),
     }
+
+
+def _count_layers(metadata: Metadata) -> int:
+    """Each has tensors of its own: a file cannot have more layers than tensors."""
+    return metadata.count("block_count", most=len(metadata.tensors))
 
 
 def _read_llama(metadata: Metadata) -> PretrainedConfig:
@@ -105,11 +118,11 @@ def _read_qwen3(metadata: Metadata) -> PretrainedConfig:
 
 def _read_gpt2(metadata: Metadata) -> PretrainedConfig:
     return GPT2Config(
-        n_embd=int(metadata["embedding_length"]),
-        n_layer=int(metadata["block_count"]),
-        n_head=int(metadata["attention.head_count"]),
-        n_positions=int(metadata["context_length"]),
-        n_inner=int(metadata["feed_forward_length"]),
+        n_embd=metadata.count("embedding_length"),
+        n_layer=_count_layers(metadata),
+        n_head=metadata.count("attention.head_count"),
+        n_positions=metadata.count("context_length"),
+        n_inner=metadata.count("feed_forward_length"),
         layer_norm_epsilon=float(metadata["attention.layer_norm_epsilon"]),
     )
 
@@ -134,7 +147,7 @@ def _read_gemma(metadata: Metadata) -> dict[str, Any]:
     common, variant = _read_common(metadata), _BY_NAME[metadata.architecture][1].gemma
     largest = variant is not None and common["num_hidden_layers"] == variant.largest
     scale = common["hidden_size"] // common["num_attention_heads"] if largest else common["head_dim"]
-    return {**common, "sliding_window": int(metadata["attention.sliding_window"]), "query_pre_attn_scalar": scale}
+    return {**common, "sliding_window": metadata.count("attention.sliding_window"), "query_pre_attn_scalar": scale}
 
 
 def _read_rope(metadata: Metadata) -> dict[str, Any]:

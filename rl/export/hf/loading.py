@@ -32,14 +32,7 @@ def load_tokenizer(base_model: str, adapter_dir: Path | None) -> Any:
     """The adapter's tokenizer where training saved one (it may have gained a chat template), else the base model's."""
     saved_with_adapter = adapter_dir is not None and (adapter_dir / "tokenizer_config.json").is_file()
     source = str(adapter_dir) if saved_with_adapter else check_model_path(base_model)
-    try:
-        return read_tokenizer(source, ExportFailed)
-    except Exception as error:
-        # The tokenizers library tells of a damaged tokenizer.json by a bare Exception, no subclass of it.
-        if type(error) is Exception or isinstance(error, RecursionError):
-            reason = str(error).splitlines()[0]
-            raise ExportFailed(f"cannot load the tokenizer of {describe_base(source)}: {reason}") from error
-        raise
+    return read_tokenizer(source, ExportFailed)
 
 
 def skeleton(config: Any, base_model: str) -> PreTrainedModel:

@@ -1,4 +1,4 @@
 """Registering with an Ollama server.
 
-Imports: base.
+Imports: base, lm.
 """

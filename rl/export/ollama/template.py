@@ -7,19 +7,14 @@ is refused, because a model that is prompted differently than it was trained ans
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gguf import GGUFReader
-from jinja2 import TemplateError, nodes
-from jinja2.ext import Extension, loopcontrols
-from jinja2.parser import Parser
-from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-from rl.base.errors import ExportFailed
+from rl.base.errors import BadFile, ExportFailed
 from rl.base.records import Message
+from rl.export.gguf_header import open_gguf
 from rl.export.ollama.families import FAMILIES, Family
+from rl.lm.chat.template_trial import TemplateExcess, write_chats
 
 _SYSTEM = "Speak as the probe's system message."
 _TURNS = [
@@ -32,22 +27,21 @@ _TURNS = [
 _PLAIN = [_TURNS[:length] for length in (1, 3, 5)]
 _WITH_SYSTEM = [[Message(role="system", content=_SYSTEM), *chat] for chat in _PLAIN]
 
-Render = Callable[[list[Message]], str]
-
 
 def family_of_file(gguf_file: Path) -> Family:
     """The family of the file's chat template. Raises ExportFailed when it has none, or none that Ollama can have."""
     try:
-        reader = GGUFReader(gguf_file)
-    except (OSError, ValueError, IndexError) as error:  # IndexError: the file ends too early
-        raise ExportFailed(f"{gguf_file} cannot be read as GGUF: {error}") from error
+        reader = open_gguf(gguf_file)
+    except BadFile as error:
+        raise ExportFailed(str(error)) from error
     jinja = reader.get_field("tokenizer.chat_template")
-    if jinja is None:
+    template = jinja.contents() if jinja else None
+    if not isinstance(template, str):
         raise ExportFailed(
             f"{gguf_file.name} has no chat template, so Ollama could not write a chat as the model expects it; "
             "use a base model whose tokenizer has one"
         )
-    return find_family(jinja.contents(), bos=_token(reader, "bos"), eos=_token(reader, "eos"))
+    return find_family(template, bos=_token(reader, "bos"), eos=_token(reader, "eos"))
 
 
 def find_family(jinja: str, *, bos: str, eos: str) -> Family:
@@ -56,9 +50,7 @@ def find_family(jinja: str, *, bos: str, eos: str) -> Family:
     A begin-of-text token before the chat is left out: Ollama adds it itself, as the GGUF file says. Where a template
     writes the date, the date that it falls back on is kept.
     """
-    render = _renderer(jinja, bos, eos)
-    plain = [_render_chat(render, chat) for chat in _PLAIN]
-    with_system = _with_system(render)
+    plain, with_system = _write(jinja, bos, eos)
     for family in FAMILIES:
         candidates = [family.without_system()]
         if with_system is not None:
@@ -80,57 +72,27 @@ def _writes(family: Family, chats: list[list[Message]], expected: list[str] | No
     return expected is None or [family.render(chat) for chat in chats] == expected
 
 
-def _with_system(render: Render) -> list[str] | None:
-    """None when the template takes no system message: those that do not, raise in one way or another."""
+def _write(jinja: str, bos: str, eos: str) -> tuple[list[str], list[str] | None]:
+    """The plain chats, and those with a system message: None when the template takes none, and raises in one way or another.
+
+    In a process of its own, because it came with a model from somewhere.
+    """
+    chats = [{"messages": chat, "tools": None, "add_generation_prompt": True} for chat in (*_PLAIN, *_WITH_SYSTEM)]
     try:
-        return [render(chat) for chat in _WITH_SYSTEM]
-    except Exception:
-        return None
-
-
-def _render_chat(render: Render, chat: list[Message]) -> str:
-    try:
-        return render(chat)
-    except Exception as error:  # a template is a program of its own
-        raise ExportFailed(f"this model's chat template fails: {type(error).__name__}: {error}") from error
-
-
-def _renderer(jinja: str, bos: str, eos: str) -> Render:
-    """As transformers renders it: sandboxed, because it came with a model from somewhere."""
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols, _GenerationTag]
-    )
-    environment.globals["raise_exception"] = _raise_exception
-    try:
-        template = environment.from_string(jinja)
-    except TemplateError as error:
-        raise ExportFailed(f"this model's chat template is broken: {error}") from error
-
-    def render(chat: list[Message]) -> str:
-        text = template.render(
-            messages=chat, tools=None, documents=None, add_generation_prompt=True, bos_token=bos, eos_token=eos
-        )
-        return text.removeprefix(bos)
-
-    return render
-
-
-class _GenerationTag(Extension):
-    """``{% generation %}`` marks what was generated, for training; what it encloses is written as it stands."""
-
-    tags = {"generation"}
-
-    def parse(self, parser: Parser) -> list[nodes.Node]:
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-
-def _raise_exception(message: str) -> None:
-    raise TemplateError(message)
+        written = write_chats(jinja, chats, {"bos_token": bos, "eos_token": eos}, clock=False)
+    except TemplateExcess as excess:
+        raise ExportFailed(f"this model's chat template cannot be used: {excess}") from excess
+    if refused := [chat["refused"] for chat in written[: len(_PLAIN)] if "refused" in chat]:
+        raise ExportFailed(f"this model's chat template fails: {refused[0]}")
+    texts = [chat["text"].removeprefix(bos) for chat in written if "text" in chat]
+    return texts[: len(_PLAIN)], texts[len(_PLAIN) :] if len(texts) == len(chats) else None
 
 
 def _token(reader: Any, name: str) -> str:
     """The text of a special token; empty when the model has none."""
     number = reader.get_field(f"tokenizer.ggml.{name}_token_id")
     tokens = reader.get_field("tokenizer.ggml.tokens")
-    return tokens.contents(int(number.contents())) if number and tokens else ""
+    try:
+        return str(tokens.contents(int(number.contents()))) if number and tokens else ""
+    except (LookupError, TypeError, ValueError, OverflowError) as error:
+        raise ExportFailed(f"the file has no token of the number that it gives for {name}: {error}") from error

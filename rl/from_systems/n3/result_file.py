@@ -13,6 +13,7 @@ from typing import Any
 
 from rl.base.errors import BadFile
 from rl.base.files import write_json
+from rl.base.outside_files import read_text
 
 FILE = "training_results.json"
 NAMES = ("reward", "kl", "kl_coef", "loss")
@@ -72,6 +73,6 @@ class TrainingResult:
     def load(cls, path: Path | str) -> TrainingResult:
         """Raises BadFile for a file that is not one."""
         try:
-            return cls(**json.loads(Path(path).read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError) as error:
+            return cls(**json.loads(read_text(Path(path))))
+        except (RecursionError, ValueError, TypeError) as error:
             raise BadFile(path, f"is not N3's result of a training ({error})") from error

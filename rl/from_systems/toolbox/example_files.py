@@ -11,6 +11,7 @@ from rl.base.errors import BadFile
 from rl.base.files import replacing
 from rl.base.leaves import leaf
 from rl.base.names import require_known
+from rl.base.outside_files import read_text
 from rl.data_formatter.jsonl import json_lines
 
 FORMATS = ("jsonl", "json")
@@ -42,11 +43,9 @@ class Examples(Generic[Kind]):
         require_known("format", format, FORMATS)
         source = Path(input_path)
         try:
-            rows = (
-                [row for _, row in json_lines(source)] if format == "jsonl" else json.loads(source.read_text("utf-8"))
-            )
+            rows = [row for _, row in json_lines(source)] if format == "jsonl" else json.loads(read_text(source))
             return [self.kind(**row) for row in rows]
-        except (TypeError, ValueError, OSError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise BadFile(source, f"holds no {self.kind.__name__}: {error}") from error
 
     def to_hf_dataset(self, examples: Sequence[Kind]) -> Any:

@@ -12,6 +12,7 @@ from rl import hardware as core
 from rl.base.errors import BadFile, UsageError
 from rl.base.files import write_json
 from rl.base.names import unknown_name
+from rl.base.outside_files import read_text
 from rl.config import TrainingConfig as CoreConfig
 from rl.config import config_class
 from rl.from_systems.toolbox.hardware import TARGET_MODULES, HardwareConfig
@@ -89,8 +90,8 @@ class TrainingConfig:
     def load(cls, path: Path | str) -> TrainingConfig:
         """Raises BadFile."""
         try:
-            return cls(**json.loads(Path(path).read_text("utf-8")))
-        except (OSError, ValueError, TypeError) as error:
+            return cls(**json.loads(read_text(Path(path))))
+        except (RecursionError, ValueError, TypeError) as error:
             raise BadFile(path, f"is not a training configuration ({error})") from error
 
     @classmethod

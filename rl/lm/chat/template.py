@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from rl.base.errors import UsageError
@@ -64,7 +63,7 @@ class ChatTemplate:
                     messages, tools=list(tools) or None, add_generation_prompt=opening, tokenize=False
                 )
             )
-        except (TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
+        except Exception as error:  # a template is a program of its own
             raise TemplateRefused(str(error) or type(error).__name__) from error
 
     def _shows(self, text: str, chat: Chat) -> bool:

@@ -10,7 +10,8 @@ from django.core.management.base import CommandError
 from rich.table import Table
 
 from rl import sandbox
-from rl.base.errors import BadFile, SandboxUnavailable
+from rl.base.errors import SandboxUnavailable
+from rl.base.outside_files import read_text
 from rl.management.base import ActionsCommand
 from rl.management.options import argument
 from rl.sandbox.attacks import ATTACKS, AttackResult
@@ -59,9 +60,9 @@ class Command(ActionsCommand):
         return list(try_all(backend))
 
     def _run(self, options: ProgramOptions) -> None:
-        stdin = _text(options.stdin) if options.stdin else ""
+        stdin = read_text(options.stdin) if options.stdin else ""
         language = options.language or ("shell" if options.file.suffix == ".sh" else "python")
-        result = sandbox.run(_text(options.file), language, stdin, backend=options.backend)
+        result = sandbox.run(read_text(options.file), language, stdin, backend=options.backend)
         if self.as_json:
             self.result(asdict(result))
             return
@@ -71,15 +72,6 @@ class Command(ActionsCommand):
             self.stderr.write(f"ended: it reached the {result.stopped} limit")
         if result.exit:
             sys.exit(result.exit if result.exit > 0 else 128 - result.exit)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise BadFile(path, f"cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise BadFile(path, "is not UTF-8 text", f"byte {error.start}") from error
 
 
 def _table(attempts: list[AttackResult]) -> Table:

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from rl.base.errors import UsageError
+from rl.base.outside_files import read_text
 
 _ROOT = Path(__file__).resolve().parents[3]
 _WORKER = Path(__file__).with_name("worker.py")
@@ -83,8 +84,8 @@ class Launch:
 
     def _settings(self) -> dict[str, Any]:
         try:
-            settings = yaml.safe_load(Path(self.accelerate_config).read_text(encoding="utf-8"))
-        except (OSError, ValueError, yaml.YAMLError) as error:
+            settings = yaml.safe_load(read_text(Path(self.accelerate_config)))
+        except (RecursionError, ValueError, yaml.YAMLError) as error:
             raise UsageError(f"{self.accelerate_config} is not YAML: {' '.join(str(error).split())}") from None
         if not isinstance(settings, dict):
             raise UsageError(

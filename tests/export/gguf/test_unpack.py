@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from rl.base.errors import UsageError
+from rl.base.errors import BadFile, UsageError
 from rl.base.records import silent
 from rl.export.gguf import unpack as unpacking
 from rl.export.gguf.check import self_check
@@ -42,7 +42,7 @@ def test_the_rule_by_which_text_is_split_comes_back(tiny_model: Build, tmp_path:
 
 def test_a_file_that_is_not_gguf_is_refused_and_leaves_nothing(tmp_path: Path):
     (tmp_path / "model.gguf").write_bytes(b"GGUF" + os.urandom(50))
-    with pytest.raises(UsageError, match=r"model\.gguf is not a whole GGUF file"):
+    with pytest.raises(BadFile, match=r"model\.gguf: is not a whole GGUF file"):
         unpack(tmp_path / "model.gguf", tmp_path / "models" / "unpacked", silent)
     assert not (tmp_path / "models").exists()
 
@@ -51,7 +51,7 @@ def test_a_file_that_ends_too_early_is_refused(tiny_model: Build, tmp_path: Path
     file = gguf_file(tiny_model("qwen2-tied"), tmp_path)
     with file.open("rb+") as handle:
         handle.truncate(file.stat().st_size // 2)
-    with pytest.raises(UsageError, match=r"model\.gguf"):
+    with pytest.raises(BadFile, match=r"model\.gguf"):
         unpack(file, tmp_path / "unpacked", silent)
     assert [path.name for path in tmp_path.iterdir()] == ["model.gguf"]
 

@@ -186,5 +186,5 @@ def test_a_file_without_a_chat_template_is_refused(tmp_path: Path):
 @pytest.mark.parametrize("content", [b"", b"GGUF", b"hello, I am no model"])
 def test_a_file_that_is_no_gguf_is_named(tmp_path: Path, content: bytes):
     (tmp_path / "m.gguf").write_bytes(content)
-    with pytest.raises(ExportFailed, match="m.gguf cannot be read as GGUF"):
+    with pytest.raises(ExportFailed, match="m.gguf: is not a whole GGUF file"):
         family_of_file(tmp_path / "m.gguf")
